@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+# One interface target carries warnings and sanitizers to every target of ours.
+add_library(plimsoll_options INTERFACE)
+target_compile_options(plimsoll_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Werror)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ 12 reports these on correct code inside std::string and std::optional at -O2.
+  target_compile_options(plimsoll_options INTERFACE -Wno-restrict -Wno-maybe-uninitialized)
+endif()
+if(PLIMSOLL_SANITIZE)
+  target_compile_options(plimsoll_options INTERFACE -fsanitize=${PLIMSOLL_SANITIZE}
+    -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(plimsoll_options INTERFACE -fsanitize=${PLIMSOLL_SANITIZE})
+endif()

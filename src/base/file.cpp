@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/file.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include <fmt/format.h>
+
+namespace plimsoll {
+
+Result<std::string> read_file(const std::string& path, std::int64_t limit) {
+  const auto close = [](std::FILE* f) {
+    if (f != stdin) std::fclose(f);
+  };
+  std::error_code ignored;
+  if (path != "-" && std::filesystem::is_directory(path, ignored))
+    return bad_input(fmt::format("{} is a folder; wanted a file", path));
+  std::unique_ptr<std::FILE, decltype(close)> file(path == "-" ? stdin : std::fopen(path.c_str(), "rb"), close);
+  if (!file)
+    return tl::make_unexpected(Error{Code::kBadInput, fmt::format("cannot open {}: {}", path, std::strerror(errno)), {}, {}});
+  std::string text;
+  char buffer[65536];
+  while (true) {
+    const std::size_t got = std::fread(buffer, 1, sizeof buffer, file.get());
+    text.append(buffer, got);
+    if (static_cast<std::int64_t>(text.size()) > limit)
+      return bad_input(fmt::format("{} is larger than {} MiB; this is not a configuration file", path, limit >> 20));
+    if (got < sizeof buffer) break;
+  }
+  if (std::ferror(file.get()) != 0) return bad_input(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
+  return text;
+}
+
+bool file_exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
+
+std::string parent_folder(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The machines a job runs on: GPUs, nodes, host memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace plimsoll::cluster {
+
+enum class Architecture : std::uint8_t { kVolta, kTuring, kAmpere, kAda, kHopper, kBlackwell, kAmd, kOther };
+
+struct Gpu {
+  std::string id;  // "h100-sxm-80gb"
+  std::string name;
+  Architecture architecture = Architecture::kOther;
+  std::int64_t capacity = 0;  // bytes that torch reports as total_memory
+  std::int64_t l2_bytes = 0;
+  bool capacity_is_measured = false;  // read from reports, else derived from the marketing size
+  std::string source;
+
+  // 32 MiB cuBLAS workspaces and FP8 TN-only GEMMs start with Hopper (facts megatron-memory.md 3.3, 10).
+  [[nodiscard]] bool is_hopper_or_newer() const {
+    return architecture == Architecture::kHopper || architecture == Architecture::kBlackwell;
+  }
+  [[nodiscard]] bool is_blackwell() const { return architecture == Architecture::kBlackwell; }
+};
+
+struct Cluster {
+  Gpu gpu;
+  std::int64_t gpus = 1;
+  std::int64_t gpus_per_node = 8;
+  std::int64_t host_memory = 0;  // bytes per node; 0: unknown, host needs are reported but not judged
+  std::int64_t nvme = 0;         // bytes per node; 0: unknown
+};
+
+// Catalogue of GPUs (catalog/gpus.json, compiled in), by id or alias ("h100", "H100 SXM", "h100-80-sxm").
+[[nodiscard]] const std::vector<Gpu>& catalog_gpus();
+[[nodiscard]] Result<Gpu> find_gpu(std::string_view name);
+
+// Typical host of a GPU: 8 per node with 2 TiB, or an NVL72 tray. Fills gpus_per_node and host_memory.
+void use_typical_node(Cluster& cluster);
+
+}  // namespace plimsoll::cluster

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// YAML through yaml-cpp's event parser, with our own bounds: nesting, aliases (an alias bomb would
+// expand without limit, so aliases are copied at most kMaxNodes times in all) and duplicate keys.
+#include <istream>
+#include <map>
+#include <streambuf>
+
+#include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/yaml.h>
+
+#include "base/text.h"
+#include "document/node.h"
+
+namespace plimsoll::document {
+
+namespace {
+
+constexpr std::size_t kMaxNodes = 2'000'000;
+
+// YAML 1.1 spells booleans in many ways; configurations use these.
+Node scalar(const std::string& tag, const std::string& value) {
+  if (tag == "!") {  // quoted: always a string
+    Node node;
+    node.kind = Node::Kind::kString;
+    node.text = value;
+    return node;
+  }
+  for (const std::string_view yes : {"yes", "on"})
+    if (equals_ignoring_case(value, yes)) return parse_scalar("true");
+  for (const std::string_view no : {"no", "off"})
+    if (equals_ignoring_case(value, no)) return parse_scalar("false");
+  if (value.empty() || value == "~") return Node{};
+  if (value.front() == '[' || value.front() == '"' || value.front() == '\'' || equals_ignoring_case(value, "none")) {
+    Node node;
+    node.kind = Node::Kind::kString;
+    node.text = value;
+    return node;
+  }
+  return parse_scalar(value);
+}
+
+std::size_t count_nodes(const Node& node) {
+  std::size_t count = 1;
+  for (const Node& item : node.items) count += count_nodes(item);
+  for (const auto& member : node.members) count += count_nodes(member.second);
+  return count;
+}
+
+class Builder final : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { add(Node{}, mark, anchor); }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const auto found = anchors_.find(anchor);
+    if (found == anchors_.end()) return fail(mark, "an alias before its anchor ends");
+    add(found->second, mark, 0);
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value) override {
+    if (wants_key()) {
+      open_.back().key = value;
+      open_.back().has_key = true;
+      if (anchor != 0) anchors_[anchor] = scalar(tag, value);
+      return;
+    }
+    add(scalar(tag, value), mark, anchor);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+    open(Node::Kind::kArray, mark, anchor);
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+    open(Node::Kind::kObject, mark, anchor);
+  }
+  void OnMapEnd() override { close(); }
+
+  Node root;
+  std::string problem;
+
+ private:
+  struct Open {
+    Node node;
+    YAML::anchor_t anchor = 0;
+    std::string key;
+    bool has_key = false;
+  };
+
+  [[nodiscard]] bool wants_key() const {
+    return !open_.empty() && open_.back().node.is_object() && !open_.back().has_key;
+  }
+  void fail(const YAML::Mark& mark, const std::string& what) {
+    if (problem.empty()) problem = fmt::format("line {}: {}", mark.line + 1, what);
+    throw YAML::ParserException(mark, what);  // yaml-cpp's own way out; caught in parse_yaml
+  }
+  void open(Node::Kind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
+    if (wants_key()) return fail(mark, "a list or table as a key");
+    if (static_cast<int>(open_.size()) >= kMaxDepth) return fail(mark, fmt::format("YAML is nested deeper than {} levels", kMaxDepth));
+    Open level;
+    level.node.kind = kind;
+    level.node.line = mark.line + 1;
+    level.anchor = anchor;
+    open_.push_back(std::move(level));
+  }
+  void close() {
+    Open done = std::move(open_.back());
+    open_.pop_back();
+    YAML::Mark mark;
+    mark.line = done.node.line - 1;
+    add(std::move(done.node), mark, done.anchor);
+  }
+  void add(Node node, const YAML::Mark& mark, YAML::anchor_t anchor) {
+    node.line = mark.line + 1;
+    nodes_ += count_nodes(node);
+    if (nodes_ > kMaxNodes) return fail(mark, "YAML aliases expand beyond any configuration");
+    if (anchor != 0) anchors_[anchor] = node;
+    if (open_.empty()) {
+      root = std::move(node);
+      return;
+    }
+    Open& parent = open_.back();
+    if (parent.node.is_array()) {
+      parent.node.items.push_back(std::move(node));
+      return;
+    }
+    if (!parent.has_key) return fail(mark, "a list, table or alias as a key");
+    parent.has_key = false;
+    if (parent.key == "<<" && node.is_object()) {  // merge key: own members win
+      for (auto& member : node.members)
+        if (!parent.node.has(member.first)) parent.node.members.push_back(std::move(member));
+      return;
+    }
+    if (parent.node.has(parent.key)) return fail(mark, fmt::format("the key '{}' appears twice", parent.key));
+    parent.node.members.emplace_back(parent.key, std::move(node));
+  }
+
+  std::vector<Open> open_;
+  std::map<YAML::anchor_t, Node> anchors_;
+  std::size_t nodes_ = 0;
+};
+
+// A bare open bracket per level makes yaml-cpp recurse once per bracket before our handler sees
+// anything, so nesting in flow style is counted on the text first.
+bool flow_nesting_is_sane(std::string_view text) {
+  int depth = 0;
+  for (const char c : text) {
+    if (c == '[' || c == '{') ++depth;
+    if (c == ']' || c == '}') depth = depth > 0 ? depth - 1 : 0;
+    if (depth > 4 * kMaxDepth) return false;
+  }
+  return true;
+}
+
+// "- - - - x" and "a: - ..." nest by block markers on one line in the same way.
+bool block_nesting_is_sane(std::string_view text) {
+  for (const std::string_view line : split(text, '\n')) {
+    int markers = 0;
+    for (std::size_t i = 0; i + 1 < line.size(); ++i) {
+      if ((line[i] == '-' || line[i] == '?' || line[i] == ':') && (line[i + 1] == ' ' || line[i + 1] == '\t')) ++markers;
+      if (markers > 4 * kMaxDepth) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<Node> parse_yaml(std::string_view text) {
+  if (!flow_nesting_is_sane(text) || !block_nesting_is_sane(text))
+    return bad_input(fmt::format("YAML is nested deeper than {} levels", kMaxDepth));
+  struct View final : std::streambuf {
+    explicit View(std::string_view view) {
+      char* begin = const_cast<char*>(view.data());
+      setg(begin, begin, begin + view.size());
+    }
+  } view(text);
+  std::istream input(&view);
+  Builder builder;
+  try {
+    YAML::Parser parser(input);
+    if (!parser.HandleNextDocument(builder)) return bad_input("the YAML file is empty");
+  } catch (const YAML::Exception& failure) {
+    if (!builder.problem.empty()) return bad_input(builder.problem);
+    return bad_input(fmt::format("line {}: not valid YAML: {}", failure.mark.line + 1, failure.msg));
+  }
+  return std::move(builder.root);
+}
+
+}  // namespace plimsoll::document

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the files and flags that a user has to one completed job.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "document/node.h"
+#include "job/job.h"
+
+namespace plimsoll::job {
+
+// What kind of file this is, by content.
+enum class FileKind {
+  kJob,                // our job file, TOML or JSON
+  kHfConfig,           // config.json of a model
+  kSafetensorsIndex,   // model.safetensors.index.json
+  kMegatronArgs,       // {"args": {"--num-layers": ...}} or a YAML of arguments
+  kMegatronScript,     // a launch script with Megatron-LM flags
+  kBridgeConfig,       // Megatron-Bridge YAML
+  kBridgeOverrides,    // cfg.model.x = y lines
+  kTrainingArguments,  // Transformers TrainingArguments, JSON or YAML
+  kAccelerateConfig,   // accelerate YAML (FSDP or DeepSpeed plugin)
+  kDeepSpeedConfig,    // DeepSpeed JSON
+  kTorchtitanConfig,   // torchtitan TOML
+  kPeftConfig,         // adapter_config.json
+};
+
+struct InputFile {
+  std::string path;  // for messages; relative model paths are resolved beside it
+  std::string text;
+};
+
+struct ReadOptions {
+  std::optional<Framework> framework;                          // --framework overrules recognition
+  std::vector<std::pair<std::string, std::string>> overrides;  // flag or key name, value; flags overrule keys
+  std::string model;                                           // --model: catalogue name or path
+  std::string gpu;                                             // --gpu
+  std::optional<std::int64_t> gpus;                            // --gpus
+};
+
+// Recognises one file; an unknown one is an error that says what was looked for.
+[[nodiscard]] Result<FileKind> recognise(const InputFile& file);
+
+// Reads all files as one job (a config.json, TrainingArguments and a DeepSpeed JSON together, say),
+// applies the overrides, and completes it.
+[[nodiscard]] Result<Job> read_job(const std::vector<InputFile>& files, const ReadOptions& options);
+
+// Names of all keys that a flag, --sweep or --fix may set, in canonical spelling (Megatron's names).
+[[nodiscard]] const std::vector<std::string>& key_names();
+
+// Sets one key by its canonical name or a framework's alias ("micro_batch_size",
+// "per_device_train_batch_size"), without completing the job. Unknown keys suggest the nearest.
+[[nodiscard]] Status set_key(Job& job, std::string_view key, const document::Node& value);
+
+}  // namespace plimsoll::job

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a model is made of, independent of who trains it and how it is split. Every depth of the
+// stack points at one of a few distinct layer kinds, so a 126-layer model is described by two structs.
+// Invariant: layers[i] < kinds.size(), and no size is zero or negative where its feature is used.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace plimsoll::model {
+
+enum class NormKind : std::uint8_t { kRms, kLayer, kLayerNoBias };
+enum class Activation : std::uint8_t {
+  kSilu,
+  kGelu,         // one kernel (exact, tanh or quick)
+  kGeluNew,      // GPT-2's chain of Python operations
+  kRelu,
+  kSquaredRelu,
+};
+enum class AttentionKind : std::uint8_t {
+  kGqa,     // multi-head, grouped or multi-query
+  kMla,     // multi-head latent attention (DeepSeek)
+  kLinear,  // gated delta net (Qwen3-Next)
+};
+enum class QkNorm : std::uint8_t {
+  kNone,
+  kPerHead,  // one weight of head_dim shared by all heads (Qwen3, Gemma 3)
+  kFull,     // one weight per projected channel (OLMo 2, MiniMax, Command-R+)
+};
+
+struct Attention {
+  AttentionKind kind = AttentionKind::kGqa;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  bool qkv_bias = false;
+  bool out_bias = false;
+  bool fused_qkv = false;     // one projection; a saved view keeps its whole output alive
+  bool output_gate = false;   // the query projection is doubled (Qwen3-Next)
+  bool sinks = false;         // one learned value per head (gpt-oss)
+  QkNorm qk_norm = QkNorm::kNone;
+  bool qk_norm_has_weight = true;      // Llama 4 normalises without weights
+  std::int64_t sliding_window = 0;     // tokens; 0 means full attention
+  bool softcap = false;                // Gemma 2: tanh on the scores
+  // kMla
+  std::int64_t q_lora_rank = 0;        // 0: the query is projected directly
+  std::int64_t kv_lora_rank = 0;
+  std::int64_t qk_nope_dim = 0;
+  std::int64_t qk_rope_dim = 0;
+  std::int64_t v_head_dim = 0;
+  std::int64_t index_heads = 0;        // sparse-attention indexer (DeepSeek V3.2); 0: none
+  std::int64_t index_head_dim = 0;
+  // kLinear
+  std::int64_t linear_key_heads = 0;
+  std::int64_t linear_key_dim = 0;
+  std::int64_t linear_value_heads = 0;
+  std::int64_t linear_value_dim = 0;
+  std::int64_t linear_conv = 0;
+
+  friend bool operator==(const Attention&, const Attention&) = default;
+};
+
+struct FeedForward {
+  std::int64_t width = 0;      // dense layers; 0 in a pure MoE layer
+  bool gated = true;
+  bool bias = false;
+  bool fused_gate_up = false;  // gate and up are one projection (Phi-3)
+  Activation activation = Activation::kSilu;
+  // Mixture of experts; experts == 0 means a dense layer.
+  std::int64_t experts = 0;
+  std::int64_t experts_per_token = 0;
+  std::int64_t expert_width = 0;
+  bool expert_bias = false;
+  bool router_bias = false;
+  std::int64_t shared_width = 0;  // all shared experts together
+  bool shared_gate = false;
+
+  [[nodiscard]] bool is_moe() const { return experts > 0; }
+  friend bool operator==(const FeedForward&, const FeedForward&) = default;
+};
+
+struct Layer {
+  Attention attention;
+  FeedForward ffn;
+  int norms = 2;                // hidden-sized norms per layer: 1 (parallel block), 2, or 4 (Gemma 2/3)
+  bool parallel_block = false;  // attention and MLP read the same norm (Phi-2, Command-R, Falcon)
+
+  friend bool operator==(const Layer&, const Layer&) = default;
+};
+
+struct Architecture {
+  std::string name;        // catalogue name, or where it was read
+  std::string model_type;  // Hugging Face model_type; "gpt" for Megatron's own
+  std::int64_t hidden = 0;
+  std::int64_t vocab = 0;  // rows as stored, before any padding by a framework
+  bool tied_embeddings = false;
+  std::vector<Layer> kinds;
+  std::vector<std::uint8_t> layers;  // kinds index per depth
+  NormKind norm = NormKind::kRms;
+  bool post_norm_only = false;       // OLMo 2: norms after the blocks
+  bool norm_in_fp32_to_the_end = false;  // Gemma: the weight is applied in fp32
+  bool embedding_norm = false;       // BLOOM
+  bool head_bias = false;            // Phi-2
+  bool final_softcap = false;        // Gemma 2
+  bool rope = true;
+  std::int64_t position_rows = 0;    // learned position table; 0: none
+  std::int64_t embedding_dim = 0;    // OPT-350M: word_embed_proj_dim where it differs from hidden; 0: same
+  std::int64_t mtp_layers = 0;       // multi-token prediction depths
+  double hidden_dropout = 0;
+  double attention_dropout = 0;
+  double embedding_dropout = 0;
+  std::int64_t max_positions = 0;    // 0: unknown
+
+  [[nodiscard]] std::int64_t depth() const { return static_cast<std::int64_t>(layers.size()); }
+  [[nodiscard]] const Layer& layer(std::int64_t i) const { return kinds[layers[static_cast<std::size_t>(i)]]; }
+  [[nodiscard]] bool has_moe() const {
+    for (const Layer& kind : kinds)
+      if (kind.ffn.is_moe()) return true;
+    return false;
+  }
+};
+
+// Upper bounds on every size, so that no product of three overflows: a 2^63-head model is an error here.
+[[nodiscard]] Status validate(const Architecture& model);
+
+}  // namespace plimsoll::model
