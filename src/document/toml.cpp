@@ -2,6 +2,7 @@
 // TOML through toml++ without its exceptions. Dates are not used by any job file and become strings.
 #define TOML_EXCEPTIONS 0
 #define TOML_HEADER_ONLY 1
+#define TOML_MAX_NESTED_VALUES 64  // kMaxDepth of node.h, which comes after this header
 #include <sstream>
 
 #include <fmt/format.h>
@@ -25,7 +26,8 @@ namespace {
 Result<Node> convert(const toml::node& source, int depth) {
   Node node;
   node.line = static_cast<int>(source.source().begin.line);
-  if (depth > kMaxDepth) return bad_input(fmt::format("line {}: TOML is nested deeper than {} levels", node.line, kMaxDepth));
+  if (depth > kMaxDepth)
+    return bad_input(fmt::format("line {}: TOML is nested deeper than {} levels", node.line, kMaxDepth));
   if (const auto* table = source.as_table()) {
     node.kind = Node::Kind::kObject;
     for (const auto& [key, value] : *table) {
@@ -54,7 +56,8 @@ Result<Node> convert(const toml::node& source, int depth) {
     node.kind = Node::Kind::kString;
     std::ostringstream out;
     source.visit([&out](const auto& value) {
-      if constexpr (toml::is_date<decltype(value)> || toml::is_time<decltype(value)> || toml::is_date_time<decltype(value)>)
+      if constexpr (toml::is_date<decltype(value)> || toml::is_time<decltype(value)> ||
+                    toml::is_date_time<decltype(value)>)
         out << value;
     });
     node.text = out.str();
@@ -62,9 +65,45 @@ Result<Node> convert(const toml::node& source, int depth) {
   return node;
 }
 
+// A dotted key opens one table per dot, and toml++ destroys them by recursion, so a key of 100,000 dots
+// would exhaust the stack. Dots are counted between the characters that end a key; quoted parts of a key
+// may hold those characters and are skipped. Returns the offending line, or 0.
+int line_of_overlong_key(std::string_view text) {
+  int line = 1;
+  int dots = 0;
+  char quote = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\n') {
+      ++line;
+      dots = 0;
+      quote = 0;
+    } else if (quote != 0) {
+      if (c == '\\' && quote == '"')
+        ++i;
+      else if (c == quote)
+        quote = 0;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '.') {
+      if (++dots > kMaxDepth) return line;
+    } else if (std::string_view{",=[]{}"}.find(c) != std::string_view::npos) {
+      dots = 0;
+    } else if (c == '#') {
+      const std::size_t end = text.find('\n', i);
+      if (end == std::string_view::npos) return 0;
+      i = end - 1;
+    }
+  }
+  return 0;
+}
+
 }  // namespace
 
 Result<Node> parse_toml(std::string_view text) {
+  if (const int line = line_of_overlong_key(text); line > 0)
+    return bad_input(fmt::format("line {}: a key of more than {} parts", line, kMaxDepth));
+  static_assert(TOML_MAX_NESTED_VALUES == kMaxDepth);
   const toml::parse_result parsed = toml::parse(text);
   if (!parsed)
     return bad_input(fmt::format("line {}: not valid TOML: {}", parsed.error().source().begin.line,
