@@ -3,6 +3,7 @@
 #define TOML_EXCEPTIONS 0
 #define TOML_HEADER_ONLY 1
 #define TOML_MAX_NESTED_VALUES 64  // kMaxDepth of node.h, which comes after this header
+#include <algorithm>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -34,6 +35,9 @@ Result<Node> convert(const toml::node& source, int depth) {
       PLIMSOLL_TRY(child, convert(value, depth + 1));
       node.members.emplace_back(std::string(key.str()), std::move(child));
     }
+    // toml++ keeps tables sorted by key; the file's order is what people see in messages.
+    std::stable_sort(node.members.begin(), node.members.end(),
+                     [](const auto& a, const auto& b) { return a.second.line < b.second.line; });
   } else if (const auto* array = source.as_array()) {
     node.kind = Node::Kind::kArray;
     for (const toml::node& item : *array) {

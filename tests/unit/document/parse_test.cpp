@@ -33,7 +33,8 @@ TEST(Parse, three_formats_give_the_same_tree) {
   expect_sample(*parse_yaml("count: 12\nrate: 0.25\non: true\nname: a b\nlist: [1, 2]\ntable:\n  inner: x\n"));
 }
 
-TEST(Parse, members_keep_the_order_of_a_json_or_yaml_file) {
+TEST(Parse, members_keep_the_order_of_the_file) {
+  EXPECT_EQ(parse_toml("z = 1\na = 2\n")->members[0].first, "z");
   EXPECT_EQ(parse_json(R"({"z": 1, "a": 2})")->members[0].first, "z");
   EXPECT_EQ(parse_yaml("z: 1\na: 2\n")->members[0].first, "z");
 }
