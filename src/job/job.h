@@ -8,11 +8,14 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cluster/cluster.h"
 #include "job/knobs.h"
+#include "job/model_keys.h"
 #include "model/architecture.h"
 
 namespace plimsoll::job {
@@ -46,6 +49,7 @@ struct Parallel {
   bool overlap_moe_expert_comm = false;
   bool delay_wgrad = false;
   bool tp_comm_overlap = false;           // userbuffers
+  bool sequence_parallel_asked = false;   // as given; complete() turns it off without tensor parallelism
 };
 
 struct Batch {
@@ -78,6 +82,12 @@ struct Precision {
   bool fp4 = false;                     // NVFP4 compute
   bool fp4_param_gather = false;
   bool fp32_residual = false;
+  // The frameworks' own switches, as given; complete() turns them into the fields above.
+  bool bf16 = false;
+  bool fp16 = false;
+  bool fp8_enabled = false;                         // --fp8-format
+  Fp8Recipe fp8_recipe = Fp8Recipe::kDelayed;       // acts only with fp8_enabled
+  std::optional<DType> load_dtype;                  // Transformers torch_dtype; unset: what the checkpoint holds
 };
 
 struct Optimizer {
@@ -100,6 +110,10 @@ struct Optimizer {
   bool pad_buckets_for_busbw = false;
   bool nccl_ub = false;
   bool reduce_scatter_fp32_accumulation = false;
+  // optimizer_cpu_offload and optimizer_offload_fraction as given; complete() multiplies them.
+  bool cpu_offload = false;
+  double offload_fraction = 1.0;
+  DType main_grads = DType::kFp32;            // precision-aware: main_grads_dtype
 };
 
 // Sharding of model state over data-parallel ranks other than Megatron's distributed optimizer.
@@ -150,7 +164,7 @@ struct Recompute {
   std::int64_t num_layers = 1;
   RecomputeModules modules;                 // selective
   bool distribute_saved = false;            // distribute_saved_activations
-  // torchtitan: per-op selective, or every n-th layer
+  // torchtitan's per-layer selective: kFull with n checkpoints every n-th layer only; 0: every layer
   std::int64_t every_nth_layer = 0;
   double memory_budget = -1;                // 0..1; negative: not used
 };
@@ -175,6 +189,8 @@ struct Moe {
   std::optional<double> capacity_factor;
   bool pad_to_capacity = false;
   bool router_fp32 = false;        // moe_router_dtype = fp32
+  bool flex = false;               // moe_token_dispatcher_type = flex: flex_backend decides
+  DispatcherKind flex_backend = DispatcherKind::kDeepEp;
   bool every_peer_routes_here = false;  // the recorded degenerate routing (facts megatron-anatomy.md 2.4)
 };
 
@@ -207,13 +223,22 @@ struct Kernels {
   bool liger = false;
   bool torch_compile = false;
   CudaGraphs cuda_graphs = CudaGraphs::kNone;
+  std::vector<std::string> cuda_graph_modules;  // attn, mlp, moe, ...; empty: whole layers
+  // Megatron-LM has one switch per activation; complete() makes bias_activation_fusion of the one that acts.
+  bool bias_gelu_fusion = true;
+  bool bias_swiglu_fusion = true;
+  // cross_entropy_loss_fusion and cross_entropy_fusion_impl as given; complete() derives loss.
+  bool loss_fusion = false;
+  LossKind loss_fusion_impl = LossKind::kNativeFused;
   bool keeps_outputs = false;           // the caller holds the model's logits through backward
 };
 
 struct Job {
   std::string name;                     // where it was read; for messages
   Framework framework = Framework::kMegatronLm;
-  model::Architecture model;
+  model::Architecture model;            // what is trained: base_model changed by model_keys
+  model::Architecture base_model;       // from a catalogue or config.json; without layers where the keys are all
+  ModelKeys model_keys;
   std::optional<std::int64_t> padded_vocab;             // given by the framework's own log, else computed
   std::int64_t make_vocab_size_divisible_by = 128;
   bool pad_vocab = true;                                // Bridge: should_pad_vocab
@@ -231,6 +256,11 @@ struct Job {
   bool clip_grad = true;
   std::map<std::string, std::string> environment;       // PYTORCH_CUDA_ALLOC_CONF, NCCL_*
   std::vector<std::string> warnings;                    // named: "key: why its effect is not in the numbers"
+  std::set<std::string, std::less<>> given;             // canonical keys that a file or flag set
+  // Set by read_job(): on every complete() a field whose key is not in `given` follows the framework's
+  // rule (p2p overlap with virtual stages, fp32 gradients under bf16, attention backend by GPU, ...).
+  // Code that fills the fields itself leaves it off, and complete() keeps what it finds.
+  bool derives = false;
 
   // Filled by complete().
   std::int64_t data_parallel = 1;          // dp
@@ -238,6 +268,7 @@ struct Job {
   std::int64_t micro_batches = 1;          // per step and data-parallel rank
   std::int64_t vocab_rows = 0;             // after padding
 
+  [[nodiscard]] bool has(std::string_view key) const { return given.find(key) != given.end(); }
   [[nodiscard]] bool is_megatron() const {
     return framework == Framework::kMegatronLm || framework == Framework::kMegatronBridge;
   }
