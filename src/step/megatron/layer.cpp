@@ -72,6 +72,7 @@ Tensor Layer::forward(Tape& tape, Tensor x, Kept& kept, bool keep, std::int64_t 
   if (keep) kept.mask2 = tape.alloc(z_.dropout_mask, Name::kDropoutMask);
   tape.free(ffn);
   if (!keep) tape.free(kept.x2);
+  if (keep) offload(tape, kept);
   return y;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/megatron/rank.h"
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -80,7 +81,8 @@ class Rank final : public PassRunner {
     for (const job::Chunk& chunk : chunks) {
       std::vector<LayerKind*> kinds;
       for (std::int64_t i = 0; i < chunk.num_layers; ++i) kinds.push_back(kind_of(chunk.first_layer + i));
-      builders_.emplace_back(job, chunk, ends_, std::move(kinds), folded);
+      LayerKind* mtp_kind = chunk.mtp_layers > 0 ? kind_of(job.model.depth() - 1) : nullptr;
+      builders_.emplace_back(job, chunk, ends_, std::move(kinds), mtp_kind, folded);
     }
     in_flight_.resize(chunks.size());
     tokens_.resize(chunks.size());
@@ -110,7 +112,7 @@ class Rank final : public PassRunner {
     }
     RankResult result;
     result.parameters = state_.parameters();
-    result.host_bytes = state_.host_bytes();
+    result.host_bytes = state_.host_bytes() + offloaded_peak();
     return result;
   }
 
@@ -157,7 +159,7 @@ class Rank final : public PassRunner {
   void make_kinds() {
     const model::Architecture& m = job_.model;
     const job::Precision& p = job_.precision;
-    kind_index_.resize(m.kinds.size() * 2);
+    kind_index_.resize(m.kinds.size() * 4);
     for (std::size_t i = 0; i < kind_index_.size(); ++i) kind_index_[i] = nullptr;
     quantised_ = p.fp8 != job::Fp8Recipe::kNone || p.fp4;
   }
@@ -167,10 +169,16 @@ class Rank final : public PassRunner {
     const bool edge = p.first_last_layers_bf16 &&
                       (layer < p.bf16_layers_at_start || layer >= job_.model.depth() - p.bf16_layers_at_end);
     const bool in_bf16 = quantised_ && edge;
-    const std::size_t index = std::size_t{job_.model.layers[static_cast<std::size_t>(layer)]} * 2 + (in_bf16 ? 1U : 0U);
+    // cpu_offloading moves the first layers' activations (PP is 1 then); fine-grained offload acts in all.
+    const bool whole_layer = job_.offload.activations && layer < job_.offload.activation_layers;
+    const OffloadScope offload = whole_layer                 ? OffloadScope::kLayer
+                                 : job_.offload.fine_grained ? OffloadScope::kModules
+                                                             : OffloadScope::kNone;
+    const std::size_t index = std::size_t{job_.model.layers[static_cast<std::size_t>(layer)]} * 4 +
+                              (in_bf16 ? 2U : 0U) + (whole_layer ? 1U : 0U);
     if (kind_index_[index] == nullptr) {
       owned_kinds_.push_back(
-          std::make_unique<LayerKind>(choices_, layer_sizes(job_, job_.model.layer(layer), in_bf16)));
+          std::make_unique<LayerKind>(choices_, layer_sizes(job_, job_.model.layer(layer), in_bf16), offload));
       kind_index_[index] = owned_kinds_.back().get();
     }
     return kind_index_[index];
@@ -235,6 +243,7 @@ class Rank final : public PassRunner {
   void first_use() {
     (void)tape_.alloc(workspaces_.handle, Name::kCublas);
     (void)tape_.alloc(workspaces_.library, Name::kCublas);
+    state_.quantise_weights(tape_);
     for (std::size_t i = 0; i < builders_.size(); ++i) (void)tape_.alloc(end_sizes_.rope_table, Name::kRopeTable);
     if (choices_.gathers && !choices_.te) (void)tape_.alloc(end_sizes_.hf, Name::kGatherBuffer);
     forward_autotune_ = backward_autotune_ = autotune_bytes();
@@ -246,6 +255,14 @@ class Rank final : public PassRunner {
   }
 
   [[nodiscard]] std::int64_t autotune_bytes() const { return choices_.compiled_kernels ? end_sizes_.autotune : 0; }
+
+  // Offloaded activations of the passes in flight wait on the host.
+  [[nodiscard]] std::int64_t offloaded_peak() {
+    if (!job_.offload.activations && !job_.offload.fine_grained) return 0;
+    std::int64_t widest = 0;
+    for (const ChunkBuilder& builder : builders_) widest = std::max(widest, builder.offloaded_bytes());
+    return widest * (std::min(warmup_passes(shape_) + 1, job_.micro_batches * shape_.chunks));
+  }
 
   // What a pipeline run leaves behind: workspaces, tokens, the held messages of every receiving chunk.
   void leave_as_after_a_step() {

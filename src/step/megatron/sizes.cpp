@@ -197,7 +197,10 @@ Choices choices_of(const Job& job) {
   c.bias_dropout_fusion = job.kernels.bias_dropout_fusion;
   c.compiled_kernels = job.kernels.bias_activation_fusion || job.kernels.loss == job::LossKind::kNativeFused;
   if (job.recompute.granularity == job::RecomputeGranularity::kSelective) c.recompute = job.recompute.modules;
-  if (job.offload.fine_grained) c.offload = job.offload.modules;
+  if (job.offload.fine_grained) {
+    c.offload = job.offload.modules;
+    c.smallest_offloaded = job.offload.min_tensor_elements * job::size_of(job.precision.compute);
+  }
   return c;
 }
 
@@ -261,6 +264,7 @@ EndSizes end_sizes(const Job& job) {
   e.w_head = s.param_bytes * rows * hidden;
   e.w_embedding = e.w_head;
   e.w_positions = s.param_bytes * job.model.position_rows * hidden;
+  e.w_mtp_projection = s.param_bytes * 2 * hidden * hidden / s.tp;
   e.loss_small = 4 * s.tokens;
   if (job.model.rope) {
     const model::Attention& attention = job.model.kinds.front().attention;

@@ -22,6 +22,7 @@ struct Choices {
   bool compiled_kernels = false;  // torch.compile autotunes them in the first step
   job::RecomputeModules recompute;
   job::OffloadModules offload;
+  std::int64_t smallest_offloaded = 0;  // bytes
 };
 
 struct LayerSizes {
@@ -109,6 +110,7 @@ struct EndSizes {
   std::int64_t w_head = 0;
   std::int64_t w_embedding = 0;
   std::int64_t w_positions = 0;
+  std::int64_t w_mtp_projection = 0;
   std::int64_t loss_small = 0;  // 4T: one fp32 per token
   std::int64_t rope_table = 0;  // per chunk
   std::int64_t autotune = 0;    // L2 flush buffer

@@ -70,6 +70,7 @@ State::State(const job::Job& job, const std::vector<job::Chunk>& chunks, std::in
   chunks_.resize(chunks.size());
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     chunk_weights(job, chunks[i], stage, chunks_[i].weights);
+    chunks_[i].layers = chunks[i].num_layers + chunks[i].mtp_layers;
     parameters_ += count(chunks_[i].weights);
   }
 }
@@ -77,8 +78,42 @@ State::State(const job::Job& job, const std::vector<job::Chunk>& chunks, std::in
 std::int64_t State::param_bytes(const Weight& weight) const {
   const job::Precision& p = job_.precision;
   if (weight.gemm && p.fp4 && p.fp4_param_gather) return ceil_div(weight.elements, 2);
+  if (weight.gemm && p.fp8 == job::Fp8Recipe::kMxfp8 && p.fp8_param_gather)  // the bf16 gather lands in its own buffer
+    return p.reuse_grad_buffer_for_mxfp8 ? 0 : 2 * weight.elements;
   if (weight.gemm && p.fp8 != job::Fp8Recipe::kNone && p.fp8_param_gather) return weight.elements;
   return job::size_of(p.params) * weight.elements;
+}
+
+// Copies held for compute besides the stored weight, per facts megatron-memory.md 3.3. Per-tensor FP8 needs
+// a transposed copy on Hopper only; block formats hold both directions and their scales.
+std::int64_t State::quantised_bytes(const Weight& weight) const {
+  const job::Precision& p = job_.precision;
+  if (!weight.gemm) return 0;
+  const std::int64_t n = weight.elements;
+  if (p.fp4) return p.fp4_param_gather ? n / 2 + n / 8 : n + n / 8;
+  const bool primary = p.fp8_param_gather;
+  const bool blackwell = job_.cluster.gpu.is_blackwell();
+  switch (p.fp8) {
+    case job::Fp8Recipe::kNone:
+      return 0;
+    case job::Fp8Recipe::kDelayed:
+    case job::Fp8Recipe::kTensorwise: {
+      if (!p.fp8_transpose_cache) return 0;  // rebuilt for every micro-batch
+      const std::int64_t copies = blackwell ? 1 : 2;
+      return (primary ? copies - 1 : copies) * n;
+    }
+    case job::Fp8Recipe::kBlockwise:
+      return p.fp8_transpose_cache ? (primary ? n : 2 * n) : 0;
+    case job::Fp8Recipe::kMxfp8:
+      return 2 * n + n / 16;
+  }
+  return 0;
+}
+
+void State::quantise_weights(Tape& tape) {
+  if (job_.precision.fp8 == job::Fp8Recipe::kNone && !job_.precision.fp4) return;
+  for (const ChunkState& chunk : chunks_)
+    for (const Weight& weight : chunk.weights) (void)tape.alloc(quantised_bytes(weight), Name::kFp8Weight);
 }
 
 void State::build_model(Tape& tape) {
@@ -124,6 +159,10 @@ void State::wrap(Tape& tape) {
   tape.enter(Phase::kWrap);
   tape.at(Operation::kBuild);
   for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    if (job_.sharding.kind == job::ShardingKind::kMegatronFsdp) {
+      wrap_fsdp(tape, chunks_[i]);
+      continue;
+    }
     wrap_chunk(tape, chunks_[i], static_cast<std::int64_t>(i), false);
     wrap_chunk(tape, chunks_[i], static_cast<std::int64_t>(i), true);
   }
@@ -171,6 +210,7 @@ void State::build_optimizer(Tape& tape) {
 void State::begin_step(Tape& tape) {
   for (Tensor& copy : grad_copies_) tape.free(copy);
   grad_copies_.clear();
+  gather_units(tape);
 }
 
 std::int64_t State::moment_bytes(const Piece& piece, int which) const {
@@ -201,6 +241,10 @@ std::int64_t State::moment_bytes() const {
 }
 
 void State::update(Tape& tape) {
+  if (!job_.sharding.double_buffer) {
+    for (Tensor& buffer : unit_buffers_) tape.free(buffer);
+    unit_buffers_.clear();
+  }
   tape.at(Operation::kAdam);
   const job::Optimizer& o = job_.optimizer;
   // 16-bit gradients are copied to fp32 for the update and stay until the next zero_grad.
@@ -228,7 +272,8 @@ void State::update(Tape& tape) {
 }
 
 void State::release(Tape& tape) {
-  begin_step(tape);
+  for (auto* list : {&grad_copies_, &unit_buffers_})
+    for (Tensor& t : *list) tape.free(t);
   for (auto* list : {&main_, &moments_})
     for (Tensor& t : *list) tape.free(t);
   for (ChunkState& chunk : chunks_) {

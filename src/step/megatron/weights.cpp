@@ -13,9 +13,11 @@ class Collector {
     vector(width);
     if (job_.model.norm == model::NormKind::kLayer) vector(width);
   }
-  void vector(std::int64_t elements) { out_.push_back({elements, false, false, false, false}); }
-  void matrix(std::int64_t elements) { out_.push_back({elements, true, false, true, false}); }
-  void embedding(bool copy) { out_.push_back({job_.vocab_rows / tp_ * job_.model.hidden, true, false, false, copy}); }
+  void vector(std::int64_t elements) { out_.push_back({elements, false, false, false, in_layer_, false}); }
+  void matrix(std::int64_t elements) { out_.push_back({elements, true, false, quantised_, in_layer_, false}); }
+  void embedding(bool copy) {
+    out_.push_back({job_.vocab_rows / tp_ * job_.model.hidden, true, false, false, false, copy});
+  }
 
   void attention(const model::Attention& a) {
     const std::int64_t h = job_.model.hidden;
@@ -64,13 +66,13 @@ class Collector {
     const std::int64_t width = f.expert_width / job_.expert_tensor();
     // Experts share the dense buffers unless their domain differs (facts megatron-memory.md 2.3).
     const bool own_domain = job_.parallel.expert > 1 || job_.expert_tensor() != tp_;
-    out_.push_back({h * f.experts, true, false, false, false});
+    out_.push_back({h * f.experts, true, false, false, in_layer_, false});
     if (f.router_bias) vector(f.experts);
     for (std::int64_t e = 0; e < f.experts / job_.parallel.expert; ++e) {
-      out_.push_back({fan * width * h, true, own_domain, true, false});
-      if (f.expert_bias) out_.push_back({fan * width, false, own_domain, false, false});
-      out_.push_back({width * h, true, own_domain, true, false});
-      if (f.expert_bias) out_.push_back({h, false, own_domain, false, false});
+      out_.push_back({fan * width * h, true, own_domain, quantised_, in_layer_, false});
+      if (f.expert_bias) out_.push_back({fan * width, false, own_domain, false, in_layer_, false});
+      out_.push_back({width * h, true, own_domain, quantised_, in_layer_, false});
+      if (f.expert_bias) out_.push_back({h, false, own_domain, false, in_layer_, false});
     }
     if (f.shared_width > 0) {
       matrix(fan * f.shared_width / tp_ * h);
@@ -79,7 +81,10 @@ class Collector {
     }
   }
 
-  void layer(const model::Layer& l) {
+  // first_last_layers_bf16 keeps a layer's weights out of quantisation.
+  void layer(const model::Layer& l, bool in_bf16) {
+    in_layer_ = true;
+    quantised_ = !in_bf16;
     const std::int64_t h = job_.model.hidden;
     norm(h);
     attention(l.attention);
@@ -90,12 +95,16 @@ class Collector {
     } else {
       dense(l.ffn);
     }
+    in_layer_ = false;
+    quantised_ = true;
   }
 
  private:
   const job::Job& job_;
   std::vector<Weight>& out_;
   std::int64_t tp_;
+  bool in_layer_ = false;
+  bool quantised_ = true;
 };
 
 }  // namespace
@@ -104,16 +113,23 @@ void chunk_weights(const job::Job& job, const job::Chunk& chunk, std::int64_t st
   weights.clear();
   Collector collect(job, weights);
   const std::int64_t h = job.model.hidden;
+  const job::Precision& p = job.precision;
+  const auto in_bf16 = [&](std::int64_t layer) {
+    return p.first_last_layers_bf16 &&
+           (layer < p.bf16_layers_at_start || layer >= job.model.depth() - p.bf16_layers_at_end);
+  };
   const bool first = chunk.has_embedding;
   // A rank with MTP but without the first stage holds another copy of the word embedding.
   if (first || chunk.mtp_layers > 0) collect.embedding(!first && stage > 0);
-  if (first && job.model.position_rows > 0) weights.push_back({job.model.position_rows * h, true, false, false, false});
-  for (std::int64_t i = 0; i < chunk.num_layers; ++i) collect.layer(job.model.layer(chunk.first_layer + i));
+  if (first && job.model.position_rows > 0)
+    weights.push_back({job.model.position_rows * h, true, false, false, false, false});
+  for (std::int64_t i = 0; i < chunk.num_layers; ++i)
+    collect.layer(job.model.layer(chunk.first_layer + i), in_bf16(chunk.first_layer + i));
   for (std::int64_t m = 0; m < chunk.mtp_layers; ++m) {
     collect.norm(h);
     collect.norm(h);
     collect.matrix(2 * h * h / job.parallel.tensor);
-    collect.layer(job.model.layer(job.model.depth() - 1));
+    collect.layer(job.model.layer(job.model.depth() - 1), in_bf16(job.model.depth() - 1));
     collect.norm(h);
   }
   if (!chunk.has_loss) return;
