@@ -109,6 +109,11 @@ TEST(Hostile, toml_floats_and_dotted_comments_are_not_taken_for_keys) {
       parse_toml("# " + repeat(".", 500) + "\na = [" + repeat("0.5, ", 500) + "]\nb = \"" + repeat(".", 500) + "\""));
 }
 
+TEST(Hostile, toml_headers_without_a_key_are_an_error) {
+  for (const char* text : {"[?", "[?]", "[[?]]", "[", "[ ", "[[", "[a.", "[a.?]", "[.a]", "[=]", "a.=1", "a.?=1"})
+    EXPECT_FALSE(parse_toml(text)) << text;
+}
+
 TEST(Hostile, toml_letters_outside_strings_are_an_error_in_every_script) {
   for (char32_t c = 0x80; c < 0xFFFF; c += 7) {
     if (c >= 0xD800 && c < 0xE000) continue;
