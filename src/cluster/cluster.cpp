@@ -1,2 +1,133 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/cluster.h"
+
+#include <cctype>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "base/bytes.h"
+#include "base/text.h"
+#include "document/node.h"
+
+namespace plimsoll::catalog {
+extern const std::string_view kGpusJson;  // catalog/gpus.json, embedded by cmake/embed.cmake
+}
+
+namespace plimsoll::cluster {
+
+namespace {
+
+using document::Node;
+
+struct TypicalNode {
+  std::int64_t gpus = 8;
+  std::int64_t host_memory = 0;
+};
+
+struct Catalog {
+  std::vector<Gpu> gpus;
+  std::map<std::string, std::size_t> names;  // folded id, name or alias -> GPU
+  std::vector<std::string> suggestions;      // ids and aliases as written
+  std::map<std::string, TypicalNode> nodes;  // by GPU id
+};
+
+// "NVIDIA H100 80GB HBM3", "H100-SXM" and "h100_sxm" as letters and digits, the maker left out.
+std::string folded(std::string_view name) {
+  std::string result;
+  for (const char c : lower(name))
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) result += c;
+  for (const std::string_view maker : {"nvidia", "amd", "instinct"})
+    if (result.starts_with(maker)) result.erase(0, maker.size());
+  return result;
+}
+
+Architecture architecture(std::string_view name) {
+  if (name == "volta") return Architecture::kVolta;
+  if (name == "turing") return Architecture::kTuring;
+  if (name == "ampere") return Architecture::kAmpere;
+  if (name == "ada") return Architecture::kAda;
+  if (name == "hopper") return Architecture::kHopper;
+  if (name.starts_with("blackwell")) return Architecture::kBlackwell;
+  if (name.starts_with("cdna")) return Architecture::kAmd;
+  return Architecture::kOther;
+}
+
+std::string word(const Node& entry, std::string_view key) {
+  const Node* node = entry.find(key);
+  return node == nullptr ? std::string{} : node->text;
+}
+
+std::int64_t number(const Node& entry, std::string_view key) {
+  const Node* node = entry.find(key);
+  return node == nullptr ? 0 : node->integer;
+}
+
+std::vector<std::string> words(const Node& entry, std::string_view key) {
+  std::vector<std::string> result;
+  if (const Node* list = entry.find(key))
+    for (const Node& item : list->items) result.push_back(item.text);
+  return result;
+}
+
+// The file is part of the program, so a flaw in it is ours and is checked, not reported.
+Catalog parse() {
+  Catalog catalog;
+  Result<Node> root = document::parse_json(plimsoll::catalog::kGpusJson);
+  PLIMSOLL_CHECK(root.has_value());
+  const Node* gpus = root->find("gpus");
+  const Node* nodes = root->find("nodes");
+  PLIMSOLL_CHECK(gpus != nullptr && nodes != nullptr);
+  for (const Node& item : gpus->items) {
+    Gpu gpu;
+    gpu.id = word(item, "id");
+    gpu.name = word(item, "name");
+    gpu.architecture = architecture(word(item, "arch"));
+    gpu.capacity = number(item, "capacity_bytes");
+    gpu.l2_bytes = number(item, "l2_mib") * kMiB;
+    const Node* measured = item.find("capacity_measured");
+    gpu.capacity_is_measured = measured != nullptr && measured->boolean;
+    gpu.source = fmt::format("capacity: {}; {}", word(item, "capacity_source"), join(words(item, "source"), "; "));
+    PLIMSOLL_CHECK(!gpu.id.empty() && gpu.capacity > 0);
+    std::vector<std::string> names = words(item, "aliases");
+    names.insert(names.begin(), gpu.id);
+    for (const std::string& name : names) {
+      catalog.names.emplace(folded(name), catalog.gpus.size());
+      catalog.suggestions.push_back(name);
+    }
+    catalog.names.emplace(folded(gpu.name), catalog.gpus.size());
+    catalog.gpus.push_back(std::move(gpu));
+  }
+  for (const Node& item : nodes->items)  // the first node of a GPU is the typical one
+    catalog.nodes.emplace(word(item, "gpu"),
+                          TypicalNode{number(item, "gpus_per_node"), number(item, "host_memory_bytes")});
+  return catalog;
+}
+
+const Catalog& catalog() {
+  static const Catalog kCatalog = parse();
+  return kCatalog;
+}
+
+}  // namespace
+
+const std::vector<Gpu>& catalog_gpus() { return catalog().gpus; }
+
+Result<Gpu> find_gpu(std::string_view name) {
+  const auto found = catalog().names.find(folded(name));
+  if (found != catalog().names.end()) return catalog().gpus[found->second];
+  std::vector<std::string> ids;
+  for (const Gpu& gpu : catalog().gpus) ids.push_back(gpu.id);
+  const std::string near = nearest(name, catalog().suggestions);
+  return bad_input(fmt::format("gpu '{}' is not in the catalogue; known are {}", name.substr(0, 200), join(ids, ", ")),
+                   near.empty() ? "" : fmt::format("did you mean {}?", near));
+}
+
+void use_typical_node(Cluster& cluster) {
+  const auto node = catalog().nodes.find(cluster.gpu.id);
+  if (node == catalog().nodes.end()) return;
+  cluster.gpus_per_node = node->second.gpus;
+  cluster.host_memory = node->second.host_memory;
+}
+
+}  // namespace plimsoll::cluster

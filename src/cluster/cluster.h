@@ -41,7 +41,8 @@ struct Cluster {
 [[nodiscard]] const std::vector<Gpu>& catalog_gpus();
 [[nodiscard]] Result<Gpu> find_gpu(std::string_view name);
 
-// Typical host of a GPU: 8 per node with 2 TiB, or an NVL72 tray. Fills gpus_per_node and host_memory.
+// Typical host of a GPU: 8 per node with 2 TiB, or an NVL72 tray. Fills gpus_per_node and host_memory;
+// leaves both alone where the catalogue has no node with this GPU.
 void use_typical_node(Cluster& cluster);
 
 }  // namespace plimsoll::cluster

@@ -14,7 +14,8 @@ Result<Node> convert(const simdjson::dom::element& element, int depth) {
   Node node;
   if (depth > kMaxDepth) return bad_input(fmt::format("JSON is nested deeper than {} levels", kMaxDepth));
   switch (element.type()) {
-    case simdjson::dom::element_type::NULL_VALUE: break;
+    case simdjson::dom::element_type::NULL_VALUE:
+      break;
     case simdjson::dom::element_type::BOOL:
       node.kind = Node::Kind::kBool;
       node.boolean = bool(element);

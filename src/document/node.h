@@ -24,9 +24,9 @@ struct Node {
   std::int64_t integer = 0;
   double real = 0;
   std::string text;
-  std::vector<Node> items;                             // kArray
+  std::vector<Node> items;                            // kArray
   std::vector<std::pair<std::string, Node>> members;  // kObject
-  int line = 0;                                        // 1-based where the format gives it, else 0
+  int line = 0;                                       // 1-based where the format gives it, else 0
 
   [[nodiscard]] bool is_null() const { return kind == Kind::kNull; }
   [[nodiscard]] bool is_bool() const { return kind == Kind::kBool; }

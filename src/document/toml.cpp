@@ -25,7 +25,8 @@ namespace {
 Result<Node> convert(const toml::node& source, int depth) {
   Node node;
   node.line = static_cast<int>(source.source().begin.line);
-  if (depth > kMaxDepth) return bad_input(fmt::format("line {}: TOML is nested deeper than {} levels", node.line, kMaxDepth));
+  if (depth > kMaxDepth)
+    return bad_input(fmt::format("line {}: TOML is nested deeper than {} levels", node.line, kMaxDepth));
   if (const auto* table = source.as_table()) {
     node.kind = Node::Kind::kObject;
     for (const auto& [key, value] : *table) {
@@ -54,7 +55,8 @@ Result<Node> convert(const toml::node& source, int depth) {
     node.kind = Node::Kind::kString;
     std::ostringstream out;
     source.visit([&out](const auto& value) {
-      if constexpr (toml::is_date<decltype(value)> || toml::is_time<decltype(value)> || toml::is_date_time<decltype(value)>)
+      if constexpr (toml::is_date<decltype(value)> || toml::is_time<decltype(value)> ||
+                    toml::is_date_time<decltype(value)>)
         out << value;
     });
     node.text = out.str();

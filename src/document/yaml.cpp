@@ -57,7 +57,8 @@ class Builder final : public YAML::EventHandler {
     if (found == anchors_.end()) return fail(mark, "an alias before its anchor ends");
     add(found->second, mark, 0);
   }
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value) override {
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
     if (wants_key()) {
       open_.back().key = value;
       open_.back().has_key = true;
@@ -66,11 +67,13 @@ class Builder final : public YAML::EventHandler {
     }
     add(scalar(tag, value), mark, anchor);
   }
-  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
     open(Node::Kind::kArray, mark, anchor);
   }
   void OnSequenceEnd() override { close(); }
-  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
     open(Node::Kind::kObject, mark, anchor);
   }
   void OnMapEnd() override { close(); }
@@ -95,7 +98,8 @@ class Builder final : public YAML::EventHandler {
   }
   void open(Node::Kind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
     if (wants_key()) return fail(mark, "a list or table as a key");
-    if (static_cast<int>(open_.size()) >= kMaxDepth) return fail(mark, fmt::format("YAML is nested deeper than {} levels", kMaxDepth));
+    if (static_cast<int>(open_.size()) >= kMaxDepth)
+      return fail(mark, fmt::format("YAML is nested deeper than {} levels", kMaxDepth));
     Open level;
     level.node.kind = kind;
     level.node.line = mark.line + 1;
@@ -156,7 +160,8 @@ bool block_nesting_is_sane(std::string_view text) {
   for (const std::string_view line : split(text, '\n')) {
     int markers = 0;
     for (std::size_t i = 0; i + 1 < line.size(); ++i) {
-      if ((line[i] == '-' || line[i] == '?' || line[i] == ':') && (line[i + 1] == ' ' || line[i + 1] == '\t')) ++markers;
+      if ((line[i] == '-' || line[i] == '?' || line[i] == ':') && (line[i + 1] == ' ' || line[i + 1] == '\t'))
+        ++markers;
       if (markers > 4 * kMaxDepth) return false;
     }
   }

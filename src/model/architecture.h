@@ -15,8 +15,8 @@ namespace plimsoll::model {
 enum class NormKind : std::uint8_t { kRms, kLayer, kLayerNoBias };
 enum class Activation : std::uint8_t {
   kSilu,
-  kGelu,         // one kernel (exact, tanh or quick)
-  kGeluNew,      // GPT-2's chain of Python operations
+  kGelu,     // one kernel (exact, tanh or quick)
+  kGeluNew,  // GPT-2's chain of Python operations
   kRelu,
   kSquaredRelu,
 };
@@ -38,20 +38,20 @@ struct Attention {
   std::int64_t head_dim = 0;
   bool qkv_bias = false;
   bool out_bias = false;
-  bool fused_qkv = false;     // one projection; a saved view keeps its whole output alive
-  bool output_gate = false;   // the query projection is doubled (Qwen3-Next)
-  bool sinks = false;         // one learned value per head (gpt-oss)
+  bool fused_qkv = false;    // one projection; a saved view keeps its whole output alive
+  bool output_gate = false;  // the query projection is doubled (Qwen3-Next)
+  bool sinks = false;        // one learned value per head (gpt-oss)
   QkNorm qk_norm = QkNorm::kNone;
-  bool qk_norm_has_weight = true;      // Llama 4 normalises without weights
-  std::int64_t sliding_window = 0;     // tokens; 0 means full attention
-  bool softcap = false;                // Gemma 2: tanh on the scores
+  bool qk_norm_has_weight = true;   // Llama 4 normalises without weights
+  std::int64_t sliding_window = 0;  // tokens; 0 means full attention (Llama 4: the chunk size)
+  bool softcap = false;             // Gemma 2: tanh on the scores
   // kMla
-  std::int64_t q_lora_rank = 0;        // 0: the query is projected directly
+  std::int64_t q_lora_rank = 0;  // 0: the query is projected directly
   std::int64_t kv_lora_rank = 0;
   std::int64_t qk_nope_dim = 0;
   std::int64_t qk_rope_dim = 0;
   std::int64_t v_head_dim = 0;
-  std::int64_t index_heads = 0;        // sparse-attention indexer (DeepSeek V3.2); 0: none
+  std::int64_t index_heads = 0;  // sparse-attention indexer (DeepSeek V3.2); 0: none
   std::int64_t index_head_dim = 0;
   // kLinear
   std::int64_t linear_key_heads = 0;
@@ -64,7 +64,7 @@ struct Attention {
 };
 
 struct FeedForward {
-  std::int64_t width = 0;      // dense layers; 0 in a pure MoE layer
+  std::int64_t width = 0;  // dense layers; 0 in a pure MoE layer
   bool gated = true;
   bool bias = false;
   bool fused_gate_up = false;  // gate and up are one projection (Phi-3)
@@ -85,8 +85,10 @@ struct FeedForward {
 struct Layer {
   Attention attention;
   FeedForward ffn;
-  int norms = 2;                // hidden-sized norms per layer: 1 (parallel block), 2, or 4 (Gemma 2/3)
-  bool parallel_block = false;  // attention and MLP read the same norm (Phi-2, Command-R, Falcon)
+  int norms = 2;  // hidden-sized norms per layer: 1 (parallel block), 2, or 4 (Gemma 2/3)
+  // Attention and MLP read the same input: through one norm (Phi-2, Command-R, Falcon 7B) or one each
+  // (norms == 2: GPT-NeoX, Falcon 40B).
+  bool parallel_block = false;
 
   friend bool operator==(const Layer&, const Layer&) = default;
 };
@@ -100,19 +102,21 @@ struct Architecture {
   std::vector<Layer> kinds;
   std::vector<std::uint8_t> layers;  // kinds index per depth
   NormKind norm = NormKind::kRms;
-  bool post_norm_only = false;       // OLMo 2: norms after the blocks
+  bool post_norm_only = false;           // OLMo 2: norms after the blocks
   bool norm_in_fp32_to_the_end = false;  // Gemma: the weight is applied in fp32
-  bool embedding_norm = false;       // BLOOM
-  bool head_bias = false;            // Phi-2
-  bool final_softcap = false;        // Gemma 2
+  bool embedding_norm = false;           // BLOOM
+  bool final_norm = true;                // false: OPT with do_layer_norm_before = false
+  bool head_bias = false;                // Phi-2
+  bool final_softcap = false;            // Gemma 2
   bool rope = true;
-  std::int64_t position_rows = 0;    // learned position table; 0: none
-  std::int64_t embedding_dim = 0;    // OPT-350M: word_embed_proj_dim where it differs from hidden; 0: same
-  std::int64_t mtp_layers = 0;       // multi-token prediction depths
+  std::int64_t position_rows = 0;  // learned position table; 0: none
+  std::int64_t embedding_dim = 0;  // OPT-350M: word_embed_proj_dim where it differs from hidden; 0: same
+  std::int64_t mtp_layers = 0;     // multi-token prediction depths
   double hidden_dropout = 0;
   double attention_dropout = 0;
   double embedding_dropout = 0;
-  std::int64_t max_positions = 0;    // 0: unknown
+  std::int64_t max_positions = 0;     // 0: unknown
+  std::vector<std::string> warnings;  // "key: what of the file is not in the numbers"
 
   [[nodiscard]] std::int64_t depth() const { return static_cast<std::int64_t>(layers.size()); }
   [[nodiscard]] const Layer& layer(std::int64_t i) const { return kinds[layers[static_cast<std::size_t>(i)]]; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hugging Face config.json -> Architecture, for the families of facts models.md. Key names and the
-// defaults for absent keys differ per model_type; both are in the family table of hf_config.cpp.
+// defaults for absent keys differ per model_type; each family is a function of hf_<group>.cpp.
 #pragma once
 
 #include "document/node.h"

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/catalog.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "document/node.h"
+#include "model/hf_config.h"
+
+namespace plimsoll::catalog {
+extern const std::string_view kModelsJson;  // catalog/models.json, embedded by cmake/embed.cmake
+}
+
+namespace plimsoll::model {
+
+namespace {
+
+using document::Node;
+
+struct Catalog {
+  std::vector<CatalogEntry> entries;
+  std::vector<Node> configs;                 // the hf table of each entry
+  std::map<std::string, std::size_t> names;  // folded name -> entry
+  std::vector<std::string> suggestions;      // every name and alias without owner, as written
+};
+
+// Letters, digits and points only, so that "LLAMA3.1_405B" and "Llama 3.1 405B" are llama3.1-405b. The
+// point stays: opt-1.3b is not opt-13b.
+std::string folded(std::string_view name) {
+  std::string result;
+  for (const char c : lower(name))
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.') result += c;
+  return result;
+}
+
+std::string_view without_owner(std::string_view alias) {
+  const std::size_t slash = alias.rfind('/');
+  return slash == std::string_view::npos ? alias : alias.substr(slash + 1);
+}
+
+std::int64_t number(const Node& entry, std::string_view key) {
+  const Node* node = entry.find(key);
+  return node == nullptr ? 0 : node->integer;
+}
+
+std::string word(const Node& entry, std::string_view key) {
+  const Node* node = entry.find(key);
+  return node == nullptr ? std::string{} : node->text;
+}
+
+// The file is part of the program, so a flaw in it is ours and is checked, not reported.
+Catalog parse() {
+  Catalog catalog;
+  Result<Node> root = document::parse_json(plimsoll::catalog::kModelsJson);
+  PLIMSOLL_CHECK(root.has_value());
+  const Node* models = root->find("models");
+  PLIMSOLL_CHECK(models != nullptr && models->is_array());
+  for (const Node& item : models->items) {
+    CatalogEntry entry;
+    entry.name = word(item, "name");
+    entry.parameters = number(item, "parameters");
+    entry.active_parameters = number(item, "active_parameters");
+    entry.mtp_parameters = number(item, "mtp_parameters");
+    entry.source = word(item, "source");
+    if (const Node* aliases = item.find("aliases"))
+      for (const Node& alias : aliases->items) entry.aliases.push_back(alias.text);
+    const Node* config = item.find("hf");
+    PLIMSOLL_CHECK(config != nullptr && !entry.name.empty());
+    const std::size_t index = catalog.entries.size();
+    catalog.names.emplace(folded(entry.name), index);
+    catalog.suggestions.push_back(entry.name);
+    for (const std::string& alias : entry.aliases) {
+      catalog.names.emplace(folded(alias), index);
+      catalog.names.emplace(folded(without_owner(alias)), index);
+      catalog.suggestions.emplace_back(without_owner(alias));
+    }
+    catalog.configs.push_back(*config);
+    catalog.entries.push_back(std::move(entry));
+  }
+  return catalog;
+}
+
+const Catalog& catalog() {
+  static const Catalog kCatalog = parse();
+  return kCatalog;
+}
+
+// Names that contain what was typed, else the nearest by spelling: "did you mean a, b or c?".
+std::string suggest(std::string_view name) {
+  std::vector<std::string> close;
+  const std::string wanted = folded(name);
+  for (const CatalogEntry& entry : catalog().entries)
+    if (!wanted.empty() && close.size() < 3 && folded(entry.name).find(wanted) != std::string::npos)
+      close.push_back(entry.name);
+  if (close.empty())
+    if (const std::string near = nearest(without_owner(name), catalog().suggestions); !near.empty())
+      close.push_back(near);
+  return close.empty() ? "name a model of the catalogue, or give the path of its config.json"
+                       : fmt::format("did you mean {}?", join(close, ", "));
+}
+
+}  // namespace
+
+const std::vector<CatalogEntry>& catalog_entries() { return catalog().entries; }
+
+Result<Architecture> find_model(std::string_view name) {
+  const auto found = catalog().names.find(folded(name));
+  if (found == catalog().names.end() || found->first.empty())
+    return bad_input(fmt::format("model '{}' is not in the catalogue", name.substr(0, 200)), suggest(name));
+  PLIMSOLL_TRY(model, read_hf_config(catalog().configs[found->second]));
+  model.name = catalog().entries[found->second].name;
+  return model;
+}
+
+}  // namespace plimsoll::model

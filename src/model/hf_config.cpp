@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/hf_config.h"
+
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "model/fields.h"
+#include "model/hf_family.h"
+
+namespace plimsoll::model {
+
+namespace {
+
+using document::Node;
+
+std::vector<Family> all_families() {
+  std::vector<Family> all;
+  for (const auto& part : {dense_families(), classic_families(), moe_families(), latent_families(), hybrid_families()})
+    all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+const std::vector<Family>& families() {
+  static const std::vector<Family> kAll = all_families();
+  return kAll;
+}
+
+std::string without_underscores(std::string_view text) {
+  std::string result;
+  for (const char c : lower(text))
+    if (c != '_' && c != '-') result += c;
+  return result;
+}
+
+const Family* find_family(std::string_view model_type) {
+  for (const Family& family : families())
+    if (family.model_type == model_type) return &family;
+  return nullptr;
+}
+
+// "Qwen2MoeForCausalLM" -> qwen2_moe, for files that name only their class.
+const Family* find_by_class(std::string_view class_name) {
+  for (const std::string_view ending : {"ForCausalLM", "LMHeadModel", "ForConditionalGeneration"})
+    if (class_name.ends_with(ending)) class_name.remove_suffix(ending.size());
+  for (const Family& family : families())
+    if (without_underscores(family.model_type) == without_underscores(class_name)) return &family;
+  return nullptr;
+}
+
+// "model_type 'lama'" or "architectures 'LamaForCausalLM'", whichever the file has; empty for neither.
+struct Named {
+  std::string key;
+  std::string value;
+};
+
+Result<Named> family_name(const Node& table) {
+  if (const Node* type = table.find("model_type"); type != nullptr && !type->is_null()) {
+    if (!type->is_string())
+      return bad_input(fmt::format("model_type is {}; wanted a string", document::kind_name(type->kind)));
+    return Named{"model_type", type->text};
+  }
+  const Node* classes = table.find("architectures");
+  if (classes != nullptr && classes->is_array() && !classes->items.empty() && classes->items[0].is_string())
+    return Named{"architectures", classes->items[0].text};
+  return bad_input("the key model_type is missing", "is this the config.json of a model?");
+}
+
+Result<const Family*> family_of(const Named& named) {
+  const Family* family = named.key == "model_type" ? find_family(named.value) : find_by_class(named.value);
+  // A multimodal file without text_config, or a text_config that repeats the outer name.
+  if (family == nullptr) family = find_family(named.value + "_text");
+  if (family != nullptr) return family;
+  std::vector<std::string> known;
+  for (const Family& one : families()) known.emplace_back(one.model_type);
+  const std::string near = nearest(named.value, known);
+  return bad_input(fmt::format("{} '{}' is not a known family; known are {}", named.key, named.value.substr(0, 80),
+                               join(known, ", ")),
+                   near.empty() ? "" : fmt::format("did you mean {}?", near));
+}
+
+// Multimodal files keep the language model under text_config (facts models.md, trap 8). A text_config
+// without its own model_type is named by the file around it.
+Result<Named> text_family_name(const Node& root, const Node& text) {
+  if (&text == &root || text.has("model_type")) return family_name(text);
+  return family_name(root);
+}
+
+}  // namespace
+
+bool looks_like_hf_config(const Node& root) {
+  return root.is_object() && (root.has("model_type") || root.has("architectures"));
+}
+
+Result<Architecture> read_hf_config(const Node& root) {
+  if (!root.is_object())
+    return bad_input(fmt::format("config.json holds {}; wanted a table", document::kind_name(root.kind)));
+  const Node* text = root.find("text_config");
+  if (text != nullptr && text->is_null()) text = nullptr;
+  if (text != nullptr && !text->is_object())
+    return bad_input(fmt::format("text_config is {}; wanted a table", document::kind_name(text->kind)));
+  const Node& table = text != nullptr ? *text : root;
+  PLIMSOLL_TRY(named, text_family_name(root, table));
+  PLIMSOLL_TRY(family, family_of(named));
+  Fields in(table, text != nullptr ? &root : nullptr);
+  Architecture model = family->read(in);
+  Status status = in.status();
+  if (status) status = validate(model);
+  if (!status)
+    return tl::make_unexpected(
+        std::move(status.error()).with_context(fmt::format("config of family {}", family->model_type)));
+  model.model_type = family->model_type;
+  if (root.has("vision_config") || root.has("audio_config"))
+    model.warnings.push_back("text_config: only the language model is in the numbers, not the vision or audio part");
+  return model;
+}
+
+}  // namespace plimsoll::model

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Qwen3-Next and Qwen3.5: every full_attention_interval-th layer is full attention with an output gate,
+// the others are gated delta nets (facts models.md, Qwen3-Next layers).
+#include "model/hf_family.h"
+#include "model/hf_moe.h"
+#include "model/limits.h"
+
+namespace plimsoll::model {
+
+namespace {
+
+Draft start_hybrid(Fields& in) {
+  Draft draft = start(in, {.kv_heads = 2, .head_dim = 256});
+  set_attention_bias(draft.layer, in.flag("attention_bias", false));
+  draft.layer.attention.qk_norm = QkNorm::kPerHead;
+  draft.layer.attention.output_gate = in.flag("attn_output_gate", true);
+  draft.model.norm_in_fp32_to_the_end = true;
+  return draft;
+}
+
+Architecture stack_hybrid(Fields& in, Draft draft, const ShapeFeedForward& feed_forward) {
+  Attention linear;
+  linear.kind = AttentionKind::kLinear;
+  linear.linear_key_heads = in.size("linear_num_key_heads", limits::kHeads);
+  linear.linear_key_dim = in.size("linear_key_head_dim", limits::kHeadDim);
+  linear.linear_value_heads = in.size("linear_num_value_heads", limits::kHeads);
+  linear.linear_value_dim = in.size("linear_value_head_dim", limits::kHeadDim);
+  linear.linear_conv = in.size("linear_conv_kernel_dim", limits::kConv);
+  const std::int64_t interval = in.size_or("full_attention_interval", limits::kDepth, 4);
+  const LayerRule full =
+      full_attention_layers(in, draft.depth, [interval](std::int64_t i) { return (i + 1) % interval == 0; });
+  return stack(std::move(draft), [&](std::int64_t i, Layer& layer) {
+    if (!full(i)) layer.attention = linear;
+    feed_forward(i, layer.ffn);
+  });
+}
+
+Architecture read_mixture(Fields& in) {
+  Draft draft = start_hybrid(in);
+  const ShapeFeedForward feed_forward = qwen_feed_forward(in, draft, SharedExpert::kGated);
+  return stack_hybrid(in, std::move(draft), feed_forward);
+}
+
+Architecture read_dense(Fields& in) {
+  Draft draft = start_hybrid(in);
+  draft.layer.ffn.width = in.size("intermediate_size", limits::kWidth);
+  return stack_hybrid(in, std::move(draft), [](std::int64_t, FeedForward&) {});
+}
+
+constexpr Family kFamilies[] = {
+    {"qwen3_next", read_mixture}, {"qwen3_5_moe_text", read_mixture}, {"qwen3_5_text", read_dense}};
+
+}  // namespace
+
+std::span<const Family> hybrid_families() { return kFamilies; }
+
+}  // namespace plimsoll::model

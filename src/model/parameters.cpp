@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/parameters.h"
+
+namespace plimsoll::model {
+
+namespace {
+
+// 2*h*a*d + 2*h*k*d; the output gate doubles the query projection (facts models.md, Building blocks).
+std::int64_t gqa_parameters(std::int64_t hidden, const Attention& a) {
+  const std::int64_t query = a.heads * a.head_dim;
+  const std::int64_t key = a.kv_heads * a.head_dim;
+  const std::int64_t projected = (a.output_gate ? 2 * query : query) + 2 * key;
+  std::int64_t count = hidden * projected + query * hidden;
+  if (a.qkv_bias) count += projected;
+  if (a.out_bias) count += hidden;
+  if (a.sinks) count += a.heads;
+  if (!a.qk_norm_has_weight) return count;
+  if (a.qk_norm == QkNorm::kPerHead) count += 2 * a.head_dim;
+  if (a.qk_norm == QkNorm::kFull) count += query + key;
+  return count;
+}
+
+// Latent projections with their norms, and the indexer (facts models.md, Building blocks). A bias sits
+// on the two down projections only.
+std::int64_t mla_parameters(std::int64_t hidden, const Attention& a) {
+  const std::int64_t query = a.heads * (a.qk_nope_dim + a.qk_rope_dim);
+  std::int64_t count = hidden * query;
+  if (a.q_lora_rank > 0) count = hidden * a.q_lora_rank + a.q_lora_rank + a.q_lora_rank * query;
+  const std::int64_t latent = a.kv_lora_rank + a.qk_rope_dim;
+  count += hidden * latent + a.kv_lora_rank + a.kv_lora_rank * a.heads * (a.qk_nope_dim + a.v_head_dim);
+  count += a.heads * a.v_head_dim * hidden;
+  if (a.qkv_bias) count += a.q_lora_rank + latent;
+  if (a.out_bias) count += hidden;
+  if (a.index_heads > 0)
+    count += a.q_lora_rank * a.index_heads * a.index_head_dim + hidden * a.index_head_dim + 2 * a.index_head_dim +
+             hidden * a.index_heads;
+  return count;
+}
+
+// Gated delta net (facts models.md, Qwen3-Next layers): fused q,k,v,z and b,a projections, the
+// convolution over q,k,v, the decay terms A_log and dt_bias, the gated norm, the output projection.
+std::int64_t linear_parameters(std::int64_t hidden, const Attention& a) {
+  const std::int64_t key = a.linear_key_heads * a.linear_key_dim;
+  const std::int64_t value = a.linear_value_heads * a.linear_value_dim;
+  return hidden * (2 * key + 2 * value) + 2 * hidden * a.linear_value_heads + (2 * key + value) * a.linear_conv +
+         2 * a.linear_value_heads + a.linear_value_dim + value * hidden;
+}
+
+std::int64_t mlp_parameters(std::int64_t hidden, std::int64_t width, bool gated, bool bias) {
+  const std::int64_t up = gated ? 2 * width : width;
+  return hidden * up + width * hidden + (bias ? up + hidden : 0);
+}
+
+}  // namespace
+
+std::int64_t attention_parameters(const Architecture& model, const Attention& attention) {
+  switch (attention.kind) {
+    case AttentionKind::kGqa:
+      return gqa_parameters(model.hidden, attention);
+    case AttentionKind::kMla:
+      return mla_parameters(model.hidden, attention);
+    case AttentionKind::kLinear:
+      return linear_parameters(model.hidden, attention);
+  }
+  return 0;
+}
+
+std::int64_t expert_parameters(const Architecture& model, const FeedForward& ffn) {
+  return ffn.is_moe() ? mlp_parameters(model.hidden, ffn.expert_width, ffn.gated, ffn.expert_bias) : 0;
+}
+
+std::int64_t feed_forward_parameters(const Architecture& model, const FeedForward& ffn) {
+  std::int64_t count = ffn.width > 0 ? mlp_parameters(model.hidden, ffn.width, ffn.gated, ffn.bias) : 0;
+  if (!ffn.is_moe()) return count;
+  count += ffn.experts * expert_parameters(model, ffn);
+  count += model.hidden * ffn.experts + (ffn.router_bias ? ffn.experts : 0);
+  if (ffn.shared_width > 0) count += mlp_parameters(model.hidden, ffn.shared_width, ffn.gated, false);
+  if (ffn.shared_gate) count += model.hidden;
+  return count;
+}
+
+std::int64_t norm_parameters(const Architecture& model, std::int64_t width) {
+  return model.norm == NormKind::kLayer ? 2 * width : width;
+}
+
+std::int64_t layer_parameters(const Architecture& model, const Layer& layer) {
+  return attention_parameters(model, layer.attention) + feed_forward_parameters(model, layer.ffn) +
+         layer.norms * norm_parameters(model, model.hidden);
+}
+
+std::int64_t embedding_parameters(const Architecture& model) {
+  return model.vocab * (model.embedding_dim > 0 ? model.embedding_dim : model.hidden);
+}
+
+Parameters count_parameters(const Architecture& model) {
+  struct Kind {
+    std::int64_t total;
+    std::int64_t unvisited;
+  };
+  std::vector<Kind> of_kind;
+  for (const Layer& kind : model.kinds)
+    of_kind.push_back({layer_parameters(model, kind),
+                       (kind.ffn.experts - kind.ffn.experts_per_token) * expert_parameters(model, kind.ffn)});
+  Parameters result;
+  result.total = embedding_parameters(model) * (model.tied_embeddings ? 1 : 2);
+  if (model.head_bias) result.total += model.vocab;
+  if (model.embedding_dim > 0) result.total += 2 * model.embedding_dim * model.hidden;
+  result.total += model.position_rows * model.hidden;
+  if (model.embedding_norm) result.total += norm_parameters(model, model.hidden);
+  if (model.final_norm) result.total += norm_parameters(model, model.hidden);
+  std::int64_t unvisited = 0;
+  for (const std::uint8_t kind : model.layers) {
+    result.total += of_kind[kind].total;
+    unvisited += of_kind[kind].unvisited;
+  }
+  result.active = result.total - unvisited;
+  // One ordinary layer of the last kind, the projection of [norm(h), norm(embedding)] and three norms.
+  if (model.mtp_layers > 0 && !model.layers.empty())
+    result.mtp = model.mtp_layers * (of_kind[model.layers.back()].total + 2 * model.hidden * model.hidden +
+                                     3 * norm_parameters(model, model.hidden));
+  return result;
+}
+
+}  // namespace plimsoll::model

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/megatron/chunk.h"
+
+#include <algorithm>
+
+namespace plimsoll::step::megatron {
+
+const Profile& LayerKind::forward(bool keep) {
+  auto& slot = forward_[keep ? 1 : 0];
+  if (!slot) {
+    Tape tape;
+    Kept kept;
+    (void)layer_.forward(tape, Tensor{sizes_.h, 0, Name::kLayerInput}, kept, keep);
+    slot = tape.profile();
+  }
+  return *slot;
+}
+
+const Profile& LayerKind::backward(bool fresh, bool held) {
+  auto& slot = backward_[(fresh ? 2U : 0U) + (held ? 1U : 0U)];
+  if (!slot) {
+    Tape forward;
+    Kept kept;
+    (void)layer_.forward(forward, Tensor{sizes_.h, 0, Name::kLayerInput}, kept, true);
+    kept.x_is_held = held;
+    Tape tape;
+    ResidualGrad grad;
+    if (!fresh) grad.tensor = Tensor{(sizes_.h + kBlockUnit - 1) / kBlockUnit * kBlockUnit, 0, Name::kResidualGrad};
+    layer_.backward(tape, kept, grad);
+    slot = tape.profile();
+  }
+  return *slot;
+}
+
+ChunkBuilder::ChunkBuilder(const job::Job& job, const job::Chunk& chunk, const Ends& ends,
+                           std::vector<LayerKind*> kinds, bool folded)
+    : chunk_(chunk), ends_(ends), kinds_(std::move(kinds)), folded_(folded) {
+  const auto layers = static_cast<std::int64_t>(kinds_.size());
+  const bool full = job.recompute.granularity == job::RecomputeGranularity::kFull;
+  const std::int64_t n = std::max<std::int64_t>(1, job.recompute.num_layers);
+  for (std::int64_t i = 0; i < layers;) {
+    std::int64_t count = 1;
+    bool checkpointed = false;
+    if (full && job.recompute.method == job::RecomputeMethod::kUniform) {
+      count = std::min(n, layers - i);
+      checkpointed = true;
+    } else if (full) {
+      checkpointed = i < n;
+    }
+    groups_.push_back({i, count, checkpointed});
+    i += count;
+  }
+  if (full && job.recompute.distribute_saved && job.parallel.tensor > 1 && !job.parallel.sequence_parallel)
+    checkpoint_bytes_ = ends.sizes().h / job.parallel.tensor;
+}
+
+Tensor ChunkBuilder::layer_forward(Tape& tape, std::int64_t i, Tensor x, Pass& pass, bool keep, bool x_is_held) const {
+  LayerKind& kind = *kinds_[static_cast<std::size_t>(i)];
+  pass.held[static_cast<std::size_t>(i)] = x_is_held ? 1 : 0;
+  if (folded_) {
+    tape.apply(kind.forward(keep));
+    Tensor y{(kind.sizes().h + kBlockUnit - 1) / kBlockUnit * kBlockUnit, 0, Name::kLayerInput};
+    return y;
+  }
+  tape.layer(chunk_.first_layer + i);
+  Kept& kept = pass.layers[static_cast<std::size_t>(i)];
+  kept.x_is_held = x_is_held;
+  return kind.layer().forward(tape, x, kept, keep);
+}
+
+void ChunkBuilder::layer_backward(Tape& tape, std::int64_t i, Pass& pass, ResidualGrad& grad) const {
+  LayerKind& kind = *kinds_[static_cast<std::size_t>(i)];
+  if (folded_) {
+    const bool fresh = !grad.tensor;
+    tape.apply(kind.backward(fresh, pass.held[static_cast<std::size_t>(i)] != 0));
+    if (fresh)
+      grad.tensor = Tensor{(kind.sizes().h + kBlockUnit - 1) / kBlockUnit * kBlockUnit, 0, Name::kResidualGrad};
+    return;
+  }
+  tape.layer(chunk_.first_layer + i);
+  kind.layer().backward(tape, pass.layers[static_cast<std::size_t>(i)], grad);
+}
+
+Tensor ChunkBuilder::group_forward(Tape& tape, std::size_t g, Tensor x, Pass& pass, bool x_is_held) const {
+  const Group& group = groups_[g];
+  if (!group.checkpointed) return layer_forward(tape, group.first, x, pass, true, x_is_held);
+  Tensor hidden = x;
+  for (std::int64_t i = group.first; i < group.first + group.count; ++i) {
+    Tensor next = layer_forward(tape, i, hidden, pass, false, true);
+    if (i > group.first) tape.free(hidden);  // only the group's input is kept
+    hidden = next;
+  }
+  if (checkpoint_bytes_ > 0 && !x_is_held) {
+    Tensor slice = tape.alloc(checkpoint_bytes_, Name::kCheckpoint);
+    tape.free(x);
+    x = slice;
+  }
+  tape.rename(x, Name::kCheckpoint);
+  pass.inputs[g] = x;
+  return hidden;
+}
+
+void ChunkBuilder::group_backward(Tape& tape, std::size_t g, Pass& pass, ResidualGrad& grad, bool x_is_held) const {
+  const Group& group = groups_[g];
+  if (!group.checkpointed) return layer_backward(tape, group.first, pass, grad);
+  tape.at(Operation::kReplay);
+  Tensor x = pass.inputs[g];
+  Tensor regathered = checkpoint_bytes_ > 0 && !x_is_held ? tape.alloc(ends_.sizes().h, Name::kReplayed) : Tensor{};
+  for (std::int64_t i = group.first; i < group.first + group.count; ++i) {
+    x = layer_forward(tape, i, x, pass, true, i == group.first);
+  }
+  Tensor replayed = x;
+  tape.rename(replayed, Name::kReplayed);
+  ResidualGrad inner;  // the incoming gradient is held by the checkpoint's backward
+  for (std::int64_t i = group.first + group.count - 1; i >= group.first; --i) layer_backward(tape, i, pass, inner);
+  tape.free(replayed);
+  tape.free(regathered);
+  tape.free(grad.tensor);
+  if (!x_is_held) tape.free(pass.inputs[g]);
+  grad = inner;
+}
+
+Tensor ChunkBuilder::forward(Tape& tape, Pass& pass, bool first_step) const {
+  if (!folded_) pass.layers.assign(kinds_.size(), Kept{});
+  pass.held.assign(kinds_.size(), 0);
+  pass.inputs.assign(groups_.size(), Tensor{});
+  Tensor x = chunk_.has_embedding ? ends_.embedding_forward(tape, pass.ends, true) : pass.received;
+  bool held = !chunk_.has_embedding;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    x = group_forward(tape, g, x, pass, held);
+    held = false;
+  }
+  tape.layer(-1);
+  if (!chunk_.has_loss) {
+    if (!held) return x;
+    return tape.alloc(ends_.sizes().h, Name::kMessage);  // an empty stage passes its input on
+  }
+  if (held) x = tape.alloc(ends_.sizes().h, Name::kHidden);  // a stage that holds only the loss
+  ends_.head_forward(tape, x, pass.ends, first_step);
+  return {};
+}
+
+Tensor ChunkBuilder::backward(Tape& tape, Pass& pass) const {
+  ResidualGrad grad;
+  Tensor head_weight_grad;
+  tape.layer(-1);
+  if (chunk_.has_loss) ends_.head_backward(tape, pass.ends, grad, head_weight_grad);
+  for (std::size_t g = groups_.size(); g-- > 0;) group_backward(tape, g, pass, grad, g == 0 && !chunk_.has_embedding);
+  tape.layer(-1);
+  if (!chunk_.has_embedding) {
+    if (!grad.tensor) grad.add(tape, ends_.sizes().h);
+    tape.free(head_weight_grad);
+    tape.rename(grad.tensor, Name::kMessage);
+    return grad.tensor;
+  }
+  if (!grad.tensor) grad.add(tape, ends_.sizes().h);
+  ends_.embedding_backward(tape, pass.ends, grad, head_weight_grad);
+  return {};
+}
+
+}  // namespace plimsoll::step::megatron

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/megatron/rank.h"
+
+#include <deque>
+#include <memory>
+
+#include "base/bytes.h"
+#include "step/megatron/chunk.h"
+#include "step/megatron/state.h"
+#include "step/schedule.h"
+
+namespace plimsoll::step::megatron {
+
+namespace {
+
+// Buffers that appear with the first use of a kernel and stay.
+struct Workspaces {
+  explicit Workspaces(const job::Job& job) {
+    const bool hopper = job.cluster.gpu.is_hopper_or_newer();
+    const bool te = job.kernels.implementation == job::Implementation::kTransformerEngine;
+    // One cuBLAS workspace per handle: forward thread and autograd thread (facts megatron-anatomy.md 7).
+    handle = hopper ? 32 * kMiB : 8 * kMiB;
+    if (te) library = hopper ? 32 * kMiB + kKiB : 4 * kMiB;
+    if (te && job.model.has_moe() && job.moe.grouped_gemm) library += hopper ? 128 * kMiB : 16 * kMiB;
+  }
+  std::int64_t handle = 0;
+  std::int64_t library = 0;  // Transformer Engine's own
+};
+
+class Rank final : public PassRunner {
+ public:
+  Rank(const job::Job& job, const std::vector<job::Chunk>& chunks, std::int64_t pp_rank, Tape& tape, bool folded)
+      : job_(job),
+        tape_(tape),
+        folded_(folded),
+        choices_(choices_of(job)),
+        end_sizes_(end_sizes(job)),
+        ends_(choices_, end_sizes_),
+        state_(job, chunks, pp_rank),
+        workspaces_(job) {
+    shape_.stages = job.parallel.pipeline;
+    shape_.rank = pp_rank;
+    shape_.chunks = job.parallel.virtual_pipeline;
+    shape_.micro_batches = job.micro_batches;
+    shape_.group = job.parallel.microbatch_group_size.value_or(job.parallel.pipeline);
+    shape_.message = end_sizes_.h;
+    shape_.overlap = job.parallel.overlap_p2p;
+    shape_.extra_warmup = job.parallel.overlap_moe_expert_comm;
+    shape_.deallocates_outputs = job.parallel.deallocate_outputs;
+    shape_.gpipe = job.parallel.schedule == job::PipelineSchedule::kGpipe;
+    shape_.micro_batches = micro_batches_to_simulate(shape_);
+    make_kinds();
+    for (const job::Chunk& chunk : chunks) {
+      std::vector<LayerKind*> kinds;
+      for (std::int64_t i = 0; i < chunk.num_layers; ++i) kinds.push_back(kind_of(chunk.first_layer + i));
+      builders_.emplace_back(job, chunk, ends_, std::move(kinds), folded);
+    }
+    in_flight_.resize(chunks.size());
+    tokens_.resize(chunks.size());
+    if (folded) measure();
+  }
+
+  RankResult run() {
+    state_.build_model(tape_);
+    state_.wrap(tape_);
+    state_.build_optimizer(tape_);
+    for (int step = 0; step < 2; ++step) {
+      first_step_ = step == 0;
+      tape_.enter(first_step_ ? Phase::kFirstForward : Phase::kForward);
+      state_.begin_step(tape_);
+      if (first_step_) first_use(false);
+      run_pipeline(shape_, tape_, *this, held_);
+      tape_.enter(first_step_ ? Phase::kFirstUpdate : Phase::kUpdate);
+      state_.update(tape_);
+    }
+    return {state_.parameters(), state_.host_bytes()};
+  }
+
+  Tensor forward(std::int64_t chunk, std::int64_t micro_batch, const Tensor& received) override {
+    const auto slot = static_cast<std::size_t>(chunk);
+    tape_.pass(first_step_ ? Phase::kFirstForward : Phase::kForward, chunk, micro_batch);
+    new_batch(slot);
+    if (folded_) {
+      tape_.apply(first_step_ ? profiles_[slot].first_forward : profiles_[slot].forward);
+      return profiles_[slot].output;
+    }
+    Pass& pass = in_flight_[slot].emplace_back();
+    pass.received = received;
+    return builders_[slot].forward(tape_, pass, first_step_);
+  }
+
+  Tensor backward(std::int64_t chunk, std::int64_t micro_batch) override {
+    const auto slot = static_cast<std::size_t>(chunk);
+    tape_.pass(first_step_ ? Phase::kFirstBackward : Phase::kBackward, chunk, micro_batch);
+    if (first_step_ && !has_backward_workspace_) first_use(true);
+    if (folded_) {
+      tape_.apply(profiles_[slot].backward);
+      return profiles_[slot].grad;
+    }
+    Tensor grad = builders_[slot].backward(tape_, in_flight_[slot].front());
+    in_flight_[slot].pop_front();
+    return grad;
+  }
+
+ private:
+  struct ChunkProfile {
+    Profile forward, first_forward, backward;
+    Tensor output, grad;
+  };
+
+  void make_kinds() {
+    const model::Architecture& m = job_.model;
+    const job::Precision& p = job_.precision;
+    kind_index_.resize(m.kinds.size() * 2);
+    for (std::size_t i = 0; i < kind_index_.size(); ++i) kind_index_[i] = nullptr;
+    quantised_ = p.fp8 != job::Fp8Recipe::kNone || p.fp4;
+  }
+
+  LayerKind* kind_of(std::int64_t layer) {
+    const job::Precision& p = job_.precision;
+    const bool edge = p.first_last_layers_bf16 &&
+                      (layer < p.bf16_layers_at_start || layer >= job_.model.depth() - p.bf16_layers_at_end);
+    const bool in_bf16 = quantised_ && edge;
+    const std::size_t index = std::size_t{job_.model.layers[static_cast<std::size_t>(layer)]} * 2 + (in_bf16 ? 1U : 0U);
+    if (kind_index_[index] == nullptr) {
+      owned_kinds_.push_back(
+          std::make_unique<LayerKind>(choices_, layer_sizes(job_, job_.model.layer(layer), in_bf16)));
+      kind_index_[index] = owned_kinds_.back().get();
+    }
+    return kind_index_[index];
+  }
+
+  // Folded: run each chunk once on a scratch tape and remember what it does.
+  void measure() {
+    profiles_.resize(builders_.size());
+    for (std::size_t i = 0; i < builders_.size(); ++i) {
+      ChunkProfile& profile = profiles_[i];
+      Pass pass;
+      const bool receives = !builders_[i].chunk().has_embedding;
+      const Tensor message{(end_sizes_.h + kBlockUnit - 1) / kBlockUnit * kBlockUnit, 0, Name::kMessage};
+      for (const bool first : {true, false}) {
+        Tape scratch;
+        pass = Pass{};
+        if (receives) pass.received = message;
+        profile.output = builders_[i].forward(scratch, pass, first);
+        (first ? profile.first_forward : profile.forward) = scratch.profile();
+      }
+      Tape scratch;
+      profile.grad = builders_[i].backward(scratch, pass);
+      profile.backward = scratch.profile();
+    }
+  }
+
+  // Token ids of the last micro-batch stay with each chunk's data iterator until the next.
+  void new_batch(std::size_t slot) {
+    Tensor ids = tape_.alloc(end_sizes_.tokens, Name::kTokens);
+    tape_.free(tokens_[slot].ids);
+    Tensor positions = tape_.alloc(end_sizes_.positions, Name::kTokens);
+    tape_.free(tokens_[slot].positions);
+    Tensor mask = tape_.alloc(end_sizes_.attention_mask, Name::kMask);
+    tape_.free(tokens_[slot].mask);
+    tokens_[slot] = {ids, positions, mask};
+  }
+
+  void first_use(bool in_backward) {
+    (void)tape_.alloc(workspaces_.handle, Name::kCublas);
+    if (in_backward) {
+      has_backward_workspace_ = true;
+      return;
+    }
+    (void)tape_.alloc(workspaces_.library, Name::kCublas);
+    for (std::size_t i = 0; i < builders_.size(); ++i) (void)tape_.alloc(end_sizes_.rope_table, Name::kRopeTable);
+    if (choices_.gathers && !choices_.te) (void)tape_.alloc(end_sizes_.hf, Name::kGatherBuffer);
+  }
+
+  const job::Job& job_;
+  Tape& tape_;
+  bool folded_;
+  Choices choices_;
+  EndSizes end_sizes_;
+  Ends ends_;
+  State state_;
+  Workspaces workspaces_;
+  PipelineShape shape_;
+  bool quantised_ = false;
+  std::vector<LayerKind*> kind_index_;
+  std::vector<std::unique_ptr<LayerKind>> owned_kinds_;
+  std::vector<ChunkBuilder> builders_;
+  std::vector<ChunkProfile> profiles_;
+  std::vector<std::deque<Pass>> in_flight_;
+  struct Tokens {
+    Tensor ids, positions, mask;
+  };
+  std::vector<Tokens> tokens_;
+  HeldMessages held_;
+  bool first_step_ = true;
+  bool has_backward_workspace_ = false;
+};
+
+}  // namespace
+
+RankResult run_rank(const job::Job& job, const job::PipelineLayout& layout, std::int64_t pp_rank, Tape& tape,
+                    bool folded) {
+  Rank rank(job, layout.ranks[static_cast<std::size_t>(pp_rank)], pp_rank, tape, folded);
+  return rank.run();
+}
+
+}  // namespace plimsoll::step::megatron
