@@ -73,7 +73,10 @@ class Rank final : public PassRunner {
       tape_.enter(first_step_ ? Phase::kFirstUpdate : Phase::kUpdate);
       state_.update(tape_);
     }
-    return {state_.parameters(), state_.host_bytes()};
+    RankResult result;
+    result.parameters = state_.parameters();
+    result.host_bytes = state_.host_bytes();
+    return result;
   }
 
   Tensor forward(std::int64_t chunk, std::int64_t micro_batch, const Tensor& received) override {

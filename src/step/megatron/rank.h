@@ -4,18 +4,14 @@
 
 #include "job/job.h"
 #include "job/pipeline_layout.h"
+#include "step/program.h"
 #include "step/tape.h"
 
 namespace plimsoll::step::megatron {
 
-struct RankResult {
-  std::int64_t parameters = 0;
-  std::int64_t host_bytes = 0;  // pinned host memory of this rank
-};
-
 // Writes the program of pipeline rank `pp_rank` to the tape. On a recording tape every layer is run
 // (walked); with folded, layer profiles are measured once and added, and the tape only meters.
-RankResult run_rank(const job::Job& job, const job::PipelineLayout& layout, std::int64_t pp_rank, Tape& tape,
+step::RankResult run_rank(const job::Job& job, const job::PipelineLayout& layout, std::int64_t pp_rank, Tape& tape,
                     bool folded);
 
 }  // namespace plimsoll::step::megatron
