@@ -58,6 +58,15 @@ Result<JobInput> read_input(const Arguments& arguments) {
   return input;
 }
 
+JobInput replaced(JobInput input, const Settings& settings) {
+  auto& overrides = input.options.overrides;
+  for (const auto& [key, value] : settings) {
+    std::erase_if(overrides, [&key = key](const auto& given) { return given.first == key; });
+    overrides.emplace_back(key, value);
+  }
+  return input;
+}
+
 Result<job::Job> make_job(const JobInput& input, const Settings& settings) {
   job::ReadOptions options = input.options;
   for (const auto& [key, value] : settings) {

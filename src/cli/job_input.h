@@ -22,6 +22,9 @@ struct JobInput {
 
 [[nodiscard]] Result<JobInput> read_input(const Arguments& arguments);
 
+// The input with these settings instead of flags of the same keys.
+[[nodiscard]] JobInput replaced(JobInput input, const Settings& settings);
+
 // The job with these settings on top of the flags. A key that is both a flag and swept is an error.
 [[nodiscard]] Result<job::Job> make_job(const JobInput& input, const Settings& settings);
 

@@ -6,12 +6,13 @@
 
 namespace plimsoll::cli {
 
+extern const Verb kFit;
 extern const Verb kModels;
 extern const Verb kGpus;
 extern const Verb kKeys;
 
 std::span<const Verb* const> verbs() {
-  static const std::array<const Verb*, 3> kVerbs = {&kModels, &kGpus, &kKeys};
+  static const std::array<const Verb*, 4> kVerbs = {&kFit, &kModels, &kGpus, &kKeys};
   return kVerbs;
 }
 
