@@ -77,15 +77,11 @@ void add_other_changes(const job::Job& job, std::vector<Change>& changes) {
     changes.push_back({"Liger kernels", {{"use_liger_kernel", "true"}}});
 }
 
-// The highest stage of the folded step; empty when the job cannot be run.
-std::optional<std::int64_t> folded_worst(const job::Job& job) {
-  std::int64_t worst = 0;
-  for (std::int64_t stage = 0; stage < job.parallel.pipeline; ++stage) {
-    const Result<std::int64_t> peak = memory::folded_peak(job, stage);
-    if (!peak) return std::nullopt;
-    worst = std::max(worst, *peak);
-  }
-  return worst;
+bool has_expandable_segments(const job::Job& job) {
+  return std::any_of(job.environment.begin(), job.environment.end(), [](const auto& variable) {
+    return variable.first.ends_with("ALLOC_CONF") &&
+           lower(variable.second).find("expandable_segments:true") != std::string::npos;
+  });
 }
 
 }  // namespace
@@ -96,6 +92,8 @@ std::vector<Change> usual_changes(const job::Job& job) {
     add_megatron_changes(job, changes);
   else
     add_other_changes(job, changes);
+  if (!has_expandable_segments(job))
+    changes.push_back({"expandable segments", {{"environment.PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"}}});
   if (job.batch.micro_batch % 2 == 0)
     changes.push_back({fmt::format("micro-batch {}", job.batch.micro_batch / 2),
                        {{"micro_batch_size", std::to_string(job.batch.micro_batch / 2)}}});
@@ -104,16 +102,14 @@ std::vector<Change> usual_changes(const job::Job& job) {
 
 std::vector<PricedChange> price_changes(const JobInput& input, const job::Job& job, const memory::Answer& answer) {
   std::vector<PricedChange> priced;
-  const memory::RankAnswer& worst = answer.ranks[answer.worst];
-  const std::int64_t before = *std::max_element(answer.peak_by_stage.begin(), answer.peak_by_stage.end());
+  const std::int64_t before = answer.ranks[answer.worst].device_used;
   for (Change& change : usual_changes(job)) {
     const Result<job::Job> changed = make_job(replaced(input, change.settings), {});
     if (!changed) continue;
-    const std::optional<std::int64_t> after = folded_worst(*changed);
+    const Result<memory::Answer> after = memory::answer(*changed, {});
     if (!after) continue;
-    const std::int64_t difference = *after - before;
-    const std::int64_t device_used = worst.device_used + difference;
-    priced.push_back({std::move(change), difference, device_used, device_used <= worst.capacity});
+    const memory::RankAnswer& worst = after->ranks[after->worst];
+    priced.push_back({std::move(change), worst.pp_rank, worst.device_used, worst.device_used - before, after->fits});
   }
   return priced;
 }
@@ -123,7 +119,8 @@ std::string as_flags(const Settings& settings) {
   for (const auto& [key, value] : settings) {
     std::string text = value;
     if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
-    if (!text.empty()) words.push_back(fmt::format("--{} {}", replace(key, '_', '-'), text));
+    if (!text.empty())
+      words.push_back(fmt::format("--{} {}", key.find('.') == std::string::npos ? replace(key, '_', '-') : key, text));
   }
   return join(words, " ");
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The changes that people try first when a job is too large, each priced: by how much would it move the
-// worst rank? Prices come from the folded step, so they are differences of tensor bytes; what the
-// allocator and the libraries add is taken to stay as it is.
+// The changes that people try first when a job is too large, each priced by the full answer of the job
+// that has it: by how much would it move the worst rank?
 #pragma once
 
 #include <cstdint>
@@ -23,8 +22,9 @@ struct Change {
 
 struct PricedChange {
   Change change;
-  std::int64_t difference = 0;  // bytes on the worst rank; negative: less
+  std::int64_t worst_rank = 0;  // pipeline rank of the changed job
   std::int64_t device_used = 0;
+  std::int64_t difference = 0;  // to the device memory of the job's own worst rank; negative: less
   bool fits = false;
 };
 

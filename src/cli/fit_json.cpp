@@ -122,8 +122,9 @@ void write_changes(JsonWriter& json, const std::vector<PricedChange>& changes) {
     json.begin_object(Layout::kInline).member("label", priced.change.label).key("settings").begin_object();
     for (const auto& [key, value] : priced.change.settings) json.member(key, value);
     json.end_object()
-        .member("difference_bytes", priced.difference)
+        .member("worst_rank", priced.worst_rank)
         .member("device_used_bytes", priced.device_used)
+        .member("difference_bytes", priced.difference)
         .member("fits", priced.fits)
         .end_object();
   }

@@ -143,9 +143,10 @@ std::string host_lines(const memory::Host& host) {
 }
 
 std::string changes_table(const FitAnswer& fit, const Console& console) {
-  Table table({{"with"}, {"GiB", Align::kRight}, {"change", Align::kRight}, {"fits"}});
+  Table table({{"with"}, {"worst"}, {"device GiB", Align::kRight}, {"change", Align::kRight}, {"fits"}});
   for (const PricedChange& priced : fit.changes)
-    table.add_row({priced.change.label, format_gib(priced.device_used), signed_gib(priced.difference),
+    table.add_row({priced.change.label, fmt::format("pp={}", priced.worst_rank), format_gib(priced.device_used),
+                   signed_gib(priced.difference),
                    Cell{priced.fits ? "yes" : "no", priced.fits ? Style::kGood : Style::kBad}});
   return table.to_text(console.width, console.colour_out);
 }
