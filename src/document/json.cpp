@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON through simdjson's DOM parser. Lone NaN and Infinity, as Python's json writes them, are refused
 // by simdjson with a clear message; no configuration needs them.
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <simdjson.h>
 
@@ -9,6 +11,39 @@
 namespace plimsoll::document {
 
 namespace {
+
+// The first key that occurs twice, or "". Sorting keeps a table of a million keys from taking minutes.
+std::string repeated_key(const Node& table) {
+  std::vector<std::string_view> keys;
+  keys.reserve(table.members.size());
+  for (const auto& member : table.members) keys.push_back(member.first);
+  std::sort(keys.begin(), keys.end());
+  const auto twice = std::adjacent_find(keys.begin(), keys.end());
+  return twice == keys.end() ? std::string{} : std::string{*twice};
+}
+
+std::string explain(simdjson::error_code failure) {
+  switch (failure) {
+    case simdjson::EMPTY:
+      return "the file is empty";
+    case simdjson::UNCLOSED_STRING:
+      return "a string is not closed";
+    case simdjson::STRING_ERROR:
+      return "a string has a bad escape or a raw control character";
+    case simdjson::UTF8_ERROR:
+      return "the text is not UTF-8";
+    case simdjson::NUMBER_ERROR:
+      return "a number is malformed or too large";
+    case simdjson::DEPTH_ERROR:
+      return fmt::format("nested deeper than {} levels", kMaxDepth);
+    case simdjson::TAPE_ERROR:
+      return "brackets, commas or quotes do not match, or the text ends early";
+    case simdjson::CAPACITY:
+      return "the file is too large";
+    default:
+      return simdjson::error_message(failure);
+  }
+}
 
 Result<Node> convert(const simdjson::dom::element& element, int depth) {
   Node node;
@@ -49,6 +84,8 @@ Result<Node> convert(const simdjson::dom::element& element, int depth) {
         PLIMSOLL_TRY(child, convert(value, depth + 1));
         node.members.emplace_back(std::string(key), std::move(child));
       }
+      if (const std::string key = repeated_key(node); !key.empty())
+        return bad_input(fmt::format("the key '{}' appears twice in one table", key.substr(0, 80)));
       break;
   }
   return node;
@@ -57,11 +94,12 @@ Result<Node> convert(const simdjson::dom::element& element, int depth) {
 }  // namespace
 
 Result<Node> parse_json(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // a byte order mark, as some editors write
   simdjson::dom::parser parser;
   simdjson::dom::element root;
   const simdjson::padded_string padded(text);
   if (const auto failure = parser.parse(padded).get(root); failure != simdjson::SUCCESS)
-    return bad_input(fmt::format("not valid JSON: {}", simdjson::error_message(failure)));
+    return bad_input(fmt::format("not valid JSON: {}", explain(failure)));
   return convert(root, 0);
 }
 

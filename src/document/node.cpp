@@ -2,7 +2,7 @@
 #include "document/node.h"
 
 #include <charconv>
-#include <cstdlib>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -59,19 +59,51 @@ std::string to_text(const Node& node) {
   return {};
 }
 
-Node parse_scalar(std::string_view text) {
+namespace {
+
+// The elements of "a, [b, c], 'd, e'": commas inside brackets and quotes do not separate.
+std::vector<std::string_view> split_list(std::string_view text) {
+  std::vector<std::string_view> parts;
+  std::size_t begin = 0;
+  int depth = 0;
+  char quote = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quote != 0) {
+      if (c == quote) quote = 0;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '[') {
+      ++depth;
+    } else if (c == ']') {
+      --depth;
+    } else if (c == ',' && depth == 0) {
+      parts.push_back(text.substr(begin, i - begin));
+      begin = i + 1;
+    }
+  }
+  parts.push_back(text.substr(begin));
+  return parts;
+}
+
+Node string_node(std::string_view text) {
+  Node node;
+  node.kind = Node::Kind::kString;
+  node.text = text;
+  return node;
+}
+
+Node parse_value(std::string_view text, int depth) {
   Node node;
   text = trim(text);
-  if (text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front()) {
-    node.kind = Node::Kind::kString;
-    node.text = text.substr(1, text.size() - 2);
-    return node;
-  }
+  if (text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front())
+    return string_node(text.substr(1, text.size() - 2));
   if (text.size() >= 2 && text.front() == '[' && text.back() == ']') {
+    if (depth >= kMaxDepth) return string_node(text);
     node.kind = Node::Kind::kArray;
     const std::string_view inside = trim(text.substr(1, text.size() - 2));
     if (inside.empty()) return node;
-    for (const std::string_view part : split(inside, ',')) node.items.push_back(parse_scalar(part));
+    for (const std::string_view part : split_list(inside)) node.items.push_back(parse_value(part, depth + 1));
     return node;
   }
   if (equals_ignoring_case(text, "true") || equals_ignoring_case(text, "false")) {
@@ -90,14 +122,16 @@ Node parse_scalar(std::string_view text) {
   }
   double real = 0;
   if (const auto [at, failure] = std::from_chars(text.data(), end, real);
-      failure == std::errc{} && at == end && !text.empty()) {
+      failure == std::errc{} && at == end && !text.empty() && std::isfinite(real)) {
     node.kind = Node::Kind::kReal;
     node.real = real;
     return node;
   }
-  node.kind = Node::Kind::kString;
-  node.text = text;
-  return node;
+  return string_node(text);
 }
+
+}  // namespace
+
+Node parse_scalar(std::string_view text) { return parse_value(text, 0); }
 
 }  // namespace plimsoll::document

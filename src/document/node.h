@@ -52,7 +52,8 @@ struct Node {
 [[nodiscard]] Result<Node> parse_toml(std::string_view text);
 [[nodiscard]] Result<Node> parse_yaml(std::string_view text);
 
-// A scalar written without a format around it, as on a command line: "true", "12", "1e-4", "[a,b]", "null".
+// A scalar written without a format around it, as on a command line: "true", "12", "1e-4", "[a, [b, c]]",
+// "null". Lists may nest up to kMaxDepth; what is none of these is a string, also "nan" and "inf".
 [[nodiscard]] Node parse_scalar(std::string_view text);
 
 }  // namespace plimsoll::document

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // YAML through yaml-cpp's event parser, with our own bounds: nesting, aliases (an alias bomb would
-// expand without limit, so aliases are copied at most kMaxNodes times in all) and duplicate keys.
+// expand without limit, so at most kMaxNodes nodes are made in all) and duplicate keys.
+#include <algorithm>
 #include <istream>
 #include <map>
+#include <set>
 #include <streambuf>
 
 #include <fmt/format.h>
@@ -16,11 +18,12 @@ namespace plimsoll::document {
 
 namespace {
 
+// Nodes are counted once per level that they pass through and once per copy.
 constexpr std::size_t kMaxNodes = 2'000'000;
 
 // YAML 1.1 spells booleans in many ways; configurations use these.
 Node scalar(const std::string& tag, const std::string& value) {
-  if (tag == "!") {  // quoted: always a string
+  if (tag == "!" || tag == "tag:yaml.org,2002:str") {  // quoted or !!str: always a string
     Node node;
     node.kind = Node::Kind::kString;
     node.text = value;
@@ -40,11 +43,27 @@ Node scalar(const std::string& tag, const std::string& value) {
   return parse_scalar(value);
 }
 
-std::size_t count_nodes(const Node& node) {
-  std::size_t count = 1;
-  for (const Node& item : node.items) count += count_nodes(item);
-  for (const auto& member : node.members) count += count_nodes(member.second);
-  return count;
+// What a copy of a node costs, in nodes (long texts count as several), and how deep it is.
+struct Extent {
+  std::size_t nodes = 1;
+  int depth = 1;
+};
+
+Extent extent(const Node& node) {
+  constexpr std::size_t kTextPerNode = 64;
+  Extent whole;
+  whole.nodes += node.text.size() / kTextPerNode;
+  const auto include = [&whole](const Node& child) {
+    const Extent part = extent(child);
+    whole.nodes += part.nodes;
+    whole.depth = std::max(whole.depth, part.depth + 1);
+  };
+  for (const Node& item : node.items) include(item);
+  for (const auto& [key, value] : node.members) {
+    whole.nodes += key.size() / kTextPerNode;
+    include(value);
+  }
+  return whole;
 }
 
 class Builder final : public YAML::EventHandler {
@@ -87,6 +106,8 @@ class Builder final : public YAML::EventHandler {
     YAML::anchor_t anchor = 0;
     std::string key;
     bool has_key = false;
+    std::set<std::string> keys;  // of node.members; Node::find would make a long table quadratic
+    std::vector<Node> merged;    // values of "<<", taken over when the table closes: own members win
   };
 
   [[nodiscard]] bool wants_key() const {
@@ -106,17 +127,29 @@ class Builder final : public YAML::EventHandler {
     level.anchor = anchor;
     open_.push_back(std::move(level));
   }
+  static void merge(Open& into, Node& source) {
+    for (auto& member : source.members)
+      if (into.keys.insert(member.first).second) into.node.members.push_back(std::move(member));
+  }
   void close() {
     Open done = std::move(open_.back());
     open_.pop_back();
+    for (Node& source : done.merged) {
+      merge(done, source);
+      for (Node& item : source.items) merge(done, item);
+    }
     YAML::Mark mark;
     mark.line = done.node.line - 1;
     add(std::move(done.node), mark, done.anchor);
   }
   void add(Node node, const YAML::Mark& mark, YAML::anchor_t anchor) {
     node.line = mark.line + 1;
-    nodes_ += count_nodes(node);
-    if (nodes_ > kMaxNodes) return fail(mark, "YAML aliases expand beyond any configuration");
+    const Extent size = extent(node);
+    // The copy for the anchor counts too: anchors inside anchors would otherwise multiply unseen.
+    nodes_ += anchor != 0 ? 2 * size.nodes : size.nodes;
+    if (nodes_ > kMaxNodes) return fail(mark, "with its aliases expanded, the YAML is larger than any configuration");
+    if (static_cast<int>(open_.size()) + size.depth > kMaxDepth + 1)
+      return fail(mark, fmt::format("YAML is nested deeper than {} levels", kMaxDepth));
     if (anchor != 0) anchors_[anchor] = node;
     if (open_.empty()) {
       root = std::move(node);
@@ -129,12 +162,12 @@ class Builder final : public YAML::EventHandler {
     }
     if (!parent.has_key) return fail(mark, "a list, table or alias as a key");
     parent.has_key = false;
-    if (parent.key == "<<" && node.is_object()) {  // merge key: own members win
-      for (auto& member : node.members)
-        if (!parent.node.has(member.first)) parent.node.members.push_back(std::move(member));
+    if (parent.key == "<<" && (node.is_object() || node.is_array())) {
+      parent.merged.push_back(std::move(node));
       return;
     }
-    if (parent.node.has(parent.key)) return fail(mark, fmt::format("the key '{}' appears twice", parent.key));
+    if (!parent.keys.insert(parent.key).second)
+      return fail(mark, fmt::format("the key '{}' appears twice", parent.key.substr(0, 80)));
     parent.node.members.emplace_back(parent.key, std::move(node));
   }
 
@@ -184,6 +217,9 @@ Result<Node> parse_yaml(std::string_view text) {
   try {
     YAML::Parser parser(input);
     if (!parser.HandleNextDocument(builder)) return bad_input("the YAML file is empty");
+    Builder second;
+    if (parser.HandleNextDocument(second) && !second.root.is_null())
+      return bad_input(fmt::format("line {}: a second YAML document; wanted one per file", second.root.line));
   } catch (const YAML::Exception& failure) {
     if (!builder.problem.empty()) return bad_input(builder.problem);
     return bad_input(fmt::format("line {}: not valid YAML: {}", failure.mark.line + 1, failure.msg));

@@ -50,81 +50,87 @@ bool Fields::is_list(std::string_view key) const {
   return node != nullptr && node->is_array();
 }
 
-const Node* Fields::find(std::string_view key) {
-  const Node* found = nullptr;
-  std::string_view found_name;
+Fields::Found Fields::find(std::string_view key) {
+  Found found;
   for (const std::string_view name : split(key, '|')) {
     const Node* node = walk(*table_, name);
     if (is_absent(node)) continue;
-    if (found != nullptr && document::to_text(*found) != document::to_text(*node))
-      fail(fmt::format("{} is {} but {} is {}; both mean the same", found_name, shown(*found), name, shown(*node)),
-           fmt::format("remove one of {} and {}", found_name, name));
-    if (found != nullptr) continue;
-    found = node;
-    found_name = name;
+    if (found.value == nullptr) {
+      found = {node, name};
+    } else if (document::to_text(*found.value) != document::to_text(*node)) {
+      fail(
+          fmt::format("{} is {} but {} is {}; both mean the same", found.name, shown(*found.value), name, shown(*node)),
+          fmt::format("remove one of {} and {}", found.name, name));
+    }
   }
   return found;
 }
 
-std::optional<std::int64_t> Fields::bounded(std::string_view key, const Node& value, std::int64_t least,
+void Fields::fail_kind(const Found& found, std::string_view wanted) {
+  fail(fmt::format("{} is {}; wanted {}", found.name, shown(*found.value), wanted));
+}
+
+std::optional<std::int64_t> Fields::bounded(std::string_view name, const Node& value, std::int64_t least,
                                             std::int64_t limit) {
   if (value.is_integer() && value.integer >= least && value.integer <= limit) return value.integer;
-  fail(fmt::format("{} is {}; wanted an integer from {} to {}", spelled(key), shown(value), least, limit));
+  fail(fmt::format("{} is {}; wanted an integer from {} to {}", name, shown(value), least, limit));
   return std::nullopt;
 }
 
 std::int64_t Fields::size(std::string_view key, std::int64_t limit, std::int64_t least) {
-  const Node* node = find(key);
-  if (node == nullptr) {
-    fail(fmt::format("the key {} is missing", spelled(key)));
-    return least;
-  }
-  return bounded(key, *node, least, limit).value_or(least);
+  const Found found = find(key);
+  if (found.value != nullptr) return bounded(found.name, *found.value, least, limit).value_or(least);
+  fail(fmt::format("the key {} is missing", spelled(key)));
+  return least;
 }
 
 std::int64_t Fields::size_or(std::string_view key, std::int64_t limit, std::int64_t fallback, std::int64_t least) {
-  const Node* node = find(key);
-  return node == nullptr ? fallback : bounded(key, *node, least, limit).value_or(fallback);
+  const Found found = find(key);
+  return found.value == nullptr ? fallback : bounded(found.name, *found.value, least, limit).value_or(fallback);
 }
 
-bool Fields::flag(std::string_view key, bool fallback) {
-  const Node* node = find(key);
-  if (node == nullptr) return fallback;
-  if (!node->is_bool()) fail(fmt::format("{} is {}; wanted true or false", spelled(key), shown(*node)));
-  return node->is_bool() ? node->boolean : fallback;
+bool Fields::flag_of(const Found& found, bool fallback) {
+  if (found.value == nullptr) return fallback;
+  if (found.value->is_bool()) return found.value->boolean;
+  fail_kind(found, "true or false");
+  return fallback;
 }
+
+bool Fields::flag(std::string_view key, bool fallback) { return flag_of(find(key), fallback); }
 
 bool Fields::flag_here_or_outside(std::string_view key, bool fallback) {
   if (outer_ == nullptr || has(key)) return flag(key, fallback);
   const Node* node = walk(*outer_, key);
-  if (is_absent(node)) return fallback;
-  if (!node->is_bool()) fail(fmt::format("{} is {}; wanted true or false", key, shown(*node)));
-  return node->is_bool() ? node->boolean : fallback;
+  return flag_of({is_absent(node) ? nullptr : node, key}, fallback);
 }
 
 double Fields::probability(std::string_view key, double fallback) {
-  const Node* node = find(key);
-  if (node == nullptr) return fallback;
-  const double value = node->as_real();
-  if (node->is_number() && value >= 0 && value < 1) return value;
-  fail(fmt::format("{} is {}; wanted a probability of at least 0 and below 1", spelled(key), shown(*node)));
+  const Found found = find(key);
+  if (found.value == nullptr) return fallback;
+  const double value = found.value->as_real();
+  if (found.value->is_number() && value >= 0 && value < 1) return value;
+  fail_kind(found, "a probability of at least 0 and below 1");
   return fallback;
 }
 
 std::string Fields::text(std::string_view key, std::string_view fallback) {
-  const Node* node = find(key);
-  if (node == nullptr) return std::string{fallback};
-  if (!node->is_string()) fail(fmt::format("{} is {}; wanted a string", spelled(key), shown(*node)));
-  return node->is_string() ? node->text : std::string{fallback};
+  const Found found = find(key);
+  if (found.value == nullptr) return std::string{fallback};
+  if (found.value->is_string()) return found.value->text;
+  fail_kind(found, "a string");
+  return std::string{fallback};
 }
 
 std::optional<std::vector<std::int64_t>> Fields::integers(std::string_view key, std::int64_t limit) {
-  const Node* node = find(key);
-  if (node == nullptr) return std::nullopt;
+  const Found found = find(key);
+  if (found.value == nullptr) return std::nullopt;
+  if (!found.value->is_array()) {
+    fail_kind(found, "a list of integers");
+    return std::nullopt;
+  }
   std::vector<std::int64_t> values;
-  if (!node->is_array()) fail(fmt::format("{} is {}; wanted a list of integers", spelled(key), shown(*node)));
-  for (const Node& item : node->items) {
-    const std::optional<std::int64_t> value = bounded(key, item, 0, limit);
+  for (const Node& item : found.value->items) {
+    const std::optional<std::int64_t> value = bounded(found.name, item, 0, limit);
     if (!value) return std::nullopt;
     values.push_back(*value);
   }
@@ -132,18 +138,16 @@ std::optional<std::vector<std::int64_t>> Fields::integers(std::string_view key, 
 }
 
 std::optional<std::vector<std::string>> Fields::texts(std::string_view key) {
-  const Node* node = find(key);
-  if (node == nullptr) return std::nullopt;
+  const Found found = find(key);
+  if (found.value == nullptr) return std::nullopt;
   std::vector<std::string> values;
-  if (!node->is_array()) fail(fmt::format("{} is {}; wanted a list of strings", spelled(key), shown(*node)));
-  for (const Node& item : node->items) {
-    if (!item.is_string()) {
-      fail(fmt::format("{} holds {}; wanted strings", spelled(key), shown(item)));
-      return std::nullopt;
-    }
+  for (const Node& item : found.value->items) {
+    if (!item.is_string()) break;
     values.push_back(item.text);
   }
-  return values;
+  if (found.value->is_array() && values.size() == found.value->items.size()) return values;
+  fail_kind(found, "a list of strings");
+  return std::nullopt;
 }
 
 void Fields::fail(std::string message, std::string hint) {

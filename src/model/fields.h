@@ -22,7 +22,7 @@ class Fields {
 
   // Keys: "hidden_size", a path "attn_config.kv_n_heads", or spellings "n_layer|num_hidden_layers", of
   // which two with different values are a contradiction. A null counts as absent, except for is_null().
-  [[nodiscard]] bool has(std::string_view key) { return find(key) != nullptr; }
+  [[nodiscard]] bool has(std::string_view key) { return find(key).value != nullptr; }
   [[nodiscard]] bool is_null(std::string_view key) const;
   [[nodiscard]] bool is_list(std::string_view key) const;
 
@@ -45,9 +45,16 @@ class Fields {
   [[nodiscard]] Status status() const;
 
  private:
-  [[nodiscard]] const document::Node* find(std::string_view key);
-  [[nodiscard]] std::optional<std::int64_t> bounded(std::string_view key, const document::Node& value,
+  struct Found {
+    const document::Node* value = nullptr;  // nullptr: absent
+    std::string_view name;                  // the spelling that the file uses
+  };
+
+  [[nodiscard]] Found find(std::string_view key);
+  [[nodiscard]] std::optional<std::int64_t> bounded(std::string_view name, const document::Node& value,
                                                     std::int64_t least, std::int64_t limit);
+  [[nodiscard]] bool flag_of(const Found& found, bool fallback);
+  void fail_kind(const Found& found, std::string_view wanted);
 
   const document::Node* table_;
   const document::Node* outer_;

@@ -75,7 +75,7 @@ Activation activation(Fields& in, std::string_view key, std::string_view fallbac
     if (named.name == name) return named.value;
     known.emplace_back(named.name);
   }
-  in.fail(fmt::format("{} is '{}'; wanted one of {}", split(key, '|').front(), name.substr(0, 40), join(known, ", ")));
+  in.fail(fmt::format("the activation is '{}'; wanted one of {}", name.substr(0, 40), join(known, ", ")));
   return Activation::kSilu;
 }
 

@@ -2,33 +2,50 @@
 #include "step/megatron/chunk.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace plimsoll::step::megatron {
+
+namespace {
+
+// A tensor that exists before a measured piece begins: bytes, no identity.
+Tensor standing(std::int64_t bytes, Name name) { return {(bytes + kBlockUnit - 1) / kBlockUnit * kBlockUnit, 0, name}; }
+
+}  // namespace
 
 const Profile& LayerKind::forward(bool keep) {
   auto& slot = forward_[keep ? 1 : 0];
   if (!slot) {
     Tape tape;
     Kept kept;
-    (void)layer_.forward(tape, Tensor{sizes_.h, 0, Name::kLayerInput}, kept, keep);
+    (void)layer_.forward(tape, standing(sizes_.h, Name::kLayerInput), kept, keep);
     slot = tape.profile();
+    if (keep) kept_ = kept;
   }
   return *slot;
 }
 
+Profile LayerKind::tuned_forward(std::int64_t autotune) const {
+  Tape tape;
+  Kept kept;
+  (void)layer_.forward(tape, standing(sizes_.h, Name::kLayerInput), kept, true, autotune);
+  return tape.profile();
+}
+
+Profile LayerKind::tuned_backward(bool fresh, bool held, std::int64_t autotune) {
+  (void)forward(true);
+  Kept kept = kept_;
+  kept.x_is_held = held;
+  Tape tape;
+  ResidualGrad grad;
+  if (!fresh) grad.tensor = standing(sizes_.h, Name::kResidualGrad);
+  layer_.backward(tape, kept, grad, autotune);
+  return tape.profile();
+}
+
 const Profile& LayerKind::backward(bool fresh, bool held) {
   auto& slot = backward_[(fresh ? 2U : 0U) + (held ? 1U : 0U)];
-  if (!slot) {
-    Tape forward;
-    Kept kept;
-    (void)layer_.forward(forward, Tensor{sizes_.h, 0, Name::kLayerInput}, kept, true);
-    kept.x_is_held = held;
-    Tape tape;
-    ResidualGrad grad;
-    if (!fresh) grad.tensor = Tensor{(sizes_.h + kBlockUnit - 1) / kBlockUnit * kBlockUnit, 0, Name::kResidualGrad};
-    layer_.backward(tape, kept, grad);
-    slot = tape.profile();
-  }
+  if (!slot) slot = tuned_backward(fresh, held, 0);
   return *slot;
 }
 
@@ -57,28 +74,29 @@ ChunkBuilder::ChunkBuilder(const job::Job& job, const job::Chunk& chunk, const E
 Tensor ChunkBuilder::layer_forward(Tape& tape, std::int64_t i, Tensor x, Pass& pass, bool keep, bool x_is_held) const {
   LayerKind& kind = *kinds_[static_cast<std::size_t>(i)];
   pass.held[static_cast<std::size_t>(i)] = x_is_held ? 1 : 0;
+  const std::int64_t autotune = keep ? std::exchange(pass.autotune, 0) : 0;
   if (folded_) {
-    tape.apply(kind.forward(keep));
-    Tensor y{(kind.sizes().h + kBlockUnit - 1) / kBlockUnit * kBlockUnit, 0, Name::kLayerInput};
-    return y;
+    tape.apply(autotune > 0 ? kind.tuned_forward(autotune) : kind.forward(keep));
+    return standing(kind.sizes().h, Name::kLayerInput);
   }
   tape.layer(chunk_.first_layer + i);
   Kept& kept = pass.layers[static_cast<std::size_t>(i)];
   kept.x_is_held = x_is_held;
-  return kind.layer().forward(tape, x, kept, keep);
+  return kind.layer().forward(tape, x, kept, keep, autotune);
 }
 
 void ChunkBuilder::layer_backward(Tape& tape, std::int64_t i, Pass& pass, ResidualGrad& grad) const {
   LayerKind& kind = *kinds_[static_cast<std::size_t>(i)];
+  const std::int64_t autotune = std::exchange(pass.autotune, 0);
   if (folded_) {
     const bool fresh = !grad.tensor;
-    tape.apply(kind.backward(fresh, pass.held[static_cast<std::size_t>(i)] != 0));
-    if (fresh)
-      grad.tensor = Tensor{(kind.sizes().h + kBlockUnit - 1) / kBlockUnit * kBlockUnit, 0, Name::kResidualGrad};
+    const bool held = pass.held[static_cast<std::size_t>(i)] != 0;
+    tape.apply(autotune > 0 ? kind.tuned_backward(fresh, held, autotune) : kind.backward(fresh, held));
+    if (fresh) grad.tensor = standing(kind.sizes().h, Name::kResidualGrad);
     return;
   }
   tape.layer(chunk_.first_layer + i);
-  kind.layer().backward(tape, pass.layers[static_cast<std::size_t>(i)], grad);
+  kind.layer().backward(tape, pass.layers[static_cast<std::size_t>(i)], grad, autotune);
 }
 
 Tensor ChunkBuilder::group_forward(Tape& tape, std::size_t g, Tensor x, Pass& pass, bool x_is_held) const {

@@ -19,7 +19,8 @@ struct Pass {
   std::vector<std::uint8_t> held;  // per layer: its input is held by the schedule or a checkpoint
   std::vector<Tensor> inputs;      // checkpointed inputs of recomputed groups
   EndKept ends;
-  Tensor received;  // input from the previous stage, held by the schedule
+  Tensor received;            // input from the previous stage, held by the schedule
+  std::int64_t autotune = 0;  // the first pass of the first step times compiled kernels with so many bytes
 };
 
 // One layer kind: its builder and, when folded, its measured profiles.
@@ -33,12 +34,16 @@ class LayerKind {
   [[nodiscard]] const Profile& forward(bool keep);
   // fresh: the incoming gradient is held by somebody; held: the layer's input is.
   [[nodiscard]] const Profile& backward(bool fresh, bool held);
+  // The first call of the first step, with kernel autotuning.
+  [[nodiscard]] Profile tuned_forward(std::int64_t autotune) const;
+  [[nodiscard]] Profile tuned_backward(bool fresh, bool held, std::int64_t autotune);
 
  private:
   LayerSizes sizes_;
   Layer layer_;
   std::array<std::optional<Profile>, 2> forward_;
   std::array<std::optional<Profile>, 4> backward_;
+  Kept kept_;  // sizes that a forward leaves for its backward
 };
 
 class ChunkBuilder {

@@ -43,7 +43,7 @@ Tensor Layer::column_parallel_backward(Tape& tape, Tensor& grad, Tensor& saved_i
   return c_.gathers ? grad_input : grad_full;
 }
 
-Tensor Layer::forward(Tape& tape, Tensor x, Kept& kept, bool keep) const {
+Tensor Layer::forward(Tape& tape, Tensor x, Kept& kept, bool keep, std::int64_t autotune) const {
   kept.x = x;
   tape.rename(kept.x, Name::kLayerInput);
 
@@ -63,7 +63,7 @@ Tensor Layer::forward(Tape& tape, Tensor x, Kept& kept, bool keep) const {
   // Inside a checkpointed MLP, Transformer Engine's fused norm is part of what is replayed.
   const bool norm2_is_replayed = c_.recompute.mlp && z_.experts == 0 && c_.te;
   norm_forward(tape, kept.norm2, kept.stats2, separate_norm2 ? z_.h : z_.norm_saved);
-  Tensor ffn = z_.experts > 0 ? moe_forward(tape, kept, keep) : mlp_forward(tape, kept, keep);
+  Tensor ffn = z_.experts > 0 ? moe_forward(tape, kept, keep) : mlp_forward(tape, kept, keep, autotune);
   if (!keep || norm2_is_replayed || recomputes_norm2()) {
     tape.free(kept.norm2);
     tape.free(kept.stats2);
@@ -75,11 +75,11 @@ Tensor Layer::forward(Tape& tape, Tensor x, Kept& kept, bool keep) const {
   return y;
 }
 
-void Layer::backward(Tape& tape, Kept& kept, ResidualGrad& grad) const {
+void Layer::backward(Tape& tape, Kept& kept, ResidualGrad& grad, std::int64_t autotune) const {
   // Dropout's backward makes the block's output gradient a tensor of its own.
   Tensor block_grad = kept.mask2 ? tape.alloc(z_.h, Name::kGrad) : Tensor{};
   tape.free(kept.mask2);
-  Tensor norm_grad = z_.experts > 0 ? moe_backward(tape, kept) : mlp_backward(tape, kept);
+  Tensor norm_grad = z_.experts > 0 ? moe_backward(tape, kept) : mlp_backward(tape, kept, autotune);
   tape.free(block_grad);
   tape.at(Operation::kNorm2);
   norm_backward(tape, norm_grad, kept.x2, false, kept.stats2, grad);

@@ -44,8 +44,9 @@ class Layer {
 
   // Consumes x (moves it into kept) and returns the layer's output. keep == false runs without gradients:
   // everything but x and the output is dropped.
-  Tensor forward(Tape& tape, Tensor x, Kept& kept, bool keep) const;
-  void backward(Tape& tape, Kept& kept, ResidualGrad& grad) const;
+  // autotune: bytes of the buffer with which torch.compile times its kernels at their first call, else 0.
+  Tensor forward(Tape& tape, Tensor x, Kept& kept, bool keep, std::int64_t autotune = 0) const;
+  void backward(Tape& tape, Kept& kept, ResidualGrad& grad, std::int64_t autotune = 0) const;
 
   // Bytes that stay from forward to backward besides the input.
   [[nodiscard]] const LayerSizes& sizes() const { return z_; }
@@ -61,8 +62,8 @@ class Layer {
   void core_forward(Tape& tape, Kept& kept) const;
   void core_backward(Tape& tape, Kept& kept, Tensor& grad_out) const;
   // mlp.cpp
-  Tensor mlp_forward(Tape& tape, Kept& kept, bool keep) const;
-  Tensor mlp_backward(Tape& tape, Kept& kept) const;  // returns the gradient of norm2's output
+  Tensor mlp_forward(Tape& tape, Kept& kept, bool keep, std::int64_t autotune) const;
+  Tensor mlp_backward(Tape& tape, Kept& kept, std::int64_t autotune) const;  // returns the gradient of norm2's output
   // moe.cpp
   Tensor moe_forward(Tape& tape, Kept& kept, bool keep) const;
   Tensor moe_backward(Tape& tape, Kept& kept) const;

@@ -4,7 +4,7 @@
 
 namespace plimsoll::step::megatron {
 
-Tensor Layer::mlp_forward(Tape& tape, Kept& kept, bool keep) const {
+Tensor Layer::mlp_forward(Tape& tape, Kept& kept, bool keep, std::int64_t autotune) const {
   tape.at(Operation::kFc1Linear);
   Tensor gathered = c_.gathers && c_.te ? tape.alloc(z_.hf, Name::kGatheredHidden) : Tensor{};
   kept.fc1 = tape.alloc(z_.fc1, Name::kFc1);
@@ -12,6 +12,7 @@ Tensor Layer::mlp_forward(Tape& tape, Kept& kept, bool keep) const {
   tape.at(Operation::kActivationFunction);
   kept.glu = tape.alloc(z_.glu_extra, Name::kActivation);
   kept.act = tape.alloc(z_.act, Name::kActivation);
+  tape.touch(autotune, Name::kAutotune);
   const bool drop = !keep || c_.recompute.mlp;
   if (drop) {
     tape.free(kept.glu);
@@ -32,7 +33,7 @@ Tensor Layer::mlp_forward(Tape& tape, Kept& kept, bool keep) const {
   return output;
 }
 
-Tensor Layer::mlp_backward(Tape& tape, Kept& kept) const {
+Tensor Layer::mlp_backward(Tape& tape, Kept& kept, std::int64_t autotune) const {
   Tensor replayed;
   if (recomputes_norm2()) {
     tape.at(Operation::kReplay);
@@ -59,6 +60,7 @@ Tensor Layer::mlp_backward(Tape& tape, Kept& kept) const {
 
   tape.at(Operation::kActivationFunction);
   Tensor grad_fc1 = tape.alloc(z_.fc1, Name::kGrad);
+  tape.touch(autotune, Name::kAutotune);
   tape.free(grad_act);
   tape.free(kept.fc1);
   tape.free(kept.glu);

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <memory>
+#include <utility>
 
 #include "base/bytes.h"
 #include "step/megatron/chunk.h"
@@ -64,12 +65,19 @@ class Rank final : public PassRunner {
     state_.build_model(tape_);
     state_.wrap(tape_);
     state_.build_optimizer(tape_);
+    // The second step holds all that the first does, and the moments; only autotuning is the first's own.
+    // So a folded run needs no first step when the moments outweigh it.
+    const bool skip_first = folded_ && state_.moment_bytes() >= autotune_bytes();
     for (int step = 0; step < 2; ++step) {
       first_step_ = step == 0;
       tape_.enter(first_step_ ? Phase::kFirstForward : Phase::kForward);
       state_.begin_step(tape_);
-      if (first_step_) first_use(false);
-      run_pipeline(shape_, tape_, *this, held_);
+      if (first_step_) first_use();
+      if (first_step_ && skip_first) {
+        leave_as_after_a_step();
+      } else {
+        run_pipeline(shape_, tape_, *this, held_);
+      }
       tape_.enter(first_step_ ? Phase::kFirstUpdate : Phase::kUpdate);
       state_.update(tape_);
     }
@@ -82,32 +90,35 @@ class Rank final : public PassRunner {
   Tensor forward(std::int64_t chunk, std::int64_t micro_batch, const Tensor& received) override {
     const auto slot = static_cast<std::size_t>(chunk);
     tape_.pass(first_step_ ? Phase::kFirstForward : Phase::kForward, chunk, micro_batch);
-    new_batch(slot);
-    if (folded_) {
-      tape_.apply(first_step_ ? profiles_[slot].first_forward : profiles_[slot].forward);
+    if (folded_ && !first_step_) {
+      tape_.apply(profiles_[slot].forward);
       return profiles_[slot].output;
     }
+    new_batch(tape_, tokens_[slot]);
     Pass& pass = in_flight_[slot].emplace_back();
     pass.received = received;
+    pass.autotune = std::exchange(forward_autotune_, 0);
     return builders_[slot].forward(tape_, pass, first_step_);
   }
 
   Tensor backward(std::int64_t chunk, std::int64_t micro_batch) override {
     const auto slot = static_cast<std::size_t>(chunk);
     tape_.pass(first_step_ ? Phase::kFirstBackward : Phase::kBackward, chunk, micro_batch);
-    if (first_step_ && !has_backward_workspace_) first_use(true);
-    if (folded_) {
+    if (folded_ && !first_step_) {
       tape_.apply(profiles_[slot].backward);
       return profiles_[slot].grad;
     }
-    Tensor grad = builders_[slot].backward(tape_, in_flight_[slot].front());
+    if (!has_backward_workspace_) first_backward();
+    Pass& pass = in_flight_[slot].front();
+    pass.autotune = std::exchange(backward_autotune_, 0);
+    Tensor grad = builders_[slot].backward(tape_, pass);
     in_flight_[slot].pop_front();
     return grad;
   }
 
  private:
   struct ChunkProfile {
-    Profile forward, first_forward, backward;
+    Profile forward, backward;
     Tensor output, grad;
   };
 
@@ -133,47 +144,68 @@ class Rank final : public PassRunner {
     return kind_index_[index];
   }
 
+  struct Tokens {
+    Tensor ids, positions, mask;
+  };
+
   // Folded: run each chunk once on a scratch tape and remember what it does.
   void measure() {
     profiles_.resize(builders_.size());
+    Tape before;
+    Tokens tokens;
+    new_batch(before, tokens);
     for (std::size_t i = 0; i < builders_.size(); ++i) {
       ChunkProfile& profile = profiles_[i];
       Pass pass;
-      const bool receives = !builders_[i].chunk().has_embedding;
-      const Tensor message{(end_sizes_.h + kBlockUnit - 1) / kBlockUnit * kBlockUnit, 0, Name::kMessage};
-      for (const bool first : {true, false}) {
-        Tape scratch;
-        pass = Pass{};
-        if (receives) pass.received = message;
-        profile.output = builders_[i].forward(scratch, pass, first);
-        (first ? profile.first_forward : profile.forward) = scratch.profile();
-      }
-      Tape scratch;
-      profile.grad = builders_[i].backward(scratch, pass);
-      profile.backward = scratch.profile();
+      if (!builders_[i].chunk().has_embedding)
+        pass.received = {(end_sizes_.h + kBlockUnit - 1) / kBlockUnit * kBlockUnit, 0, Name::kMessage};
+      Tape forward;
+      Tokens replaced = tokens;
+      new_batch(forward, replaced);
+      profile.output = builders_[i].forward(forward, pass, false);
+      profile.forward = forward.profile();
+      Tape backward;
+      profile.grad = builders_[i].backward(backward, pass);
+      profile.backward = backward.profile();
     }
   }
 
   // Token ids of the last micro-batch stay with each chunk's data iterator until the next.
-  void new_batch(std::size_t slot) {
-    Tensor ids = tape_.alloc(end_sizes_.tokens, Name::kTokens);
-    tape_.free(tokens_[slot].ids);
-    Tensor positions = tape_.alloc(end_sizes_.positions, Name::kTokens);
-    tape_.free(tokens_[slot].positions);
-    Tensor mask = tape_.alloc(end_sizes_.attention_mask, Name::kMask);
-    tape_.free(tokens_[slot].mask);
-    tokens_[slot] = {ids, positions, mask};
+  void new_batch(Tape& tape, Tokens& tokens) const {
+    Tensor ids = tape.alloc(end_sizes_.tokens, Name::kTokens);
+    tape.free(tokens.ids);
+    Tensor positions = tape.alloc(end_sizes_.positions, Name::kTokens);
+    tape.free(tokens.positions);
+    Tensor mask = tape.alloc(end_sizes_.attention_mask, Name::kMask);
+    tape.free(tokens.mask);
+    tokens = {ids, positions, mask};
   }
 
-  void first_use(bool in_backward) {
+  void first_use() {
     (void)tape_.alloc(workspaces_.handle, Name::kCublas);
-    if (in_backward) {
-      has_backward_workspace_ = true;
-      return;
-    }
     (void)tape_.alloc(workspaces_.library, Name::kCublas);
     for (std::size_t i = 0; i < builders_.size(); ++i) (void)tape_.alloc(end_sizes_.rope_table, Name::kRopeTable);
     if (choices_.gathers && !choices_.te) (void)tape_.alloc(end_sizes_.hf, Name::kGatherBuffer);
+    forward_autotune_ = backward_autotune_ = autotune_bytes();
+  }
+
+  void first_backward() {
+    (void)tape_.alloc(workspaces_.handle, Name::kCublas);
+    has_backward_workspace_ = true;
+  }
+
+  [[nodiscard]] std::int64_t autotune_bytes() const { return choices_.compiled_kernels ? end_sizes_.autotune : 0; }
+
+  // What a pipeline run leaves behind: workspaces, tokens, the held messages of every receiving chunk.
+  void leave_as_after_a_step() {
+    first_backward();
+    for (Tokens& tokens : tokens_) new_batch(tape_, tokens);
+    held_.chunk_input.resize(builders_.size());
+    if (shape_.stages == 1) return;
+    for (std::size_t i = 0; i < builders_.size(); ++i) {
+      if (builders_[i].chunk().has_embedding) continue;
+      held_.chunk_input[i] = {tape_.alloc(shape_.message, Name::kMessage), tape_.alloc(shape_.message, Name::kMessage)};
+    }
   }
 
   const job::Job& job_;
@@ -191,13 +223,12 @@ class Rank final : public PassRunner {
   std::vector<ChunkBuilder> builders_;
   std::vector<ChunkProfile> profiles_;
   std::vector<std::deque<Pass>> in_flight_;
-  struct Tokens {
-    Tensor ids, positions, mask;
-  };
   std::vector<Tokens> tokens_;
   HeldMessages held_;
   bool first_step_ = true;
   bool has_backward_workspace_ = false;
+  std::int64_t forward_autotune_ = 0;
+  std::int64_t backward_autotune_ = 0;
 };
 
 }  // namespace

@@ -173,31 +173,39 @@ void State::begin_step(Tape& tape) {
   grad_copies_.clear();
 }
 
+std::int64_t State::moment_bytes(const Piece& piece, int which) const {
+  const job::Optimizer& o = job_.optimizer;
+  switch (o.kind) {
+    case job::OptimizerKind::kAdam:
+      if (o.precision_aware) return job::size_of(which == 0 ? o.exp_avg : o.exp_avg_sq) * piece.elements;
+      return 4 * piece.elements;
+    case job::OptimizerKind::kSgd:
+      return which == 0 && o.momentum ? 4 * piece.elements : 0;
+    case job::OptimizerKind::kLion:
+      return which == 0 ? 4 * piece.elements : 0;
+    // Muon keeps one momentum for matrices; norms and biases go to Adam (facts megatron-memory.md 3.2).
+    case job::OptimizerKind::kMuon:
+      return which == 0 || !piece.decayed ? 4 * piece.elements : 0;
+    case job::OptimizerKind::kAdam8bit:
+      return piece.elements + piece.elements / 64;
+    case job::OptimizerKind::kAdafactor:
+      return 0;
+  }
+  return 0;
+}
+
+std::int64_t State::moment_bytes() const {
+  std::int64_t sum = 0;
+  for (const Piece& piece : owned_) sum += moment_bytes(piece, 0) + moment_bytes(piece, 1);
+  return sum;
+}
+
 void State::update(Tape& tape) {
   tape.at(Operation::kAdam);
   const job::Optimizer& o = job_.optimizer;
   // 16-bit gradients are copied to fp32 for the update and stay until the next zero_grad.
   if (keeps_main_copy(job_) && gradient_bytes(job_) == 2 && !o.precision_aware)
     for (const Piece& piece : owned_) grad_copies_.push_back(tape.alloc(4 * piece.elements, Name::kGradientFp32));
-  const auto moment_bytes = [&](const Piece& piece, int which) -> std::int64_t {
-    switch (o.kind) {
-      case job::OptimizerKind::kAdam:
-        if (o.precision_aware) return job::size_of(which == 0 ? o.exp_avg : o.exp_avg_sq) * piece.elements;
-        return 4 * piece.elements;
-      case job::OptimizerKind::kSgd:
-        return which == 0 && o.momentum ? 4 * piece.elements : 0;
-      case job::OptimizerKind::kLion:
-        return which == 0 ? 4 * piece.elements : 0;
-      // Muon keeps one momentum for matrices; norms and biases go to Adam (facts megatron-memory.md 3.2).
-      case job::OptimizerKind::kMuon:
-        return which == 0 || !piece.decayed ? 4 * piece.elements : 0;
-      case job::OptimizerKind::kAdam8bit:
-        return piece.elements + piece.elements / 64;
-      case job::OptimizerKind::kAdafactor:
-        return 0;
-    }
-    return 0;
-  };
   static thread_local std::vector<Tensor> temporaries;
   for (const bool expert : {false, true}) {
     for (const bool decayed : {true, false}) {

@@ -39,6 +39,8 @@ class State {
   void release(Tape& tape);     // frees everything, for the books
 
   [[nodiscard]] std::int64_t parameters() const { return parameters_; }
+  // Bytes that the first update adds for good.
+  [[nodiscard]] std::int64_t moment_bytes() const;
   // Bytes per rank on the host, pinned: optimizer CPU offload.
   [[nodiscard]] std::int64_t host_bytes() const { return host_bytes_; }
 
@@ -51,6 +53,7 @@ class State {
   };
   void wrap_chunk(Tape& tape, ChunkState& chunk, std::int64_t index, bool experts);
   [[nodiscard]] std::int64_t param_bytes(const Weight& weight) const;
+  [[nodiscard]] std::int64_t moment_bytes(const Piece& piece, int which) const;
 
   const job::Job& job_;
   std::int64_t stage_;

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Puts a framework's alias table together from rows that mean something and bare names that do not.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "job/keys.h"
+
+namespace plimsoll::job {
+
+// One per file of this folder.
+[[nodiscard]] const std::vector<Alias>& megatron_aliases();
+[[nodiscard]] const std::vector<Alias>& bridge_aliases();
+[[nodiscard]] const std::vector<Alias>& transformers_aliases();
+[[nodiscard]] const std::vector<Alias>& deepspeed_aliases();
+[[nodiscard]] const std::vector<Alias>& torchtitan_aliases();
+
+[[nodiscard]] inline std::vector<Alias> with_names_without_effect(std::span<const Alias> rows,
+                                                                  std::span<const std::string_view> names) {
+  std::vector<Alias> table(rows.begin(), rows.end());
+  for (const std::string_view name : names) table.push_back(Alias{name, AliasKind::kNoEffect, {}});
+  return table;
+}
+
+}  // namespace plimsoll::job

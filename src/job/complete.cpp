@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// From given to complete: ranks per group, micro-batches per step, rows of the padded vocabulary.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "job/derive.h"
+#include "job/job.h"
+
+namespace plimsoll::job {
+
+namespace {
+
+constexpr std::int64_t kMaxRanks = 1 << 24;
+
+Status require_positive(const Job& job) {
+  const Parallel& parallel = job.parallel;
+  const std::pair<std::string_view, std::int64_t> sizes[] = {
+      {"gpus", job.cluster.gpus},
+      {"tensor_model_parallel_size", parallel.tensor},
+      {"pipeline_model_parallel_size", parallel.pipeline},
+      {"virtual_pipeline_model_parallel_size", parallel.virtual_pipeline},
+      {"context_parallel_size", parallel.context},
+      {"expert_model_parallel_size", parallel.expert},
+      {"expert_tensor_parallel_size", job.expert_tensor()},
+      {"num_layers_per_virtual_pipeline_stage", parallel.layers_per_virtual_stage.value_or(1)},
+      {"num_distributed_optimizer_instances", job.optimizer.instances},
+      {"dp_replicate", job.sharding.replicas},
+      {"micro_batch_size", job.batch.micro_batch},
+      {"global_batch_size", std::min(job.batch.global_batch.value_or(1), kMaxRanks)},
+      {"gradient_accumulation_steps", std::min(job.batch.accumulation.value_or(1), kMaxRanks)},
+      {"make_vocab_size_divisible_by", job.make_vocab_size_divisible_by},
+  };
+  for (const auto& [name, size] : sizes)
+    if (size < 1 || size > kMaxRanks) return bad_input(fmt::format("{} = {}: wanted 1 to {}", name, size, kMaxRanks));
+  return {};
+}
+
+// Data-parallel sizes (facts megatron-memory.md 1; rules.md R001, R003, R291).
+Status split_ranks(Job& job) {
+  const Parallel& parallel = job.parallel;
+  const std::int64_t gpus = job.cluster.gpus;
+  const auto shared = checked_mul(parallel.tensor * parallel.pipeline, parallel.context);
+  if (!shared || *shared > gpus || gpus % *shared != 0)
+    return bad_input(fmt::format("world size ({}) is not divisible by total_model_size: TP {} * PP {} * CP {}", gpus,
+                                 parallel.tensor, parallel.pipeline, parallel.context),
+                     "change the number of GPUs or a parallel size");
+  job.data_parallel = gpus / *shared;
+  if (!job.model.has_moe()) {
+    if (parallel.expert > 1)
+      return bad_input(
+          fmt::format("num_moe_experts must be non None to use expert-parallel: EP is {} and {} has no "
+                      "experts",
+                      parallel.expert, job.model.name));
+    job.expert_data_parallel = job.data_parallel * parallel.context;
+    return {};
+  }
+  const auto expert_shared = checked_mul(job.expert_tensor() * parallel.expert, parallel.pipeline);
+  if (!expert_shared || *expert_shared > gpus || gpus % *expert_shared != 0)
+    return bad_input(fmt::format("world size ({}) is not divisible by expert_tensor_model_pipeline_parallel size: "
+                                 "ETP {} * EP {} * PP {}",
+                                 gpus, job.expert_tensor(), parallel.expert, parallel.pipeline),
+                     parallel.expert_tensor ? "choose EP and ETP so that ETP * EP * PP divides the GPUs"
+                                            : "expert_tensor_parallel_size defaults to TP; is 1 meant?");
+  job.expert_data_parallel = gpus / *expert_shared;
+  return {};
+}
+
+// Micro-batches per step and rank (rules.md R004, R269).
+Status count_micro_batches(Job& job) {
+  const Batch& batch = job.batch;
+  const std::int64_t at_once = batch.micro_batch * job.data_parallel;
+  if (batch.global_batch) {
+    if (*batch.global_batch % at_once != 0)
+      return bad_input(
+          fmt::format("global batch size ({}) is not divisible by micro batch size ({}) times data parallel "
+                      "size ({})",
+                      *batch.global_batch, batch.micro_batch, job.data_parallel),
+          fmt::format("use a multiple of {}", at_once));
+    job.micro_batches = *batch.global_batch / at_once;
+    if (batch.accumulation && *batch.accumulation != job.micro_batches)
+      return bad_input(
+          fmt::format("train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * "
+                      "world_size: {} != {} * {} * {}",
+                      *batch.global_batch, batch.micro_batch, *batch.accumulation, job.data_parallel));
+    return {};
+  }
+  job.micro_batches = batch.accumulation.value_or(1);
+  return {};
+}
+
+// Rows of embedding and head (facts megatron-memory.md 2.5).
+Status pad_vocabulary(Job& job) {
+  const std::int64_t tensor = job.parallel.tensor;
+  const std::int64_t unit = job.make_vocab_size_divisible_by * tensor;
+  if (job.padded_vocab) {
+    job.vocab_rows = *job.padded_vocab;
+    if (job.vocab_rows < job.model.vocab)
+      return bad_input(
+          fmt::format("padded_vocab_size {} is smaller than the vocabulary ({})", job.vocab_rows, job.model.vocab));
+  } else {
+    job.vocab_rows = job.is_megatron() && job.pad_vocab ? round_up(job.model.vocab, unit) : job.model.vocab;
+  }
+  if (job.is_megatron() && job.vocab_rows % tensor != 0)
+    return bad_input(
+        fmt::format("{} vocabulary rows are not divisible by tensor_model_parallel_size {}", job.vocab_rows, tensor),
+        "should_pad_vocab = true pads them");
+  return {};
+}
+
+}  // namespace
+
+Status complete(Job& job) {
+  PLIMSOLL_TRY_STATUS(require_positive(job));
+  PLIMSOLL_TRY_STATUS(derive(job));
+  PLIMSOLL_TRY_STATUS(require_positive(job));
+  PLIMSOLL_TRY_STATUS(split_ranks(job));
+  PLIMSOLL_TRY_STATUS(count_micro_batches(job));
+  PLIMSOLL_TRY_STATUS(pad_vocabulary(job));
+  if (job.derives && job.framework == Framework::kTransformers && !job.has("sharding"))
+    job.sharding.kind = job.data_parallel > 1 ? ShardingKind::kDdp : ShardingKind::kNone;
+  return check(job);
+}
+
+}  // namespace plimsoll::job

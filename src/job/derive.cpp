@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// What frameworks derive from what they are given. Every rule writes only derived fields and reads only
+// given ones, so completing a job twice, or again after a key changed, gives the same as completing it once.
+#include "job/derive.h"
+
+#include <fmt/format.h>
+
+#include "job/keys.h"
+#include "job/pipeline_layout.h"
+
+namespace plimsoll::job {
+
+namespace {
+
+bool any_given(const Job& job, std::initializer_list<std::string_view> keys) {
+  for (const std::string_view key : keys)
+    if (job.has(key)) return true;
+  return false;
+}
+
+std::optional<DType> half(const Job& job) {
+  if (job.precision.bf16) return DType::kBf16;
+  if (job.precision.fp16) return DType::kFp16;
+  return std::nullopt;
+}
+
+void use(Job& job, DType params, DType compute) {
+  if (!job.has("params_dtype")) job.precision.params = params;
+  if (!job.has("compute_dtype")) job.precision.compute = compute;
+}
+
+// Load dtype and autocast (facts other-frameworks-memory.md 1 and 2.6): Transformers 5 loads what the
+// checkpoint holds, so bf16=True trains pure bf16 unless the weights were loaded in fp32.
+void derive_transformers_precision(Job& job) {
+  Precision& precision = job.precision;
+  if (!precision.load_dtype)
+    warn(job,
+         "load_dtype: not given; bf16 weights are assumed, as Transformers 5 loads what the checkpoint holds (give "
+         "--load-dtype fp32 for Transformers 4 or a fresh model)");
+  const DType loaded = precision.load_dtype.value_or(DType::kBf16);
+  const auto amp = half(job);
+  use(job, loaded, loaded == DType::kFp32 && amp ? *amp : loaded);
+  if (!job.has("autocast")) precision.autocast = loaded == DType::kFp32 && amp.has_value();
+}
+
+// FSDP mixed precision: fp32 shards, 16-bit compute; accelerate also reduces in 16 bits (6.3).
+void derive_fsdp_precision(Job& job) {
+  const auto amp = half(job);
+  if (!amp && !job.precision.load_dtype) return;
+  const DType compute = amp.value_or(job.precision.load_dtype.value_or(DType::kFp32));
+  use(job, compute, compute);
+  job.precision.autocast = false;
+  const bool accelerate = job.sharding.units != FsdpUnits::kLayersAndRoot;
+  if (!job.has("stored_dtype")) job.sharding.stored = amp ? DType::kFp32 : compute;
+  if (!job.has("reduce_dtype")) job.sharding.reduce = amp && !accelerate ? DType::kFp32 : compute;
+}
+
+Status derive_precision(Job& job) {
+  Precision& precision = job.precision;
+  if (!job.derives && !any_given(job, {"bf16", "fp16", "fp8", "fp8_recipe", "load_dtype"})) return {};
+  if (job.has("fp16") && precision.fp16 && !job.has("bf16")) precision.bf16 = false;  // Bridge's default is bf16
+  if (precision.bf16 && precision.fp16)
+    return bad_input(job.framework == Framework::kDeepSpeed ? "bfloat16 and fp16 modes cannot be simultaneously enabled"
+                                                            : "Only one of fp16 and bf16 can be set; both are on",
+                     "drop one of them");
+  switch (job.framework) {
+    case Framework::kMegatronLm:
+    case Framework::kMegatronBridge:
+      use(job, half(job).value_or(DType::kFp32), half(job).value_or(DType::kFp32));
+      break;
+    case Framework::kDeepSpeed:
+      use(job, half(job).value_or(DType::kFp32), half(job).value_or(DType::kFp32));
+      break;
+    case Framework::kTransformers:
+      derive_transformers_precision(job);
+      break;
+    case Framework::kFsdp2:
+      derive_fsdp_precision(job);
+      break;
+    case Framework::kTorchtitan:
+      break;  // its dtypes are keys of their own
+  }
+  if (precision.fp8_enabled && precision.fp8_recipe == Fp8Recipe::kNone)
+    return bad_input("fp8 is on and fp8_recipe is none", "choose a recipe: delayed, tensorwise, blockwise or mxfp8");
+  precision.fp8 = precision.fp8_enabled ? precision.fp8_recipe : Fp8Recipe::kNone;
+  if (job.has("fp8_recipe") && !precision.fp8_enabled && !job.has("fp8") && job.framework == Framework::kMegatronLm)
+    warn(job, "fp8_recipe: has no effect, because fp8 is not on (--fp8-format hybrid)");
+  return {};
+}
+
+// bf16 forces fp32 gradients in Megatron-LM unless told otherwise (facts megatron-memory.md 3.1).
+void derive_gradients(Job& job) {
+  Optimizer& optimizer = job.optimizer;
+  if (job.has("main_grads_dtype") && optimizer.precision_aware) {
+    optimizer.grad_reduce_in_fp32 = optimizer.main_grads == DType::kFp32;
+  } else if (job.derives && job.framework == Framework::kMegatronLm && !job.has("grad_reduce_in_fp32")) {
+    optimizer.grad_reduce_in_fp32 = job.precision.params != DType::kFp16;
+  }
+  if (any_given(job, {"optimizer_cpu_offload", "optimizer_offload_fraction"}))
+    optimizer.cpu_offload_fraction = optimizer.cpu_offload ? optimizer.offload_fraction : 0;
+}
+
+bool switched_off(const Job& job, const char* variable) {
+  const auto found = job.environment.find(variable);
+  return found != job.environment.end() && found->second == "0";
+}
+
+// Transformer Engine picks cuDNN on Hopper and newer and FlashAttention before (facts megatron-memory.md
+// 4.1, row 5); neither runs in fp32, and Megatron's local implementation has only the unfused one.
+AttentionBackend chosen_attention(const Job& job) {
+  if (job.kernels.implementation == Implementation::kLocal || job.precision.compute == DType::kFp32)
+    return AttentionBackend::kUnfused;
+  const bool no_flash = switched_off(job, "NVTE_FLASH_ATTN");
+  const bool no_fused = switched_off(job, "NVTE_FUSED_ATTN");
+  if (no_flash && no_fused) return AttentionBackend::kUnfused;
+  if (no_flash) return AttentionBackend::kFused;
+  if (no_fused) return AttentionBackend::kFlash;
+  return job.cluster.gpu.is_hopper_or_newer() ? AttentionBackend::kFused : AttentionBackend::kFlash;
+}
+
+void derive_kernels(Job& job) {
+  Kernels& kernels = job.kernels;
+  if (job.derives && job.is_megatron() && !job.has("attention_backend")) kernels.attention = chosen_attention(job);
+  if (any_given(job, {"bias_gelu_fusion", "bias_swiglu_fusion"}) && !job.has("bias_activation_fusion")) {
+    const bool swiglu = job.model.kinds.front().ffn.gated;
+    kernels.bias_activation_fusion = swiglu ? kernels.bias_swiglu_fusion : kernels.bias_gelu_fusion;
+  }
+  if (!job.has("loss")) {
+    if (any_given(job, {"cross_entropy_loss_fusion", "cross_entropy_fusion_impl"}))
+      kernels.loss = kernels.loss_fusion ? kernels.loss_fusion_impl : LossKind::kUnfused;
+    if (kernels.liger) kernels.loss = LossKind::kLiger;
+  }
+  if (job.derives && !job.has("logit_dtype")) kernels.logits = job.precision.compute;
+  if (job.moe.flex) job.moe.dispatcher = job.moe.flex_backend;
+  if (job.moe.capacity_factor && *job.moe.capacity_factor < 0) job.moe.capacity_factor.reset();
+}
+
+void derive_recompute(Job& job) {
+  const bool nothing_named = !job.has("recompute_modules");
+  if (job.derives && job.is_megatron() && nothing_named)
+    job.recompute.modules.core_attn = job.recompute.granularity == RecomputeGranularity::kSelective;
+}
+
+// Three ways to say how many chunks a pipeline rank has; more than one is a contradiction (R044, R055).
+Status derive_virtual_stages(Job& job) {
+  Parallel& parallel = job.parallel;
+  const bool given = job.has("virtual_pipeline_model_parallel_size") && parallel.virtual_pipeline > 1;
+  const int ways = (given ? 1 : 0) + (parallel.layers_per_virtual_stage ? 1 : 0) + (parallel.layout.empty() ? 0 : 1);
+  if (!parallel.layout.empty()) {
+    PLIMSOLL_TRY(stages, expand_layout(parallel.layout));
+    const auto total = static_cast<std::int64_t>(stages.size());
+    if (total % parallel.pipeline != 0)
+      return bad_input(
+          fmt::format("The length of pipeline_model_parallel_layout must be divisible by "
+                      "pipeline_model_parallel_size: it has {} stages for {} ranks",
+                      total, parallel.pipeline));
+    if (parallel.layers_in_first_stage || parallel.layers_in_last_stage || parallel.account_for_embedding ||
+        parallel.account_for_loss || parallel.layers_per_virtual_stage)
+      return bad_input("pipeline_model_parallel_layout cannot be set with other pipeline layout arguments");
+    if (given && parallel.virtual_pipeline != total / parallel.pipeline)
+      return bad_input(
+          fmt::format("virtual_pipeline_model_parallel_size conflicts with pipeline_model_parallel_layout: "
+                      "{} given, {} stages make {}",
+                      parallel.virtual_pipeline, total, total / parallel.pipeline));
+    parallel.virtual_pipeline = total / parallel.pipeline;
+    return {};
+  }
+  if (ways > 1)
+    return bad_input(
+        "No more than one of the following arguments can be set: num_layers_per_virtual_pipeline_stage, "
+        "num_virtual_stages_per_pipeline_rank (virtual_pipeline_model_parallel_size)");
+  if (!parallel.layers_per_virtual_stage) return {};
+  if (parallel.layers_in_first_stage || parallel.layers_in_last_stage)
+    return bad_input(
+        "num_layers_per_virtual_pipeline_stage with an uneven first or last stage: please use "
+        "--num-virtual-stages-per-pipeline-rank");
+  const std::int64_t layers =
+      job.model.depth() + (parallel.account_for_embedding ? 1 : 0) + (parallel.account_for_loss ? 1 : 0);
+  if (layers % parallel.pipeline != 0)
+    return bad_input(fmt::format("num_layers {} should be divisible by the pipeline-model-parallel size {}", layers,
+                                 parallel.pipeline));
+  const std::int64_t per_stage = layers / parallel.pipeline;
+  if (per_stage % *parallel.layers_per_virtual_stage != 0)
+    return bad_input(
+        fmt::format("number of layers per pipeline stage must be divisible number of layers per virtual "
+                    "pipeline stage: {} layers, {} per virtual stage",
+                    per_stage, *parallel.layers_per_virtual_stage));
+  parallel.virtual_pipeline = per_stage / *parallel.layers_per_virtual_stage;
+  return {};
+}
+
+Status derive_model(Job& job) {
+  if (job.model_keys.any) {
+    PLIMSOLL_TRY(model, architecture_of(job.model_keys, job.base_model));
+    job.model = std::move(model);
+  } else if (job.model.layers.empty()) {
+    job.model = job.base_model;
+  }
+  if (job.model.layers.empty())
+    return bad_input("no model is given", "name one (--model llama3-8b), or give its config.json");
+  return model::validate(job.model);
+}
+
+}  // namespace
+
+Status derive(Job& job) {
+  PLIMSOLL_TRY_STATUS(derive_model(job));
+  PLIMSOLL_TRY_STATUS(derive_precision(job));
+  derive_gradients(job);
+  derive_kernels(job);
+  derive_recompute(job);
+  Parallel& parallel = job.parallel;
+  if (job.has("sequence_parallel")) parallel.sequence_parallel = parallel.sequence_parallel_asked;
+  if (parallel.tensor == 1) parallel.sequence_parallel = false;
+  PLIMSOLL_TRY_STATUS(derive_virtual_stages(job));
+  if (job.derives && job.is_megatron() && !job.has("overlap_p2p_comm"))
+    parallel.overlap_p2p = parallel.virtual_pipeline > 1;
+  return {};
+}
+
+}  // namespace plimsoll::job

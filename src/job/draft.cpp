@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/draft.h"
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "job/keys.h"
+#include "job/keys/table.h"
+#include "job/value.h"
+
+namespace plimsoll::job {
+
+using document::Node;
+
+namespace {
+
+// One assignment in canonical form; no key where it has nothing to say about memory.
+Result<std::optional<Assignment>> resolve(const Draft& draft, const Assignment& given,
+                                          std::vector<std::string>& warnings) {
+  Assignment result = given;
+  if (!is_key(given.key)) {
+    const Alias* alias = find_alias(draft.vocabulary, given.key);
+    if (alias == nullptr)
+      return tl::make_unexpected(unknown_key(given.key, draft.vocabulary).with_context(given.where));
+    switch (alias->kind) {
+      case AliasKind::kNoEffect:
+        return std::optional<Assignment>{};
+      case AliasKind::kNotModelled:
+        if (!is_off(given.value)) warnings.push_back(fmt::format("{}: {}", given.key, alias->target));
+        return std::optional<Assignment>{};
+      case AliasKind::kRefused:
+        if (is_off(given.value)) return std::optional<Assignment>{};
+        return tl::make_unexpected(Error{Code::kBadInput, std::string(alias->target), {given.where}, {}});
+      case AliasKind::kKey:
+        break;
+      case AliasKind::kInverse: {
+        if (given.value.is_null()) return std::optional<Assignment>{};
+        auto flag = to_bool(given.value);
+        if (!flag) return tl::make_unexpected(std::move(flag.error()).with_context(given.where));
+        result.value = bool_node(!*flag);
+        break;
+      }
+    }
+    result.key = alias->target;
+  }
+  if (result.value.is_null() && !takes_null(*find_key(result.key).key)) return std::optional<Assignment>{};
+  return std::optional<Assignment>(std::move(result));
+}
+
+bool decided_by_option(const ReadOptions& options, std::string_view key) {
+  if (key == "gpu" && !options.gpu.empty()) return true;
+  if (key == "gpus" && options.gpus) return true;
+  for (const auto& override : options.overrides)
+    if (canonical_name(override.first) == key) return true;
+  return false;
+}
+
+Status add(Joined& joined, Assignment next, const ReadOptions& options) {
+  for (Assignment& before : joined.assignments) {
+    if (before.key != next.key) continue;
+    if (same_value(before.value, next.value)) {
+      before.weak = before.weak && next.weak;
+      return {};
+    }
+    if (before.weak != next.weak) {
+      if (before.weak) before = std::move(next);
+      return {};
+    }
+    if (decided_by_option(options, next.key)) return {};
+    return bad_input(fmt::format("{} contradicts itself: {} is {}, {} is {}", next.key, before.where,
+                                 shown(before.value), next.where, shown(next.value)),
+                     fmt::format("give --{} to decide", replace(next.key, '_', '-')));
+  }
+  joined.assignments.push_back(std::move(next));
+  return {};
+}
+
+// A DeepSpeed or FSDP file says more about the framework than the TrainingArguments beside it.
+Status choose_framework(const std::vector<Draft>& drafts, Joined& joined) {
+  const Draft* chosen = nullptr;
+  for (const Draft& draft : drafts) {
+    if (!draft.framework) continue;
+    if (chosen == nullptr || *chosen->framework == *draft.framework) {
+      if (chosen == nullptr || draft.framework_is_stated) chosen = &draft;
+      continue;
+    }
+    const bool gives_way = *chosen->framework == Framework::kTransformers && !chosen->framework_is_stated;
+    const bool adds_nothing = *draft.framework == Framework::kTransformers && !draft.framework_is_stated;
+    if (gives_way) {
+      chosen = &draft;
+    } else if (!adds_nothing) {
+      return bad_input(fmt::format("{} is for {}, {} is for {}: they cannot describe one job", chosen->path,
+                                   name_of(*chosen->framework), draft.path, name_of(*draft.framework)),
+                       "give --framework to decide");
+    }
+  }
+  if (chosen != nullptr) joined.framework = chosen->framework;
+  return {};
+}
+
+}  // namespace
+
+void Draft::assign(std::string key, Node value, std::string_view written_as, bool weak) {
+  Assignment next{std::move(key), std::move(value), {}, weak};
+  next.where = fmt::format("{}: {}", path, written_as.empty() ? std::string_view(next.key) : written_as);
+  for (Assignment& before : assignments) {
+    if (before.key != next.key) continue;
+    before = std::move(next);
+    return;
+  }
+  assignments.push_back(std::move(next));
+}
+
+Result<Joined> join(const std::vector<Draft>& drafts, const ReadOptions& options) {
+  Joined joined;
+  const Draft* model_of = nullptr;
+  for (const Draft& draft : drafts) {
+    for (const Assignment& given : draft.assignments) {
+      PLIMSOLL_TRY(resolved, resolve(draft, given, joined.warnings));
+      if (resolved) PLIMSOLL_TRY_STATUS(add(joined, *std::move(resolved), options));
+    }
+    for (const auto& [name, value] : draft.environment) {
+      const auto [at, is_new] = joined.environment.emplace(name, value);
+      if (!is_new && at->second != value)
+        return bad_input(
+            fmt::format("environment variable {} is '{}' and '{}' in {}", name, at->second, value, draft.path));
+    }
+    joined.warnings.insert(joined.warnings.end(), draft.warnings.begin(), draft.warnings.end());
+    if (draft.model.layers.empty()) continue;
+    if (model_of != nullptr)
+      return bad_input(fmt::format("{} and {} both give a model", model_of->path, draft.path),
+                       "give --model to decide");
+    model_of = &draft;
+    joined.model = draft.model;
+  }
+  if (options.framework) {
+    joined.framework = options.framework;
+  } else {
+    PLIMSOLL_TRY_STATUS(choose_framework(drafts, joined));
+  }
+  return joined;
+}
+
+}  // namespace plimsoll::job

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one file says, before it is known what the others say. Readers only translate; draft.cpp joins
+// the drafts into one set of canonical keys, where two files that disagree are an error naming both.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "document/node.h"
+#include "job/job.h"
+#include "job/read.h"
+
+namespace plimsoll::job {
+
+struct Assignment {
+  std::string key;  // canonical, or an alias of the draft's framework
+  document::Node value;
+  std::string where;  // "ds.json: zero_optimization.stage"
+  bool weak = false;  // a default that any other file overrules
+};
+
+struct Draft {
+  std::string path;
+  FileKind kind = FileKind::kJob;
+  Framework vocabulary = Framework::kMegatronLm;  // whose alias table explains the keys
+  std::optional<Framework> framework;             // what this file makes of the job; none for a bare model
+  bool framework_is_stated = false;               // by a key of the file, not by its kind
+  std::vector<Assignment> assignments;
+  std::map<std::string, std::string> environment;
+  model::Architecture model;  // without layers: this file names no model
+  std::vector<std::string> warnings;
+
+  // Adds or replaces an assignment of this file.
+  void assign(std::string key, document::Node value, std::string_view written_as = {}, bool weak = false);
+};
+
+// The drafts of all files as one: canonical keys, each with its value and the place it came from. What
+// the options decide (--framework, --model, an override) is no contradiction between files.
+struct Joined {
+  std::optional<Framework> framework;
+  std::vector<Assignment> assignments;
+  std::map<std::string, std::string> environment;
+  model::Architecture model;
+  std::vector<std::string> warnings;
+};
+[[nodiscard]] Result<Joined> join(const std::vector<Draft>& drafts, const ReadOptions& options);
+
+// One per file kind (src/job/readers).
+[[nodiscard]] Result<Draft> read_job_file(const InputFile& file);
+[[nodiscard]] Result<Draft> read_megatron_args(const InputFile& file);
+[[nodiscard]] Result<Draft> read_megatron_script(const InputFile& file);
+[[nodiscard]] Result<Draft> read_bridge_config(const InputFile& file);
+[[nodiscard]] Result<Draft> read_bridge_overrides(const InputFile& file);
+[[nodiscard]] Result<Draft> read_training_arguments(const InputFile& file);
+[[nodiscard]] Result<Draft> read_accelerate_config(const InputFile& file);
+[[nodiscard]] Result<Draft> read_deepspeed_config(const InputFile& file);
+[[nodiscard]] Result<Draft> read_torchtitan_config(const InputFile& file);
+[[nodiscard]] Result<Draft> read_peft_config(const InputFile& file);
+
+}  // namespace plimsoll::job

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/keys.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "job/aliases/table.h"
+#include "job/keys/table.h"
+#include "job/read.h"
+
+namespace plimsoll::job {
+
+using document::Node;
+
+namespace {
+
+constexpr Framework kFrameworks[] = {Framework::kMegatronLm, Framework::kMegatronBridge, Framework::kTransformers,
+                                     Framework::kFsdp2,      Framework::kDeepSpeed,      Framework::kTorchtitan};
+
+const std::vector<Section>& sections() {
+  static const std::vector<Section> all = {
+      {"model", model_key_rows(), true},
+      {"model", vocabulary_key_rows()},
+      {"cluster", cluster_key_rows()},
+      {"parallel", parallel_key_rows()},
+      {"batch", batch_key_rows()},
+      {"precision", precision_key_rows()},
+      {"recompute", recompute_key_rows()},
+      {"optimizer", optimizer_key_rows()},
+      {"sharding", sharding_key_rows()},
+      {"offload", offload_key_rows()},
+      {"moe", moe_key_rows()},
+      {"adapter", adapter_key_rows()},
+      {"kernels", kernel_key_rows()},
+  };
+  return all;
+}
+
+// Flags are written with dashes, keys with underscores; dots separate sections and stay.
+std::string in_key_spelling(std::string_view key) {
+  std::string_view bare = trim(key);
+  while (bare.substr(0, 1) == "-") bare.remove_prefix(1);
+  return replace(bare, '-', '_');
+}
+
+}  // namespace
+
+bool is_off(const Node& value) {
+  if (value.is_null() || (value.is_bool() && !value.boolean)) return true;
+  if (value.is_number()) return value.as_real() == 0;
+  if (value.is_array()) return value.items.empty();
+  if (value.is_object()) return value.members.empty();
+  return equals_ignoring_case(value.text, "none") || equals_ignoring_case(value.text, "false") || value.text == "0" ||
+         value.text == "0.0" || equals_ignoring_case(value.text, "no");
+}
+
+const std::vector<KeyInfo>& key_table() {
+  static const std::vector<KeyInfo> table = [] {
+    std::vector<KeyInfo> rows;
+    for (const Section& section : sections())
+      for (const Key& key : section.keys)
+        rows.push_back(KeyInfo{std::string(key.name), std::string(section.name), type_name(key), std::string(key.doc)});
+    return rows;
+  }();
+  return table;
+}
+
+const std::vector<std::string>& key_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const KeyInfo& key : key_table()) all.push_back(key.name);
+    return all;
+  }();
+  return names;
+}
+
+FoundKey find_key(std::string_view name) {
+  static const auto index = [] {
+    std::unordered_map<std::string_view, FoundKey> map;
+    for (const Section& section : sections())
+      for (const Key& key : section.keys) map.emplace(key.name, FoundKey{&key, &section});
+    return map;
+  }();
+  const auto found = index.find(name);
+  return found == index.end() ? FoundKey{} : found->second;
+}
+
+bool is_key(std::string_view name) { return find_key(name).key != nullptr; }
+
+Status set_canonical(Job& job, const FoundKey& found, const Node& value) {
+  job.given.insert(std::string(found.key->name));
+  if (found.section->describes_model) {
+    if (!job.model_keys.any && job.base_model.layers.empty()) job.base_model = job.model;
+    job.model_keys.any = true;
+  }
+  auto done = set_field(job, *found.key, value);
+  if (!done) done.error().message = fmt::format("{}: {}", found.key->name, done.error().message);
+  return done;
+}
+
+std::span<const Alias> alias_table(Framework framework) {
+  switch (framework) {
+    case Framework::kMegatronLm:
+      return megatron_aliases();
+    case Framework::kMegatronBridge:
+      return bridge_aliases();
+    case Framework::kTransformers:
+    case Framework::kFsdp2:
+      return transformers_aliases();
+    case Framework::kDeepSpeed:
+      return deepspeed_aliases();
+    case Framework::kTorchtitan:
+      return torchtitan_aliases();
+  }
+  return {};
+}
+
+const Alias* find_alias(Framework framework, std::string_view name) {
+  const std::span<const Alias> table = alias_table(framework);
+  const auto found = std::find_if(table.begin(), table.end(), [name](const Alias& row) { return row.name == name; });
+  return found == table.end() ? nullptr : &*found;
+}
+
+namespace {
+
+const Alias* find_in_any(Framework first, std::string_view name) {
+  const Alias* alias = find_alias(first, name);
+  for (const Framework framework : kFrameworks)
+    if (alias == nullptr) alias = find_alias(framework, name);
+  return alias;
+}
+
+// A key that is set after the files were read replaces the other ways to say the same thing.
+void drop_rivals(Job& job, std::string_view key) {
+  const auto forget = [&job, key](std::string_view rival) {
+    if (rival != key) job.given.erase(std::string(rival));
+    return rival != key;
+  };
+  if (key == "virtual_pipeline_model_parallel_size" || key == "num_layers_per_virtual_pipeline_stage" ||
+      key == "pipeline_model_parallel_layout") {
+    if (forget("virtual_pipeline_model_parallel_size")) job.parallel.virtual_pipeline = 1;
+    if (forget("num_layers_per_virtual_pipeline_stage")) job.parallel.layers_per_virtual_stage.reset();
+    if (forget("pipeline_model_parallel_layout")) job.parallel.layout.clear();
+  } else if (key == "global_batch_size" || key == "gradient_accumulation_steps") {
+    if (forget("global_batch_size")) job.batch.global_batch.reset();
+    if (forget("gradient_accumulation_steps")) job.batch.accumulation.reset();
+  } else if (key == "bf16" || key == "fp16") {
+    if (forget("bf16")) job.precision.bf16 = false;
+    if (forget("fp16")) job.precision.fp16 = false;
+  } else if (key == "tensor_model_parallel_size" || key == "make_vocab_size_divisible_by" || key == "vocab_size") {
+    job.padded_vocab.reset();  // it was padded for the old value
+  }
+}
+
+}  // namespace
+
+Error unknown_key(std::string_view key, Framework framework) {
+  std::vector<std::string> candidates = key_names();
+  for (const Alias& alias : alias_table(framework)) candidates.emplace_back(alias.name);
+  const std::string near = nearest(in_key_spelling(key), candidates);
+  return Error{Code::kBadInput,
+               fmt::format("unknown key '{}'", shown(text_node(std::string(key)))),
+               {},
+               near.empty() ? "" : fmt::format("did you mean '{}'?", near)};
+}
+
+std::string canonical_name(std::string_view key) {
+  std::string name = in_key_spelling(key);
+  if (is_key(name)) return name;
+  const Alias* alias = find_in_any(Framework::kMegatronLm, name);
+  const bool sets = alias != nullptr && (alias->kind == AliasKind::kKey || alias->kind == AliasKind::kInverse);
+  return sets ? std::string(alias->target) : name;
+}
+
+Status set_key(Job& job, std::string_view key, const Node& value) {
+  constexpr std::string_view kEnvironment = "environment.";
+  if (key.substr(0, kEnvironment.size()) == kEnvironment) {
+    PLIMSOLL_TRY(text, to_word(value));
+    job.environment[std::string(key.substr(kEnvironment.size()))] = std::move(text);
+    return {};
+  }
+  const std::string name = in_key_spelling(key);
+  drop_rivals(job, canonical_name(name));
+  if (const FoundKey found = find_key(name); found.key != nullptr) return set_canonical(job, found, value);
+  const Alias* alias = find_in_any(job.framework, name);
+  if (alias == nullptr) return tl::make_unexpected(unknown_key(key, job.framework));
+  switch (alias->kind) {
+    case AliasKind::kKey:
+      return set_canonical(job, find_key(alias->target), value);
+    case AliasKind::kInverse: {
+      const auto flag = to_bool(value);
+      if (!flag) return bad_input(fmt::format("{}: {}", name, flag.error().message));
+      return set_canonical(job, find_key(alias->target), bool_node(!*flag));
+    }
+    case AliasKind::kNoEffect:
+      return {};
+    case AliasKind::kNotModelled:
+      if (!is_off(value)) warn(job, fmt::format("{}: {}", name, alias->target));
+      return {};
+    case AliasKind::kRefused:
+      if (is_off(value)) return {};
+      return bad_input(fmt::format("{}: {}", name, alias->target));
+  }
+  return {};
+}
+
+std::optional<Node> value_of(const Job& job, std::string_view name) {
+  const FoundKey found = find_key(name);
+  if (found.key == nullptr) return std::nullopt;
+  return get_field(job, *found.key);
+}
+
+void warn(Job& job, std::string text) {
+  if (std::find(job.warnings.begin(), job.warnings.end(), text) == job.warnings.end())
+    job.warnings.push_back(std::move(text));
+}
+
+}  // namespace plimsoll::job

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys that describe the model, in Megatron's spelling (facts megatron-memory.md 1, 2).
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "job/keys/table.h"
+
+namespace plimsoll::job {
+
+namespace {
+
+using document::Node;
+
+constexpr Range kWidth{1, 1 << 24};
+constexpr Range kWidthOrZero{0, 1 << 24};
+constexpr Range kDepth{1, 100'000};
+
+Status set_tokenizer(Job& job, const Node& value) {
+  PLIMSOLL_TRY(name, to_word(value));
+  job.model_keys.null_tokenizer = name == "NullTokenizer";
+  return {};
+}
+
+Status set_position(Job& job, const Node& value) {
+  PLIMSOLL_TRY(name, to_word(value));
+  if (name == "learned_absolute") {
+    job.model_keys.position_embedding = PositionKind::kLearned;
+  } else if (name == "rope" || name == "mrope" || name == "yarn") {
+    job.model_keys.position_embedding = PositionKind::kRope;
+  } else if (name == "none") {
+    job.model_keys.position_embedding = PositionKind::kNone;
+  } else {
+    return bad_input(fmt::format("found {}, wanted learned_absolute, rope, mrope, yarn or none", shown(value)));
+  }
+  return {};
+}
+
+Status set_rotary(Job& job, const Node& value) {
+  PLIMSOLL_TRY(on, to_bool(value));
+  if (on) job.model_keys.position_embedding = PositionKind::kRope;
+  return {};
+}
+
+Status set_normalization(Job& job, const Node& value) {
+  PLIMSOLL_TRY(name, to_word(value));
+  const bool rms = equals_ignoring_case(name, "RMSNorm");
+  if (!rms && !equals_ignoring_case(name, "LayerNorm"))
+    return bad_input(fmt::format("found {}, wanted RMSNorm or LayerNorm", shown(value)));
+  job.model_keys.rms_norm = rms;
+  return {};
+}
+
+// Accepts Python paths too: torch.nn.functional.silu.
+Status set_activation(Job& job, const Node& value) {
+  PLIMSOLL_TRY(path, to_word(value));
+  const std::string name = lower(split(path, '.').back());
+  struct Row {
+    std::string_view name;
+    model::Activation activation;
+  };
+  constexpr Row kRows[] = {{"silu", model::Activation::kSilu},
+                           {"swish", model::Activation::kSilu},
+                           {"gelu", model::Activation::kGelu},
+                           {"quick_gelu", model::Activation::kGelu},
+                           {"fast_gelu", model::Activation::kGelu},
+                           {"openai_gelu", model::Activation::kGelu},
+                           {"gelu_pytorch_tanh", model::Activation::kGelu},
+                           {"gelu_new", model::Activation::kGeluNew},
+                           {"relu", model::Activation::kRelu},
+                           {"squared_relu", model::Activation::kSquaredRelu}};
+  for (const Row& row : kRows) {
+    if (name != row.name) continue;
+    job.model_keys.activation = row.activation;
+    return {};
+  }
+  return bad_input(
+      fmt::format("found {}, wanted silu, gelu, quick_gelu, gelu_new, relu or squared_relu", shown(value)));
+}
+
+Status set_swiglu(Job& job, const Node& value) {
+  PLIMSOLL_TRY(on, to_bool(value));
+  if (!on) return {};
+  job.model_keys.activation = model::Activation::kSilu;
+  job.model_keys.gated = true;
+  return {};
+}
+
+Status set_squared_relu(Job& job, const Node& value) {
+  PLIMSOLL_TRY(on, to_bool(value));
+  if (!on) return {};
+  job.model_keys.activation = model::Activation::kSquaredRelu;
+  job.model_keys.gated = false;
+  return {};
+}
+
+Status set_quick_geglu(Job& job, const Node& value) {
+  PLIMSOLL_TRY(on, to_bool(value));
+  if (!on) return {};
+  job.model_keys.activation = model::Activation::kGelu;
+  job.model_keys.gated = true;
+  return {};
+}
+
+Status set_q_lora_rank(Job& job, const Node& value) {
+  if (value.is_null()) {
+    job.model_keys.q_lora_rank = 0;
+    return {};
+  }
+  PLIMSOLL_TRY(rank, to_integer(value, kWidthOrZero));
+  job.model_keys.q_lora_rank = rank;
+  return {};
+}
+
+Status set_moe_layer_freq(Job& job, const Node& value) {
+  return parse_moe_layer_freq(document::to_text(value), job.model_keys);
+}
+
+// Megatron's window is (tokens to the left, tokens to the right): (4095, 0) attends to 4096 tokens.
+Status set_window(Job& job, const Node& value) {
+  if (value.is_null()) return {};
+  if (value.is_integer()) {
+    PLIMSOLL_TRY(window, to_integer(value, kSizeOrZero));
+    job.model_keys.sliding_window = window;
+    return {};
+  }
+  std::string text = document::to_text(value);
+  for (char& c : text)
+    if (c == '(' || c == ')' || c == '[' || c == ']') c = ' ';
+  PLIMSOLL_TRY(words, to_words(text_node(text)));
+  if (words.size() != 2) return bad_input(fmt::format("found {}, wanted (left, right)", shown(value)));
+  PLIMSOLL_TRY(left, to_integer(text_node(words[0]), Range{-1, 1LL << 40}));
+  job.model_keys.sliding_window = left < 0 ? 0 : left + 1;
+  return {};
+}
+
+const Key kModelKeys[] = {
+    {"num_layers", PLIMSOLL_FIELD(model_keys.num_layers), "decoder layers", kDepth},
+    {"hidden_size", PLIMSOLL_FIELD(model_keys.hidden_size), "width of the residual stream", kWidth},
+    {"ffn_hidden_size", PLIMSOLL_FIELD(model_keys.ffn_hidden_size), "width of a dense MLP", kWidth},
+    {"num_attention_heads", PLIMSOLL_FIELD(model_keys.num_attention_heads), "query heads", kWidth},
+    {"group_query_attention", PLIMSOLL_FIELD(model_keys.group_query_attention), "num_query_groups applies"},
+    {"num_query_groups", PLIMSOLL_FIELD(model_keys.num_query_groups), "key and value heads", kWidth},
+    {"kv_channels", PLIMSOLL_FIELD(model_keys.kv_channels), "size of one head", kWidth},
+    {"vocab_size", PLIMSOLL_FIELD(model_keys.vocab_size), "rows of the vocabulary before padding", Range{1, 1 << 28}},
+    {"tokenizer_type", Custom{set_tokenizer, "text"}, "NullTokenizer adds one row to the vocabulary"},
+    {"max_position_embeddings", PLIMSOLL_FIELD(model_keys.max_position_embeddings), "longest sequence of the model",
+     Range{1, 1 << 30}},
+    {"position_embedding_type", Custom{set_position, "learned_absolute, rope, mrope, yarn, none"},
+     "how positions enter"},
+    {"use_rotary_position_embeddings", Custom{set_rotary, "boolean"}, "the same as position_embedding_type rope"},
+    {"normalization", Custom{set_normalization, "RMSNorm, LayerNorm"}, "kind of the norms"},
+    {"activation_func", Custom{set_activation, "silu, gelu, quick_gelu, gelu_new, relu, squared_relu"},
+     "activation of the MLP"},
+    {"gated_linear_unit", PLIMSOLL_FIELD(model_keys.gated), "the MLP has a gate projection"},
+    {"swiglu", Custom{set_swiglu, "boolean"}, "SiLU with a gate projection"},
+    {"quick_geglu", Custom{set_quick_geglu, "boolean"}, "quick GELU with a gate projection"},
+    {"squared_relu", Custom{set_squared_relu, "boolean"}, "squared ReLU without a gate projection"},
+    {"add_bias_linear", PLIMSOLL_FIELD(model_keys.add_bias_linear), "all linear layers have biases"},
+    {"add_qkv_bias", PLIMSOLL_FIELD(model_keys.add_qkv_bias), "the QKV projection has a bias"},
+    {"share_embeddings_and_output_weights", PLIMSOLL_FIELD(model_keys.tied_embeddings), "head and embedding are one"},
+    {"hidden_dropout", PLIMSOLL_FIELD(model_keys.hidden_dropout), "dropout after attention and MLP", kFraction},
+    {"attention_dropout", PLIMSOLL_FIELD(model_keys.attention_dropout), "dropout of attention scores", kFraction},
+    {"qk_layernorm", PLIMSOLL_FIELD(model_keys.qk_layernorm), "queries and keys are normalised per head"},
+    {"attention_output_gate", PLIMSOLL_FIELD(model_keys.attention_output_gate), "the query projection is doubled"},
+    {"window_size", Custom{set_window, "(left, right)"}, "sliding-window attention"},
+    {"num_moe_experts", PLIMSOLL_FIELD(model_keys.num_moe_experts), "routed experts of a MoE layer", Range{1, 65536}},
+    {"moe_router_topk", PLIMSOLL_FIELD(model_keys.moe_router_topk), "experts that a token visits", Range{1, 65536}},
+    {"moe_ffn_hidden_size", PLIMSOLL_FIELD(model_keys.moe_ffn_hidden_size), "width of one expert", kWidth},
+    {"moe_shared_expert_intermediate_size", PLIMSOLL_FIELD(model_keys.moe_shared_expert_intermediate_size),
+     "width of all shared experts together", kWidthOrZero},
+    {"moe_shared_expert_gate", PLIMSOLL_FIELD(model_keys.moe_shared_expert_gate), "the shared experts are gated"},
+    {"moe_layer_freq", Custom{set_moe_layer_freq, "integer or list of 0 and 1"}, "which layers are MoE"},
+    {"multi_latent_attention", PLIMSOLL_FIELD(model_keys.multi_latent_attention), "MLA instead of GQA"},
+    {"q_lora_rank", Custom{set_q_lora_rank, "integer or null"}, "MLA: rank of the query; null projects directly"},
+    {"kv_lora_rank", PLIMSOLL_FIELD(model_keys.kv_lora_rank), "MLA: rank of keys and values", kWidth},
+    {"qk_head_dim", PLIMSOLL_FIELD(model_keys.qk_head_dim), "MLA: head size without positions", kWidth},
+    {"qk_pos_emb_head_dim", PLIMSOLL_FIELD(model_keys.qk_pos_emb_head_dim), "MLA: head size with positions", kWidth},
+    {"v_head_dim", PLIMSOLL_FIELD(model_keys.v_head_dim), "MLA: head size of values", kWidth},
+    {"mtp_num_layers", PLIMSOLL_FIELD(model_keys.mtp_num_layers), "multi-token prediction depths", Range{0, 64}},
+};
+
+const Key kVocabularyKeys[] = {
+    {"padded_vocab_size", PLIMSOLL_FIELD(padded_vocab), "rows after padding, where the framework's log says it",
+     Range{1, 1 << 28}},
+    {"make_vocab_size_divisible_by", PLIMSOLL_FIELD(make_vocab_size_divisible_by), "padding unit per TP rank",
+     Range{1, 1 << 20}},
+    {"should_pad_vocab", PLIMSOLL_FIELD(pad_vocab), "the vocabulary is padded at all"},
+};
+
+}  // namespace
+
+std::span<const Key> model_key_rows() { return kModelKeys; }
+std::span<const Key> vocabulary_key_rows() { return kVocabularyKeys; }
+
+}  // namespace plimsoll::job

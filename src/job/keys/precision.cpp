@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys of precision. `recipe` is Bridge's name for a whole set of them (facts megatron-memory.md 3.3);
+// readers apply it first, so that a single key given beside it wins.
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "job/keys/table.h"
+
+namespace plimsoll::job {
+
+namespace {
+
+using document::Node;
+
+struct Recipe {
+  std::string_view name;
+  std::string_view short_name;
+  DType base = DType::kBf16;
+  std::optional<Fp8Recipe> fp8 = std::nullopt;
+  bool param_gather = false;
+  bool reuse_grad_buffer = false;
+  bool first_last_bf16 = false;
+  bool fp4 = false;
+};
+
+constexpr Recipe kRecipes[] = {
+    {"fp32", "32", DType::kFp32},
+    {"bf16_mixed", "bf16", DType::kBf16},
+    {"fp16_mixed", "fp16", DType::kFp16},
+    {"bf16_with_fp8_delayed_scaling_mixed", "fp8_ds", DType::kBf16, Fp8Recipe::kDelayed, true},
+    {"bf16_with_fp8_current_scaling_mixed", "fp8_cs", DType::kBf16, Fp8Recipe::kTensorwise, true, false, true},
+    {"bf16_with_fp8_subchannel_scaling_mixed", "fp8_sc", DType::kBf16, Fp8Recipe::kBlockwise},
+    {"bf16_with_mxfp8_mixed", "fp8_mx", DType::kBf16, Fp8Recipe::kMxfp8, true, true},
+    {"bf16_with_nvfp4_mixed", "nvfp4", DType::kBf16, std::nullopt, false, false, false, true},
+};
+
+Status set_recipe(Job& job, const Node& value) {
+  PLIMSOLL_TRY(word, to_word(value));
+  const std::string name = replace(lower(word), '-', '_');
+  std::vector<std::string> names;
+  for (const Recipe& recipe : kRecipes) {
+    names.emplace_back(recipe.short_name);
+    names.emplace_back(recipe.name);
+    if (name != recipe.name && name != recipe.short_name) continue;
+    Precision& precision = job.precision;
+    precision.bf16 = recipe.base == DType::kBf16;
+    precision.fp16 = recipe.base == DType::kFp16;
+    precision.fp8_enabled = recipe.fp8.has_value();
+    precision.fp8_recipe = recipe.fp8.value_or(Fp8Recipe::kDelayed);
+    precision.fp8_param_gather = recipe.param_gather;
+    precision.reuse_grad_buffer_for_mxfp8 = recipe.reuse_grad_buffer;
+    precision.first_last_layers_bf16 = recipe.first_last_bf16;
+    precision.fp4 = recipe.fp4;
+    precision.fp4_param_gather = false;
+    job.optimizer.grad_reduce_in_fp32 = recipe.base != DType::kFp16;
+    for (const char* key : {"bf16", "fp16", "fp8", "fp8_recipe", "fp8_param_gather", "fp4", "grad_reduce_in_fp32"})
+      job.given.insert(key);
+    return {};
+  }
+  return bad_input(fmt::format("found {}, wanted {}", shown(value), join(names, ", ")));
+}
+
+// Megatron's fp8 is a format name; true and false are accepted too.
+Status set_fp8(Job& job, const Node& value) {
+  PLIMSOLL_TRY(word, to_word(value));
+  const std::string name = lower(word);
+  const bool on = name == "hybrid" || name == "e4m3" || name == "true";
+  if (!on && name != "none" && name != "false")
+    return bad_input(fmt::format("found {}, wanted e4m3, hybrid or none", shown(value)));
+  job.precision.fp8_enabled = on;
+  return {};
+}
+
+Status set_fp4(Job& job, const Node& value) {
+  PLIMSOLL_TRY(word, to_word(value));
+  const std::string name = lower(word);
+  const bool on = name == "e2m1" || name == "true" || name == "nvfp4";
+  if (!on && name != "none" && name != "false")
+    return bad_input(fmt::format("found {}, wanted e2m1 or none", shown(value)));
+  job.precision.fp4 = on;
+  return {};
+}
+
+Status set_no_transpose_cache(Job& job, const Node& value) {
+  PLIMSOLL_TRY(on, to_bool(value));
+  job.precision.fp8_transpose_cache = !on;
+  return {};
+}
+
+const Key kPrecisionKeys[] = {
+    {"recipe", Custom{set_recipe, "bf16, fp16, fp32, fp8_ds, fp8_cs, fp8_sc, fp8_mx, nvfp4, or Bridge's long names"},
+     "a set of precision keys; single keys beside it win"},
+    {"bf16", PLIMSOLL_FIELD(precision.bf16), "train in bf16"},
+    {"fp16", PLIMSOLL_FIELD(precision.fp16), "train in fp16"},
+    {"load_dtype", PLIMSOLL_FIELD(precision.load_dtype), "dtype that Transformers loads the weights in (torch_dtype)"},
+    {"params_dtype", PLIMSOLL_FIELD(precision.params), "storage of the working weights"},
+    {"compute_dtype", PLIMSOLL_FIELD(precision.compute), "dtype of activations"},
+    {"autocast", PLIMSOLL_FIELD(precision.autocast), "fp32 weights are cast to compute_dtype at use"},
+    {"fp8", Custom{set_fp8, "e4m3, hybrid, none"}, "GEMMs run in FP8"},
+    {"fp8_recipe", PLIMSOLL_FIELD(precision.fp8_recipe), "how FP8 scales are found; acts only with fp8"},
+    {"fp8_param_gather", PLIMSOLL_FIELD(precision.fp8_param_gather), "weights are kept in FP8"},
+    {"disable_parameter_transpose_cache", Custom{set_no_transpose_cache, "boolean"},
+     "FP8 copies of weights are rebuilt every micro-batch"},
+    {"fp8_dot_product_attention", PLIMSOLL_FIELD(precision.fp8_attention), "attention runs in FP8"},
+    {"activation_func_fp8_input_store", PLIMSOLL_FIELD(precision.fp8_activation_store),
+     "the input of SwiGLU is kept in FP8"},
+    {"reuse_grad_buf_for_mxfp8_param_ag", PLIMSOLL_FIELD(precision.reuse_grad_buffer_for_mxfp8),
+     "gathered MXFP8 weights pass through the gradient buffer"},
+    {"first_last_layers_bf16", PLIMSOLL_FIELD(precision.first_last_layers_bf16), "the outer layers stay in bf16"},
+    {"num_layers_at_start_in_bf16", PLIMSOLL_FIELD(precision.bf16_layers_at_start), "how many at the start",
+     kSizeOrZero},
+    {"num_layers_at_end_in_bf16", PLIMSOLL_FIELD(precision.bf16_layers_at_end), "how many at the end", kSizeOrZero},
+    {"fp4", Custom{set_fp4, "e2m1, none"}, "GEMMs run in NVFP4"},
+    {"fp4_param_gather", PLIMSOLL_FIELD(precision.fp4_param_gather), "weights are kept in NVFP4"},
+    {"fp32_residual_connection", PLIMSOLL_FIELD(precision.fp32_residual), "the residual stream is fp32"},
+};
+
+}  // namespace
+
+std::span<const Key> precision_key_rows() { return kPrecisionKeys; }
+
+}  // namespace plimsoll::job

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rows behind key_table(): a canonical name, the field of the job that it sets, its allowed range.
+// The type of the field decides how the value is converted; a Custom row brings its own setter.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "job/job.h"
+#include "job/value.h"
+
+namespace plimsoll::job {
+
+template <class T>
+using Ref = T& (*)(Job&);
+
+struct Custom {
+  Status (*set)(Job&, const document::Node&);
+  std::string_view type;
+};
+
+using Field =
+    std::variant<Ref<std::int64_t>, Ref<std::optional<std::int64_t>>, Ref<int>, Ref<bool>, Ref<std::optional<bool>>,
+                 Ref<double>, Ref<std::optional<double>>, Ref<std::string>, Ref<std::vector<std::string>>, Ref<DType>,
+                 Ref<std::optional<DType>>, Ref<Fp8Recipe>, Ref<PipelineSchedule>, Ref<OptimizerKind>,
+                 Ref<OptimizerImpl>, Ref<ShardingKind>, Ref<FsdpUnits>, Ref<OffloadTarget>, Ref<MegatronFsdpStrategy>,
+                 Ref<RecomputeGranularity>, Ref<RecomputeMethod>, Ref<AdapterKind>, Ref<Implementation>, Ref<LossKind>,
+                 Ref<DispatcherKind>, Ref<CudaGraphs>, Custom>;
+
+// Sizes of models, batches and buffers; no table needs more, and products of three stay in 63 bits
+// after the checks of complete().
+inline constexpr Range kSize{1, 1LL << 40};
+inline constexpr Range kSizeOrZero{0, 1LL << 40};
+inline constexpr Range kRanks{1, 1 << 24};
+inline constexpr Range kFraction{0, 1};
+inline constexpr Range kAny{-1e300, 1e300};
+
+struct Key {
+  std::string_view name;
+  Field field;
+  std::string_view doc;
+  Range range = kSize;
+};
+
+struct Section {
+  std::string_view name;
+  std::span<const Key> keys;
+  bool describes_model = false;  // its keys are ModelKeys: the architecture follows them
+};
+
+// Defined one per file of this folder.
+[[nodiscard]] std::span<const Key> model_key_rows();
+[[nodiscard]] std::span<const Key> vocabulary_key_rows();
+[[nodiscard]] std::span<const Key> cluster_key_rows();
+[[nodiscard]] std::span<const Key> parallel_key_rows();
+[[nodiscard]] std::span<const Key> batch_key_rows();
+[[nodiscard]] std::span<const Key> precision_key_rows();
+[[nodiscard]] std::span<const Key> recompute_key_rows();
+[[nodiscard]] std::span<const Key> optimizer_key_rows();
+[[nodiscard]] std::span<const Key> sharding_key_rows();
+[[nodiscard]] std::span<const Key> offload_key_rows();
+[[nodiscard]] std::span<const Key> moe_key_rows();
+[[nodiscard]] std::span<const Key> adapter_key_rows();
+[[nodiscard]] std::span<const Key> kernel_key_rows();
+
+struct FoundKey {
+  const Key* key = nullptr;
+  const Section* section = nullptr;
+};
+[[nodiscard]] FoundKey find_key(std::string_view canonical);
+
+// Whether null is a value of the key ("none") rather than "not given".
+[[nodiscard]] bool takes_null(const Key& key);
+
+[[nodiscard]] std::string type_name(const Key& key);
+[[nodiscard]] Status set_field(Job& job, const Key& key, const document::Node& value);
+[[nodiscard]] std::optional<document::Node> get_field(const Job& job, const Key& key);
+
+// Sets a canonical key and records it in job.given.
+[[nodiscard]] Status set_canonical(Job& job, const FoundKey& found, const document::Node& value);
+
+}  // namespace plimsoll::job
+
+// A field of the job as a function from job to reference.
+#define PLIMSOLL_FIELD(member) (+[](::plimsoll::job::Job& job) -> auto& { return job.member; })

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/model_keys.h"
+
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+
+namespace plimsoll::job {
+
+namespace {
+
+using model::Activation;
+using model::Architecture;
+using model::AttentionKind;
+using model::Layer;
+
+// No published model comes near these; above them products of sizes would overflow.
+constexpr std::int64_t kMaxDepth = 100'000;
+
+tl::unexpected<Error> missing(std::string_view key) {
+  return bad_input(fmt::format("{} is not given and no model is named", key),
+                   fmt::format("give the model (--model llama3-8b, or a path to its config.json) or {}", key));
+}
+
+// Keys of a layer, laid over one kind of the base.
+void lay_over(const ModelKeys& keys, Layer& kind) {
+  model::Attention& attention = kind.attention;
+  if (keys.multi_latent_attention)
+    attention.kind = *keys.multi_latent_attention ? AttentionKind::kMla : AttentionKind::kGqa;
+  const bool softmax = attention.kind != AttentionKind::kLinear;
+  if (keys.num_attention_heads && softmax) {
+    const bool every_head_has_kv = attention.kv_heads == attention.heads;
+    attention.heads = *keys.num_attention_heads;
+    if (every_head_has_kv || attention.kind == AttentionKind::kMla) attention.kv_heads = attention.heads;
+  }
+  if (keys.group_query_attention && !*keys.group_query_attention) attention.kv_heads = attention.heads;
+  if (keys.num_query_groups && keys.group_query_attention.value_or(true) && attention.kind == AttentionKind::kGqa)
+    attention.kv_heads = *keys.num_query_groups;
+  if (keys.kv_channels && attention.kind == AttentionKind::kGqa) attention.head_dim = *keys.kv_channels;
+  if (keys.add_bias_linear) {
+    attention.qkv_bias = *keys.add_bias_linear || keys.add_qkv_bias.value_or(false);
+    attention.out_bias = *keys.add_bias_linear;
+    kind.ffn.bias = *keys.add_bias_linear;
+    if (kind.ffn.is_moe()) kind.ffn.expert_bias = kind.ffn.router_bias = *keys.add_bias_linear;
+  } else if (keys.add_qkv_bias) {
+    attention.qkv_bias = *keys.add_qkv_bias || attention.out_bias;
+  }
+  if (keys.qk_layernorm) attention.qk_norm = *keys.qk_layernorm ? model::QkNorm::kPerHead : model::QkNorm::kNone;
+  if (keys.attention_output_gate) attention.output_gate = *keys.attention_output_gate;
+  if (keys.sliding_window) attention.sliding_window = *keys.sliding_window;
+  if (keys.q_lora_rank) attention.q_lora_rank = *keys.q_lora_rank;
+  if (keys.kv_lora_rank) attention.kv_lora_rank = *keys.kv_lora_rank;
+  if (keys.qk_head_dim) attention.qk_nope_dim = *keys.qk_head_dim;
+  if (keys.qk_pos_emb_head_dim) attention.qk_rope_dim = *keys.qk_pos_emb_head_dim;
+  if (keys.v_head_dim) attention.v_head_dim = *keys.v_head_dim;
+
+  model::FeedForward& ffn = kind.ffn;
+  if (keys.activation) ffn.activation = *keys.activation;
+  if (keys.gated) ffn.gated = *keys.gated;
+  if (!ffn.is_moe()) {
+    if (keys.ffn_hidden_size) ffn.width = *keys.ffn_hidden_size;
+    return;
+  }
+  if (keys.num_moe_experts) ffn.experts = *keys.num_moe_experts;
+  if (keys.moe_router_topk) ffn.experts_per_token = *keys.moe_router_topk;
+  if (keys.moe_ffn_hidden_size) ffn.expert_width = *keys.moe_ffn_hidden_size;
+  if (keys.moe_shared_expert_intermediate_size) ffn.shared_width = *keys.moe_shared_expert_intermediate_size;
+  if (keys.moe_shared_expert_gate) ffn.shared_gate = *keys.moe_shared_expert_gate;
+}
+
+// Keys of the whole model.
+void lay_over(const ModelKeys& keys, Architecture& model) {
+  if (keys.hidden_size) model.hidden = *keys.hidden_size;
+  if (keys.vocab_size) model.vocab = *keys.vocab_size + (keys.null_tokenizer ? 1 : 0);
+  if (keys.tied_embeddings) model.tied_embeddings = *keys.tied_embeddings;
+  if (keys.rms_norm) model.norm = *keys.rms_norm ? model::NormKind::kRms : model::NormKind::kLayer;
+  if (keys.hidden_dropout) model.hidden_dropout = model.embedding_dropout = *keys.hidden_dropout;
+  if (keys.attention_dropout) model.attention_dropout = *keys.attention_dropout;
+  if (keys.mtp_num_layers) model.mtp_layers = *keys.mtp_num_layers;
+  if (keys.position_embedding) model.rope = *keys.position_embedding == PositionKind::kRope;
+  if (keys.max_position_embeddings) model.max_positions = *keys.max_position_embeddings;
+  const bool learned =
+      keys.position_embedding ? *keys.position_embedding == PositionKind::kLearned : model.position_rows > 0;
+  model.position_rows = learned ? model.max_positions : 0;
+}
+
+Status resize(Architecture& model, std::int64_t depth) {
+  if (depth < 1 || depth > kMaxDepth)
+    return bad_input(fmt::format("num_layers = {}: wanted 1 to {}", depth, kMaxDepth));
+  const auto wanted = static_cast<std::size_t>(depth);
+  const std::size_t have = model.layers.size();
+  const bool tail_is_uniform = have < 2 || model.layers[have - 1] == model.layers[have - 2];
+  if (wanted > have && !tail_is_uniform)
+    return bad_input(
+        fmt::format("num_layers = {}: {} has {} layers of alternating kinds, so which kinds the added "
+                    "ones have is not known",
+                    depth, model.name, have));
+  model.layers.resize(wanted, model.layers.back());
+  return {};
+}
+
+// Megatron's own defaults: GELU, LayerNorm, learned positions, biases, dropout 0.1, tied embeddings.
+Result<Architecture> from_keys_alone(const ModelKeys& keys) {
+  if (!keys.num_layers) return missing("num_layers");
+  if (!keys.hidden_size) return missing("hidden_size");
+  if (!keys.num_attention_heads) return missing("num_attention_heads");
+  if (!keys.vocab_size)
+    return bad_input("vocab_size is not known: Megatron takes it from the tokenizer, which is not read here",
+                     "give --vocab-size 50257, say");
+  const std::int64_t hidden = *keys.hidden_size;
+  const std::int64_t heads = *keys.num_attention_heads;
+  if (!keys.kv_channels && !keys.multi_latent_attention.value_or(false) && hidden % heads != 0)
+    return bad_input(fmt::format("hidden_size {} is not divisible by num_attention_heads {}", hidden, heads),
+                     "give kv_channels");
+
+  Layer dense;
+  dense.attention.heads = dense.attention.kv_heads = heads;
+  dense.attention.head_dim = hidden / heads;
+  if (keys.multi_latent_attention.value_or(false)) {
+    dense.attention.kind = AttentionKind::kMla;
+    dense.attention.q_lora_rank = 512;
+    dense.attention.kv_lora_rank = 512;
+    dense.attention.qk_nope_dim = 128;
+    dense.attention.qk_rope_dim = 64;
+    dense.attention.v_head_dim = 128;
+    dense.attention.head_dim = keys.qk_head_dim.value_or(128) + keys.qk_pos_emb_head_dim.value_or(64);
+  }
+  dense.attention.qkv_bias = dense.attention.out_bias = dense.ffn.bias = true;
+  dense.ffn.gated = false;
+  dense.ffn.activation = Activation::kGelu;
+  const bool two_thirds = keys.swiglu_ffn_rule && keys.gated.value_or(false);
+  const std::int64_t width = keys.ffn_hidden_size.value_or(two_thirds ? hidden * 8 / 3 / 64 * 64 : 4 * hidden);
+  dense.ffn.width = width;
+  lay_over(keys, dense);
+
+  Architecture model;
+  model.name = "the model of the arguments";
+  model.model_type = "gpt";
+  model.norm = model::NormKind::kLayer;
+  model.tied_embeddings = true;
+  model.hidden_dropout = model.embedding_dropout = model.attention_dropout = 0.1;
+  model.rope = false;
+  model.position_rows = 1;  // learned unless a key says otherwise; lay_over() sets the rows
+  lay_over(keys, model);
+  const auto depth = static_cast<std::size_t>(*keys.num_layers);
+  if (*keys.num_layers < 1 || *keys.num_layers > kMaxDepth)
+    return bad_input(fmt::format("num_layers = {}: wanted 1 to {}", *keys.num_layers, kMaxDepth));
+  if (model.position_rows == 0 && !model.rope &&
+      keys.position_embedding.value_or(PositionKind::kLearned) == PositionKind::kLearned)
+    return bad_input("max_position_embeddings is not given; learned position embeddings need it",
+                     "give max_position_embeddings, or position_embedding_type rope");
+
+  const std::int64_t experts = keys.num_moe_experts.value_or(0);
+  if (experts == 0) {
+    model.kinds = {dense};
+    model.layers.assign(depth, 0);
+    return model;
+  }
+  Layer moe = dense;
+  moe.ffn.width = 0;
+  moe.ffn.experts = experts;
+  moe.ffn.expert_bias = moe.ffn.router_bias = keys.add_bias_linear.value_or(true);
+  moe.ffn.experts_per_token = keys.moe_router_topk.value_or(2);
+  moe.ffn.expert_width = keys.moe_ffn_hidden_size.value_or(width);
+  moe.ffn.shared_width = keys.moe_shared_expert_intermediate_size.value_or(0);
+  moe.ffn.shared_gate = keys.moe_shared_expert_gate.value_or(false);
+  if (!keys.moe_layer_pattern.empty() && keys.moe_layer_pattern.size() != depth)
+    return bad_input(
+        fmt::format("moe_layer_freq names {} layers; num_layers is {}", keys.moe_layer_pattern.size(), depth));
+  model.kinds = {dense, moe};
+  for (std::size_t i = 0; i < depth; ++i) {
+    const auto period = static_cast<std::size_t>(keys.moe_layer_period.value_or(1));
+    const bool is_moe = keys.moe_layer_pattern.empty() ? i % period == 0 : bool{keys.moe_layer_pattern[i]};
+    model.layers.push_back(is_moe ? 1 : 0);
+  }
+  return model;
+}
+
+Result<Architecture> over_base(const ModelKeys& keys, Architecture model) {
+  if (!keys.moe_layer_pattern.empty() || keys.moe_layer_period) {
+    std::size_t at = 0;
+    for (const std::uint8_t kind : model.layers) {
+      const bool wanted = keys.moe_layer_pattern.empty()
+                              ? at % static_cast<std::size_t>(*keys.moe_layer_period) == 0
+                              : at < keys.moe_layer_pattern.size() && keys.moe_layer_pattern[at];
+      if (wanted != model.kinds[kind].ffn.is_moe())
+        return bad_input(fmt::format("moe_layer_freq contradicts {}: its layer {} is {}", model.name, at,
+                                     wanted ? "dense" : "a mixture of experts"));
+      ++at;
+    }
+  }
+  if (keys.num_moe_experts.value_or(0) > 0 && !model.has_moe())
+    return bad_input(fmt::format("num_moe_experts = {}: {} is a dense model", *keys.num_moe_experts, model.name));
+  if (keys.num_layers) PLIMSOLL_TRY_STATUS(resize(model, *keys.num_layers));
+  for (Layer& kind : model.kinds) lay_over(keys, kind);
+  lay_over(keys, model);
+  return model;
+}
+
+// Reads the value of Megatron's --moe-layer-freq: lists of 0 and 1, repeated with *, joined with +.
+//   ([0]*3+[1]*12)  ->  0 0 0 1 1 1 1 1 1 1 1 1 1 1 1
+class PatternReader {
+ public:
+  explicit PatternReader(std::string_view text) : text_(text) {}
+
+  std::optional<std::vector<bool>> read() {
+    auto pattern = sum(0);
+    skip_spaces();
+    if (!pattern || at_ != text_.size() || pattern->empty()) return std::nullopt;
+    return pattern;
+  }
+
+ private:
+  using Pattern = std::optional<std::vector<bool>>;
+
+  Pattern sum(int depth) {
+    if (depth > 16) return std::nullopt;
+    Pattern total = product(depth);
+    while (total && accept('+')) {
+      const Pattern more = product(depth);
+      if (!more || total->size() + more->size() > static_cast<std::size_t>(kMaxDepth)) return std::nullopt;
+      total->insert(total->end(), more->begin(), more->end());
+    }
+    return total;
+  }
+  Pattern product(int depth) {
+    const bool grouped = accept('(');
+    Pattern once = grouped ? sum(depth + 1) : list();
+    if (!once || (grouped && !accept(')'))) return std::nullopt;
+    if (!accept('*')) return once;
+    const auto times = number();
+    if (!times || *times < 0 || *times > kMaxDepth || *times * static_cast<std::int64_t>(once->size()) > kMaxDepth)
+      return std::nullopt;
+    std::vector<bool> repeated;
+    for (std::int64_t i = 0; i < *times; ++i) repeated.insert(repeated.end(), once->begin(), once->end());
+    return repeated;
+  }
+  Pattern list() {
+    if (!accept('[')) return std::nullopt;
+    std::vector<bool> items;
+    while (!accept(']')) {
+      const auto item = number();
+      if (!item || (*item != 0 && *item != 1)) return std::nullopt;
+      items.push_back(*item == 1);
+      accept(',');
+    }
+    return items;
+  }
+  std::optional<std::int64_t> number() {
+    skip_spaces();
+    std::int64_t value = 0;
+    const char* const begin = text_.data() + at_;
+    const auto [end, failure] = std::from_chars(begin, text_.data() + text_.size(), value);
+    if (failure != std::errc{}) return std::nullopt;
+    at_ += static_cast<std::size_t>(end - begin);
+    return value;
+  }
+  bool accept(char c) {
+    skip_spaces();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  void skip_spaces() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t')) ++at_;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+Result<Architecture> architecture_of(const ModelKeys& keys, const Architecture& base) {
+  return base.layers.empty() ? from_keys_alone(keys) : over_base(keys, base);
+}
+
+Status parse_moe_layer_freq(std::string_view text, ModelKeys& keys) {
+  text = trim(text);
+  std::int64_t period = 0;
+  const char* const end = text.data() + text.size();
+  if (const auto [at, failure] = std::from_chars(text.data(), end, period); failure == std::errc{} && at == end) {
+    if (period < 1 || period > kMaxDepth)
+      return bad_input(fmt::format("moe_layer_freq = {}: wanted 1 or more", period));
+    keys.moe_layer_period = period;
+    keys.moe_layer_pattern.clear();
+    return {};
+  }
+  auto pattern = PatternReader(text).read();
+  if (!pattern)
+    return bad_input(
+        fmt::format("moe_layer_freq = '{}': wanted a number or a list of 0 and 1 such as ([0]*3+[1]*12)", text));
+  keys.moe_layer_pattern = std::move(*pattern);
+  keys.moe_layer_period.reset();
+  return {};
+}
+
+}  // namespace plimsoll::job

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The model as Megatron's flags and Bridge's model section spell it. Every field is unset until a file
+// or flag gives it; architecture_of() lays the given ones over a base model, or over Megatron's own
+// defaults where there is no base (facts megatron-memory.md 1, 2).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "model/architecture.h"
+
+namespace plimsoll::job {
+
+enum class PositionKind : std::uint8_t { kLearned, kRope, kNone };
+
+struct ModelKeys {
+  std::optional<std::int64_t> num_layers;
+  std::optional<std::int64_t> hidden_size;
+  std::optional<std::int64_t> ffn_hidden_size;
+  std::optional<std::int64_t> num_attention_heads;
+  std::optional<bool> group_query_attention;
+  std::optional<std::int64_t> num_query_groups;
+  std::optional<std::int64_t> kv_channels;
+  std::optional<std::int64_t> vocab_size;
+  bool null_tokenizer = false;  // Megatron's NullTokenizer adds one row for its end-of-document token
+  std::optional<std::int64_t> max_position_embeddings;
+  std::optional<PositionKind> position_embedding;
+  std::optional<bool> rms_norm;
+  std::optional<model::Activation> activation;
+  std::optional<bool> gated;
+  std::optional<bool> add_bias_linear;
+  std::optional<bool> add_qkv_bias;
+  std::optional<bool> tied_embeddings;
+  std::optional<double> hidden_dropout;
+  std::optional<double> attention_dropout;
+  std::optional<bool> qk_layernorm;
+  std::optional<bool> attention_output_gate;
+  std::optional<std::int64_t> sliding_window;
+  std::optional<std::int64_t> num_moe_experts;
+  std::optional<std::int64_t> moe_router_topk;
+  std::optional<std::int64_t> moe_ffn_hidden_size;
+  std::optional<std::int64_t> moe_shared_expert_intermediate_size;
+  std::optional<bool> moe_shared_expert_gate;
+  std::optional<std::int64_t> moe_layer_period;  // layers 0, n, 2n, ... are MoE
+  std::vector<bool> moe_layer_pattern;           // explicit; wins over the period
+  std::optional<bool> multi_latent_attention;
+  std::optional<std::int64_t> q_lora_rank;  // 0: the query is projected directly
+  std::optional<std::int64_t> kv_lora_rank;
+  std::optional<std::int64_t> qk_head_dim;
+  std::optional<std::int64_t> qk_pos_emb_head_dim;
+  std::optional<std::int64_t> v_head_dim;
+  std::optional<std::int64_t> mtp_num_layers;
+
+  bool any = false;              // a key was given
+  bool swiglu_ffn_rule = false;  // Megatron-LM's CLI: gated without a width means floor(8h/3/64)*64, not 4h
+};
+
+// The architecture that the keys describe; base has no layers where the keys must describe everything.
+[[nodiscard]] Result<model::Architecture> architecture_of(const ModelKeys& keys, const model::Architecture& base);
+
+// "1", "[0, 1, 1]" or Megatron's Python expression "([0]*3+[1]*12)" -> period or pattern.
+[[nodiscard]] Status parse_moe_layer_freq(std::string_view text, ModelKeys& keys);
+
+}  // namespace plimsoll::job

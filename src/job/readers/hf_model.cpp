@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// config.json of a model, with the index of its checkpoint where there is one: the shape, the dtype that
+// Transformers will load, and bitsandbytes quantisation of the stored weights.
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "job/readers/resolve.h"
+#include "job/value.h"
+#include "model/catalog.h"
+#include "model/hf_config.h"
+#include "model/safetensors_index.h"
+
+namespace plimsoll::job {
+
+using document::Node;
+
+namespace {
+
+// Sizes of the checkpoint must agree with the parameters of the config; a note says why they were not compared.
+Status check_index(std::string_view text, const Node& config, Draft& draft) {
+  PLIMSOLL_TRY(root, document::parse_json(text));
+  PLIMSOLL_TRY(index, model::read_safetensors_index(root));
+  PLIMSOLL_TRY(note, model::check_safetensors_index(index, draft.model, config));
+  if (!note.empty()) draft.warnings.push_back("model.safetensors.index.json: " + note);
+  return {};
+}
+
+void read_dtype(const Node& config, Draft& draft) {
+  const Node* inner = config.find("text_config");
+  for (const Node* table : {&config, inner}) {
+    if (table == nullptr) continue;
+    for (const std::string_view key : {"dtype", "torch_dtype"}) {
+      const Node* dtype = table->find(key);
+      if (dtype == nullptr || !dtype->is_string() || !from_name<DType>(dtype->text)) continue;
+      draft.assign("load_dtype", *dtype, key, true);
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+void read_quantization(const Node& config, Draft& draft) {
+  const Node* method = config.find("quant_method");
+  const Node* four = config.find("load_in_4bit");
+  const Node* eight = config.find("load_in_8bit");
+  const bool is_four = four != nullptr && four->is_bool() && four->boolean;
+  const bool is_eight = eight != nullptr && eight->is_bool() && eight->boolean;
+  if (is_four) {
+    draft.assign("load_in_4bit", bool_node(true), "quantization_config.load_in_4bit");
+    if (const Node* twice = config.find("bnb_4bit_use_double_quant"); twice != nullptr)
+      draft.assign("bnb_4bit_use_double_quant", *twice, "quantization_config.bnb_4bit_use_double_quant");
+    if (const Node* compute = config.find("bnb_4bit_compute_dtype");
+        compute == nullptr || !compute->is_string() || from_name<DType>(compute->text) == DType::kFp32)
+      draft.warnings.emplace_back(
+          "bnb_4bit_compute_dtype: is fp32 (the default), so inputs of 4-bit layers are cast to 4 bytes; bf16 is "
+          "counted");
+    return;
+  }
+  const std::string name = method != nullptr && method->is_string() ? method->text : is_eight ? "8-bit" : "quantised";
+  draft.warnings.push_back(
+      fmt::format("quantization_config: {} weights are counted as if they were loaded in 16 bits", name));
+}
+
+Result<Draft> read_hf_model(const InputFile& file, std::string_view index) {
+  Draft draft;
+  draft.path = file.path;
+  draft.kind = FileKind::kHfConfig;
+  draft.vocabulary = Framework::kTransformers;
+  PLIMSOLL_TRY(root, document::parse_json(file.text));
+  PLIMSOLL_TRY(model, model::read_hf_config(root));
+  draft.model = std::move(model);
+  if (draft.model.name.empty()) draft.model.name = file.path;
+  read_dtype(root, draft);
+  if (const Node* quantization = root.find("quantization_config"); quantization != nullptr && quantization->is_object())
+    read_quantization(*quantization, draft);
+  const std::string beside = parent_folder(file.path) + "/model.safetensors.index.json";
+  std::string stored(index);
+  if (stored.empty() && file.path != "-" && file_exists(beside)) {
+    PLIMSOLL_TRY(text, read_file(beside));
+    stored = std::move(text);
+  }
+  if (!stored.empty()) PLIMSOLL_TRY_STATUS(check_index(stored, root, draft));
+  return draft;
+}
+
+Result<Draft> find_model_or_file(const std::string& name, const std::string& folder) {
+  const std::filesystem::path given(name);
+  std::error_code ignored;
+  std::filesystem::path path = given.is_absolute() ? given : std::filesystem::path(folder) / given;
+  if (std::filesystem::is_directory(path, ignored)) path /= "config.json";
+  const bool looks_like_path = given.extension() == ".json";
+  if (looks_like_path || file_exists(path.string())) {
+    PLIMSOLL_TRY(text, read_file(path.string()));
+    auto draft = read_hf_model(InputFile{path.string(), std::move(text)}, {});
+    if (!draft) return tl::make_unexpected(std::move(draft.error()).with_context(path.string()));
+    return draft;
+  }
+  Draft draft;
+  draft.path = name;
+  draft.kind = FileKind::kHfConfig;
+  draft.vocabulary = Framework::kTransformers;
+  PLIMSOLL_TRY(model, model::find_model(name));
+  draft.model = std::move(model);
+  return draft;
+}
+
+}  // namespace plimsoll::job

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Megatron-LM's arguments as data: {"args": {"--num-layers": 12, ...}} with the world size, environment
+// and vocabulary that a recorded run carries beside them, or a YAML of arguments as its functional tests
+// keep them (MODEL_ARGS, ENV_VARS), or plainly flag_name: value.
+#include <fmt/format.h>
+
+#include "base/checked.h"
+#include "base/text.h"
+#include "job/draft.h"
+#include "job/keys.h"
+#include "job/readers/megatron_flags.h"
+#include "job/value.h"
+
+namespace plimsoll::job {
+
+using document::Node;
+
+namespace {
+
+// pretrain_bert.py and its like train what this tool does not describe.
+Status refuse_other_programs(const Node& root) {
+  for (const std::string_view key : {"training_script", "test_case", "TRAINING_SCRIPT_PATH"}) {
+    const Node* script = root.find(key);
+    if (script != nullptr && script->is_string())
+      if (const std::string_view reason = why_not_modelled(script->text); !reason.empty())
+        return bad_input(fmt::format("{} '{}': {}", key, script->text, reason));
+  }
+  return {};
+}
+
+// A record's own vocabulary: padding is computed again, so that another TP size pads for itself; a padded
+// size that padding does not explain is kept.
+void read_vocabulary(const Node& root, const Node& args, Draft& draft) {
+  const Node* resolved = root.find("resolved_vocab_size");
+  const Node* padded = root.find("padded_vocab_size");
+  if (resolved != nullptr && resolved->is_integer()) {
+    draft.assign("vocab_size", *resolved, "resolved_vocab_size");
+    draft.assign("tokenizer_type", text_node("as resolved"), "resolved_vocab_size");
+  }
+  if (padded == nullptr || !padded->is_integer()) return;
+  const auto number = [&args](std::string_view flag, std::int64_t otherwise) {
+    const Node* value = args.find(flag);
+    return value != nullptr && value->is_integer() ? value->integer : otherwise;
+  };
+  const std::int64_t multiple = number("--make-vocab-size-divisible-by", 128);
+  const std::int64_t tensor = number("--tensor-model-parallel-size", 1);
+  constexpr std::int64_t kSane = 1 << 28;
+  const bool known = resolved != nullptr && resolved->is_integer() && resolved->integer > 0 &&
+                     resolved->integer < kSane && multiple > 0 && multiple < kSane && tensor > 0 && tensor < kSane;
+  if (!known || round_up(resolved->integer, multiple * tensor) != padded->integer)
+    draft.assign("padded_vocab_size", *padded);
+}
+
+Status read_environment(const Node& table, Draft& draft) {
+  if (!table.is_object()) return bad_input("the environment is not a table of names and values");
+  for (const auto& [name, value] : table.members) {
+    PLIMSOLL_TRY(text, to_word(value));
+    draft.environment[name] = std::move(text);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view why_not_modelled(std::string_view program) {
+  struct Row {
+    std::string_view part;
+    std::string_view reason;
+  };
+  constexpr std::string_view kEncoder = "encoder and encoder-decoder models are not modelled; only decoders are";
+  constexpr std::string_view kHybrid = "hybrid (Mamba) models are not modelled";
+  constexpr std::string_view kOther = "this program trains more than a decoder; it is not modelled";
+  constexpr Row kRows[] = {{"bert", kEncoder},          {"t5", kEncoder},         {"pretrain_mamba", kHybrid},
+                           {"hybrid", kHybrid},         {"train_rl", kOther},     {"pretrain_vlm", kOther},
+                           {"pretrain_vision", kOther}, {"pretrain_ict", kOther}, {"pretrain_retro", kOther}};
+  for (const Row& row : kRows)
+    if (program.find(row.part) != std::string_view::npos) return row.reason;
+  return {};
+}
+
+void assign_flag(Draft& draft, std::string_view flag, Node value) {
+  std::string_view bare = flag;
+  while (bare.substr(0, 1) == "-") bare.remove_prefix(1);
+  draft.assign(replace(bare, '-', '_'), std::move(value), flag);
+}
+
+Result<Draft> read_megatron_args(const InputFile& file) {
+  Draft draft;
+  draft.path = file.path;
+  draft.kind = FileKind::kMegatronArgs;
+  draft.vocabulary = Framework::kMegatronLm;
+  draft.framework = Framework::kMegatronLm;
+  PLIMSOLL_TRY(root, parse_json_or_yaml(file.text));
+  if (!root.is_object()) return bad_input("wanted a table of arguments");
+  PLIMSOLL_TRY_STATUS(refuse_other_programs(root));
+
+  const Node* args = root.find("args");
+  for (const std::string_view key : {"MODEL_ARGS", "model_args"})
+    if (args == nullptr) args = root.find(key);
+  const bool is_wrapped = args != nullptr && args->is_object();
+  for (const auto& [flag, value] : (is_wrapped ? *args : root).members) {
+    if (!is_wrapped && (flag == "ENV_VARS" || flag == "env")) continue;
+    assign_flag(draft, flag, value);
+  }
+  if (is_wrapped) {
+    if (const Node* world = root.find("world_size"); world != nullptr) draft.assign("gpus", *world, "world_size");
+    if (const Node* gpu = root.find("gpu_type");
+        gpu != nullptr && gpu->is_string() && !equals_ignoring_case(gpu->text, "unknown"))
+      draft.assign("gpu", *gpu, "gpu_type");
+    read_vocabulary(root, *args, draft);
+  }
+  for (const std::string_view key : {"env", "ENV_VARS"})
+    if (const Node* environment = root.find(key); environment != nullptr)
+      PLIMSOLL_TRY_STATUS(read_environment(*environment, draft));
+  return draft;
+}
+
+}  // namespace plimsoll::job

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What several readers share: a model by name or path, bitsandbytes sections, and values that a
+// configuration leaves to the framework ("auto").
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "job/draft.h"
+
+namespace plimsoll::job {
+
+// config.json; `index` is the text of model.safetensors.index.json, or empty to look beside the file.
+[[nodiscard]] Result<Draft> read_hf_model(const InputFile& file, std::string_view index);
+
+// A catalogue name, or the path of a config.json or of the folder that holds it, relative to `folder`.
+[[nodiscard]] Result<Draft> find_model_or_file(const std::string& name, const std::string& folder);
+
+// BitsAndBytesConfig, from a config.json or TrainingArguments.
+void read_quantization(const document::Node& config, Draft& draft);
+
+// Replaces "auto" by what the framework makes of it; the model is in `joined`.
+[[nodiscard]] Status resolve_auto(Joined& joined);
+
+}  // namespace plimsoll::job
