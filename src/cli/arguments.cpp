@@ -104,7 +104,7 @@ Status Parser::parse_long(std::string_view word) {
     if (flag.name == name) return take_flag(flag, spelling, attached);
   if (keys == nullptr) return unknown(spelling, name);
 
-  const std::string key = replace(name, '-', '_');
+  const std::string key = keys->full_name(replace(name, '-', '_'));
   if (const KeyKind kind = keys->kind_of(key); kind != KeyKind::kUnknown)
     return take_key(key, kind, spelling, attached);
   // --no-KEY turns a switch off, unless a framework has that very name as a key.

@@ -32,7 +32,8 @@ enum class KeyKind {
 
 struct KeySet {
   std::function<KeyKind(std::string_view)> kind_of;
-  std::vector<std::string> names;  // for suggestions, with underscores
+  std::function<std::string(std::string_view)> full_name;  // "tp" -> "tensor_model_parallel_size"
+  std::vector<std::string> names;                          // for suggestions, with underscores
 };
 
 struct Arguments {

@@ -144,7 +144,7 @@ const Verb kFit = {
         "input. A catalogue name does for the model: --model llama3-70b.\n"
         "\n"
         "Every key of a job is a flag and overrules the files: --micro-batch-size 2, --sequence-parallel, "
-        "--no-sequence-parallel. plimsoll keys lists them.\n"
+        "--no-sequence-parallel. plimsoll keys lists them; tp, pp, vpp, cp, ep and etp stand for the parallel sizes.\n"
         "\n"
         "The answer is for the worst rank: whether it fits, the table of its memory, whose rows sum to the capacity "
         "of the GPU, the instant of the peak and what is alive then, the next peak, and by how much the usual "
@@ -155,8 +155,7 @@ const Verb kFit = {
                  {"plimsoll fit job.toml --micro-batch-size 2 --recompute-modules mlp", "with two keys overruled"},
                  {"plimsoll fit config.json training_args.json ds_config.json --gpu h100 --gpus 8",
                   "a Transformers job with DeepSpeed"},
-                 {"plimsoll fit job.toml --sweep micro_batch_size=1,2,4 --sweep tensor_model_parallel_size=2,4",
-                  "six answers in a table"}},
+                 {"plimsoll fit job.toml --sweep micro_batch_size=1,2,4 --sweep tp=2,4", "six answers in a table"}},
     .run = run,
 };
 

@@ -36,10 +36,17 @@ std::string verdict_text(const FitAnswer& fit, const memory::RankAnswer& rank) {
 }
 
 std::string verdict(const FitAnswer& fit, const memory::RankAnswer& rank, const Console& console) {
-  std::string text = fmt::format(
-      "{} {}\n",
-      paint(rank.fits ? "fits:" : "does not fit:", rank.fits ? Style::kGood : Style::kBad, console.colour_out),
-      verdict_text(fit, rank));
+  const auto line = [&](bool fits, const std::string& says) {
+    return fmt::format("{} {}\n",
+                       paint(fits ? "fits:" : "does not fit:", fits ? Style::kGood : Style::kBad, console.colour_out),
+                       says);
+  };
+  const memory::Host& host = fit.answer.host;
+  std::string text;
+  if (!host.fits)
+    text += line(false, fmt::format("{} GiB of host memory per node are needed, {} GiB are there",
+                                    format_gib(host.bytes_per_node), format_gib(host.capacity)));
+  text += line(rank.fits, verdict_text(fit, rank));
   text += fmt::format("interval: {} to {} GiB of device memory", format_gib(rank.low), format_gib(rank.high));
   if (rank.fits && rank.high > rank.capacity) text += "; its upper end does not fit";
   if (!rank.fits && rank.low <= rank.capacity) text += "; its lower end fits";

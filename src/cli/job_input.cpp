@@ -41,7 +41,7 @@ Result<JobInput> read_input(const Arguments& arguments) {
     return usage_error("standard input was named twice");
   for (const std::string& path : arguments.operands) {
     PLIMSOLL_TRY(text, read_file(path));
-    input.files.push_back({path, std::move(text)});
+    input.files.push_back({path == "-" ? "standard input" : path, std::move(text)});
   }
   if (const auto name = arguments.value("framework")) {
     input.options.framework = job::from_name<job::Framework>(*name);

@@ -3,38 +3,53 @@
 
 #include <algorithm>
 
+#include "job/keys.h"
 #include "job/read.h"
 
 namespace plimsoll::cli {
 
 namespace {
 
-// Whether a job takes this value under this key.
-bool takes(std::string_view key, const document::Node& value) {
-  job::Job scratch = job::defaults_for(job::Framework::kMegatronLm);
-  return job::set_key(scratch, key, value).has_value();
+using job::Framework;
+
+constexpr Framework kFrameworks[] = {Framework::kMegatronLm, Framework::kMegatronBridge, Framework::kTransformers,
+                                     Framework::kFsdp2,      Framework::kDeepSpeed,      Framework::kTorchtitan};
+
+KeyKind kind_of_canonical(std::string_view key) {
+  const std::vector<job::KeyInfo>& table = job::key_table();
+  const auto found = std::find_if(table.begin(), table.end(), [key](const auto& row) { return row.name == key; });
+  if (found == table.end()) return KeyKind::kUnknown;
+  return found->type.starts_with("boolean") ? KeyKind::kSwitch : KeyKind::kValue;
 }
 
-document::Node truth() {
-  document::Node node;
-  node.kind = document::Node::Kind::kBool;
-  node.boolean = true;
-  return node;
-}
-
-// A switch takes a truth and not just any word; a key that holds free text takes both.
 KeyKind kind_of(std::string_view key) {
-  const std::vector<std::string>& names = job::key_names();
-  if (takes(key, truth()) && !takes(key, document::parse_scalar("some-word"))) return KeyKind::kSwitch;
-  if (std::find(names.begin(), names.end(), key) != names.end()) return KeyKind::kValue;
-  // Aliases of other frameworks are not among the names; they take one of these.
-  for (const std::string_view sample : {"1", "0.5", "some-word", "bf16", "1GiB"})
-    if (takes(key, document::parse_scalar(sample))) return KeyKind::kValue;
+  if (key.starts_with("environment.")) return KeyKind::kValue;
+  if (const KeyKind kind = kind_of_canonical(key); kind != KeyKind::kUnknown) return kind;
+  for (const Framework framework : kFrameworks) {
+    const job::Alias* alias = job::find_alias(framework, key);
+    if (alias == nullptr) continue;
+    // Names without an effect on memory have no type; as switches they do not swallow a file.
+    return alias->kind == job::AliasKind::kKey ? kind_of_canonical(alias->target) : KeyKind::kSwitch;
+  }
   return KeyKind::kUnknown;
 }
 
 }  // namespace
 
-KeySet job_keys() { return {kind_of, job::key_names()}; }
+KeySet job_keys() { return {kind_of, full_key_name, job::key_names()}; }
+
+std::string full_key_name(std::string_view name) {
+  constexpr std::pair<std::string_view, std::string_view> kShort[] = {
+      {"tp", "tensor_model_parallel_size"},
+      {"pp", "pipeline_model_parallel_size"},
+      {"vpp", "virtual_pipeline_model_parallel_size"},
+      {"cp", "context_parallel_size"},
+      {"ep", "expert_model_parallel_size"},
+      {"etp", "expert_tensor_parallel_size"},
+  };
+  for (const auto& [brief, full] : kShort)
+    if (name == brief) return std::string{full};
+  return std::string{name};
+}
 
 }  // namespace plimsoll::cli

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "cli/arguments.h"
+#include "cli/job_keys.h"
 
 namespace plimsoll::cli {
 
@@ -31,7 +32,7 @@ std::vector<std::string> split_outside_brackets(std::string_view text) {
 
 Result<SweepAxis> parse_sweep(std::string_view text) {
   const std::size_t equals = text.find('=');
-  const std::string key = replace(trim(text.substr(0, equals)), '-', '_');
+  const std::string key = full_key_name(replace(trim(text.substr(0, equals)), '-', '_'));
   if (equals == std::string_view::npos || key.empty())
     return usage_error(fmt::format("--sweep is '{}'; wanted KEY=A,B,C", text), "--sweep micro_batch_size=1,2,4");
   SweepAxis axis{key, split_outside_brackets(text.substr(equals + 1))};

@@ -23,6 +23,7 @@ const KeySet kKeys = {[](std::string_view key) {
                         if (key == "micro_batch_size" || key == "per_device_train_batch_size") return KeyKind::kValue;
                         return KeyKind::kUnknown;
                       },
+                      [](std::string_view key) { return std::string{key == "mbs" ? "micro_batch_size" : key}; },
                       {"micro_batch_size", "sequence_parallel"}};
 
 Result<Arguments> parse(const std::vector<std::string>& words, const KeySet* keys = &kKeys) {
@@ -81,6 +82,14 @@ TEST(Arguments, no_turns_a_switch_off_unless_it_is_a_key_itself) {
 
   ASSERT_TRUE(result.has_value());
   EXPECT_EQ(result->keys, (Pairs{{"sequence_parallel", "false"}, {"no_rope_fusion", "true"}}));
+}
+
+TEST(Arguments, a_short_name_is_its_key) {
+  const Result<Arguments> result = parse({"--mbs", "2"});
+
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(result->keys, (Pairs{{"micro_batch_size", "2"}}));
+  EXPECT_EQ(error_of({"--mbs", "2", "--micro-batch-size", "2"}).message, "--micro-batch-size was given twice");
 }
 
 TEST(Arguments, takes_a_negative_number_as_a_value) {

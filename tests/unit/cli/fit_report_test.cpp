@@ -14,6 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 step::Moment backward_of_layer_17() { return {step::Phase::kBackward, step::Operation::kFc2Linear, 2, 17, 3}; }
 
@@ -65,6 +66,16 @@ TEST(FitReport, says_when_the_interval_contradicts_the_verdict) {
   EXPECT_THAT(fit_report(answer_using(80 * kGiB), {}), HasSubstr("its upper end does not fit"));
   EXPECT_THAT(fit_report(answer_using(80 * kGiB + kMiB), {}), HasSubstr("its lower end fits"));
   EXPECT_THAT(fit_report(answer_using(60 * kGiB), {}), Not(HasSubstr("end")));
+}
+
+TEST(FitReport, says_when_the_node_is_too_small) {
+  FitAnswer fit = answer_using(60 * kGiB);
+  fit.answer.host = {3 * 1024 * kGiB, 0, 2 * 1024 * kGiB, false};
+
+  const std::string text = fit_report(fit, {});
+
+  EXPECT_THAT(text,
+              StartsWith("does not fit: 3072.00 GiB of host memory per node are needed, 2048.00 GiB are there\n"));
 }
 
 TEST(FitReport, marks_estimates_and_leaves_out_empty_rows) {
