@@ -12,6 +12,7 @@ namespace {
 
 void read_model(const Node& node, job::Job& job) {
   model::Architecture& m = job.model;
+  m = {};  // none of Megatron's command-line defaults
   m.model_type = "gpt";
   m.hidden = integer_or(node, "hidden", 0);
   m.vocab = integer_or(node, "vocab", 0);
@@ -30,6 +31,7 @@ void read_model(const Node& node, job::Job& job) {
     // All peers look alike to a fake all-to-all: every copy lands here (facts megatron-anatomy.md 2.4).
     job.moe.every_peer_routes_here = true;
     job.moe.grouped_gemm = false;
+    job.moe.dispatcher = job::DispatcherKind::kAllToAll;
   }
   m.kinds = {layer};
   m.layers.assign(static_cast<std::size_t>(std::max<std::int64_t>(0, integer_or(node, "layers", 0))), 0);
@@ -125,6 +127,7 @@ Record read_megatron_recording(const Node& node) {
   job.kernels.rope_fusion = false;
   job.kernels.gradient_accumulation_fusion = false;
   job.kernels.mask_in_dataloader = false;
+  job.kernels.logits = job::DType::kBf16;
   job.kernels.loss =
       flag_of(train, "cross_entropy_loss_fusion") ? job::LossKind::kNativeFused : job::LossKind::kUnfused;
   if (!text_of(node, "allocator").empty()) job.environment["PYTORCH_CUDA_ALLOC_CONF"] = text_of(node, "allocator");

@@ -142,6 +142,7 @@ Tensor ChunkBuilder::forward(Tape& tape, Pass& pass, bool first_step) const {
   if (!folded_) pass.layers.assign(kinds_.size(), Kept{});
   pass.held.assign(kinds_.size(), 0);
   pass.inputs.assign(groups_.size(), Tensor{});
+  Tensor mask = tape.alloc(ends_.sizes().attention_mask, Name::kMask);  // from the data loader, until the pass returns
   Tensor x = chunk_.has_embedding ? ends_.embedding_forward(tape, pass.ends, true) : pass.received;
   bool held = !chunk_.has_embedding;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -149,13 +150,13 @@ Tensor ChunkBuilder::forward(Tape& tape, Pass& pass, bool first_step) const {
     held = false;
   }
   tape.layer(-1);
-  if (!chunk_.has_loss) {
-    if (!held) return x;
-    return tape.alloc(ends_.sizes().h, Name::kMessage);  // an empty stage passes its input on
+  if (held) x = tape.alloc(ends_.sizes().h, Name::kHidden);  // an empty stage, or one that holds only the loss
+  if (chunk_.has_loss) {
+    ends_.head_forward(tape, x, pass.ends, first_step);
+    x = {};
   }
-  if (held) x = tape.alloc(ends_.sizes().h, Name::kHidden);  // a stage that holds only the loss
-  ends_.head_forward(tape, x, pass.ends, first_step);
-  return {};
+  tape.free(mask);
+  return x;
 }
 
 Tensor ChunkBuilder::backward(Tape& tape, Pass& pass) const {

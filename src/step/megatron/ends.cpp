@@ -136,15 +136,21 @@ void Ends::head_backward(Tape& tape, EndKept& kept, ResidualGrad& grad, Tensor& 
   Tensor gathered = c_.gathers && c_.te ? tape.alloc(e_.hf, Name::kGatheredHidden) : Tensor{};
   Tensor grad_full = tape.alloc(e_.hf, Name::kGrad);
   Tensor grad_norm = c_.gathers ? tape.alloc(e_.h, Name::kGrad) : Tensor{};
-  Tensor weight_grad = c_.wgrad_fusion ? Tensor{} : tape.alloc(e_.w_head, Name::kWeightGrad);
+  Tensor weight_grad = c_.wgrad_fusion || kept.defers_wgrad ? Tensor{} : tape.alloc(e_.w_head, Name::kWeightGrad);
   tape.free(gathered);
   if (c_.gathers) {
     tape.free(grad_full);
   } else {
     grad_norm = grad_full;
   }
-  tape.free(grad_logits);
-  tape.free(kept.norm);
+  if (kept.defers_wgrad) {
+    kept.deferred_grad = grad_logits;
+    kept.deferred_input = kept.norm;
+    kept.norm = {};
+  } else {
+    tape.free(grad_logits);
+    tape.free(kept.norm);
+  }
   if (e_.tied_here) {
     head_weight_grad = weight_grad;
   } else {

@@ -11,8 +11,8 @@ struct EndKept {
   Tensor masked_ids, embedding_mask;  // embedding
   Tensor x, norm, stats;              // final norm
   Tensor softmax, labels, loss[4];    // loss
-  Tensor mtp[4];                      // multi-token prediction: inputs of norms and projection
-  Kept mtp_layer;
+  bool defers_wgrad = false;          // defer_embedding_wgrad_compute: keep what the head's weight gradient needs
+  Tensor deferred_input, deferred_grad;
 };
 
 class Ends {

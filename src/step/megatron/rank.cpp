@@ -3,9 +3,13 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/text.h"
+#include "document/node.h"
 #include "step/megatron/chunk.h"
 #include "step/megatron/state.h"
 #include "step/schedule.h"
@@ -14,14 +18,35 @@ namespace plimsoll::step::megatron {
 
 namespace {
 
+// ":4096:8" is eight buffers of 4096 KiB; ":4096:2:16:8" adds eight of 16 KiB. Nothing for another form.
+std::optional<std::int64_t> configured_workspace(std::string_view text) {
+  std::vector<std::int64_t> numbers;
+  for (const std::string_view part : split(text, ':')) {
+    if (part.empty()) continue;
+    const document::Node number = document::parse_scalar(part);
+    if (!number.is_integer() || number.integer < 0 || number.integer > 1'000'000) return std::nullopt;
+    numbers.push_back(number.integer);
+  }
+  if (numbers.empty() || numbers.size() % 2 != 0) return std::nullopt;
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < numbers.size(); i += 2) bytes += numbers[i] * kKiB * numbers[i + 1];
+  return bytes;
+}
+
 // Buffers that appear with the first use of a kernel and stay.
 struct Workspaces {
   explicit Workspaces(const job::Job& job) {
     const bool hopper = job.cluster.gpu.is_hopper_or_newer();
     const bool te = job.kernels.implementation == job::Implementation::kTransformerEngine;
     // One cuBLAS workspace per handle: forward thread and autograd thread (facts megatron-anatomy.md 7).
-    handle = hopper ? 32 * kMiB : 8 * kMiB;
-    if (te) library = hopper ? 32 * kMiB + kKiB : 4 * kMiB;
+    // PyTorch takes :4096:8 on compute capability 9 only, :4096:2:16:8 elsewhere, Blackwell included.
+    handle = job.cluster.gpu.architecture == cluster::Architecture::kHopper ? 32 * kMiB : 8 * kMiB + 128 * kKiB;
+    const auto config = job.environment.find("CUBLAS_WORKSPACE_CONFIG");
+    if (config != job.environment.end()) handle = configured_workspace(config->second).value_or(handle);
+    // Without TE and Apex Megatron falls back to torch's AdamW, so a fused one means that TE is installed;
+    // the MoE router then multiplies through TE in the local implementation too.
+    const bool te_router = job.model.has_moe() && job.optimizer.impl == job::OptimizerImpl::kFused;
+    if (te || te_router) library = hopper ? 32 * kMiB + kKiB : 4 * kMiB;
     if (te && job.model.has_moe() && job.moe.grouped_gemm) library += hopper ? 128 * kMiB : 16 * kMiB;
   }
   std::int64_t handle = 0;
@@ -49,7 +74,8 @@ class Rank final : public PassRunner {
     shape_.extra_warmup = job.parallel.overlap_moe_expert_comm;
     shape_.deallocates_outputs = job.parallel.deallocate_outputs;
     shape_.gpipe = job.parallel.schedule == job::PipelineSchedule::kGpipe;
-    shape_.micro_batches = micro_batches_to_simulate(shape_);
+    const bool defers_all = job.parallel.defer_embedding_wgrad && job.parallel.wgrad_deferral_limit == 0;
+    if (!defers_all) shape_.micro_batches = micro_batches_to_simulate(shape_);
     make_kinds();
     for (const job::Chunk& chunk : chunks) {
       std::vector<LayerKind*> kinds;
@@ -77,6 +103,7 @@ class Rank final : public PassRunner {
         leave_as_after_a_step();
       } else {
         run_pipeline(shape_, tape_, *this, held_);
+        drain_deferred();
       }
       tape_.enter(first_step_ ? Phase::kFirstUpdate : Phase::kUpdate);
       state_.update(tape_);
@@ -104,22 +131,27 @@ class Rank final : public PassRunner {
   Tensor backward(std::int64_t chunk, std::int64_t micro_batch) override {
     const auto slot = static_cast<std::size_t>(chunk);
     tape_.pass(first_step_ ? Phase::kFirstBackward : Phase::kBackward, chunk, micro_batch);
+    const bool defers = defers_wgrad(slot);
     if (folded_ && !first_step_) {
-      tape_.apply(profiles_[slot].backward);
-      return profiles_[slot].grad;
+      const ChunkProfile& profile = profiles_[slot];
+      tape_.apply(defers ? profile.deferring_backward : profile.backward);
+      if (defers) deferred_.insert(deferred_.end(), {profile.deferred_input, profile.deferred_grad});
+      return profile.grad;
     }
     if (!has_backward_workspace_) first_backward();
     Pass& pass = in_flight_[slot].front();
     pass.autotune = std::exchange(backward_autotune_, 0);
+    pass.ends.defers_wgrad = defers;
     Tensor grad = builders_[slot].backward(tape_, pass);
+    if (defers) deferred_.insert(deferred_.end(), {pass.ends.deferred_input, pass.ends.deferred_grad});
     in_flight_[slot].pop_front();
     return grad;
   }
 
  private:
   struct ChunkProfile {
-    Profile forward, backward;
-    Tensor output, grad;
+    Profile forward, backward, deferring_backward;
+    Tensor output, grad, deferred_input, deferred_grad;
   };
 
   void make_kinds() {
@@ -145,7 +177,7 @@ class Rank final : public PassRunner {
   }
 
   struct Tokens {
-    Tensor ids, positions, mask;
+    Tensor ids, positions;
   };
 
   // Folded: run each chunk once on a scratch tape and remember what it does.
@@ -164,10 +196,31 @@ class Rank final : public PassRunner {
       new_batch(forward, replaced);
       profile.output = builders_[i].forward(forward, pass, false);
       profile.forward = forward.profile();
+      Pass again = pass;
       Tape backward;
       profile.grad = builders_[i].backward(backward, pass);
       profile.backward = backward.profile();
+      if (!job_.parallel.defer_embedding_wgrad || !builders_[i].chunk().has_loss) continue;
+      again.ends.defers_wgrad = true;
+      Tape deferring;
+      (void)builders_[i].backward(deferring, again);
+      profile.deferring_backward = deferring.profile();
+      profile.deferred_input = again.ends.deferred_input;
+      profile.deferred_grad = again.ends.deferred_grad;
     }
+  }
+
+  // The output layer's weight gradients of the first micro-batches wait for the pipeline's flush.
+  [[nodiscard]] bool defers_wgrad(std::size_t slot) const {
+    if (!job_.parallel.defer_embedding_wgrad || !builders_[slot].chunk().has_loss || shape_.stages == 1) return false;
+    const auto waiting = static_cast<std::int64_t>(deferred_.size() / 2);
+    return job_.parallel.wgrad_deferral_limit == 0 || waiting < job_.parallel.wgrad_deferral_limit;
+  }
+
+  void drain_deferred() {
+    tape_.at(Operation::kHead);
+    for (Tensor& tensor : deferred_) tape_.free(tensor);
+    deferred_.clear();
   }
 
   // Token ids of the last micro-batch stay with each chunk's data iterator until the next.
@@ -176,9 +229,7 @@ class Rank final : public PassRunner {
     tape.free(tokens.ids);
     Tensor positions = tape.alloc(end_sizes_.positions, Name::kTokens);
     tape.free(tokens.positions);
-    Tensor mask = tape.alloc(end_sizes_.attention_mask, Name::kMask);
-    tape.free(tokens.mask);
-    tokens = {ids, positions, mask};
+    tokens = {ids, positions};
   }
 
   void first_use() {
@@ -225,6 +276,7 @@ class Rank final : public PassRunner {
   std::vector<std::deque<Pass>> in_flight_;
   std::vector<Tokens> tokens_;
   HeldMessages held_;
+  std::vector<Tensor> deferred_;
   bool first_step_ = true;
   bool has_backward_workspace_ = false;
   std::int64_t forward_autotune_ = 0;
