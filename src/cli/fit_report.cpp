@@ -61,25 +61,6 @@ std::string job_lines(const job::Job& job) {
   return text;
 }
 
-std::string memory_table(const memory::RankAnswer& rank, const Console& console) {
-  Table table({{fmt::format("memory of rank pp={}", rank.pp_rank)},
-               {"GiB", Align::kRight},
-               {"%", Align::kRight},
-               {"bytes", Align::kRight}});
-  const auto add = [&](const std::string& name, std::int64_t bytes, Style style) {
-    table.add_row({Cell{name, style}, format_gib(bytes), percent(bytes, rank.capacity), with_commas(bytes)});
-  };
-  for (const memory::Row& row : rank.table) {
-    const bool is_free = &row == &rank.table.back();
-    if (row.bytes == 0 && !is_free) continue;
-    add(row.estimated ? row.name + " (estimate)" : row.name, row.bytes,
-        is_free ? (row.bytes < 0 ? Style::kBad : Style::kGood) : Style::kPlain);
-  }
-  table.add_rule();
-  add("capacity", rank.capacity, Style::kBold);
-  return table.to_text(console.width, console.colour_out);
-}
-
 std::string peak_lines(const FitAnswer& fit, const memory::RankAnswer& rank, const Console& console) {
   const bool has_chunks = fit.job.parallel.virtual_pipeline > 1;
   std::string text = fmt::format("peak: {} GiB allocated, {} GiB reserved; {}\n", format_gib(rank.peak_allocated),
@@ -159,6 +140,25 @@ std::string changes_table(const FitAnswer& fit, const Console& console) {
 }
 
 }  // namespace
+
+std::string memory_table(const memory::RankAnswer& rank, const Console& console) {
+  Table table({{fmt::format("memory of rank pp={}", rank.pp_rank)},
+               {"GiB", Align::kRight},
+               {"%", Align::kRight},
+               {"bytes", Align::kRight}});
+  const auto add = [&](const std::string& name, std::int64_t bytes, Style style) {
+    table.add_row({Cell{name, style}, format_gib(bytes), percent(bytes, rank.capacity), with_commas(bytes)});
+  };
+  for (const memory::Row& row : rank.table) {
+    const bool is_free = &row == &rank.table.back();
+    if (row.bytes == 0 && !is_free) continue;
+    add(row.estimated ? row.name + " (estimate)" : row.name, row.bytes,
+        is_free ? (row.bytes < 0 ? Style::kBad : Style::kGood) : Style::kPlain);
+  }
+  table.add_rule();
+  add("capacity", rank.capacity, Style::kBold);
+  return table.to_text(console.width, console.colour_out);
+}
 
 std::string fit_report(const FitAnswer& fit, const Console& console) {
   const memory::RankAnswer& rank = fit.answer.ranks[fit.answer.worst];

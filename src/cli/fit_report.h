@@ -22,6 +22,9 @@ struct FitAnswer {
 
 [[nodiscard]] std::string fit_report(const FitAnswer& fit, const Console& console);
 
+// The table of one rank, whose rows sum to the capacity.
+[[nodiscard]] std::string memory_table(const memory::RankAnswer& rank, const Console& console);
+
 // One point of a sweep: an answer, or why there is none.
 struct SweepRow {
   Settings settings;

@@ -7,12 +7,13 @@
 namespace plimsoll::cli {
 
 extern const Verb kFit;
+extern const Verb kScore;
 extern const Verb kModels;
 extern const Verb kGpus;
 extern const Verb kKeys;
 
 std::span<const Verb* const> verbs() {
-  static const std::array<const Verb*, 4> kVerbs = {&kFit, &kModels, &kGpus, &kKeys};
+  static const std::array<const Verb*, 5> kVerbs = {&kFit, &kScore, &kModels, &kGpus, &kKeys};
   return kVerbs;
 }
 
