@@ -2,7 +2,6 @@
 #include "step/megatron/rank.h"
 
 #include <algorithm>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -78,8 +77,10 @@ class Rank final : public PassRunner {
     const bool defers_all = job.parallel.defer_embedding_wgrad && job.parallel.wgrad_deferral_limit == 0;
     if (!defers_all) shape_.micro_batches = micro_batches_to_simulate(shape_);
     make_kinds();
+    builders_.reserve(chunks.size());
     for (const job::Chunk& chunk : chunks) {
       std::vector<LayerKind*> kinds;
+      kinds.reserve(static_cast<std::size_t>(chunk.num_layers));
       for (std::int64_t i = 0; i < chunk.num_layers; ++i) kinds.push_back(kind_of(chunk.first_layer + i));
       LayerKind* mtp_kind = chunk.mtp_layers > 0 ? kind_of(job.model.depth() - 1) : nullptr;
       builders_.emplace_back(job, chunk, ends_, std::move(kinds), mtp_kind, folded);
@@ -124,7 +125,7 @@ class Rank final : public PassRunner {
       return profiles_[slot].output;
     }
     new_batch(tape_, tokens_[slot]);
-    Pass& pass = in_flight_[slot].emplace_back();
+    Pass& pass = in_flight_[slot].passes.emplace_back();
     pass.received = received;
     pass.autotune = std::exchange(forward_autotune_, 0);
     return builders_[slot].forward(tape_, pass, first_step_);
@@ -141,12 +142,13 @@ class Rank final : public PassRunner {
       return profile.grad;
     }
     if (!has_backward_workspace_) first_backward();
-    Pass& pass = in_flight_[slot].front();
+    Pass& pass = in_flight_[slot].passes[in_flight_[slot].next];
     pass.autotune = std::exchange(backward_autotune_, 0);
     pass.ends.defers_wgrad = defers;
     Tensor grad = builders_[slot].backward(tape_, pass);
     if (defers) deferred_.insert(deferred_.end(), {pass.ends.deferred_input, pass.ends.deferred_grad});
-    in_flight_[slot].pop_front();
+    pass = Pass{};
+    ++in_flight_[slot].next;
     return grad;
   }
 
@@ -290,7 +292,12 @@ class Rank final : public PassRunner {
   std::vector<std::unique_ptr<LayerKind>> owned_kinds_;
   std::vector<ChunkBuilder> builders_;
   std::vector<ChunkProfile> profiles_;
-  std::vector<std::deque<Pass>> in_flight_;
+  // Passes of a chunk in the order of their forwards; backwards run in the same order.
+  struct Flight {
+    std::vector<Pass> passes;
+    std::size_t next = 0;
+  };
+  std::vector<Flight> in_flight_;
   std::vector<Tokens> tokens_;
   HeldMessages held_;
   std::vector<Tensor> deferred_;

@@ -36,6 +36,7 @@ BufferPlan plan_buffer(const std::vector<Weight>& weights, bool experts, std::in
   };
   static thread_local std::vector<Placed> bucket;
   bucket.clear();
+  plan.pieces.reserve(weights.size());
   std::int64_t at = 0;
   std::int64_t bucket_begin = 0;
   const auto close = [&] {
@@ -119,6 +120,7 @@ void State::quantise_weights(Tape& tape) {
 void State::build_model(Tape& tape) {
   tape.enter(Phase::kModel);
   tape.at(Operation::kBuild);
+  for (ChunkState& chunk : chunks_) chunk.tensors.reserve(chunk.weights.size());
   for (ChunkState& chunk : chunks_)
     for (const Weight& weight : chunk.weights) chunk.tensors.push_back(tape.alloc(param_bytes(weight), Name::kWeight));
 }
@@ -171,6 +173,11 @@ void State::wrap(Tape& tape) {
 void State::build_optimizer(Tape& tape) {
   tape.enter(Phase::kOptimizer);
   tape.at(Operation::kBuild);
+  std::size_t pieces = 0;
+  for (const ChunkState& chunk : chunks_) pieces += chunk.pieces.size();
+  owned_.reserve(pieces);
+  main_.reserve(pieces);
+  moments_.reserve(2 * pieces);
   // Dense optimizer, then expert optimizer; in each, the decayed matrices, then norms and biases.
   for (const bool expert : {false, true})
     for (const bool decayed : {true, false})

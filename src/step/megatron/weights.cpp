@@ -111,6 +111,7 @@ class Collector {
 
 void chunk_weights(const job::Job& job, const job::Chunk& chunk, std::int64_t stage, std::vector<Weight>& weights) {
   weights.clear();
+  weights.reserve(static_cast<std::size_t>(8 * chunk.num_layers + 8));
   Collector collect(job, weights);
   const std::int64_t h = job.model.hidden;
   const job::Precision& p = job.precision;
