@@ -36,6 +36,14 @@ TEST(Truth, recorded_megatron_ranks_are_predicted_to_a_tenth_of_a_percent) {
   expect_within(statistics(s.score, s.file, "peak_allocated"), 0.15, 0.6, 1.5);
 }
 
+// Random jobs recorded after the prediction code was finished.
+TEST(Truth, megatron_ranks_recorded_afterwards_are_predicted_as_well) {
+  const Scored s = scored("megatron-h200-blind.json");
+
+  EXPECT_EQ(s.score.scored, s.score.records);
+  expect_within(statistics(s.score, s.file, "peak_allocated"), 0.15, 0.6, 1.5);
+}
+
 TEST(Truth, reserved_memory_of_recorded_megatron_ranks_is_close) {
   const Scored s = scored("megatron-h200.json");
 
