@@ -2,6 +2,8 @@
 // Megatron-LM's arguments as data: {"args": {"--num-layers": 12, ...}} with the world size, environment
 // and vocabulary that a recorded run carries beside them, or a YAML of arguments as its functional tests
 // keep them (MODEL_ARGS, ENV_VARS), or plainly flag_name: value.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/checked.h"
@@ -9,6 +11,7 @@
 #include "job/draft.h"
 #include "job/keys.h"
 #include "job/readers/megatron_flags.h"
+#include "job/readers/parse.h"
 #include "job/value.h"
 
 namespace plimsoll::job {
@@ -70,11 +73,14 @@ std::string_view why_not_modelled(std::string_view program) {
   constexpr std::string_view kEncoder = "encoder and encoder-decoder models are not modelled; only decoders are";
   constexpr std::string_view kHybrid = "hybrid (Mamba) models are not modelled";
   constexpr std::string_view kOther = "this program trains more than a decoder; it is not modelled";
-  constexpr Row kRows[] = {{"bert", kEncoder},          {"t5", kEncoder},         {"pretrain_mamba", kHybrid},
-                           {"hybrid", kHybrid},         {"train_rl", kOther},     {"pretrain_vlm", kOther},
-                           {"pretrain_vision", kOther}, {"pretrain_ict", kOther}, {"pretrain_retro", kOther}};
-  for (const Row& row : kRows)
-    if (program.find(row.part) != std::string_view::npos) return row.reason;
+  constexpr Row kRows[] = {{"bert", kEncoder},  {"t5", kEncoder}, {"mamba", kHybrid},
+                           {"hybrid", kHybrid}, {"rl", kOther},   {"vlm", kOther},
+                           {"vision", kOther},  {"ict", kOther},  {"retro", kOther}};
+  std::string name(program.substr(program.rfind('/') + 1));
+  std::replace(name.begin(), name.end(), '.', '_');
+  for (const std::string_view part : split(name, '_'))
+    for (const Row& row : kRows)
+      if (part == row.part) return row.reason;
   return {};
 }
 

@@ -14,7 +14,4 @@ namespace plimsoll::job {
 // Adds "--foo-bar" or "foo_bar" under its key spelling.
 void assign_flag(Draft& draft, std::string_view flag, document::Node value);
 
-// JSON where the text starts like JSON, YAML otherwise.
-[[nodiscard]] Result<document::Node> parse_json_or_yaml(std::string_view text);
-
 }  // namespace plimsoll::job
