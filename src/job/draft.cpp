@@ -49,6 +49,12 @@ Result<std::optional<Assignment>> resolve(const Draft& draft, const Assignment& 
   return std::optional<Assignment>(std::move(result));
 }
 
+// "auto" says nothing where another file says something; a default gives way to what is stated.
+int strength(const Assignment& assignment) {
+  if (assignment.value.is_string() && assignment.value.text == "auto") return 0;
+  return assignment.weak ? 1 : 2;
+}
+
 Status add(Joined& joined, Assignment next, const ReadOptions& options) {
   for (Assignment& before : joined.assignments) {
     if (before.key != next.key) continue;
@@ -56,8 +62,8 @@ Status add(Joined& joined, Assignment next, const ReadOptions& options) {
       before.weak = before.weak && next.weak;
       return {};
     }
-    if (before.weak != next.weak) {
-      if (before.weak) before = std::move(next);
+    if (strength(before) != strength(next)) {
+      if (strength(before) < strength(next)) before = std::move(next);
       return {};
     }
     if (decided_by_option(options, next.key)) return {};

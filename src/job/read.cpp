@@ -62,7 +62,10 @@ Status apply(Job& job, std::vector<Assignment> assignments) {
   std::stable_sort(assignments.begin(), assignments.end(),
                    [](const Assignment& a, const Assignment& b) { return order(a.key) < order(b.key); });
   for (const Assignment& assignment : assignments) {
-    auto done = set_canonical(job, find_key(assignment.key), assignment.value);
+    const FoundKey found = find_key(assignment.key);
+    // A parser's default about the model gives way to a model that is named.
+    if (assignment.weak && found.section->describes_model && !job.base_model.layers.empty()) continue;
+    auto done = set_canonical(job, found, assignment.value);
     if (!done) return tl::make_unexpected(std::move(done.error()).with_context(assignment.where));
   }
   return {};

@@ -90,6 +90,20 @@ void assign_flag(Draft& draft, std::string_view flag, Node value) {
   draft.assign(replace(bare, '-', '_'), std::move(value), flag);
 }
 
+void add_parser_defaults(Draft& draft) {
+  const auto given = [&draft](std::string_view key) {
+    return std::any_of(draft.assignments.begin(), draft.assignments.end(),
+                       [key](const Assignment& assignment) { return assignment.key == key; });
+  };
+  if (!given("group_query_attention")) {
+    if (given("num_query_groups"))
+      draft.warnings.emplace_back("num_query_groups: has no effect without --group-query-attention");
+    draft.assign("group_query_attention", bool_node(false), "the parser's default", true);
+  } else if (!given("num_query_groups")) {
+    draft.assign("num_query_groups", integer_node(1), "the parser's default", true);
+  }
+}
+
 Result<Draft> read_megatron_args(const InputFile& file) {
   Draft draft;
   draft.path = file.path;
@@ -108,6 +122,7 @@ Result<Draft> read_megatron_args(const InputFile& file) {
     if (!is_wrapped && (flag == "ENV_VARS" || flag == "env")) continue;
     assign_flag(draft, flag, value);
   }
+  add_parser_defaults(draft);
   if (is_wrapped) {
     if (const Node* world = root.find("world_size"); world != nullptr) draft.assign("gpus", *world, "world_size");
     if (const Node* gpu = root.find("gpu_type");

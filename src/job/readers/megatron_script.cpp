@@ -197,6 +197,7 @@ Result<Draft> read_megatron_script(const InputFile& file) {
                   command->words.begin() + static_cast<std::ptrdiff_t>(flags == 0 ? 0 : flags - 1));
   read_launcher(launcher, draft);
   read_flags(*command, flags, draft);
+  add_parser_defaults(draft);
   draft.environment = std::move(shell.environment);
   return draft;
 }
