@@ -32,8 +32,9 @@ Result<std::int64_t> parse_bytes(std::string_view text) {
     std::string_view name;
     double bytes;
   };
-  constexpr Unit kUnits[] = {{"", 1},       {"b", 1},         {"kib", 1024.0},  {"mib", 1048576.0}, {"gib", 1073741824.0},
-                             {"tib", 1099511627776.0}, {"kb", 1e3}, {"mb", 1e6}, {"gb", 1e9},        {"tb", 1e12}};
+  constexpr Unit kUnits[] = {
+      {"", 1},     {"b", 1},    {"kib", 1024.0}, {"mib", 1048576.0}, {"gib", 1073741824.0}, {"tib", 1099511627776.0},
+      {"kb", 1e3}, {"mb", 1e6}, {"gb", 1e9},     {"tb", 1e12}};
   if (end == copy.c_str() || !std::isfinite(number) || number < 0)
     return bad_input(fmt::format("'{}' is not a size; wanted a number with a unit, such as 80GiB or 80GB", text));
   for (const Unit& u : kUnits) {

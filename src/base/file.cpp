@@ -20,7 +20,8 @@ Result<std::string> read_file(const std::string& path, std::int64_t limit) {
     return bad_input(fmt::format("{} is a folder; wanted a file", path));
   std::unique_ptr<std::FILE, decltype(close)> file(path == "-" ? stdin : std::fopen(path.c_str(), "rb"), close);
   if (!file)
-    return tl::make_unexpected(Error{Code::kBadInput, fmt::format("cannot open {}: {}", path, std::strerror(errno)), {}, {}});
+    return tl::make_unexpected(
+        Error{Code::kBadInput, fmt::format("cannot open {}: {}", path, std::strerror(errno)), {}, {}});
   std::string text;
   char buffer[65536];
   while (true) {

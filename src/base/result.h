@@ -14,9 +14,9 @@ namespace plimsoll {
 
 // Each code is also the exit code of the program (design.md, Verbs).
 enum class Code : int {
-  kUsage = 2,        // the command line itself is wrong
-  kBadInput = 3,     // a file or value cannot be used
-  kMissing = 4,      // a capability of this machine is missing (file not found, no permission)
+  kUsage = 2,     // the command line itself is wrong
+  kBadInput = 3,  // a file or value cannot be used
+  kMissing = 4,   // a capability of this machine is missing (file not found, no permission)
 };
 
 struct Error {
@@ -47,16 +47,15 @@ using Status = Result<void>;
 }  // namespace plimsoll
 
 // Evaluates a Result; returns its error from the enclosing function or names its value.
-#define PLIMSOLL_TRY(name, expr)                                    \
-  auto name##_result = (expr);                                      \
+#define PLIMSOLL_TRY(name, expr)                                                    \
+  auto name##_result = (expr);                                                      \
   if (!name##_result) return tl::make_unexpected(std::move(name##_result.error())); \
   auto name = *std::move(name##_result)
 
 // The same for a Status.
-#define PLIMSOLL_TRY_STATUS(expr)                                                \
-  do {                                                                           \
+#define PLIMSOLL_TRY_STATUS(expr)                                                                \
+  do {                                                                                           \
     if (auto status_ = (expr); !status_) return tl::make_unexpected(std::move(status_.error())); \
   } while (false)
 
-#define PLIMSOLL_CHECK(cond) \
-  ((cond) ? static_cast<void>(0) : ::plimsoll::check_failed(__FILE__, __LINE__, #cond))
+#define PLIMSOLL_CHECK(cond) ((cond) ? static_cast<void>(0) : ::plimsoll::check_failed(__FILE__, __LINE__, #cond))

@@ -57,6 +57,9 @@ struct Node {
 // The value as a person would write it on a command line: true, 12, 0.5, [a, b].
 [[nodiscard]] std::string to_text(const Node& node);
 
+// The tree as one line of JSON; a number that JSON cannot hold becomes null.
+[[nodiscard]] std::string to_json(const Node& node);
+
 [[nodiscard]] Result<Node> parse_json(std::string_view text);
 [[nodiscard]] Result<Node> parse_toml(std::string_view text);
 [[nodiscard]] Result<Node> parse_yaml(std::string_view text);

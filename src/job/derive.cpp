@@ -105,8 +105,9 @@ bool switched_off(const Job& job, const char* variable) {
   return found != job.environment.end() && found->second == "0";
 }
 
-// Transformer Engine picks cuDNN on Hopper and newer and FlashAttention before (facts megatron-memory.md
-// 4.1, row 5); neither runs in fp32, and Megatron's local implementation has only the unfused one.
+// Transformer Engine picks cuDNN on Hopper and newer and FlashAttention before (facts megatron-memory.md 4.1,
+// row 5). On Blackwell cuDNN's backward is not deterministic: the published GB200 figures of runs that
+// forbid nondeterministic kernels hold FlashAttention's extra copy, the others do not. Neither runs in fp32, and Megatron's local implementation has only the unfused one.
 AttentionBackend chosen_attention(const Job& job) {
   if (job.kernels.implementation == Implementation::kLocal || job.precision.compute == DType::kFp32)
     return AttentionBackend::kUnfused;
@@ -115,7 +116,9 @@ AttentionBackend chosen_attention(const Job& job) {
   if (no_flash && no_fused) return AttentionBackend::kUnfused;
   if (no_flash) return AttentionBackend::kFused;
   if (no_fused) return AttentionBackend::kFlash;
-  return job.cluster.gpu.is_hopper_or_newer() ? AttentionBackend::kFused : AttentionBackend::kFlash;
+  if (!job.cluster.gpu.is_hopper_or_newer()) return AttentionBackend::kFlash;
+  const bool deterministic = switched_off(job, "NVTE_ALLOW_NONDETERMINISTIC_ALGO");
+  return job.cluster.gpu.is_blackwell() && deterministic ? AttentionBackend::kFlash : AttentionBackend::kFused;
 }
 
 void derive_kernels(Job& job) {

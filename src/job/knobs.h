@@ -26,17 +26,17 @@ enum class OptimizerKind : std::uint8_t { kAdam, kAdam8bit, kAdafactor, kSgd, kM
 enum class OptimizerImpl : std::uint8_t { kFused, kForeach, kLoop };
 enum class ShardingKind : std::uint8_t { kNone, kDdp, kFsdp2, kFsdp1, kZero, kMegatronFsdp };
 enum class FsdpUnits : std::uint8_t {
-  kLayersAndRoot,    // each layer; everything else in the root
-  kAccelerate,       // each layer; embedding; [final norm, head] not resharded; root
-  kTorchtitan,       // each layer; embedding; [norm, head]; root
-  kWholeModel,       // no wrap policy
+  kLayersAndRoot,  // each layer; everything else in the root
+  kAccelerate,     // each layer; embedding; [final norm, head] not resharded; root
+  kTorchtitan,     // each layer; embedding; [norm, head]; root
+  kWholeModel,     // no wrap policy
 };
 enum class OffloadTarget : std::uint8_t { kNone, kCpu, kNvme };
 enum class MegatronFsdpStrategy : std::uint8_t { kNoShard, kOptim, kOptimGrads, kOptimGradsParams };
 enum class RecomputeGranularity : std::uint8_t {
   kNone,
-  kSelective,   // by module
-  kFull,        // whole layers
+  kSelective,     // by module
+  kFull,          // whole layers
   kSelectiveOps,  // torchtitan's per-op policy
 };
 enum class RecomputeMethod : std::uint8_t { kUniform, kBlock };
@@ -85,10 +85,13 @@ struct OffloadModules {
 
 [[nodiscard]] constexpr std::int64_t size_of(DType type) {
   switch (type) {
-    case DType::kFp32: return 4;
+    case DType::kFp32:
+      return 4;
     case DType::kBf16:
-    case DType::kFp16: return 2;
-    case DType::kFp8: return 1;
+    case DType::kFp16:
+      return 2;
+    case DType::kFp8:
+      return 1;
   }
   return 0;
 }

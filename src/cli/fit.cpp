@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// plimsoll fit: does this job fit, where is the peak, what would change it.
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "cli/fit_json.h"
+#include "cli/fit_report.h"
+#include "cli/job_input.h"
+#include "cli/verb.h"
+
+namespace plimsoll::cli {
+
+namespace {
+
+Result<memory::AskedRanks> asked_ranks(const Arguments& arguments) {
+  memory::AskedRanks asked;
+  asked.all = arguments.has("all-ranks");
+  const std::optional<std::string> text = arguments.value("rank");
+  if (!text) return asked;
+  if (asked.all) return usage_error("--rank and --all-ranks exclude each other");
+  const std::string_view number = text->starts_with("pp=") ? std::string_view{*text}.substr(3) : std::string_view{};
+  std::int64_t rank = 0;
+  const auto parsed = std::from_chars(number.data(), number.data() + number.size(), rank);
+  if (number.empty() || parsed.ec != std::errc{} || parsed.ptr != number.data() + number.size() || rank < 0)
+    return usage_error(fmt::format("--rank is '{}'; wanted pp=N, such as pp=2", *text),
+                       "ranks that differ only in tp, dp, cp or ep hold the same");
+  asked.pp = rank;
+  return asked;
+}
+
+void show_warnings(const std::vector<std::string>& warnings, const Console& console) {
+  for (const std::string& warning : warnings) console.warn(warning);
+}
+
+std::string command_line(const Arguments& arguments) {
+  std::string text = "plimsoll fit";
+  for (const std::string& operand : arguments.operands) text += ' ' + operand;
+  for (const auto& [flag, value] : arguments.flags)
+    if (flag != "json" && flag != "quiet" && flag != "color") text += fmt::format(" --{} {}", flag, value);
+  for (const auto& [key, value] : arguments.keys) text += fmt::format(" --{} {}", replace(key, '_', '-'), value);
+  return text;
+}
+
+// The smallest of the changes that make it fit, as a command; else a sweep to look around.
+void suggest_next(const FitAnswer& fit, const Arguments& arguments, const Console& console) {
+  const std::string command = command_line(arguments);
+  if (fit.answer.fits) {
+    console.next(fmt::format("{} --sweep micro_batch_size={},{}", command, fit.job.batch.micro_batch,
+                             2 * fit.job.batch.micro_batch));
+    return;
+  }
+  const PricedChange* smallest = nullptr;
+  for (const PricedChange& priced : fit.changes)
+    if (priced.fits && (smallest == nullptr || priced.difference > smallest->difference)) smallest = &priced;
+  console.next(smallest == nullptr ? fmt::format("{} --all-ranks", command)
+                                   : fmt::format("{} {}", command, as_flags(smallest->change.settings)));
+}
+
+Result<ExitCode> run_one(const JobInput& input, const Arguments& arguments, const memory::AskedRanks& asked,
+                         const Console& console) {
+  PLIMSOLL_TRY(job, make_job(input, {}));
+  PLIMSOLL_TRY(answer, memory::answer(job, asked));
+  FitAnswer fit{std::move(job), std::move(answer), asked, {}};
+  // A price is about the job's worst rank, which a given rank need not be.
+  if (!asked.pp) fit.changes = price_changes(input, fit.job, fit.answer);
+  console.print(arguments.has("json") ? fit_json(fit) : fit_report(fit, console));
+  show_warnings(fit.answer.warnings, console);
+  suggest_next(fit, arguments, console);
+  return fit.answer.fits ? ExitCode::kYes : ExitCode::kNo;
+}
+
+// A sweep whose every point is refused is an error; one that has answers shows the refusals among them.
+Result<ExitCode> run_sweep(const JobInput& input, const std::vector<Settings>& points, const Arguments& arguments,
+                           const memory::AskedRanks& asked, const Console& console) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::seconds kBetweenReports{1};
+  std::vector<SweepRow> rows;
+  rows.reserve(points.size());
+  std::vector<std::string> warnings;
+  bool any_answer = false;
+  bool any_fits = false;
+  auto reported = Clock::now();
+  for (const Settings& settings : points) {
+    Result<job::Job> job = make_job(input, settings);
+    Result<memory::Answer> answer =
+        job ? memory::answer(*job, asked) : Result<memory::Answer>{tl::make_unexpected(job.error())};
+    if (!answer && answer.error().code == Code::kUsage) return tl::make_unexpected(answer.error());
+    if (answer) {
+      any_answer = true;
+      any_fits = any_fits || answer->fits;
+      for (const std::string& warning : answer->warnings)
+        if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
+    }
+    rows.push_back({settings, std::move(answer)});
+    if (Clock::now() - reported > kBetweenReports) {
+      reported = Clock::now();
+      console.progress(fmt::format("answered {} of {}", rows.size(), points.size()));
+    }
+  }
+  if (!any_answer) return tl::make_unexpected(rows.front().answer.error());
+  console.print(arguments.has("json") ? sweep_json(rows) : sweep_report(rows, console));
+  show_warnings(warnings, console);
+  return any_fits ? ExitCode::kYes : ExitCode::kNo;
+}
+
+Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+  PLIMSOLL_TRY(asked, asked_ranks(arguments));
+  PLIMSOLL_TRY(points, sweep_points(arguments.values("sweep")));
+  PLIMSOLL_TRY(input, read_input(arguments));
+  if (!arguments.has("sweep")) return run_one(input, arguments, asked, console);
+  return run_sweep(input, points, arguments, asked, console);
+}
+
+std::vector<Flag> flags() {
+  std::vector<Flag> all = job_flags();
+  const std::vector<Flag> own = {
+      {.name = "rank", .argument = "pp=N", .help = "answer for this pipeline rank instead of the worst"},
+      {.name = "all-ranks", .argument = "", .help = "answer for every pipeline rank"},
+      {.name = "sweep",
+       .argument = "KEY=A,B,...",
+       .help = "a table with one answer per value; several make the product",
+       .repeats = true},
+  };
+  all.insert(all.end(), own.begin(), own.end());
+  return all;
+}
+
+}  // namespace
+
+extern const Verb kFit;
+const Verb kFit = {
+    .name = "fit",
+    .summary = "does a training job fit its GPUs, and where is the peak",
+    .operands = "[FILE...]",
+    .most_operands = -1,
+    .details =
+        "Reads a job from one or several files that together describe it, recognised by their content: a job file "
+        "(TOML or JSON), a Hugging Face config.json, Megatron-LM scripts and arguments, Megatron-Bridge "
+        "configurations, Transformers TrainingArguments, accelerate, DeepSpeed and torchtitan files. - is standard "
+        "input. A catalogue name does for the model: --model llama3-70b.\n"
+        "\n"
+        "Every key of a job is a flag and overrules the files: --micro-batch-size 2, --sequence-parallel, "
+        "--no-sequence-parallel. plimsoll keys lists them; tp, pp, vpp, cp, ep and etp stand for the parallel sizes.\n"
+        "\n"
+        "The answer is for the worst rank: whether it fits, the table of its memory, whose rows sum to the capacity "
+        "of the GPU, the instant of the peak and what is alive then, the next peak, and by how much the usual "
+        "changes would move it. Exit code 0 fits, 1 does not; with --sweep, 0 when any point fits.",
+    .flags = flags(),
+    .takes_keys = true,
+    .examples = {{"plimsoll fit job.toml", "the answer for a job file"},
+                 {"plimsoll fit job.toml --micro-batch-size 2 --recompute-modules mlp", "with two keys overruled"},
+                 {"plimsoll fit config.json training_args.json ds_config.json --gpu h100 --gpus 8",
+                  "a Transformers job with DeepSpeed"},
+                 {"plimsoll fit job.toml --sweep micro_batch_size=1,2,4 --sweep tp=2,4", "six answers in a table"}},
+    .run = run,
+};
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The changes that people try first when a job is too large, each priced by the full answer of the job
+// that has it: by how much would it move the worst rank?
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/job_input.h"
+#include "memory/answer.h"
+
+namespace plimsoll::cli {
+
+struct Change {
+  std::string label;  // "recompute mlp"
+  Settings settings;
+};
+
+// Changes that make sense for this job; whether the framework allows them is found out by trying.
+[[nodiscard]] std::vector<Change> usual_changes(const job::Job& job);
+
+struct PricedChange {
+  Change change;
+  std::int64_t worst_rank = 0;  // pipeline rank of the changed job
+  std::int64_t device_used = 0;
+  std::int64_t difference = 0;  // to the device memory of the job's own worst rank; negative: less
+  bool fits = false;
+};
+
+// Changes that the framework refuses are left out. `answer` must hold the worst rank of `job`.
+[[nodiscard]] std::vector<PricedChange> price_changes(const JobInput& input, const job::Job& job,
+                                                      const memory::Answer& answer);
+
+// "--recompute-granularity selective --recompute-modules core_attn,mlp"
+[[nodiscard]] std::string as_flags(const Settings& settings);
+
+}  // namespace plimsoll::cli

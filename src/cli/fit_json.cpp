@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/fit_json.h"
+
+#include "cli/fit_text.h"
+#include "cli/json_writer.h"
+
+namespace plimsoll::cli {
+
+namespace {
+
+constexpr int kSchema = 1;
+
+void write_moment(JsonWriter& json, const step::Moment& moment) {
+  json.member("phase", step::text_of(moment.phase));
+  if (moment.micro_batch >= 0) json.member("micro_batch", moment.micro_batch).member("chunk", moment.chunk);
+  if (moment.layer >= 0) json.member("layer", moment.layer);
+  if (moment.operation != step::Operation::kNone) json.member("operation", step::text_of(moment.operation));
+}
+
+void write_point(JsonWriter& json, const memory::PeakPoint& point) {
+  write_moment(json, point.moment);
+  json.member("allocated_bytes", point.allocated)
+      .member("requested_bytes", point.requested)
+      .member("reserved_bytes", point.reserved);
+}
+
+void write_job(JsonWriter& json, const job::Job& job) {
+  json.key("job")
+      .begin_object()
+      .member("name", job.name)
+      .member("framework", job::name_of(job.framework))
+      .member("model", job.model.name)
+      .member("gpu", job.cluster.gpu.id)
+      .member("gpus", job.cluster.gpus)
+      .member("tensor_model_parallel_size", job.parallel.tensor)
+      .member("pipeline_model_parallel_size", job.parallel.pipeline)
+      .member("virtual_pipeline_model_parallel_size", job.parallel.virtual_pipeline)
+      .member("context_parallel_size", job.parallel.context)
+      .member("expert_model_parallel_size", job.parallel.expert)
+      .member("expert_tensor_parallel_size", job.expert_tensor())
+      .member("data_parallel_size", job.data_parallel)
+      .member("seq_length", job.batch.seq_length)
+      .member("micro_batch_size", job.batch.micro_batch)
+      .member("micro_batches", job.micro_batches)
+      .end_object();
+}
+
+void write_rank(JsonWriter& json, const memory::RankAnswer& rank) {
+  json.begin_object()
+      .member("pp_rank", rank.pp_rank)
+      .member("fits", rank.fits)
+      .member("parameters", rank.parameters)
+      .member("capacity_bytes", rank.capacity)
+      .member("device_used_bytes", rank.device_used)
+      .member("headroom_bytes", rank.headroom)
+      .member("headroom_pct", percent_of(rank.headroom, rank.capacity))
+      .member("peak_requested_bytes", rank.peak_requested)
+      .member("peak_allocated_bytes", rank.peak_allocated)
+      .member("peak_reserved_bytes", rank.peak_reserved)
+      .member("outside_bytes", rank.outside)
+      .member("host_bytes", rank.host_bytes)
+      .member("nvme_bytes", rank.nvme_bytes);
+  json.key("interval")
+      .begin_object(Layout::kInline)
+      .member("low_bytes", rank.low)
+      .member("high_bytes", rank.high)
+      .end_object();
+  json.key("table").begin_array();
+  for (const memory::Row& row : rank.table)
+    json.begin_object(Layout::kInline)
+        .member("name", row.name)
+        .member("bytes", row.bytes)
+        .member("estimated", row.estimated)
+        .end_object();
+  json.end_array();
+  json.key("peak").begin_object();
+  write_point(json, rank.peak);
+  json.key("alive").begin_array();
+  for (const memory::Alive& alive : rank.alive)
+    json.begin_object(Layout::kInline)
+        .member("name", step::text_of(alive.name))
+        .member("category", step::text_of(step::category_of(alive.name)))
+        .member("count", alive.count)
+        .member("bytes", alive.bytes)
+        .end_object();
+  json.end_array().end_object();
+  if (rank.second) {
+    json.key("second_peak").begin_object();
+    write_point(json, *rank.second);
+    json.end_object();
+  }
+  if (rank.out_of_memory) {
+    json.key("out_of_memory").begin_object();
+    write_moment(json, rank.out_of_memory->moment);
+    json.member("requested_bytes", rank.out_of_memory->requested)
+        .member("tensor", step::text_of(rank.out_of_memory->name))
+        .end_object();
+  }
+  json.key("phases").begin_array();
+  for (std::size_t i = 0; i < rank.phases.size(); ++i)
+    json.begin_object(Layout::kInline)
+        .member("phase", step::text_of(static_cast<step::Phase>(i)))
+        .member("peak_allocated_bytes", rank.phases[i].peak_allocated)
+        .member("allocated_after_bytes", rank.phases[i].allocated_after)
+        .end_object();
+  json.end_array().end_object();
+}
+
+void write_host(JsonWriter& json, const memory::Host& host) {
+  json.key("host")
+      .begin_object(Layout::kInline)
+      .member("fits", host.fits)
+      .member("bytes_per_node", host.bytes_per_node)
+      .member("nvme_bytes_per_node", host.nvme_per_node);
+  if (host.capacity > 0) json.member("capacity_bytes", host.capacity);
+  json.end_object();
+}
+
+void write_changes(JsonWriter& json, const std::vector<PricedChange>& changes) {
+  json.key("changes").begin_array();
+  for (const PricedChange& priced : changes) {
+    json.begin_object(Layout::kInline).member("label", priced.change.label).key("settings").begin_object();
+    for (const auto& [key, value] : priced.change.settings) json.member(key, value);
+    json.end_object()
+        .member("worst_rank", priced.worst_rank)
+        .member("device_used_bytes", priced.device_used)
+        .member("difference_bytes", priced.difference)
+        .member("fits", priced.fits)
+        .end_object();
+  }
+  json.end_array();
+}
+
+void write_warnings(JsonWriter& json, const std::vector<std::string>& warnings) {
+  json.key("warnings").begin_array();
+  for (const std::string& warning : warnings) json.value(warning);
+  json.end_array();
+}
+
+}  // namespace
+
+std::string fit_json(const FitAnswer& fit) {
+  JsonWriter json;
+  json.begin_object().member("schema", kSchema).member("fits", fit.answer.fits);
+  write_job(json, fit.job);
+  json.member("worst_rank", fit.answer.ranks[fit.answer.worst].pp_rank).key("ranks").begin_array();
+  for (const memory::RankAnswer& rank : fit.answer.ranks) write_rank(json, rank);
+  json.end_array().key("tensor_peak_bytes_by_stage").begin_array(Layout::kInline);
+  for (const std::int64_t peak : fit.answer.peak_by_stage) json.value(peak);
+  json.end_array();
+  write_host(json, fit.answer.host);
+  write_changes(json, fit.changes);
+  write_warnings(json, fit.answer.warnings);
+  return json.end_object().take();
+}
+
+std::string sweep_json(const std::vector<SweepRow>& rows) {
+  JsonWriter json;
+  json.begin_object().member("schema", kSchema).key("sweep").begin_array();
+  for (const SweepRow& row : rows) {
+    json.begin_object().key("settings").begin_object(Layout::kInline);
+    for (const auto& [key, value] : row.settings) json.member(key, value);
+    json.end_object();
+    if (row.answer) {
+      const memory::RankAnswer& rank = row.answer->ranks[row.answer->worst];
+      json.member("fits", row.answer->fits)
+          .member("worst_rank", rank.pp_rank)
+          .member("capacity_bytes", rank.capacity)
+          .member("peak_allocated_bytes", rank.peak_allocated)
+          .member("peak_reserved_bytes", rank.peak_reserved)
+          .member("device_used_bytes", rank.device_used)
+          .member("headroom_bytes", rank.headroom);
+      write_warnings(json, row.answer->warnings);
+    } else {
+      json.member("error", to_string(row.answer.error()));
+    }
+    json.end_object();
+  }
+  return json.end_array().end_object().take();
+}
+
+}  // namespace plimsoll::cli

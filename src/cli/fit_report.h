@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The answer of fit for people.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/console.h"
+#include "cli/fit_changes.h"
+#include "job/job.h"
+#include "memory/answer.h"
+
+namespace plimsoll::cli {
+
+struct FitAnswer {
+  job::Job job;
+  memory::Answer answer;
+  memory::AskedRanks asked;
+  std::vector<PricedChange> changes;
+};
+
+[[nodiscard]] std::string fit_report(const FitAnswer& fit, const Console& console);
+
+// The table of one rank, whose rows sum to the capacity.
+[[nodiscard]] std::string memory_table(const memory::RankAnswer& rank, const Console& console);
+
+// One point of a sweep: an answer, or why there is none.
+struct SweepRow {
+  Settings settings;
+  Result<memory::Answer> answer;
+};
+
+[[nodiscard]] std::string sweep_report(const std::vector<SweepRow>& rows, const Console& console);
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// plimsoll gpus: the catalogue of GPUs that a job can name.
+#include <fmt/format.h>
+
+#include "base/bytes.h"
+#include "cli/json_writer.h"
+#include "cli/listing.h"
+#include "cli/table.h"
+#include "cli/verb.h"
+#include "cluster/cluster.h"
+
+namespace plimsoll::cli {
+
+namespace {
+
+std::string_view name_of(cluster::Architecture architecture) {
+  switch (architecture) {
+    case cluster::Architecture::kVolta:
+      return "volta";
+    case cluster::Architecture::kTuring:
+      return "turing";
+    case cluster::Architecture::kAmpere:
+      return "ampere";
+    case cluster::Architecture::kAda:
+      return "ada";
+    case cluster::Architecture::kHopper:
+      return "hopper";
+    case cluster::Architecture::kBlackwell:
+      return "blackwell";
+    case cluster::Architecture::kAmd:
+      return "amd";
+    case cluster::Architecture::kOther:
+      return "other";
+  }
+  return "";
+}
+
+std::string to_json(const std::vector<const cluster::Gpu*>& gpus) {
+  JsonWriter json;
+  json.begin_object().member("schema", 1).key("gpus").begin_array();
+  for (const cluster::Gpu* gpu : gpus)
+    json.begin_object()
+        .member("id", gpu->id)
+        .member("name", gpu->name)
+        .member("architecture", name_of(gpu->architecture))
+        .member("capacity_bytes", gpu->capacity)
+        .member("capacity_is_measured", gpu->capacity_is_measured)
+        .member("source", gpu->source)
+        .end_object();
+  return json.end_array().end_object().take();
+}
+
+std::string to_table(const std::vector<const cluster::Gpu*>& gpus, const Console& console) {
+  Table table({{"gpu"}, {"name", Align::kLeft, true}, {"architecture"}, {"GiB", Align::kRight}, {"capacity is"}});
+  for (const cluster::Gpu* gpu : gpus)
+    table.add_row({gpu->id, gpu->name, std::string{name_of(gpu->architecture)}, format_gib(gpu->capacity),
+                   gpu->capacity_is_measured ? "measured" : "derived"});
+  return table.to_text(console.width, console.colour_out);
+}
+
+Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+  std::vector<const cluster::Gpu*> gpus;
+  std::vector<std::string> all_names;
+  for (const cluster::Gpu& gpu : cluster::catalog_gpus()) {
+    if (is_asked_for(arguments, {gpu.id, gpu.name})) gpus.push_back(&gpu);
+    all_names.push_back(gpu.id);
+  }
+  if (gpus.empty()) return nothing_matches(arguments, "GPU", all_names);
+  console.print(arguments.has("json") ? to_json(gpus) : to_table(gpus, console));
+  console.next(fmt::format("plimsoll fit --model llama3-8b --gpu {} --gpus 8", gpus.front()->id));
+  return ExitCode::kYes;
+}
+
+}  // namespace
+
+extern const Verb kGpus;
+const Verb kGpus = {
+    .name = "gpus",
+    .summary = "list the GPUs that a job can name",
+    .operands = "[TEXT]",
+    .most_operands = 1,
+    .details =
+        "Lists the catalogue, or the GPUs with TEXT in their name. The capacity is what PyTorch reports as the "
+        "device's total memory: measured where reports of it were found, else derived from the advertised "
+        "size less the driver's share.",
+    .flags = {},
+    .takes_keys = false,
+    .examples = {{"plimsoll gpus h100", "the variants of one GPU"},
+                 {"plimsoll gpus --json", "everything about every GPU, with its source"}},
+    .run = run,
+};
+
+}  // namespace plimsoll::cli

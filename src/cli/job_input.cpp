@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/job_input.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "base/file.h"
+
+namespace plimsoll::cli {
+
+namespace {
+
+Result<std::int64_t> gpu_count(const std::string& text) {
+  std::int64_t count = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (parsed.ec != std::errc{} || parsed.ptr != text.data() + text.size() || count < 1)
+    return usage_error(fmt::format("--gpus is '{}'; wanted a positive whole number", text));
+  return count;
+}
+
+}  // namespace
+
+const std::vector<Flag>& job_flags() {
+  static const std::vector<Flag> kFlags = {
+      {.name = "framework", .argument = "NAME", .help = "read the files as this framework's, whatever they look like"},
+      {.name = "model", .argument = "NAME", .help = "a name of plimsoll models, or the path of a config.json"},
+      {.name = "gpu", .argument = "NAME", .help = "a name of plimsoll gpus"},
+      {.name = "gpus", .argument = "N", .help = "GPUs of the whole job"},
+  };
+  return kFlags;
+}
+
+Result<JobInput> read_input(const Arguments& arguments) {
+  JobInput input;
+  if (arguments.operands.empty() && !arguments.has("model"))
+    return usage_error("a job is missing; wanted a file, or --model with --gpu and --gpus",
+                       "plimsoll fit job.toml, or plimsoll fit --model llama3-8b --gpu h100-sxm-80gb --gpus 8");
+  if (std::count(arguments.operands.begin(), arguments.operands.end(), "-") > 1)
+    return usage_error("standard input was named twice");
+  for (const std::string& path : arguments.operands) {
+    PLIMSOLL_TRY(text, read_file(path));
+    input.files.push_back({path == "-" ? "standard input" : path, std::move(text)});
+  }
+  if (const auto name = arguments.value("framework")) {
+    input.options.framework = job::from_name<job::Framework>(*name);
+    if (!input.options.framework)
+      return usage_error(fmt::format("--framework is '{}'; wanted one of {}", *name, job::choices<job::Framework>()));
+  }
+  input.options.model = arguments.value("model").value_or("");
+  input.options.gpu = arguments.value("gpu").value_or("");
+  if (const auto gpus = arguments.value("gpus")) {
+    PLIMSOLL_TRY(count, gpu_count(*gpus));
+    input.options.gpus = count;
+  }
+  input.options.overrides = arguments.keys;
+  return input;
+}
+
+JobInput replaced(JobInput input, const Settings& settings) {
+  auto& overrides = input.options.overrides;
+  for (const auto& [key, value] : settings) {
+    std::erase_if(overrides, [&key = key](const auto& given) { return given.first == key; });
+    overrides.emplace_back(key, value);
+  }
+  return input;
+}
+
+Result<job::Job> make_job(const JobInput& input, const Settings& settings) {
+  job::ReadOptions options = input.options;
+  for (const auto& [key, value] : settings) {
+    const auto same = [&key = key](const auto& given) { return given.first == key; };
+    if (std::any_of(input.options.overrides.begin(), input.options.overrides.end(), same))
+      return usage_error(fmt::format("{} is both a flag and swept", key));
+    if (key == "model") {
+      options.model = value;
+    } else if (key == "gpu") {
+      options.gpu = value;
+    } else if (key == "gpus") {
+      PLIMSOLL_TRY(count, gpu_count(value));
+      options.gpus = count;
+    } else {
+      options.overrides.emplace_back(key, value);
+    }
+  }
+  return job::read_job(input.files, options);
+}
+
+}  // namespace plimsoll::cli

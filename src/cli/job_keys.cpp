@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/job_keys.h"
+
+#include <algorithm>
+
+#include "job/keys.h"
+#include "job/read.h"
+
+namespace plimsoll::cli {
+
+namespace {
+
+using job::Framework;
+
+constexpr Framework kFrameworks[] = {Framework::kMegatronLm, Framework::kMegatronBridge, Framework::kTransformers,
+                                     Framework::kFsdp2,      Framework::kDeepSpeed,      Framework::kTorchtitan};
+
+KeyKind kind_of_canonical(std::string_view key) {
+  const std::vector<job::KeyInfo>& table = job::key_table();
+  const auto found = std::find_if(table.begin(), table.end(), [key](const auto& row) { return row.name == key; });
+  if (found == table.end()) return KeyKind::kUnknown;
+  return found->type.starts_with("boolean") ? KeyKind::kSwitch : KeyKind::kValue;
+}
+
+KeyKind kind_of(std::string_view key) {
+  if (key.starts_with("environment.")) return KeyKind::kValue;
+  if (const KeyKind kind = kind_of_canonical(key); kind != KeyKind::kUnknown) return kind;
+  for (const Framework framework : kFrameworks) {
+    const job::Alias* alias = job::find_alias(framework, key);
+    if (alias == nullptr) continue;
+    // Names without an effect on memory have no type; as switches they do not swallow a file.
+    return alias->kind == job::AliasKind::kKey ? kind_of_canonical(alias->target) : KeyKind::kSwitch;
+  }
+  return KeyKind::kUnknown;
+}
+
+}  // namespace
+
+KeySet job_keys() { return {kind_of, full_key_name, job::key_names()}; }
+
+std::string full_key_name(std::string_view name) {
+  constexpr std::pair<std::string_view, std::string_view> kShort[] = {
+      {"tp", "tensor_model_parallel_size"},
+      {"pp", "pipeline_model_parallel_size"},
+      {"vpp", "virtual_pipeline_model_parallel_size"},
+      {"cp", "context_parallel_size"},
+      {"ep", "expert_model_parallel_size"},
+      {"etp", "expert_tensor_parallel_size"},
+  };
+  for (const auto& [brief, full] : kShort)
+    if (name == brief) return std::string{full};
+  return std::string{name};
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// plimsoll keys: the keys of a job, each of which is also a flag of fit and a key of --sweep.
+#include "job/keys.h"
+#include "base/text.h"
+#include "cli/json_writer.h"
+#include "cli/listing.h"
+#include "cli/table.h"
+#include "cli/verb.h"
+#include "job/read.h"
+
+namespace plimsoll::cli {
+
+namespace {
+
+using Keys = std::vector<const job::KeyInfo*>;
+
+std::string to_json(const Keys& keys) {
+  JsonWriter json;
+  json.begin_object().member("schema", 1).key("keys").begin_array();
+  for (const job::KeyInfo* key : keys)
+    json.begin_object(Layout::kInline)
+        .member("name", key->name)
+        .member("section", key->section)
+        .member("type", key->type)
+        .member("help", key->doc)
+        .end_object();
+  return json.end_array().end_object().take();
+}
+
+std::string to_table(const Keys& keys, const Console& console) {
+  Table table({{"key"}, {"section"}, {"value", Align::kLeft, true}, {"meaning", Align::kLeft, true}});
+  for (const job::KeyInfo* key : keys) table.add_row({key->name, key->section, key->type, key->doc});
+  return table.to_text(console.width, console.colour_out);
+}
+
+Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+  Arguments wanted = arguments;
+  // A key is asked for by its flag's spelling as well.
+  if (!wanted.operands.empty()) wanted.operands[0] = replace(wanted.operands[0], '-', '_');
+  Keys keys;
+  for (const job::KeyInfo& key : job::key_table())
+    if (is_asked_for(wanted, {key.name, key.section})) keys.push_back(&key);
+  if (keys.empty()) return nothing_matches(wanted, "key", job::key_names());
+  console.print(arguments.has("json") ? to_json(keys) : to_table(keys, console));
+  console.next("plimsoll fit JOB --sweep micro_batch_size=1,2,4");
+  return ExitCode::kYes;
+}
+
+}  // namespace
+
+extern const Verb kKeys;
+const Verb kKeys = {
+    .name = "keys",
+    .summary = "list the keys of a job",
+    .operands = "[TEXT]",
+    .most_operands = 1,
+    .details =
+        "Lists the keys that a job file may hold, or those with TEXT in their name or section. Each is also a flag of "
+        "fit "
+        "(--micro-batch-size 2) and a key of --sweep. Names are Megatron's where several frameworks have the "
+        "knob; the other frameworks' own names are understood too.",
+    .flags = {},
+    .takes_keys = false,
+    .examples = {{"plimsoll keys recompute", "what decides which activations are made again"},
+                 {"plimsoll keys parallel", "how a job is split over GPUs"}},
+    .run = run,
+};
+
+}  // namespace plimsoll::cli

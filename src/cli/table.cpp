@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/table.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace plimsoll::cli {
+
+namespace {
+
+constexpr std::size_t kGap = 2;
+constexpr std::size_t kNarrowestColumn = 10;
+
+bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }
+
+// Bytes of the first `count` characters.
+std::size_t bytes_of(std::string_view text, std::size_t count) {
+  std::size_t at = 0;
+  for (; at < text.size(); ++at)
+    if (starts_character(text[at]) && count-- == 0) break;
+  return at;
+}
+
+void trim_line(std::string& text) {
+  while (!text.empty() && text.back() == ' ') text.pop_back();
+}
+
+}  // namespace
+
+std::size_t display_width(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), starts_character));
+}
+
+std::vector<std::string> wrap(std::string_view text, std::size_t width) {
+  std::vector<std::string> lines;
+  std::string line;
+  for (std::string_view word : split(text, ' ')) {
+    while (true) {
+      const std::size_t room = line.empty() ? width : width - std::min(width, display_width(line) + 1);
+      if (display_width(word) <= room) {
+        if (!line.empty()) line += ' ';
+        line += word;
+        break;
+      }
+      if (!line.empty()) {
+        lines.push_back(std::move(line));
+        line.clear();
+        continue;
+      }
+      const std::size_t cut = bytes_of(word, width);
+      lines.emplace_back(word.substr(0, cut));
+      word.remove_prefix(cut);
+    }
+  }
+  lines.push_back(std::move(line));
+  return lines;
+}
+
+void Table::add_row(std::vector<Cell> cells) {
+  cells.resize(columns_.size(), Cell{""});
+  rows_.push_back({std::move(cells), false});
+}
+
+void Table::add_rule() { rows_.push_back({{}, true}); }
+
+std::vector<std::size_t> Table::column_widths(int width) const {
+  std::vector<std::size_t> widths;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    std::size_t widest = display_width(columns_[i].title);
+    for (const Row& row : rows_)
+      if (!row.is_rule) widest = std::max(widest, display_width(row.cells[i].text));
+    widths.push_back(widest);
+  }
+  if (width <= 0 || widths.empty()) return widths;
+  std::size_t total = kGap * (widths.size() - 1);
+  for (const std::size_t each : widths) total += each;
+  // Takes characters one by one from the widest column that may shrink: tables are small.
+  while (total > static_cast<std::size_t>(width)) {
+    std::size_t widest = columns_.size();
+    for (std::size_t i = 0; i < columns_.size(); ++i)
+      if (columns_[i].shrinks && widths[i] > kNarrowestColumn &&
+          (widest == columns_.size() || widths[i] > widths[widest]))
+        widest = i;
+    if (widest == columns_.size()) break;
+    --widths[widest];
+    --total;
+  }
+  return widths;
+}
+
+std::string Table::to_text(int width, bool colour) const {
+  const std::vector<std::size_t> widths = column_widths(width);
+  std::string text;
+  const auto add_line = [&](const std::vector<Cell>& cells) {
+    std::vector<std::vector<std::string>> lines;
+    std::size_t height = 1;
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      const bool fits = display_width(cells[i].text) <= widths[i];
+      lines.push_back(fits ? std::vector<std::string>{cells[i].text} : wrap(cells[i].text, widths[i]));
+      height = std::max(height, lines.back().size());
+    }
+    for (std::size_t at = 0; at < height; ++at) {
+      std::string line;
+      for (std::size_t i = 0; i < columns_.size(); ++i) {
+        const std::string part = at < lines[i].size() ? lines[i][at] : std::string{};
+        const std::string padding(widths[i] - std::min(widths[i], display_width(part)), ' ');
+        const std::string painted = part.empty() ? part : paint(part, cells[i].style, colour);
+        if (i > 0) line.append(kGap, ' ');
+        line += columns_[i].align == Align::kRight ? padding + painted : painted + padding;
+      }
+      trim_line(line);
+      text += line + '\n';
+    }
+  };
+  const auto add_dashes = [&] {
+    std::vector<Cell> cells;
+    for (const std::size_t each : widths) cells.emplace_back(std::string(each, '-'), Style::kDim);
+    add_line(cells);
+  };
+
+  std::vector<Cell> head;
+  for (const Column& column : columns_) head.emplace_back(column.title, Style::kBold);
+  add_line(head);
+  add_dashes();
+  for (const Row& row : rows_) {
+    if (row.is_rule)
+      add_dashes();
+    else
+      add_line(row.cells);
+  }
+  return text;
+}
+
+}  // namespace plimsoll::cli

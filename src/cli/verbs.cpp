@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of verbs. A new one is a file that defines it and two lines here.
+#include <array>
+
+#include "cli/program.h"
+
+namespace plimsoll::cli {
+
+extern const Verb kFit;
+extern const Verb kScore;
+extern const Verb kModels;
+extern const Verb kGpus;
+extern const Verb kKeys;
+
+std::span<const Verb* const> verbs() {
+  static const std::array<const Verb*, 5> kVerbs = {&kFit, &kScore, &kModels, &kGpus, &kKeys};
+  return kVerbs;
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The answer of `fit`: does the job fit, where is the peak, what is alive there, what comes next.
+// Invariant: the rows of a rank's table sum exactly to the device's capacity ("free" is negative when
+// the job does not fit).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "job/job.h"
+#include "memory/walk.h"
+
+namespace plimsoll::memory {
+
+struct Row {
+  std::string name;  // "parameters", ..., "cached, unused", "CUDA context", "NCCL", "free"
+  std::int64_t bytes = 0;
+  bool estimated = false;  // a rule of thumb, not a computed size
+};
+
+struct RankAnswer {
+  std::int64_t pp_rank = 0;
+  std::int64_t parameters = 0;  // elements
+  std::int64_t capacity = 0;
+  std::vector<Row> table;
+  std::int64_t peak_requested = 0;  // sum of tensors in 512-byte units, without the allocator's unsplit rests
+  std::int64_t peak_allocated = 0;  // torch.cuda.max_memory_allocated
+  std::int64_t peak_reserved = 0;   // torch.cuda.max_memory_reserved
+  std::int64_t outside = 0;         // CUDA context, NCCL, userbuffers: beside torch
+  std::int64_t device_used = 0;     // peak_reserved + outside
+  std::int64_t low = 0;             // interval of device_used
+  std::int64_t high = 0;
+  std::int64_t headroom = 0;  // capacity - device_used
+  bool fits = false;
+  PeakPoint peak;
+  std::vector<Alive> alive;                  // at the peak, largest first
+  std::optional<PeakPoint> second;           // highest peak of another kind of moment
+  std::array<PhasePeak, 10> phases{};        // index: step::Phase
+  std::optional<OutOfMemory> out_of_memory;  // where the simulated allocator gave up
+  std::int64_t host_bytes = 0;               // of this rank
+  std::int64_t nvme_bytes = 0;
+};
+
+struct Host {
+  std::int64_t bytes_per_node = 0;
+  std::int64_t nvme_per_node = 0;
+  std::int64_t capacity = 0;  // 0: unknown
+  bool fits = true;           // true when unknown
+};
+
+struct Answer {
+  std::vector<RankAnswer> ranks;            // those asked for
+  std::size_t worst = 0;                    // index into ranks
+  std::vector<std::int64_t> peak_by_stage;  // folded peak of every pipeline stage, bytes of tensors
+  Host host;
+  bool fits = false;  // device and host
+  std::vector<std::string> warnings;
+};
+
+struct AskedRanks {
+  bool all = false;
+  std::optional<std::int64_t> pp;  // a given stage; neither: the worst
+};
+
+// The job must be complete (job::read_job completes it).
+[[nodiscard]] Result<Answer> answer(const job::Job& job, const AskedRanks& asked);
+
+// Folded peak of one stage, in bytes of tensors: the fast answer that searches use.
+[[nodiscard]] Result<std::int64_t> folded_peak(const job::Job& job, std::int64_t pp_rank);
+
+}  // namespace plimsoll::memory

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/interval.h"
+
+#include <algorithm>
+
+namespace plimsoll::memory {
+
+namespace {
+
+// 90th percentiles of the groups in docs/accuracy.md, rounded up.
+constexpr double kMegatronLocal = 0.006;
+constexpr double kTransformers = 0.006;
+constexpr double kTransformerEngine = 0.05;
+// Mechanisms read in sources but in no recording.
+constexpr double kDerived = 0.05;
+constexpr double kNotModelled = 0.05;  // for each named warning, up to three
+
+}  // namespace
+
+double relative_interval(const job::Job& job) {
+  double share = kDerived;
+  if (job.is_megatron()) {
+    share = job.kernels.implementation == job::Implementation::kLocal ? kMegatronLocal : kTransformerEngine;
+  } else if (job.framework == job::Framework::kTransformers || job.framework == job::Framework::kFsdp2) {
+    share = kTransformers;
+  }
+  if (job.model.has_moe() || job.precision.fp8 != job::Fp8Recipe::kNone || job.precision.fp4)
+    share = std::max(share, kDerived);
+  return share + kNotModelled * static_cast<double>(std::min<std::size_t>(3, job.warnings.size()));
+}
+
+}  // namespace plimsoll::memory

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/outside.h"
+
+#include "base/bytes.h"
+
+namespace plimsoll::memory {
+
+namespace {
+
+// Communicators of more than one rank that this job creates.
+std::int64_t communicators(const job::Job& job) {
+  const job::Parallel& p = job.parallel;
+  std::int64_t groups = 0;
+  for (const std::int64_t size : {p.tensor, p.pipeline, p.context, p.expert, job.data_parallel})
+    groups += size > 1 ? 1 : 0;
+  if (p.expert > 1 && job.expert_data_parallel > 1) ++groups;
+  if (p.context > 1 && job.data_parallel > 1) ++groups;  // the joint data and context group
+  return groups;
+}
+
+bool is_off(const job::Job& job, const char* variable) {
+  const auto found = job.environment.find(variable);
+  return found != job.environment.end() && found->second == "0";
+}
+
+}  // namespace
+
+std::vector<OutsideItem> outside_torch(const job::Job& job) {
+  std::vector<OutsideItem> items;
+  const bool blackwell = job.cluster.gpu.is_blackwell();
+  items.push_back({"CUDA context", blackwell ? 768 * kMiB : 512 * kMiB, 400 * kMiB, blackwell ? kGiB : 800 * kMiB});
+  if (const std::int64_t groups = communicators(job); groups > 0) {
+    // 0.2 to 0.5 GiB per large communicator; NVLink SHARP buffers add to it unless they are off.
+    const bool nvls = job.cluster.gpu.is_hopper_or_newer() && !is_off(job, "NCCL_NVLS_ENABLE");
+    const std::int64_t each = (nvls ? 384 : 256) * kMiB;
+    items.push_back({"NCCL", groups * each, groups * 100 * kMiB, groups * (nvls ? 768 : 512) * kMiB});
+  }
+  if (job.parallel.tp_comm_overlap && job.parallel.tensor > 1) {
+    // One buffer of T*h per overlapped GEMM, eight to ten of them (facts megatron-memory.md 10).
+    const std::int64_t one = 2 * job.tokens() * job.model.hidden;
+    items.push_back({"TP userbuffers", 9 * one, 8 * one, 20 * one});
+  }
+  if (job.moe.dispatcher == job::DispatcherKind::kDeepEp || job.moe.dispatcher == job::DispatcherKind::kHybridEp)
+    items.push_back({"expert-parallel library buffers", kGiB, kGiB / 2, 3 * kGiB});
+  return items;
+}
+
+}  // namespace plimsoll::memory

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/megatron/chunk.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace plimsoll::step::megatron {
+
+namespace {
+
+// A tensor that exists before a measured piece begins: bytes, no identity.
+Tensor standing(std::int64_t bytes, Name name) { return {(bytes + kBlockUnit - 1) / kBlockUnit * kBlockUnit, 0, name}; }
+
+}  // namespace
+
+const Profile& LayerKind::forward(bool keep, bool held) {
+  auto& slot = forward_[(keep ? 2U : 0U) + (held ? 1U : 0U)];
+  if (!slot) {
+    Kept kept;
+    slot = measure_forward(keep, held, 0, kept);
+    if (keep) kept_[held ? 1 : 0] = kept;
+  }
+  return *slot;
+}
+
+Profile LayerKind::measure_forward(bool keep, bool held, std::int64_t autotune, Kept& kept) const {
+  Tape tape;
+  kept.x_is_held = held;
+  (void)layer_.forward(tape, standing(sizes_.h, Name::kLayerInput), kept, keep, autotune);
+  return tape.profile();
+}
+
+Profile LayerKind::tuned_forward(bool held, std::int64_t autotune) const {
+  Kept kept;
+  return measure_forward(true, held, autotune, kept);
+}
+
+Profile LayerKind::tuned_backward(bool fresh, bool held, std::int64_t autotune) {
+  (void)forward(true, held);
+  Kept kept = kept_[held ? 1 : 0];
+  Tape before;
+  layer_.reload(before, kept);
+  Tape tape;
+  ResidualGrad grad;
+  if (!fresh) grad.tensor = standing(sizes_.h, Name::kResidualGrad);
+  layer_.backward(tape, kept, grad, autotune);
+  return tape.profile();
+}
+
+const Profile& LayerKind::backward(bool fresh, bool held) {
+  auto& slot = backward_[(fresh ? 2U : 0U) + (held ? 1U : 0U)];
+  if (!slot) slot = tuned_backward(fresh, held, 0);
+  return *slot;
+}
+
+Profile LayerKind::reload(bool held) {
+  (void)forward(true, held);
+  Kept kept = kept_[held ? 1 : 0];
+  Tape tape;
+  layer_.reload(tape, kept);
+  return tape.profile();
+}
+
+std::int64_t LayerKind::offloaded_bytes() {
+  (void)forward(true, false);
+  return layer_.offloaded_bytes(kept_[0]);
+}
+
+std::int64_t ChunkBuilder::offloaded_bytes() const {
+  std::int64_t sum = 0;
+  for (LayerKind* kind : kinds_) sum += kind->offloaded_bytes();
+  return sum;
+}
+
+ChunkBuilder::ChunkBuilder(const job::Job& job, const job::Chunk& chunk, const Ends& ends, std::vector<LayerKind*> kinds,
+                           LayerKind* mtp_kind, bool folded)
+    : chunk_(chunk),
+      ends_(ends),
+      kinds_(std::move(kinds)),
+      mtp_kind_(chunk.mtp_layers > 0 ? mtp_kind : nullptr),
+      folded_(folded),
+      offloads_(job.offload.activations || job.offload.fine_grained) {
+  const auto layers = static_cast<std::int64_t>(kinds_.size());
+  const bool full = job.recompute.granularity == job::RecomputeGranularity::kFull;
+  const std::int64_t n = std::max<std::int64_t>(1, job.recompute.num_layers);
+  for (std::int64_t i = 0; i < layers;) {
+    std::int64_t count = 1;
+    bool checkpointed = false;
+    if (full && job.recompute.method == job::RecomputeMethod::kUniform) {
+      count = std::min(n, layers - i);
+      checkpointed = true;
+    } else if (full) {
+      checkpointed = i < n;
+    }
+    groups_.push_back({i, count, checkpointed});
+    i += count;
+  }
+  if (full && job.recompute.distribute_saved && job.parallel.tensor > 1 && !job.parallel.sequence_parallel)
+    checkpoint_bytes_ = ends.sizes().h / job.parallel.tensor;
+}
+
+Tensor ChunkBuilder::layer_forward(Tape& tape, std::int64_t i, Tensor x, Pass& pass, bool keep, bool x_is_held) const {
+  LayerKind& kind = *kinds_[static_cast<std::size_t>(i)];
+  pass.held[static_cast<std::size_t>(i)] = x_is_held ? 1 : 0;
+  const std::int64_t autotune = keep ? std::exchange(pass.autotune, 0) : 0;
+  if (folded_) {
+    tape.apply(autotune > 0 ? kind.tuned_forward(x_is_held, autotune) : kind.forward(keep, x_is_held));
+    return standing(kind.sizes().h, Name::kLayerInput);
+  }
+  tape.layer(chunk_.first_layer + i);
+  Kept& kept = pass.layers[static_cast<std::size_t>(i)];
+  kept.x_is_held = x_is_held;
+  return kind.layer().forward(tape, x, kept, keep, autotune);
+}
+
+void ChunkBuilder::prefetch(Tape& tape, std::int64_t i, Pass& pass) const {
+  if (i < 0) return;
+  LayerKind& kind = *kinds_[static_cast<std::size_t>(i)];
+  if (folded_) {
+    tape.apply(kind.reload(pass.held[static_cast<std::size_t>(i)] != 0));
+  } else {
+    kind.layer().reload(tape, pass.layers[static_cast<std::size_t>(i)]);
+  }
+}
+
+void ChunkBuilder::layer_backward(Tape& tape, std::int64_t i, Pass& pass, ResidualGrad& grad) const {
+  if (offloads_) prefetch(tape, i - 1, pass);
+  LayerKind& kind = *kinds_[static_cast<std::size_t>(i)];
+  const std::int64_t autotune = std::exchange(pass.autotune, 0);
+  if (folded_) {
+    const bool fresh = !grad.tensor;
+    const bool held = pass.held[static_cast<std::size_t>(i)] != 0;
+    tape.apply(autotune > 0 ? kind.tuned_backward(fresh, held, autotune) : kind.backward(fresh, held));
+    if (fresh) grad.tensor = standing(kind.sizes().h, Name::kResidualGrad);
+    return;
+  }
+  tape.layer(chunk_.first_layer + i);
+  kind.layer().backward(tape, pass.layers[static_cast<std::size_t>(i)], grad, autotune);
+}
+
+Tensor ChunkBuilder::group_forward(Tape& tape, std::size_t g, Tensor x, Pass& pass, bool x_is_held) const {
+  const Group& group = groups_[g];
+  if (!group.checkpointed) return layer_forward(tape, group.first, x, pass, true, x_is_held);
+  Tensor hidden = x;
+  for (std::int64_t i = group.first; i < group.first + group.count; ++i) {
+    Tensor next = layer_forward(tape, i, hidden, pass, false, true);
+    if (i > group.first) tape.free(hidden);  // only the group's input is kept
+    hidden = next;
+  }
+  if (checkpoint_bytes_ > 0 && !x_is_held) {
+    Tensor slice = tape.alloc(checkpoint_bytes_, Name::kCheckpoint);
+    tape.free(x);
+    x = slice;
+  }
+  tape.rename(x, Name::kCheckpoint);
+  pass.inputs[g] = x;
+  return hidden;
+}
+
+void ChunkBuilder::group_backward(Tape& tape, std::size_t g, Pass& pass, ResidualGrad& grad, bool x_is_held) const {
+  const Group& group = groups_[g];
+  if (!group.checkpointed) return layer_backward(tape, group.first, pass, grad);
+  tape.at(Operation::kReplay);
+  Tensor x = pass.inputs[g];
+  Tensor regathered = checkpoint_bytes_ > 0 && !x_is_held ? tape.alloc(ends_.sizes().h, Name::kReplayed) : Tensor{};
+  for (std::int64_t i = group.first; i < group.first + group.count; ++i) {
+    x = layer_forward(tape, i, x, pass, true, i == group.first);
+  }
+  Tensor replayed = x;
+  tape.rename(replayed, Name::kReplayed);
+  ResidualGrad inner;  // the incoming gradient is held by the checkpoint's backward
+  for (std::int64_t i = group.first + group.count - 1; i >= group.first; --i) layer_backward(tape, i, pass, inner);
+  tape.free(replayed);
+  tape.free(regathered);
+  tape.free(grad.tensor);
+  if (!x_is_held) tape.free(pass.inputs[g]);
+  grad = inner;
+}
+
+void ChunkBuilder::mtp_forward(Tape& tape, Pass& pass) const {
+  if (mtp_kind_ == nullptr) return;
+  const auto depths = static_cast<std::size_t>(chunk_.mtp_layers);
+  pass.mtp.assign(depths, MtpKept{});
+  pass.mtp_layers.assign(depths, Kept{});
+  for (std::size_t d = 0; d < depths; ++d) {
+    Tensor x = ends_.mtp_enter(tape, pass.mtp[d]);
+    Tensor y;
+    if (folded_) {
+      tape.apply(mtp_kind_->forward(true, false));
+      y = standing(mtp_kind_->sizes().h, Name::kLayerInput);
+    } else {
+      y = mtp_kind_->layer().forward(tape, x, pass.mtp_layers[d], true);
+    }
+    ends_.mtp_leave(tape, y, pass.mtp[d]);
+  }
+  for (MtpKept& depth : pass.mtp) ends_.mtp_loss(tape, depth);
+}
+
+void ChunkBuilder::mtp_backward(Tape& tape, Pass& pass, ResidualGrad& grad) const {
+  if (mtp_kind_ == nullptr) return;
+  for (std::size_t d = pass.mtp.size(); d-- > 0;) {
+    ResidualGrad depth_grad;
+    ends_.mtp_loss_backward(tape, pass.mtp[d], depth_grad);
+    if (folded_) {
+      if (offloads_) tape.apply(mtp_kind_->reload(false));
+      tape.apply(mtp_kind_->backward(false, false));
+    } else {
+      if (offloads_) mtp_kind_->layer().reload(tape, pass.mtp_layers[d]);
+      mtp_kind_->layer().backward(tape, pass.mtp_layers[d], depth_grad);
+    }
+    ends_.mtp_enter_backward(tape, pass.mtp[d], depth_grad);
+    if (grad.tensor) {
+      tape.free(depth_grad.tensor);
+    } else {
+      grad = depth_grad;
+    }
+  }
+}
+
+Tensor ChunkBuilder::forward(Tape& tape, Pass& pass, bool first_step) const {
+  if (!folded_) pass.layers.assign(kinds_.size(), Kept{});
+  pass.held.assign(kinds_.size(), 0);
+  pass.inputs.assign(groups_.size(), Tensor{});
+  Tensor mask = tape.alloc(ends_.sizes().attention_mask, Name::kMask);  // from the data loader, until the pass returns
+  Tensor x = chunk_.has_embedding ? ends_.embedding_forward(tape, pass.ends, true) : pass.received;
+  bool held = !chunk_.has_embedding;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    x = group_forward(tape, g, x, pass, held);
+    held = false;
+  }
+  tape.layer(-1);
+  if (held) x = tape.alloc(ends_.sizes().h, Name::kHidden);  // an empty stage, or one that holds only the loss
+  mtp_forward(tape, pass);
+  if (chunk_.has_loss) {
+    ends_.head_forward(tape, x, pass.ends, first_step);
+    x = {};
+  }
+  tape.free(mask);
+  return x;
+}
+
+Tensor ChunkBuilder::backward(Tape& tape, Pass& pass) const {
+  ResidualGrad grad;
+  Tensor head_weight_grad;
+  tape.layer(-1);
+  if (chunk_.has_loss) ends_.head_backward(tape, pass.ends, grad, head_weight_grad);
+  mtp_backward(tape, pass, grad);
+  if (offloads_) prefetch(tape, static_cast<std::int64_t>(kinds_.size()) - 1, pass);
+  for (std::size_t g = groups_.size(); g-- > 0;) group_backward(tape, g, pass, grad, g == 0 && !chunk_.has_embedding);
+  tape.layer(-1);
+  if (!chunk_.has_embedding) {
+    if (!grad.tensor) grad.add(tape, ends_.sizes().h);
+    tape.free(head_weight_grad);
+    tape.rename(grad.tensor, Name::kMessage);
+    return grad.tensor;
+  }
+  if (!grad.tensor) grad.add(tape, ends_.sizes().h);
+  ends_.embedding_backward(tape, pass.ends, grad, head_weight_grad);
+  return {};
+}
+
+}  // namespace plimsoll::step::megatron

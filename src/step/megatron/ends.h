@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands outside the layers: embedding, final norm, output layer, loss. The loss exists once at a
+// time on the rank that has it, because its backward follows its forward at once.
+#pragma once
+
+#include "step/megatron/layer.h"
+
+namespace plimsoll::step::megatron {
+
+// What one loss keeps from its forward to its backward.
+struct LossKept {
+  Tensor softmax, labels, small[4];
+};
+
+// One depth of multi-token prediction (facts megatron-memory.md 2.6, 6): the shifted embedding and the
+// hidden state are normalised, joined, projected, run through one more layer and through the head.
+struct MtpKept {
+  Tensor embedding, joined, stats[2];
+  Tensor y, norm, norm_stats;  // final norm of the depth
+  LossKept loss;
+};
+
+struct EndKept {
+  Tensor masked_ids, embedding_mask;  // embedding
+  Tensor x, norm, stats;              // final norm
+  LossKept loss;
+  bool defers_wgrad = false;  // defer_embedding_wgrad_compute: keep what the head's weight gradient needs
+  Tensor deferred_input, deferred_grad;
+};
+
+class Ends {
+ public:
+  Ends(const Choices& choices, const EndSizes& sizes) : c_(choices), e_(sizes) {}
+
+  // Returns the first layer's input.
+  Tensor embedding_forward(Tape& tape, EndKept& kept, bool keep) const;
+  void embedding_backward(Tape& tape, EndKept& kept, ResidualGrad& grad, Tensor& head_weight_grad) const;
+
+  // Final norm, output layer and loss. first_step autotunes the compiled loss kernels.
+  void head_forward(Tape& tape, Tensor x, EndKept& kept, bool first_step) const;
+  // Starts the residual gradient. A tied head's weight gradient stays until the embedding's backward.
+  void head_backward(Tape& tape, EndKept& kept, ResidualGrad& grad, Tensor& head_weight_grad) const;
+
+  // Multi-token prediction around its transformer layer: what goes into the layer, what comes after it,
+  // its loss, and the three in reverse. `hidden` is read, not consumed.
+  Tensor mtp_enter(Tape& tape, MtpKept& kept) const;
+  void mtp_leave(Tape& tape, Tensor y, MtpKept& kept) const;
+  void mtp_loss(Tape& tape, MtpKept& kept) const;
+  void mtp_loss_backward(Tape& tape, MtpKept& kept, ResidualGrad& grad) const;
+  void mtp_enter_backward(Tape& tape, MtpKept& kept, ResidualGrad& grad) const;
+
+  [[nodiscard]] const EndSizes& sizes() const { return e_; }
+
+ private:
+  void loss_forward(Tape& tape, Tensor& logits, LossKept& kept, bool first_step) const;
+  Tensor loss_backward(Tape& tape, LossKept& kept) const;  // gradient of the logits
+  // Output layer: logits of a normalised hidden state; and its gradient, which is returned.
+  Tensor project(Tape& tape) const;
+  Tensor project_backward(Tape& tape, Tensor& grad_logits, Tensor& weight_grad, bool without_weight) const;
+
+  const Choices& c_;
+  const EndSizes& e_;
+};
+
+}  // namespace plimsoll::step::megatron

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/megatron/rank.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/text.h"
+#include "document/node.h"
+#include "step/megatron/chunk.h"
+#include "step/megatron/state.h"
+#include "step/schedule.h"
+
+namespace plimsoll::step::megatron {
+
+namespace {
+
+// ":4096:8" is eight buffers of 4096 KiB; ":4096:2:16:8" adds eight of 16 KiB. Nothing for another form.
+std::optional<std::int64_t> configured_workspace(std::string_view text) {
+  std::vector<std::int64_t> numbers;
+  for (const std::string_view part : split(text, ':')) {
+    if (part.empty()) continue;
+    const document::Node number = document::parse_scalar(part);
+    if (!number.is_integer() || number.integer < 0 || number.integer > 1'000'000) return std::nullopt;
+    numbers.push_back(number.integer);
+  }
+  if (numbers.empty() || numbers.size() % 2 != 0) return std::nullopt;
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < numbers.size(); i += 2) bytes += numbers[i] * kKiB * numbers[i + 1];
+  return bytes;
+}
+
+// Buffers that appear with the first use of a kernel and stay.
+struct Workspaces {
+  explicit Workspaces(const job::Job& job) {
+    const bool hopper = job.cluster.gpu.is_hopper_or_newer();
+    const bool te = job.kernels.implementation == job::Implementation::kTransformerEngine;
+    // One cuBLAS workspace per handle: forward thread and autograd thread (facts megatron-anatomy.md 7).
+    // PyTorch takes :4096:8 on compute capability 9 only, :4096:2:16:8 elsewhere, Blackwell included.
+    handle = job.cluster.gpu.architecture == cluster::Architecture::kHopper ? 32 * kMiB : 8 * kMiB + 128 * kKiB;
+    const auto config = job.environment.find("CUBLAS_WORKSPACE_CONFIG");
+    if (config != job.environment.end()) handle = configured_workspace(config->second).value_or(handle);
+    // Without TE and Apex Megatron falls back to torch's AdamW, so a fused one means that TE is installed;
+    // the MoE router then multiplies through TE in the local implementation too.
+    const bool te_router = job.model.has_moe() && job.optimizer.impl == job::OptimizerImpl::kFused;
+    if (te || te_router) library = hopper ? 32 * kMiB + kKiB : 4 * kMiB;
+    if (te && job.model.has_moe() && job.moe.grouped_gemm) library += hopper ? 128 * kMiB : 16 * kMiB;
+  }
+  std::int64_t handle = 0;
+  std::int64_t library = 0;  // Transformer Engine's own
+};
+
+class Rank final : public PassRunner {
+ public:
+  Rank(const job::Job& job, const std::vector<job::Chunk>& chunks, std::int64_t pp_rank, Tape& tape, bool folded)
+      : job_(job),
+        tape_(tape),
+        folded_(folded),
+        choices_(choices_of(job)),
+        end_sizes_(end_sizes(job)),
+        ends_(choices_, end_sizes_),
+        state_(job, chunks, pp_rank),
+        workspaces_(job) {
+    shape_.stages = job.parallel.pipeline;
+    shape_.rank = pp_rank;
+    shape_.chunks = job.parallel.virtual_pipeline;
+    shape_.micro_batches = job.micro_batches;
+    shape_.group = job.parallel.microbatch_group_size.value_or(job.parallel.pipeline);
+    shape_.message = end_sizes_.h;
+    shape_.overlap = job.parallel.overlap_p2p;
+    shape_.extra_warmup = job.parallel.overlap_moe_expert_comm;
+    shape_.deallocates_outputs = job.parallel.deallocate_outputs;
+    shape_.gpipe = job.parallel.schedule == job::PipelineSchedule::kGpipe;
+    const bool defers_all = job.parallel.defer_embedding_wgrad && job.parallel.wgrad_deferral_limit == 0;
+    if (!defers_all) shape_.micro_batches = micro_batches_to_simulate(shape_);
+    make_kinds();
+    builders_.reserve(chunks.size());
+    for (const job::Chunk& chunk : chunks) {
+      std::vector<LayerKind*> kinds;
+      kinds.reserve(static_cast<std::size_t>(chunk.num_layers));
+      for (std::int64_t i = 0; i < chunk.num_layers; ++i) kinds.push_back(kind_of(chunk.first_layer + i));
+      LayerKind* mtp_kind = chunk.mtp_layers > 0 ? kind_of(job.model.depth() - 1) : nullptr;
+      builders_.emplace_back(job, chunk, ends_, std::move(kinds), mtp_kind, folded);
+    }
+    in_flight_.resize(chunks.size());
+    tokens_.resize(chunks.size());
+    if (folded) measure();
+  }
+
+  RankResult run() {
+    state_.build_model(tape_);
+    state_.wrap(tape_);
+    state_.build_optimizer(tape_);
+    // The second step holds all that the first does, and the moments; only autotuning is the first's own.
+    // So a folded run needs no first step when the moments outweigh it.
+    const bool skip_first = folded_ && state_.moment_bytes() >= autotune_bytes();
+    for (int step = 0; step < 2; ++step) {
+      first_step_ = step == 0;
+      tape_.enter(first_step_ ? Phase::kFirstForward : Phase::kForward);
+      state_.begin_step(tape_);
+      if (first_step_) first_use();
+      if (first_step_ && skip_first) {
+        leave_as_after_a_step();
+      } else {
+        run_pipeline(shape_, tape_, *this, held_);
+        drain_deferred();
+      }
+      tape_.enter(first_step_ ? Phase::kFirstUpdate : Phase::kUpdate);
+      state_.update(tape_);
+    }
+    RankResult result;
+    result.parameters = state_.parameters();
+    result.host_bytes = state_.host_bytes() + offloaded_peak();
+    return result;
+  }
+
+  Tensor forward(std::int64_t chunk, std::int64_t micro_batch, const Tensor& received) override {
+    const auto slot = static_cast<std::size_t>(chunk);
+    tape_.pass(first_step_ ? Phase::kFirstForward : Phase::kForward, chunk, micro_batch);
+    if (folded_ && !first_step_) {
+      tape_.apply(profiles_[slot].forward);
+      return profiles_[slot].output;
+    }
+    new_batch(tape_, tokens_[slot]);
+    Pass& pass = in_flight_[slot].passes.emplace_back();
+    pass.received = received;
+    pass.autotune = std::exchange(forward_autotune_, 0);
+    return builders_[slot].forward(tape_, pass, first_step_);
+  }
+
+  Tensor backward(std::int64_t chunk, std::int64_t micro_batch) override {
+    const auto slot = static_cast<std::size_t>(chunk);
+    tape_.pass(first_step_ ? Phase::kFirstBackward : Phase::kBackward, chunk, micro_batch);
+    const bool defers = defers_wgrad(slot);
+    if (folded_ && !first_step_) {
+      const ChunkProfile& profile = profiles_[slot];
+      tape_.apply(defers ? profile.deferring_backward : profile.backward);
+      if (defers) deferred_.insert(deferred_.end(), {profile.deferred_input, profile.deferred_grad});
+      return profile.grad;
+    }
+    if (!has_backward_workspace_) first_backward();
+    Pass& pass = in_flight_[slot].passes[in_flight_[slot].next];
+    pass.autotune = std::exchange(backward_autotune_, 0);
+    pass.ends.defers_wgrad = defers;
+    Tensor grad = builders_[slot].backward(tape_, pass);
+    if (defers) deferred_.insert(deferred_.end(), {pass.ends.deferred_input, pass.ends.deferred_grad});
+    pass = Pass{};
+    ++in_flight_[slot].next;
+    return grad;
+  }
+
+ private:
+  struct ChunkProfile {
+    Profile forward, backward, deferring_backward;
+    Tensor output, grad, deferred_input, deferred_grad;
+  };
+
+  void make_kinds() {
+    const model::Architecture& m = job_.model;
+    const job::Precision& p = job_.precision;
+    kind_index_.resize(m.kinds.size() * 4);
+    for (std::size_t i = 0; i < kind_index_.size(); ++i) kind_index_[i] = nullptr;
+    quantised_ = p.fp8 != job::Fp8Recipe::kNone || p.fp4;
+  }
+
+  LayerKind* kind_of(std::int64_t layer) {
+    const job::Precision& p = job_.precision;
+    const bool edge = p.first_last_layers_bf16 &&
+                      (layer < p.bf16_layers_at_start || layer >= job_.model.depth() - p.bf16_layers_at_end);
+    const bool in_bf16 = quantised_ && edge;
+    // cpu_offloading moves the first layers' activations (PP is 1 then); fine-grained offload acts in all.
+    const bool whole_layer = job_.offload.activations && layer < job_.offload.activation_layers;
+    const OffloadScope offload = whole_layer                 ? OffloadScope::kLayer
+                                 : job_.offload.fine_grained ? OffloadScope::kModules
+                                                             : OffloadScope::kNone;
+    const std::size_t index = std::size_t{job_.model.layers[static_cast<std::size_t>(layer)]} * 4 +
+                              (in_bf16 ? 2U : 0U) + (whole_layer ? 1U : 0U);
+    if (kind_index_[index] == nullptr) {
+      owned_kinds_.push_back(
+          std::make_unique<LayerKind>(choices_, layer_sizes(job_, job_.model.layer(layer), in_bf16), offload));
+      kind_index_[index] = owned_kinds_.back().get();
+    }
+    return kind_index_[index];
+  }
+
+  struct Tokens {
+    Tensor ids, positions;
+  };
+
+  // Folded: run each chunk once on a scratch tape and remember what it does.
+  void measure() {
+    profiles_.resize(builders_.size());
+    Tape before;
+    Tokens tokens;
+    new_batch(before, tokens);
+    for (std::size_t i = 0; i < builders_.size(); ++i) {
+      ChunkProfile& profile = profiles_[i];
+      Pass pass;
+      if (!builders_[i].chunk().has_embedding)
+        pass.received = {(end_sizes_.h + kBlockUnit - 1) / kBlockUnit * kBlockUnit, 0, Name::kMessage};
+      Tape forward;
+      Tokens replaced = tokens;
+      new_batch(forward, replaced);
+      profile.output = builders_[i].forward(forward, pass, false);
+      profile.forward = forward.profile();
+      Pass again = pass;
+      Tape backward;
+      profile.grad = builders_[i].backward(backward, pass);
+      profile.backward = backward.profile();
+      if (!job_.parallel.defer_embedding_wgrad || !builders_[i].chunk().has_loss) continue;
+      again.ends.defers_wgrad = true;
+      Tape deferring;
+      (void)builders_[i].backward(deferring, again);
+      profile.deferring_backward = deferring.profile();
+      profile.deferred_input = again.ends.deferred_input;
+      profile.deferred_grad = again.ends.deferred_grad;
+    }
+  }
+
+  // The output layer's weight gradients of the first micro-batches wait for the pipeline's flush.
+  [[nodiscard]] bool defers_wgrad(std::size_t slot) const {
+    if (!job_.parallel.defer_embedding_wgrad || !builders_[slot].chunk().has_loss || shape_.stages == 1) return false;
+    const auto waiting = static_cast<std::int64_t>(deferred_.size() / 2);
+    return job_.parallel.wgrad_deferral_limit == 0 || waiting < job_.parallel.wgrad_deferral_limit;
+  }
+
+  void drain_deferred() {
+    tape_.at(Operation::kHead);
+    for (Tensor& tensor : deferred_) tape_.free(tensor);
+    deferred_.clear();
+  }
+
+  // Token ids of the last micro-batch stay with each chunk's data iterator until the next.
+  void new_batch(Tape& tape, Tokens& tokens) const {
+    Tensor ids = tape.alloc(end_sizes_.tokens, Name::kTokens);
+    tape.free(tokens.ids);
+    Tensor positions = tape.alloc(end_sizes_.positions, Name::kTokens);
+    tape.free(tokens.positions);
+    tokens = {ids, positions};
+  }
+
+  void first_use() {
+    (void)tape_.alloc(workspaces_.handle, Name::kCublas);
+    (void)tape_.alloc(workspaces_.library, Name::kCublas);
+    state_.quantise_weights(tape_);
+    for (std::size_t i = 0; i < builders_.size(); ++i) (void)tape_.alloc(end_sizes_.rope_table, Name::kRopeTable);
+    if (choices_.gathers && !choices_.te) (void)tape_.alloc(end_sizes_.hf, Name::kGatherBuffer);
+    forward_autotune_ = backward_autotune_ = autotune_bytes();
+  }
+
+  void first_backward() {
+    (void)tape_.alloc(workspaces_.handle, Name::kCublas);
+    has_backward_workspace_ = true;
+  }
+
+  [[nodiscard]] std::int64_t autotune_bytes() const { return choices_.compiled_kernels ? end_sizes_.autotune : 0; }
+
+  // Offloaded activations of the passes in flight wait on the host.
+  [[nodiscard]] std::int64_t offloaded_peak() {
+    if (!job_.offload.activations && !job_.offload.fine_grained) return 0;
+    std::int64_t widest = 0;
+    for (const ChunkBuilder& builder : builders_) widest = std::max(widest, builder.offloaded_bytes());
+    return widest * (std::min(warmup_passes(shape_) + 1, job_.micro_batches * shape_.chunks));
+  }
+
+  // What a pipeline run leaves behind: workspaces, tokens, the held messages of every receiving chunk.
+  void leave_as_after_a_step() {
+    first_backward();
+    for (Tokens& tokens : tokens_) new_batch(tape_, tokens);
+    held_.chunk_input.resize(builders_.size());
+    if (shape_.stages == 1) return;
+    for (std::size_t i = 0; i < builders_.size(); ++i) {
+      if (builders_[i].chunk().has_embedding) continue;
+      held_.chunk_input[i] = {tape_.alloc(shape_.message, Name::kMessage), tape_.alloc(shape_.message, Name::kMessage)};
+    }
+  }
+
+  const job::Job& job_;
+  Tape& tape_;
+  bool folded_;
+  Choices choices_;
+  EndSizes end_sizes_;
+  Ends ends_;
+  State state_;
+  Workspaces workspaces_;
+  PipelineShape shape_;
+  bool quantised_ = false;
+  std::vector<LayerKind*> kind_index_;
+  std::vector<std::unique_ptr<LayerKind>> owned_kinds_;
+  std::vector<ChunkBuilder> builders_;
+  std::vector<ChunkProfile> profiles_;
+  // Passes of a chunk in the order of their forwards; backwards run in the same order.
+  struct Flight {
+    std::vector<Pass> passes;
+    std::size_t next = 0;
+  };
+  std::vector<Flight> in_flight_;
+  std::vector<Tokens> tokens_;
+  HeldMessages held_;
+  std::vector<Tensor> deferred_;
+  bool first_step_ = true;
+  bool has_backward_workspace_ = false;
+  std::int64_t forward_autotune_ = 0;
+  std::int64_t backward_autotune_ = 0;
+};
+
+}  // namespace
+
+RankResult run_rank(const job::Job& job, const job::PipelineLayout& layout, std::int64_t pp_rank, Tape& tape,
+                    bool folded) {
+  Rank rank(job, layout.ranks[static_cast<std::size_t>(pp_rank)], pp_rank, tape, folded);
+  return rank.run();
+}
+
+}  // namespace plimsoll::step::megatron

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// Formulas: facts megatron-anatomy.md 2 and 3 (local), megatron-memory.md 4 (Transformer Engine, FP8, MoE).
+#include "step/megatron/sizes.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+
+namespace plimsoll::step::megatron {
+
+namespace {
+
+using job::Job;
+
+// Bytes of `elements` values as a quantised GEMM input is saved: 1 byte (FP8), with block scales for
+// MXFP8 and blockwise, 0.5625 (NVFP4), or 16 bits.
+std::int64_t saved_gemm_input(const Job& job, std::int64_t elements, bool in_bf16) {
+  if (in_bf16) return 2 * elements;
+  if (job.precision.fp4) return elements * 9 / 16;
+  switch (job.precision.fp8) {
+    case job::Fp8Recipe::kNone:
+      return job::size_of(job.precision.compute) * elements;
+    case job::Fp8Recipe::kDelayed:
+    case job::Fp8Recipe::kTensorwise:
+      return elements;
+    case job::Fp8Recipe::kBlockwise:
+      return elements + elements / 32;
+    case job::Fp8Recipe::kMxfp8:
+      return elements + elements / 32;
+  }
+  return 2 * elements;
+}
+
+struct Shape {
+  std::int64_t tokens;         // T
+  std::int64_t tokens_stored;  // T / t_s
+  std::int64_t tp;
+  std::int64_t act_bytes;    // bytes of an activation element
+  std::int64_t param_bytes;  // bytes of a weight gradient element
+};
+
+Shape shape_of(const Job& job) {
+  const bool sp = job.parallel.sequence_parallel && job.parallel.tensor > 1;
+  return {job.tokens(), job.tokens() / (sp ? job.parallel.tensor : 1), job.parallel.tensor,
+          job::size_of(job.precision.compute), job::size_of(job.precision.params)};
+}
+
+void fill_attention_gqa(const Job& job, const model::Attention& attention, const Shape& s, bool fp8, LayerSizes& z) {
+  const std::int64_t heads = attention.heads / s.tp;
+  const std::int64_t groups = std::max<std::int64_t>(1, attention.kv_heads / s.tp);
+  const std::int64_t d = attention.head_dim;
+  z.q = s.act_bytes * heads * d * s.tokens;
+  z.k = s.act_bytes * groups * d * s.tokens;
+  z.v = z.k;
+  z.qkv = z.q * (attention.output_gate ? 2 : 1) + 2 * z.k;
+  z.out = z.q;
+  if (groups > 1 && attention.heads > attention.kv_heads) z.query_copy = z.q;
+  if (attention.qk_norm != model::QkNorm::kNone) {
+    z.qk_norm_input = z.q + z.k;
+    z.qk_norm_stats = 4 * (heads + groups) * s.tokens;
+  }
+  if (attention.output_gate) z.gate = 2 * z.q;
+  z.w_qkv = s.param_bytes * job.model.hidden *
+            (attention.heads * (attention.output_gate ? 2 : 1) + 2 * attention.kv_heads) * d / s.tp;
+  z.w_proj = s.param_bytes * attention.heads * d * job.model.hidden / s.tp;
+  // facts megatron-anatomy.md 3.3: fp32 dq, bf16 expanded dk and dv where k < a, row sums.
+  const std::int64_t expanded = attention.kv_heads < attention.heads ? 4 * heads * d : 0;
+  z.attention_scratch = (4 * heads * d + expanded + 4 * heads) * s.tokens;
+  if (fp8 && job.precision.fp8_attention) {
+    z.q /= 2;
+    z.k /= 2;
+    z.v /= 2;
+  }
+}
+
+void fill_attention_mla(const Job& job, const model::Attention& attention, const Shape& s, LayerSizes& z) {
+  const std::int64_t heads = attention.heads / s.tp;
+  const std::int64_t qk = attention.qk_nope_dim + attention.qk_rope_dim;
+  z.mla = true;
+  z.q = s.act_bytes * heads * qk * s.tokens;
+  z.k = z.q;
+  z.v = s.act_bytes * heads * attention.v_head_dim * s.tokens;
+  z.qkv = s.act_bytes * heads * (attention.qk_nope_dim + attention.v_head_dim) * s.tokens;  // kv up-projection output
+  z.out = z.v;
+  z.q_latent = s.act_bytes * attention.q_lora_rank * s.tokens_stored;
+  z.kv_latent = s.act_bytes * (attention.kv_lora_rank + attention.qk_rope_dim) * s.tokens_stored;
+  z.kv_latent_norm = s.act_bytes * attention.kv_lora_rank * s.tokens_stored;
+  z.k_rope = s.act_bytes * attention.qk_rope_dim * s.tokens;
+  const std::int64_t hidden = job.model.hidden;
+  const std::int64_t q_in = attention.q_lora_rank > 0 ? attention.q_lora_rank : hidden;
+  z.w_down = s.param_bytes * hidden * std::max(attention.q_lora_rank, attention.kv_lora_rank + attention.qk_rope_dim);
+  z.w_qkv = s.param_bytes * heads *
+            std::max(q_in * qk, attention.kv_lora_rank * (attention.qk_nope_dim + attention.v_head_dim));
+  z.w_proj = s.param_bytes * heads * attention.v_head_dim * hidden;
+  z.attention_scratch = (4 * heads * qk + 4 * heads) * s.tokens;
+}
+
+void fill_scores(const Job& job, std::int64_t heads, LayerSizes& z) {
+  const std::int64_t scores = job.batch.micro_batch * heads * job.batch.seq_length * job.batch.seq_length;
+  z.scores = job::size_of(job.precision.compute) * scores;
+  if (job.model.attention_dropout > 0) {
+    z.scores_mask = scores;
+    z.scores_dropped = z.scores;
+  }
+  z.lse = 0;
+  z.attention_scratch = 0;
+}
+
+void fill_context_parallel(const Job& job, LayerSizes& z) {
+  const std::int64_t cp = job.parallel.context;
+  if (cp <= 1) return;
+  switch (job.parallel.cp_comm_type.front()) {
+    case job::CpCommType::kP2p:
+    case job::CpCommType::kA2aP2p:
+      z.cp_buffer = 2 * (z.k + z.v);
+      break;  // two K,V receive buffers of the ring
+    case job::CpCommType::kAllGather:
+      z.cp_buffer = (z.k + z.v) * cp;
+      break;
+    case job::CpCommType::kA2a:
+      break;  // same bytes before and after the exchange
+  }
+}
+
+void fill_dense(const Job& job, const model::FeedForward& ffn, const Shape& s, bool in_bf16, LayerSizes& z) {
+  const std::int64_t width = ffn.width / s.tp;
+  const std::int64_t fan = ffn.gated ? 2 : 1;
+  z.fc1 = s.act_bytes * fan * width * s.tokens;
+  z.fc1_saved = job.precision.fp8_activation_store && ffn.gated ? z.fc1 / 2 : z.fc1;
+  z.act = s.act_bytes * width * s.tokens;
+  z.act_saved = saved_gemm_input(job, width * s.tokens, in_bf16);
+  if (!job.kernels.bias_activation_fusion && ffn.gated) z.glu_extra = z.act;
+  z.w_fc1 = s.param_bytes * fan * width * job.model.hidden;
+  z.w_fc2 = s.param_bytes * width * job.model.hidden;
+}
+
+void fill_moe(const Job& job, const model::FeedForward& ffn, const Shape& s, bool in_bf16, LayerSizes& z) {
+  const std::int64_t hidden = job.model.hidden;
+  const std::int64_t et = job.expert_tensor();
+  const std::int64_t fan = ffn.gated ? 2 : 1;
+  const std::int64_t width = ffn.expert_width / et;
+  const std::int64_t copies = s.tokens_stored * ffn.experts_per_token;
+  z.experts = ffn.experts / job.parallel.expert;
+  z.experts_used = z.experts;
+  z.grouped = job.moe.grouped_gemm && job.kernels.implementation == job::Implementation::kTransformerEngine;
+  z.sorted = z.experts > 1;
+  // Balanced: every rank receives as many copies as it sends, times the expert-TP gather (facts 4.6).
+  double landed = static_cast<double>(copies * et) * job.moe.imbalance;
+  if (job.moe.capacity_factor && *job.moe.capacity_factor > 0) {
+    const double capacity = static_cast<double>(copies * et) * *job.moe.capacity_factor;
+    landed = job.moe.pad_to_capacity ? capacity : std::min(landed, capacity);
+  }
+  if (job.moe.every_peer_routes_here) {
+    landed = static_cast<double>(copies * job.parallel.expert * et);
+    z.experts_used = std::min(z.experts, ffn.experts_per_token);
+  }
+  const auto routed = static_cast<std::int64_t>(landed);
+  z.permuted = s.act_bytes * hidden * copies;
+  z.routed = s.act_bytes * hidden * routed;
+  z.routed_saved = z.grouped ? saved_gemm_input(job, hidden * routed, in_bf16) : z.routed;
+  z.expert_fc1 = s.act_bytes * fan * width * routed;
+  z.expert_act = s.act_bytes * width * routed;
+  z.expert_act_saved = z.grouped ? saved_gemm_input(job, width * routed, in_bf16) : z.expert_act;
+  const bool fused = job.kernels.bias_activation_fusion && ffn.gated;
+  if (!fused) z.expert_act_extra = z.expert_act;
+  const bool te = job.kernels.implementation == job::Implementation::kTransformerEngine;
+  const std::int64_t router_bytes = job.moe.router_fp32 ? 4 : s.act_bytes;
+  z.probs = (te ? 4 : 2) * routed;
+  // Logits, scores, probabilities and map; index of the chosen experts.
+  z.router_kept =
+      (te ? (3 * router_bytes + 1) * ffn.experts : (2 * s.act_bytes + 1) * ffn.experts + 8 * ffn.experts_per_token) *
+      s.tokens_stored;
+  z.sort_index = te ? (job.moe.permute_fusion ? 4 * (2 * ffn.experts + 1) * s.tokens_stored : 8 * routed)
+                    : 8 * ffn.experts * s.tokens_stored;
+  if (ffn.shared_width > 0) {
+    z.shared_fc1 = s.act_bytes * fan * ffn.shared_width / s.tp * s.tokens;
+    z.shared_act = s.act_bytes * ffn.shared_width / s.tp * s.tokens;
+    z.w_shared_fc1 = s.param_bytes * fan * ffn.shared_width / s.tp * hidden;
+    z.w_shared_fc2 = s.param_bytes * ffn.shared_width / s.tp * hidden;
+  }
+  if (job.moe.dispatcher == job::DispatcherKind::kAllGather)
+    z.gathered_tokens = s.act_bytes * hidden * s.tokens_stored * job.parallel.expert * et;
+  z.w_expert_fc1 = s.param_bytes * fan * width * hidden;
+  z.w_expert_fc2 = s.param_bytes * width * hidden;
+}
+
+}  // namespace
+
+Choices choices_of(const Job& job) {
+  Choices c;
+  c.te = job.kernels.implementation == job::Implementation::kTransformerEngine;
+  c.gathers = job.parallel.sequence_parallel && job.parallel.tensor > 1;
+  c.unfused_attention = job.kernels.attention == job::AttentionBackend::kUnfused;
+  c.rope = job.model.rope;
+  c.fused_rope = job.kernels.rope_fusion;
+  c.wgrad_fusion = job.kernels.gradient_accumulation_fusion;
+  c.bias_dropout_fusion = job.kernels.bias_dropout_fusion;
+  c.compiled_kernels = job.kernels.bias_activation_fusion || job.kernels.loss == job::LossKind::kNativeFused;
+  if (job.recompute.granularity == job::RecomputeGranularity::kSelective) c.recompute = job.recompute.modules;
+  if (job.offload.fine_grained) {
+    c.offload = job.offload.modules;
+    c.smallest_offloaded = job.offload.min_tensor_elements * job::size_of(job.precision.compute);
+  }
+  return c;
+}
+
+LayerSizes layer_sizes(const Job& job, const model::Layer& layer, bool in_bf16) {
+  const Shape s = shape_of(job);
+  LayerSizes z;
+  const std::int64_t hidden = job.model.hidden;
+  const std::int64_t residual_bytes = job.precision.fp32_residual ? 4 : s.act_bytes;
+  z.h = residual_bytes * hidden * s.tokens_stored;
+  z.hf = s.act_bytes * hidden * s.tokens;
+  z.norm_saved = saved_gemm_input(job, hidden * s.tokens_stored, in_bf16);
+  z.stats = (job.model.norm == model::NormKind::kRms ? 4 : 8) * s.tokens_stored;
+  z.norm_weight = s.param_bytes * hidden;
+  if (job.model.hidden_dropout > 0) z.dropout_mask = hidden * s.tokens_stored;
+
+  const bool fp8 = job.precision.fp8 != job::Fp8Recipe::kNone || job.precision.fp4;
+  const std::int64_t heads = layer.attention.heads / s.tp;
+  z.lse = 4 * heads * s.tokens;
+  if (layer.attention.kind == model::AttentionKind::kMla) {
+    fill_attention_mla(job, layer.attention, s, z);
+  } else {
+    fill_attention_gqa(job, layer.attention, s, fp8, z);
+  }
+  if (fp8 && !in_bf16) z.out_saved = saved_gemm_input(job, z.out / s.act_bytes, in_bf16);
+  // facts megatron-memory.md 4.1 row 5: FlashAttention copies between [s,b] and [b,s] for b > 1; cuDNN does not.
+  const bool te = job.kernels.implementation == job::Implementation::kTransformerEngine;
+  if (te && job.kernels.attention == job::AttentionBackend::kFlash && job.batch.micro_batch > 1) z.out_copy = z.out;
+  const std::int64_t rope_dim = z.mla ? layer.attention.qk_rope_dim : layer.attention.head_dim;
+  z.rope_half = 2 * job.batch.seq_length / job.parallel.context * rope_dim;
+  if (job.kernels.attention == job::AttentionBackend::kUnfused) fill_scores(job, heads, z);
+  fill_context_parallel(job, z);
+  if (layer.ffn.is_moe()) {
+    fill_moe(job, layer.ffn, s, in_bf16, z);
+  } else {
+    fill_dense(job, layer.ffn, s, in_bf16, z);
+  }
+  return z;
+}
+
+EndSizes end_sizes(const Job& job) {
+  const Shape s = shape_of(job);
+  EndSizes e;
+  const std::int64_t hidden = job.model.hidden;
+  e.h = (job.precision.fp32_residual ? 4 : s.act_bytes) * hidden * s.tokens_stored;
+  e.hf = s.act_bytes * hidden * s.tokens;
+  e.stats = (job.model.norm == model::NormKind::kRms ? 4 : 8) * s.tokens_stored;
+  e.norm_weight = s.param_bytes * hidden;
+  e.tokens = 8 * s.tokens;
+  e.positions = 8 * job.batch.seq_length / job.parallel.context;
+  e.attention_mask = job.kernels.mask_in_dataloader
+                         ? job.batch.micro_batch * job.batch.seq_length * job.batch.seq_length / job.parallel.context
+                         : 0;
+  e.tp = s.tp > 1;
+  e.masked_ids = e.tp ? 8 * s.tokens : 0;
+  if (job.model.embedding_dropout > 0 || job.model.hidden_dropout > 0) e.embedding_mask = hidden * s.tokens_stored;
+  const std::int64_t rows = job.vocab_rows / s.tp;
+  // facts megatron-anatomy.md 3.3: the embedding's backward sorts only above 3072 tokens.
+  if (s.tokens > 3072) e.embedding_scratch = 4 * hidden * (s.tokens / 10 + std::min(s.tokens, rows));
+  e.logits = job::size_of(job.kernels.logits) * rows * s.tokens;
+  e.logits_fp32 = 4 * rows * s.tokens;
+  e.w_head = s.param_bytes * rows * hidden;
+  e.w_embedding = e.w_head;
+  e.w_positions = s.param_bytes * job.model.position_rows * hidden;
+  e.w_mtp_projection = s.param_bytes * 2 * hidden * hidden / s.tp;
+  e.loss_small = 4 * s.tokens;
+  if (job.model.rope) {
+    const model::Attention& attention = job.model.kinds.front().attention;
+    const std::int64_t dim = attention.kind == model::AttentionKind::kMla ? attention.qk_rope_dim : attention.head_dim;
+    e.rope_table = 4 * job.batch.seq_length * dim;
+  }
+  e.autotune = job.cluster.gpu.l2_bytes;
+  e.tied_here = job.model.tied_embeddings && job.parallel.pipeline == 1;
+  e.loss = job.kernels.loss;
+  return e;
+}
+
+}  // namespace plimsoll::step::megatron

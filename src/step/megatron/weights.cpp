@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/megatron/weights.h"
+
+namespace plimsoll::step::megatron {
+
+namespace {
+
+class Collector {
+ public:
+  Collector(const job::Job& job, std::vector<Weight>& weights) : job_(job), out_(weights), tp_(job.parallel.tensor) {}
+
+  void norm(std::int64_t width) {
+    vector(width);
+    if (job_.model.norm == model::NormKind::kLayer) vector(width);
+  }
+  void vector(std::int64_t elements) { out_.push_back({elements, false, false, false, in_layer_, false}); }
+  void matrix(std::int64_t elements) { out_.push_back({elements, true, false, quantised_, in_layer_, false}); }
+  void embedding(bool copy) {
+    out_.push_back({job_.vocab_rows / tp_ * job_.model.hidden, true, false, false, false, copy});
+  }
+
+  void attention(const model::Attention& a) {
+    const std::int64_t h = job_.model.hidden;
+    if (a.kind == model::AttentionKind::kMla) return mla(a);
+    matrix(a.heads * a.head_dim * h / tp_);
+    if (a.out_bias) vector(h);
+    const std::int64_t outputs = (a.heads * (a.output_gate ? 2 : 1) + 2 * a.kv_heads) * a.head_dim / tp_;
+    matrix(outputs * h);
+    if (a.qkv_bias) vector(outputs);
+    if (a.qk_norm != model::QkNorm::kNone) {
+      norm(a.qk_norm == model::QkNorm::kPerHead ? a.head_dim : a.heads * a.head_dim / tp_);
+      norm(a.qk_norm == model::QkNorm::kPerHead ? a.head_dim : a.kv_heads * a.head_dim / tp_);
+    }
+    if (a.sinks) vector(a.heads / tp_);
+  }
+
+  // The down-projections are replicated on every TP rank.
+  void mla(const model::Attention& a) {
+    const std::int64_t h = job_.model.hidden;
+    const std::int64_t qk = a.qk_nope_dim + a.qk_rope_dim;
+    matrix(a.heads * a.v_head_dim * h / tp_);
+    if (a.q_lora_rank > 0) {
+      matrix(h * a.q_lora_rank);
+      matrix(a.q_lora_rank * a.heads * qk / tp_);
+    } else {
+      matrix(h * a.heads * qk / tp_);
+    }
+    matrix(h * (a.kv_lora_rank + a.qk_rope_dim));
+    matrix(a.kv_lora_rank * a.heads * (a.qk_nope_dim + a.v_head_dim) / tp_);
+    if (a.q_lora_rank > 0) norm(a.q_lora_rank);
+    norm(a.kv_lora_rank);
+  }
+
+  void dense(const model::FeedForward& f) {
+    const std::int64_t h = job_.model.hidden;
+    const std::int64_t fan = f.gated ? 2 : 1;
+    matrix(fan * f.width / tp_ * h);
+    if (f.bias) vector(fan * f.width / tp_);
+    matrix(f.width / tp_ * h);
+    if (f.bias) vector(h);
+  }
+
+  void moe(const model::FeedForward& f) {
+    const std::int64_t h = job_.model.hidden;
+    const std::int64_t fan = f.gated ? 2 : 1;
+    const std::int64_t width = f.expert_width / job_.expert_tensor();
+    // Experts share the dense buffers unless their domain differs (facts megatron-memory.md 2.3).
+    const bool own_domain = job_.parallel.expert > 1 || job_.expert_tensor() != tp_;
+    out_.push_back({h * f.experts, true, false, false, in_layer_, false});
+    if (f.router_bias) vector(f.experts);
+    for (std::int64_t e = 0; e < f.experts / job_.parallel.expert; ++e) {
+      out_.push_back({fan * width * h, true, own_domain, quantised_, in_layer_, false});
+      if (f.expert_bias) out_.push_back({fan * width, false, own_domain, false, in_layer_, false});
+      out_.push_back({width * h, true, own_domain, quantised_, in_layer_, false});
+      if (f.expert_bias) out_.push_back({h, false, own_domain, false, in_layer_, false});
+    }
+    if (f.shared_width > 0) {
+      matrix(fan * f.shared_width / tp_ * h);
+      matrix(f.shared_width / tp_ * h);
+      if (f.shared_gate) vector(h);
+    }
+  }
+
+  // first_last_layers_bf16 keeps a layer's weights out of quantisation.
+  void layer(const model::Layer& l, bool in_bf16) {
+    in_layer_ = true;
+    quantised_ = !in_bf16;
+    const std::int64_t h = job_.model.hidden;
+    norm(h);
+    attention(l.attention);
+    if (l.norms > 1) norm(h);
+    for (int extra = 2; extra < l.norms; ++extra) norm(h);
+    if (l.ffn.is_moe()) {
+      moe(l.ffn);
+    } else {
+      dense(l.ffn);
+    }
+    in_layer_ = false;
+    quantised_ = true;
+  }
+
+ private:
+  const job::Job& job_;
+  std::vector<Weight>& out_;
+  std::int64_t tp_;
+  bool in_layer_ = false;
+  bool quantised_ = true;
+};
+
+}  // namespace
+
+void chunk_weights(const job::Job& job, const job::Chunk& chunk, std::int64_t stage, std::vector<Weight>& weights) {
+  weights.clear();
+  weights.reserve(static_cast<std::size_t>(8 * chunk.num_layers + 8));
+  Collector collect(job, weights);
+  const std::int64_t h = job.model.hidden;
+  const job::Precision& p = job.precision;
+  const auto in_bf16 = [&](std::int64_t layer) {
+    return p.first_last_layers_bf16 &&
+           (layer < p.bf16_layers_at_start || layer >= job.model.depth() - p.bf16_layers_at_end);
+  };
+  const bool first = chunk.has_embedding;
+  // A rank with MTP but without the first stage holds another copy of the word embedding.
+  if (first || chunk.mtp_layers > 0) collect.embedding(!first && stage > 0);
+  if (first && job.model.position_rows > 0)
+    weights.push_back({job.model.position_rows * h, true, false, false, false, false});
+  for (std::int64_t i = 0; i < chunk.num_layers; ++i)
+    collect.layer(job.model.layer(chunk.first_layer + i), in_bf16(chunk.first_layer + i));
+  for (std::int64_t m = 0; m < chunk.mtp_layers; ++m) {
+    collect.norm(h);
+    collect.norm(h);
+    collect.matrix(2 * h * h / job.parallel.tensor);
+    collect.layer(job.model.layer(job.model.depth() - 1), in_bf16(job.model.depth() - 1));
+    collect.norm(h);
+  }
+  if (!chunk.has_loss) return;
+  collect.norm(h);
+  const bool tied = job.model.tied_embeddings;
+  if (!tied) collect.embedding(false);
+  if (tied && !first && chunk.mtp_layers == 0) collect.embedding(true);
+}
+
+std::int64_t count(const std::vector<Weight>& weights) {
+  std::int64_t sum = 0;
+  for (const Weight& w : weights) sum += w.elements;
+  return sum;
+}
+
+}  // namespace plimsoll::step::megatron

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tape: what a rank does to memory, written in order. Builders of frameworks call alloc and free as
+// the framework would; the tape keeps the running sum and its peak, and, when it records, every event.
+//
+// Two lives of one description:
+//   recording  every event is stored; memory/ walks them through an allocator (the walked answer)
+//   metering   only sums are kept, so the same builder code measures a layer once and the schedule
+//              adds its Profile n times (the folded answer)
+// Invariant: at the end of a step's forward and backward, live() is what it was before them, except
+// for what a framework really keeps between steps.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "step/tensor.h"
+
+namespace plimsoll::step {
+
+// Every block of the caching allocator is a multiple of this (facts pytorch-allocator.md 1).
+inline constexpr std::int64_t kBlockUnit = 512;
+
+// A live tensor: bytes already rounded to blocks, and its identity on a recording tape.
+struct Tensor {
+  std::int64_t bytes = 0;  // 0: nothing is allocated
+  std::uint32_t id = 0;
+  Name name = Name::kHidden;
+
+  explicit operator bool() const { return bytes > 0; }
+};
+
+struct Event {
+  std::int64_t bytes = 0;      // > 0 allocated, < 0 freed, 0 renamed
+  std::int64_t requested = 0;  // what the framework asked for, before rounding
+  std::uint32_t id = 0;
+  Name name = Name::kHidden;
+};
+
+// From `event` on, events happen at `moment`.
+struct Mark {
+  std::uint32_t event = 0;
+  Moment moment;
+};
+
+// What a piece of a step does to memory, without its details: the highest point above its start, and
+// the bytes it leaves behind.
+struct Profile {
+  std::int64_t peak = 0;
+  std::int64_t net = 0;
+
+  // First this, then `next`.
+  [[nodiscard]] Profile then(const Profile& next) const { return {std::max(peak, net + next.peak), net + next.net}; }
+  // This piece n times in a row; n >= 0.
+  [[nodiscard]] Profile times(std::int64_t n) const {
+    if (n == 0) return {};
+    return {net > 0 ? peak + net * (n - 1) : peak, net * n};
+  }
+};
+
+class Tape {
+ public:
+  explicit Tape(bool recording = false) : recording_(recording) {}
+
+  Tensor alloc(std::int64_t bytes, Name name) {
+    if (bytes <= 0) return {};
+    const std::int64_t block = (bytes + kBlockUnit - 1) / kBlockUnit * kBlockUnit;
+    live_ += block;
+    if (live_ > peak_) {
+      peak_ = live_;
+      peak_moment_ = moment_;
+    }
+    Tensor tensor{block, 0, name};
+    if (recording_) record(tensor, bytes);
+    return tensor;
+  }
+
+  // Frees and empties; an empty tensor is left alone.
+  void free(Tensor& tensor) {
+    if (!tensor) return;
+    live_ -= tensor.bytes;
+    if (recording_) events_.push_back({-tensor.bytes, 0, tensor.id, tensor.name});
+    tensor = {};
+  }
+
+  // A temporary that lives for one operation only.
+  void touch(std::int64_t bytes, Name name) {
+    Tensor tensor = alloc(bytes, name);
+    free(tensor);
+  }
+
+  // The same storage seen under another name, e.g. an output that becomes the next layer's residual.
+  void rename(Tensor& tensor, Name name) {
+    if (!tensor || tensor.name == name) return;
+    tensor.name = name;
+    if (recording_) events_.push_back({0, 0, tensor.id, name});
+  }
+
+  void apply(const Profile& profile) {
+    if (live_ + profile.peak > peak_) {
+      peak_ = live_ + profile.peak;
+      peak_moment_ = moment_;
+    }
+    live_ += profile.net;
+  }
+
+  void enter(Phase phase) { set(phase, Operation::kNone, -1, moment_.chunk, moment_.micro_batch); }
+  void pass(Phase phase, std::int64_t chunk, std::int64_t micro_batch) {
+    set(phase, Operation::kNone, -1, static_cast<std::int16_t>(chunk), static_cast<std::int32_t>(micro_batch));
+  }
+  void layer(std::int64_t index) {
+    set(moment_.phase, Operation::kNone, static_cast<std::int16_t>(index), moment_.chunk, moment_.micro_batch);
+  }
+  void at(Operation operation) { set(moment_.phase, operation, moment_.layer, moment_.chunk, moment_.micro_batch); }
+
+  [[nodiscard]] bool recording() const { return recording_; }
+  [[nodiscard]] std::int64_t live() const { return live_; }
+  [[nodiscard]] std::int64_t peak() const { return peak_; }
+  [[nodiscard]] const Moment& moment() const { return moment_; }
+  [[nodiscard]] const Moment& peak_moment() const { return peak_moment_; }
+  [[nodiscard]] const std::vector<Event>& events() const { return events_; }
+  [[nodiscard]] const std::vector<Mark>& marks() const { return marks_; }
+
+  // The profile of everything since the tape was made or reset.
+  [[nodiscard]] Profile profile() const { return {peak_, live_}; }
+  void reset() {
+    live_ = peak_ = 0;
+    moment_ = peak_moment_ = {};
+    events_.clear();
+    marks_.clear();
+    next_id_ = 0;
+  }
+
+ private:
+  void record(Tensor& tensor, std::int64_t requested);
+  void set(Phase phase, Operation operation, std::int16_t layer, std::int16_t chunk, std::int32_t micro_batch) {
+    moment_ = {phase, operation, chunk, layer, micro_batch};
+    if (recording_) mark();
+  }
+  void mark();
+
+  bool recording_;
+  std::int64_t live_ = 0;
+  std::int64_t peak_ = 0;
+  Moment moment_;
+  Moment peak_moment_;
+  std::vector<Event> events_;
+  std::vector<Mark> marks_;
+  std::uint32_t next_id_ = 0;
+};
+
+}  // namespace plimsoll::step

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Golden values that the Megatron-LM project publishes with its functional tests: peak allocated bytes of
+// the last global rank, with the flags of the run.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "job/read.h"
+#include "truth/record.h"
+
+namespace plimsoll::truth {
+
+using document::Node;
+
+namespace {
+
+// What the figure of a record measures besides a plain training step, or "".
+std::string why_not_comparable(const Node& node) {
+  const std::string test = text_of(node, "test_case");
+  if (text_of(node, "test_type") == "checkpoint-consistency")
+    return "a checkpoint-consistency test: compares saved states and reports no training peak";
+  if (test.rfind("t5/", 0) == 0) return "T5 is an encoder-decoder model, which is not modelled";
+  if (test.rfind("bert/", 0) == 0) return "BERT is an encoder with its own heads, which is not modelled";
+  const Node& args = table_of(node, "args");
+  if (args.has("--perform-rl-step") || test.find("grpo") != std::string::npos)
+    return "an RL test: inference engine and trainer share the process";
+  if (args.has("--export-kd-teacher-load")) return "knowledge distillation: a teacher model is resident";
+  if (test.rfind("hybrid/", 0) == 0 || args.has("--hybrid-layer-pattern") || args.has("--hybrid-override-pattern") ||
+      test.rfind("nemotron/", 0) == 0)
+    return "Mamba layers are not modelled";
+  return {};
+}
+
+std::string gpu_name(const std::string& type) {
+  if (type == "H100") return "h100-sxm-80gb";
+  if (type == "A100") return "a100-sxm-80gb";
+  if (type == "GB200") return "gb200-186gb";
+  return {};
+}
+
+std::string recompute_group(const job::Job& job) {
+  switch (job.recompute.granularity) {
+    case job::RecomputeGranularity::kNone: return "none";
+    case job::RecomputeGranularity::kFull: return "full";
+    default: return "selective";
+  }
+}
+
+}  // namespace
+
+Record read_golden(const Node& node) {
+  Record record;
+  record.id = text_of(node, "test_case") + "@" + text_of(node, "golden_file");
+  if (const std::string run = text_of(node, "run"); run != "1st" && !run.empty()) record.id += "#" + run;
+  record.groups = {{"framework", "megatron-lm"},
+                   {"gpu", text_of(node, "gpu_type")},
+                   {"family", text_of(node, "test_case").substr(0, text_of(node, "test_case").find('/'))},
+                   {"test_type", text_of(node, "test_type")}};
+  record.skip = why_not_comparable(node);
+  const Node& peak = table_of(node, "mem_max_allocated_bytes");
+  const std::int64_t measured = integer_or(peak, "max", 0);
+  if (record.skip.empty() && measured <= 0) record.skip = "no peak was published";
+  if (!record.skip.empty()) return record;
+  record.peak_allocated = measured;
+
+  job::ReadOptions options;
+  options.framework = job::Framework::kMegatronLm;
+  // Files without a GPU name are of the A100 era; their figure does not depend on the capacity.
+  options.gpu = gpu_name(text_of(node, "gpu_type"));
+  if (options.gpu.empty()) options.gpu = "a100-sxm-80gb";
+  options.gpus = integer_or(node, "world_size", 8);
+  auto job = job::read_job({{record.id, document::to_json(node)}}, options);
+  if (!job) {
+    record.skip = to_string(job.error());
+    return record;
+  }
+  record.groups["recompute"] = recompute_group(*job);
+  record.pp_rank = job->parallel.pipeline - 1;
+  record.job = *std::move(job);
+  return record;
+}
+
+void skip_contradicted(const Node& records, std::vector<Record>& read) {
+  constexpr double kTolerance = 0.30;
+  struct Figure {
+    std::string date;  // of the commit that recorded it; the release container's ("dev") wins a tie
+    bool dev = false;
+    double peak = 0;
+  };
+  std::map<std::string, Figure> newest;
+  const auto key_of = [](const Node& node) { return text_of(node, "test_case") + "@" + text_of(node, "gpu_type"); };
+  const auto figure_of = [](const Node& node) {
+    return Figure{text_of(node, "golden_last_commit_date"), text_of(node, "environment") == "dev",
+                  static_cast<double>(integer_or(table_of(node, "mem_max_allocated_bytes"), "max", 0))};
+  };
+  for (const Node& node : records.items) {
+    if (!node.has("golden_file") || text_of(node, "run") == "2nd") continue;
+    const Figure figure = figure_of(node);
+    const auto [found, added] = newest.try_emplace(key_of(node), figure);
+    const Figure& best = found->second;
+    if (!added && std::tie(figure.date, figure.dev) > std::tie(best.date, best.dev)) found->second = figure;
+  }
+  for (std::size_t i = 0; i < read.size(); ++i) {
+    const Node& node = records.items[i];
+    const auto found = newest.find(key_of(node));
+    if (!node.has("golden_file") || !read[i].skip.empty() || found == newest.end()) continue;
+    const Figure figure = figure_of(node);
+    const double reference = found->second.peak;
+    if (reference <= 0 || std::abs(figure.peak - reference) <= kTolerance * reference) continue;
+    read[i].skip = "a newer figure of the same test, GPU and flags is more than 30 % off: what changed is not in the flags";
+  }
+}
+
+}  // namespace plimsoll::truth

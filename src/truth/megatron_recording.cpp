@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recorded Megatron ranks: one real rank over a fake process group, local layer implementation.
+#include <fmt/format.h>
+
+#include "truth/record.h"
+
+namespace plimsoll::truth {
+
+using document::Node;
+
+namespace {
+
+void read_model(const Node& node, job::Job& job) {
+  model::Architecture& m = job.model;
+  m = {};  // none of Megatron's command-line defaults
+  m.model_type = "gpt";
+  m.hidden = integer_or(node, "hidden", 0);
+  m.vocab = integer_or(node, "vocab", 0);
+  m.tied_embeddings = flag_of(node, "tied_embeddings");
+  m.rope = true;
+  model::Layer layer;
+  layer.attention.heads = integer_or(node, "heads", 0);
+  layer.attention.kv_heads = integer_or(node, "kv_heads", layer.attention.heads);
+  layer.attention.head_dim =
+      integer_or(node, "head_dim", layer.attention.heads > 0 ? m.hidden / layer.attention.heads : 0);
+  layer.ffn.width = integer_or(node, "ffn", 0);
+  if (const std::int64_t experts = integer_or(node, "experts", 0); experts > 0) {
+    layer.ffn.experts = experts;
+    layer.ffn.experts_per_token = integer_or(node, "topk", 2);  // the recording program's default
+    layer.ffn.expert_width = integer_or(node, "moe_ffn", 0);
+    // All peers look alike to a fake all-to-all: every copy lands here (facts megatron-anatomy.md 2.4).
+    job.moe.every_peer_routes_here = true;
+    job.moe.grouped_gemm = false;
+    job.moe.dispatcher = job::DispatcherKind::kAllToAll;
+  }
+  m.kinds = {layer};
+  m.layers.assign(static_cast<std::size_t>(std::max<std::int64_t>(0, integer_or(node, "layers", 0))), 0);
+}
+
+Status read_recompute(const Node& node, job::Recompute& recompute) {
+  const std::string granularity = text_of(node, "granularity");
+  if (granularity.empty()) return {};
+  if (granularity == "full") {
+    recompute.granularity = job::RecomputeGranularity::kFull;
+    recompute.method =
+        text_of(node, "method") == "block" ? job::RecomputeMethod::kBlock : job::RecomputeMethod::kUniform;
+    recompute.num_layers = integer_or(node, "num_layers", 1);
+    return {};
+  }
+  recompute.granularity = job::RecomputeGranularity::kSelective;
+  const Node* modules = node.find("modules");
+  if (modules == nullptr) return {};
+  for (const Node& module : modules->items) {
+    if (module.text == "core_attn") {
+      recompute.modules.core_attn = true;
+    } else if (module.text == "mlp") {
+      recompute.modules.mlp = true;
+    } else if (module.text == "layernorm") {
+      recompute.modules.layernorm = true;
+    } else if (module.text == "moe") {
+      recompute.modules.moe = true;
+    } else if (module.text == "moe_act") {
+      recompute.modules.moe_act = true;
+    } else {
+      return bad_input(fmt::format("recompute module '{}' is not known", module.text));
+    }
+  }
+  return {};
+}
+
+std::string recompute_group(const Node& node) {
+  std::string name = text_of(node, "granularity");
+  if (name.empty()) return "none";
+  if (name == "full") return "full " + text_of(node, "method");
+  name.clear();
+  if (const Node* modules = node.find("modules"))
+    for (const Node& module : modules->items) name += (name.empty() ? "" : "+") + module.text;
+  return name;
+}
+
+}  // namespace
+
+Record read_megatron_recording(const Node& node) {
+  Record record;
+  record.id = text_of(node, "id");
+  const Node& parallel = table_of(node, "parallel");
+  const Node& train = table_of(node, "train");
+  const Node& measured = table_of(node, "measured");
+  record.groups = {{"framework", "megatron-lm"},
+                   {"gpu", text_of(node, "gpu")},
+                   {"recompute", recompute_group(table_of(train, "recompute"))},
+                   {"implementation", text_of(node, "implementation")},
+                   {"allocator", text_of(node, "allocator").empty() ? "default" : text_of(node, "allocator")}};
+
+  job::Job job = job::defaults_for(job::Framework::kMegatronLm);
+  job.name = record.id;
+  read_model(table_of(node, "model"), job);
+  job.pad_vocab = false;
+  auto gpu = cluster::find_gpu(text_of(node, "gpu"));
+  if (!gpu) {
+    record.skip = to_string(gpu.error());
+    return record;
+  }
+  job.cluster.gpu = *gpu;
+  job.cluster.gpus = integer_or(node, "world_size", 1);
+  job::Parallel& p = job.parallel;
+  p.tensor = integer_or(parallel, "tp", 1);
+  p.pipeline = integer_or(parallel, "pp", 1);
+  p.virtual_pipeline = std::max<std::int64_t>(1, integer_or(parallel, "vpp", 1));
+  p.context = integer_or(parallel, "cp", 1);
+  p.expert = integer_or(parallel, "ep", 1);
+  p.sequence_parallel = flag_of(parallel, "sequence_parallel");
+  p.account_for_embedding = flag_of(parallel, "account_for_embedding_in_pipeline_split");
+  p.account_for_loss = flag_of(parallel, "account_for_loss_in_pipeline_split");
+  p.overlap_p2p = false;
+  job.batch.seq_length = integer_or(train, "seq", 0);
+  job.batch.micro_batch = integer_or(train, "micro_batch", 1);
+  const std::int64_t micro_batches = integer_or(train, "num_microbatches", 1);
+  job.batch.global_batch = micro_batches * job.batch.micro_batch * integer_or(parallel, "dp", 1);
+  job.precision.params = job.precision.compute = job::DType::kBf16;
+  job.optimizer.impl = job::OptimizerImpl::kForeach;
+  job.optimizer.distributed = flag_of(train, "distributed_optimizer");
+  job.optimizer.grad_reduce_in_fp32 = flag_of(train, "grad_reduce_in_fp32");
+  job.optimizer.overlap_grad_reduce = flag_of(train, "overlap_grad_reduce");
+  job.kernels.implementation = job::Implementation::kLocal;
+  job.kernels.attention = job::AttentionBackend::kFlash;
+  job.kernels.rope_fusion = false;
+  job.kernels.gradient_accumulation_fusion = false;
+  job.kernels.mask_in_dataloader = false;
+  job.kernels.logits = job::DType::kBf16;
+  job.kernels.loss =
+      flag_of(train, "cross_entropy_loss_fusion") ? job::LossKind::kNativeFused : job::LossKind::kUnfused;
+  if (!text_of(node, "allocator").empty()) job.environment["PYTORCH_CUDA_ALLOC_CONF"] = text_of(node, "allocator");
+  if (auto status = read_recompute(table_of(train, "recompute"), job.recompute); !status)
+    record.skip = to_string(status.error());
+  if (auto status = job::complete(job); !status && record.skip.empty()) record.skip = to_string(status.error());
+  record.job = std::move(job);
+  record.pp_rank = integer_or(table_of(node, "rank"), "pp", 0);
+  record.peak_allocated = integer_or(measured, "peak_allocated", 0);
+  record.peak_reserved = integer_or(measured, "peak_reserved", 0);
+  if (const Node* seconds = measured.find("step_seconds"); seconds != nullptr && seconds->is_number())
+    record.step_seconds = seconds->as_real();
+  return record;
+}
+
+}  // namespace plimsoll::truth

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "truth/score.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "memory/answer.h"
+
+namespace plimsoll::truth {
+
+double quantile(std::vector<double> values, double q) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const auto rank = static_cast<std::size_t>(std::ceil(q * static_cast<double>(values.size())));
+  return values[std::clamp<std::size_t>(rank, 1, values.size()) - 1];
+}
+
+FileScore score(RecordFile& file) {
+  FileScore result;
+  result.path = file.path;
+  result.records = file.records.size();
+  for (std::size_t i = 0; i < file.records.size(); ++i) {
+    const Record& record = file.records[i];
+    if (!record.skip.empty()) {
+      result.skipped.push_back({record.id, record.skip});
+      continue;
+    }
+    memory::AskedRanks asked;
+    asked.pp = record.pp_rank;
+    const auto answer = memory::answer(record.job, asked);
+    if (!answer) {
+      result.skipped.push_back({record.id, to_string(answer.error())});
+      continue;
+    }
+    ++result.scored;
+    const memory::RankAnswer& rank = answer->ranks.front();
+    const auto add = [&](const char* quantity, const std::optional<std::int64_t>& measured, std::int64_t predicted) {
+      if (!measured || *measured <= 0) return;
+      const auto m = static_cast<double>(*measured);
+      const auto p = static_cast<double>(predicted);
+      result.rows.push_back({record.id, quantity, m, p, (p - m) / m * 100, i});
+    };
+    add("peak_allocated", record.peak_allocated, rank.peak_allocated);
+    add("peak_reserved", record.peak_reserved, rank.peak_reserved);
+  }
+  return result;
+}
+
+Statistics statistics(const FileScore& score, const RecordFile& file, std::string_view quantity, std::string_view key,
+                      std::string_view group) {
+  std::vector<double> absolute;
+  std::vector<double> with_sign;
+  for (const ScoredRow& row : score.rows) {
+    if (row.quantity != quantity) continue;
+    if (!key.empty()) {
+      const auto& groups = file.records[row.record].groups;
+      const auto found = groups.find(std::string(key));
+      if ((found == groups.end() ? std::string_view("none") : std::string_view(found->second)) != group) continue;
+    }
+    absolute.push_back(std::abs(row.error_pct));
+    with_sign.push_back(row.error_pct);
+  }
+  Statistics s;
+  s.count = absolute.size();
+  s.median_pct = quantile(absolute, 0.5);
+  s.p90_pct = quantile(absolute, 0.9);
+  s.max_pct = quantile(absolute, 1.0);
+  s.signed_median_pct = quantile(with_sign, 0.5);
+  return s;
+}
+
+}  // namespace plimsoll::truth

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// How good the predictions are: every record predicted, errors by quantity and group.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "truth/record.h"
+
+namespace plimsoll::truth {
+
+struct ScoredRow {
+  std::string id;
+  std::string quantity;  // "peak_allocated", "peak_reserved"
+  double measured = 0;
+  double predicted = 0;
+  double error_pct = 0;    // signed: (predicted - measured) / measured * 100
+  std::size_t record = 0;  // index into RecordFile::records
+};
+
+struct Statistics {
+  std::size_t count = 0;
+  double median_pct = 0;
+  double p90_pct = 0;
+  double max_pct = 0;
+  double signed_median_pct = 0;
+};
+
+struct Skipped {
+  std::string id;
+  std::string reason;
+};
+
+struct FileScore {
+  std::string path;
+  std::size_t records = 0;
+  std::size_t scored = 0;
+  std::vector<Skipped> skipped;
+  std::vector<ScoredRow> rows;
+};
+
+// Predicts every record that is not skipped.
+[[nodiscard]] FileScore score(RecordFile& file);
+
+// Over the rows of one quantity (and, when group is not empty, of records whose groups[key] is group).
+[[nodiscard]] Statistics statistics(const FileScore& score, const RecordFile& file, std::string_view quantity,
+                                    std::string_view key = {}, std::string_view group = {});
+
+// The q-quantile by nearest rank, 0 for an empty list.
+[[nodiscard]] double quantile(std::vector<double> values, double q);
+
+}  // namespace plimsoll::truth

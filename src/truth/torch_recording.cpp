@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recorded Transformers, PEFT and FSDP2 runs, and the same programs under other allocator settings.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "model/hf_config.h"
+#include "truth/record.h"
+
+namespace plimsoll::truth {
+
+using document::Node;
+
+namespace {
+
+std::string precision_group(const job::Job& job) {
+  if (job.sharding.kind == job::ShardingKind::kFsdp2) return "fsdp2";
+  return job.precision.autocast ? "autocast" : "pure bf16";
+}
+
+void read_precision(const std::string& text, job::Job& job) {
+  const bool fsdp = text.rfind("fsdp2", 0) == 0;
+  const bool autocast = text.find("autocast") != std::string::npos;
+  job.precision.compute = job::DType::kBf16;
+  job.precision.autocast = autocast;
+  job.precision.params = autocast ? job::DType::kFp32 : job::DType::kBf16;
+  if (!fsdp) return;
+  job.sharding.kind = job::ShardingKind::kFsdp2;
+  job.sharding.units = job::FsdpUnits::kLayersAndRoot;
+  job.sharding.stored = job::DType::kFp32;
+  job.sharding.reduce = job::DType::kFp32;
+}
+
+void read_optimizer(const std::string& text, job::Job& job) {
+  job.optimizer.kind = text.rfind("sgd", 0) == 0 ? job::OptimizerKind::kSgd : job::OptimizerKind::kAdam;
+  job.optimizer.impl = text.find("fused") != std::string::npos     ? job::OptimizerImpl::kFused
+                       : text.find("foreach") != std::string::npos ? job::OptimizerImpl::kForeach
+                                                                   : job::OptimizerImpl::kLoop;
+}
+
+// The longest of the sequence lengths that the program draws from sets the peak.
+std::int64_t longest_sequence(const Node& train) {
+  std::int64_t longest = integer_or(train, "seq", 0);
+  if (const Node* choices = train.find("seq_choices"); choices != nullptr && choices->is_array())
+    for (const Node& choice : choices->items) longest = std::max(longest, choice.integer);
+  return longest;
+}
+
+}  // namespace
+
+Record read_torch_recording(const Node& node) {
+  Record record;
+  record.id = text_of(node, "id");
+  const Node& train = table_of(node, "train");
+  const Node& measured = table_of(node, "measured");
+  const bool fsdp = text_of(node, "framework") == "fsdp2";
+  job::Job job = job::defaults_for(fsdp ? job::Framework::kFsdp2 : job::Framework::kTransformers);
+  job.name = record.id;
+  auto model = model::read_hf_config(table_of(node, "model"));
+  auto gpu = cluster::find_gpu(text_of(node, "gpu"));
+  if (!model || !gpu) {
+    record.skip = to_string(!model ? model.error() : gpu.error());
+    return record;
+  }
+  job.model = *std::move(model);
+  job.cluster.gpu = *gpu;
+  job.cluster.gpus = integer_or(node, "world_size", 1);
+  job.batch.seq_length = longest_sequence(train);
+  job.batch.micro_batch = integer_or(train, "micro_batch", 1);
+  job.batch.accumulation = std::max<std::int64_t>(1, integer_or(train, "accumulation", 1));
+  read_precision(text_of(train, "precision"), job);
+  read_optimizer(text_of(train, "optimizer"), job);
+  job.clip_grad = flag_of(train, "clip_grad_norm");
+  if (flag_of(train, "gradient_checkpointing")) job.recompute.granularity = job::RecomputeGranularity::kFull;
+  job.kernels.attention =
+      text_of(train, "attention") == "eager" ? job::AttentionBackend::kUnfused : job::AttentionBackend::kFlash;
+  if (const std::int64_t rank = integer_or(train, "lora_rank", 0); rank > 0) {
+    job.adapter.kind = job::AdapterKind::kLora;
+    job.adapter.rank = rank;
+    job.adapter.targets.clear();
+    if (const Node* targets = train.find("lora_targets"))
+      for (const Node& target : targets->items) job.adapter.targets.push_back(target.text);
+    job.adapter.inputs_require_grad = flag_of(train, "gradient_checkpointing");
+  }
+  if (const Node* reshard = train.find("reshard_after_forward"); reshard != nullptr && reshard->is_bool())
+    job.sharding.reshard_after_forward = reshard->boolean;
+  if (integer_or(train, "eval_every", 0) > 0) {
+    // The program keeps the fp32 logits of four batches on the GPU.
+    job.batch.eval_micro_batch = integer_or(train, "eval_batch", job.batch.micro_batch);
+    job.batch.eval_seq_length = integer_or(train, "eval_seq", job.batch.seq_length);
+    job.batch.eval_batches_kept = 4;
+    job.batch.eval_logits_fp32 = true;
+  }
+  if (!text_of(node, "allocator").empty()) job.environment["PYTORCH_CUDA_ALLOC_CONF"] = text_of(node, "allocator");
+  record.groups = {{"framework", text_of(node, "framework")},
+                   {"gpu", text_of(node, "gpu")},
+                   {"recompute", flag_of(train, "gradient_checkpointing") ? "checkpointing" : "none"},
+                   {"precision", precision_group(job)},
+                   {"adapter", job.adapter.kind == job::AdapterKind::kNone ? "none" : "lora"},
+                   {"allocator", text_of(node, "allocator").empty() ? "default" : text_of(node, "allocator")}};
+  if (measured.has("oom_message"))
+    record.skip =
+        "the run ended in an out-of-memory error at a memory fraction: its peak is the limit's, not the job's";
+  if (auto status = job::complete(job); !status && record.skip.empty()) record.skip = to_string(status.error());
+  record.job = std::move(job);
+  record.peak_allocated = integer_or(measured, "peak_allocated", 0);
+  // With lengths drawn at random, reserved memory depends on their order, which a job does not say.
+  const Node* choices = train.find("seq_choices");
+  if (choices == nullptr || !choices->is_array()) record.peak_reserved = integer_or(measured, "peak_reserved", 0);
+  return record;
+}
+
+}  // namespace plimsoll::truth
