@@ -124,9 +124,11 @@ AttentionBackend chosen_attention(const Job& job) {
 void derive_kernels(Job& job) {
   Kernels& kernels = job.kernels;
   if (job.derives && job.is_megatron() && !job.has("attention_backend")) kernels.attention = chosen_attention(job);
-  if (any_given(job, {"bias_gelu_fusion", "bias_swiglu_fusion"}) && !job.has("bias_activation_fusion")) {
-    const bool swiglu = job.model.kinds.front().ffn.gated;
-    kernels.bias_activation_fusion = swiglu ? kernels.bias_swiglu_fusion : kernels.bias_gelu_fusion;
+  if (job.derives && job.framework == Framework::kMegatronLm && !job.has("bias_activation_fusion")) {
+    // GELU is fused with its bias only where there is one.
+    const model::FeedForward& ffn = job.model.kinds.front().ffn;
+    const bool swiglu = ffn.gated && ffn.activation == model::Activation::kSilu;
+    kernels.bias_activation_fusion = swiglu ? kernels.bias_swiglu_fusion : kernels.bias_gelu_fusion && ffn.bias;
   }
   if (!job.has("loss")) {
     if (any_given(job, {"cross_entropy_loss_fusion", "cross_entropy_fusion_impl"}))
