@@ -37,6 +37,7 @@ void State::wrap_fsdp(Tape& tape, ChunkState& chunk) {
     const Domain domain = domain_of(job_, w.expert);
     const std::int64_t share = ceil_div(w.elements, domain.shards);
     params += w.in_layer && shards_params ? ceil_div(param_bytes(w), domain.shards) : param_bytes(w);
+    if (w.frozen) continue;
     grads += w.in_layer ? grad_bytes * (shards_grads ? share : w.elements) : kOutsideGradientBytes * w.elements;
     chunk.pieces.push_back(
         {shards_state ? ceil_div(w.elements, domain.state_shards) : w.elements, w.decayed, w.expert});

@@ -54,7 +54,7 @@ BufferPlan plan_buffer(const std::vector<Weight>& weights, bool experts, std::in
     at = bucket_begin = end;
   };
   for (auto it = weights.rbegin(); it != weights.rend(); ++it) {
-    if (it->expert != experts) continue;
+    if (it->expert != experts || it->frozen) continue;
     if (it->shared_embedding) close();
     at = round_up(at, kParamAlignment);
     bucket.push_back({at, &*it});
@@ -122,7 +122,7 @@ void State::build_model(Tape& tape) {
   tape.at(Operation::kBuild);
   for (ChunkState& chunk : chunks_) chunk.tensors.reserve(chunk.weights.size());
   for (ChunkState& chunk : chunks_)
-    for (const Weight& weight : chunk.weights) chunk.tensors.push_back(tape.alloc(param_bytes(weight), Name::kWeight));
+    for (const Weight& weight : chunk.weights) chunk.tensors.push_back(tape.alloc(param_bytes(weight), weight.frozen ? Name::kFrozenWeight : Name::kWeight));
 }
 
 void State::wrap_chunk(Tape& tape, ChunkState& chunk, std::int64_t index, bool experts) {
@@ -132,7 +132,7 @@ void State::wrap_chunk(Tape& tape, ChunkState& chunk, std::int64_t index, bool e
   std::int64_t elements = 0;
   std::int64_t bytes = 0;
   for (const Weight& w : chunk.weights) {
-    if (w.expert != experts) continue;
+    if (w.expert != experts || w.frozen) continue;
     elements += w.elements;
     bytes += param_bytes(w);
   }
@@ -140,7 +140,7 @@ void State::wrap_chunk(Tape& tape, ChunkState& chunk, std::int64_t index, bool e
   if (!o.distributed) {
     chunk.buffers.push_back(tape.alloc(gradient_bytes(job_) * elements, Name::kGradBuffer));
     for (const Weight& w : chunk.weights)
-      if (w.expert == experts) chunk.pieces.push_back({w.elements, w.decayed, w.expert});
+      if (w.expert == experts && !w.frozen) chunk.pieces.push_back({w.elements, w.decayed, w.expert});
     return;
   }
   const bool bucketed = o.overlap_grad_reduce && stage_ == 0 && index == 0;
@@ -153,7 +153,7 @@ void State::wrap_chunk(Tape& tape, ChunkState& chunk, std::int64_t index, bool e
   chunk.buffers.push_back(tape.alloc(gradient_bytes(job_) * plan.elements, Name::kGradBuffer));
   // Every original weight is freed, one by one, after its values were copied: until then they coexist.
   for (std::size_t i = chunk.weights.size(); i-- > 0;)
-    if (chunk.weights[i].expert == experts) tape.free(chunk.tensors[i]);
+    if (chunk.weights[i].expert == experts && !chunk.weights[i].frozen) tape.free(chunk.tensors[i]);
   chunk.pieces.insert(chunk.pieces.end(), plan.pieces.begin(), plan.pieces.end());
 }
 
