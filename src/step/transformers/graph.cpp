@@ -7,6 +7,12 @@
 
 namespace plimsoll::step::transformers {
 
+namespace {
+
+constexpr std::int64_t kBiasWorkspace = std::int64_t{1} << 20;
+
+}  // namespace
+
 Graph::~Graph() {
   // Values return their storage to this graph, so they must go while the tables still stand.
   casts_.clear();
@@ -227,16 +233,33 @@ void Graph::backward(std::size_t first) {
       if (node.region >= 0) unpack(node);
       Grads result;
       node.backward(*this, node, result);
-      if (node.region >= 0)
-        for (Var& value : node.saved) value.reset();
+      drop_replayed(node);
       for (Var& grad : node.grads) grad.reset();
       for (Var& value : node.saved) value.reset();
+      if (node.region >= 0) release_region_user(node.region);
+      node.region = -1;
       for (std::size_t i = 0; i < node.edges.size(); ++i) deliver(node.edges[i], std::move(result[i]));
       for (const std::int32_t id : ready_) take_gradient(id);
       ready_.clear();
     }
     if (node.region >= 0) release_region_user(node.region);
   }
+}
+
+void Graph::drop_replayed(Node& node) {
+  if (node.region < 0) return;
+  for (auto value = node.saved.rbegin(); value != node.saved.rend(); ++value) value->reset();
+}
+
+void Graph::first_forward_product(bool with_bias) {
+  if (workspaces == nullptr || stopped_) return;
+  if (!workspaces->forward) workspaces->forward = tape_.alloc(device_.workspace, Name::kCublas);
+  if (with_bias && !workspaces->bias) workspaces->bias = tape_.alloc(kBiasWorkspace, Name::kCublas);
+}
+
+void Graph::first_backward_product() {
+  if (workspaces == nullptr || workspaces->backward) return;
+  workspaces->backward = tape_.alloc(device_.workspace, Name::kCublas);
 }
 
 Var Graph::cast_weight(std::int32_t id) {

@@ -67,6 +67,13 @@ struct Device {
   bool fused_attention = true;  // cuDNN attention; else the flash kernels
 };
 
+// cuBLAS workspaces of the forward and the autograd thread, and cuBLASLt's for products with a bias.
+struct Workspaces {
+  Tensor forward;
+  Tensor backward;
+  Tensor bias;
+};
+
 inline constexpr int kMaxSaved = 8;
 inline constexpr int kMaxEdges = 4;
 
@@ -157,8 +164,12 @@ class Graph {
   // Called when a weight's gradient is complete (DDP, ZeRO).
   std::function<void(std::int32_t)> on_gradient;
 
-  // The autograd thread's cuBLAS workspace appears with its first product and stays.
-  Tensor* backward_workspace = nullptr;
+  // cuBLAS workspaces appear with the first product of a thread and stay.
+  Workspaces* workspaces = nullptr;
+  void first_forward_product(bool with_bias);
+  void first_backward_product();
+  // What a replay filled dies when the backward function returns, before its results are summed or cast.
+  void drop_replayed(Node& node);
 
   // A 16-bit copy of a weight as autocast makes it; trainable fp32 weights are cached until leave_autocast.
   Var cast_weight(std::int32_t weight_id);

@@ -94,7 +94,7 @@ Var norm(Graph& g, const Model& m, const Var& x, std::int64_t rows, const NormId
 // adapter.cpp: a linear with its LoRA or DoRA adapter, or 4-bit weight
 Var project(Graph& g, const Model& m, const Var& x, const LinearIds& ids, Name name);
 // rotary.cpp
-void make_rotary(Graph& g, const Model& m, Shared& shared, Tensor& workspace);
+void make_rotary(Graph& g, const Model& m, Shared& shared);
 Var rotate(Graph& g, const Model& m, const Var& x, const Shared& shared, std::int64_t head_dim);
 // mask.cpp
 void make_masks(Graph& g, const Model& m, Shared& shared);

@@ -33,9 +33,9 @@ void fused_attention_backward(Graph& g, Node& node, Grads& result) {
 
 Var fused_attention(Graph& g, const AttentionShape& s, const Var& query, const Var& key, const Var& value,
                     const Var& mask) {
-  Var q = g.autocast ? cast(g, query, 2, Name::kQuery) : query;
-  Var k = g.autocast ? cast(g, key, 2, Name::kKey) : key;
-  Var v = g.autocast ? cast(g, value, 2, Name::kValue) : value;
+  const Var v = g.autocast ? cast(g, value, 2, Name::kValue) : value;
+  const Var k = g.autocast ? cast(g, key, 2, Name::kKey) : key;
+  const Var q = g.autocast ? cast(g, query, 2, Name::kQuery) : query;
   const std::int64_t rows = s.batch * s.heads * s.sequence;
   // A bool mask becomes an additive one in every layer.
   Var bias;

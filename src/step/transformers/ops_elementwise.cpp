@@ -68,6 +68,7 @@ void mul_backward(Graph& g, Node& node, Grads& result) {
     result[0] = g.alloc(std::max(grad.elements, other.elements), wider(grad, other), Name::kGrad);
     result[0].head_major = grad.head_major;
   }
+  g.drop_replayed(node);
   for (std::size_t i = 0; i < 2; ++i) {
     if (!result[i]) continue;
     if (result[i].elements != node.n[i]) sum_to(g, result[i], node.n[i], node.w[2] != 0);

@@ -5,11 +5,6 @@ namespace plimsoll::step::transformers {
 
 namespace {
 
-void first_product(Graph& g) {
-  if (g.backward_workspace == nullptr || *g.backward_workspace) return;
-  *g.backward_workspace = g.tape().alloc(g.device().workspace, Name::kCublas);
-}
-
 Var input_gradient(Graph& g, const Node& node) {
   Var grad = g.alloc(node.n[0], node.w[0], Name::kGrad);
   grad.is_view = true;
@@ -26,11 +21,11 @@ Var weight_gradient(Graph& g, const Node& node) {
 void mm_backward(Graph& g, Node& node, Grads& result) {
   if (node.edges[1].exists()) {
     result[1] = weight_gradient(g, node);
-    first_product(g);
+    g.first_backward_product();
   }
   if (node.edges[0].exists()) {
     result[0] = input_gradient(g, node);
-    first_product(g);
+    g.first_backward_product();
   }
 }
 
@@ -38,12 +33,13 @@ void mm_backward(Graph& g, Node& node, Grads& result) {
 void addmm_backward(Graph& g, Node& node, Grads& result) {
   if (node.edges[0].exists()) {
     result[0] = input_gradient(g, node);
-    first_product(g);
+    g.first_backward_product();
   }
   if (node.edges[1].exists()) {
     result[1] = weight_gradient(g, node);
-    first_product(g);
+    g.first_backward_product();
   }
+  g.drop_replayed(node);
   if (node.edges[2].exists()) {
     result[2] = node.grads[0];
     sum_to(g, result[2], node.n[2], true);
@@ -60,14 +56,14 @@ void batched_backward(Graph& g, Node& node, Grads& result) {
     result[i] = g.alloc(node.n[i], node.w[0], Name::kGrad);
     result[i].is_view = true;
     result[i].head_major = true;
-    first_product(g);
+    g.first_backward_product();
   }
 }
 
 void quantized_backward(Graph& g, Node& node, Grads& result) {
   Var matrix = g.alloc(node.n[1], node.w[0], Name::kDequantized);
   result[0] = input_gradient(g, node);
-  first_product(g);
+  g.first_backward_product();
 }
 
 }  // namespace
@@ -101,6 +97,7 @@ Var linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name)
     if (keeps_input) g.save(node, input);
   }
   Var y = g.alloc(input.elements / in * out, input.width, name);
+  g.first_forward_product(bias >= 0);
   if (node >= 0) g.produced(y, node);
   return y;
 }

@@ -8,7 +8,7 @@ namespace plimsoll::step::transformers {
 Pass::Pass(Model& model, Tape& tape, Workspaces& workspaces, UnitHooks* units, bool folded)
     : m_(model), tape_(tape), workspaces_(workspaces), units_(units), g_(tape, model.weights, model.device) {
   if (folded) folded_ = std::make_unique<LayerProfiles>(m_);
-  g_.backward_workspace = &workspaces_.backward;
+  g_.workspaces = &workspaces_;
 }
 
 bool Pass::checkpoints(std::int64_t layer) const {
@@ -95,11 +95,7 @@ Var Pass::run_base() {
     x = add(g_, embeds, rows, Name::kHidden);
   }
   make_masks(g_, m_, shared_);
-  if (a.rope) {
-    make_rotary(g_, m_, shared_, workspaces_.forward);
-  } else if (!workspaces_.forward) {
-    workspaces_.forward = tape_.alloc(m_.device.workspace, Name::kCublas);
-  }
+  if (a.rope) make_rotary(g_, m_, shared_);
   if (a.embedding_norm) x = norm(g_, m_, x, m_.tokens(), m_.embedding_norm, Name::kNormOutput);
   x = dropout(g_, x, a.embedding_dropout, Name::kLayerInput);
   Var hidden = run_layers(std::move(x));

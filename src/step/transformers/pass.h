@@ -25,13 +25,6 @@ class UnitHooks {
   virtual void after_backward(std::int64_t unit) = 0;
 };
 
-// cuBLAS workspaces of the forward and the autograd thread; they appear once and stay.
-struct Workspaces {
-  Tensor forward;
-  Tensor backward;
-  Tensor lt;  // of products with a bias epilogue
-};
-
 // Measured layers of a folded run.
 class LayerProfiles {
  public:

@@ -32,13 +32,13 @@ Var turn(Graph& g, const Var& x, const Shared& shared) {
 
 }  // namespace
 
-void make_rotary(Graph& g, const Model& m, Shared& shared, Tensor& workspace) {
+void make_rotary(Graph& g, const Model& m, Shared& shared) {
   const model::Attention& a = m.architecture().kinds[0].attention;
   const std::int64_t head = a.kind == model::AttentionKind::kMla ? a.qk_rope_dim : a.head_dim;
   const std::int64_t n = m.sequence * (a.kind == model::AttentionKind::kMla ? head : rotary_dim(m, head));
   Var positions = g.alloc(m.sequence, 4, Name::kRopeTemp);
   Var frequencies = g.alloc(n / 2, 4, Name::kRopeTemp);
-  if (!workspace) workspace = g.tape().alloc(m.device.workspace, Name::kCublas);
+  g.first_forward_product(false);
   Var both = g.alloc(n, 4, Name::kRopeTemp);
   Var cos, sin;
   for (Var* table : {&cos, &sin}) {
