@@ -99,6 +99,7 @@ Var Pass::run_base() {
   if (a.embedding_norm) x = norm(g_, m_, x, m_.tokens(), m_.embedding_norm, Name::kNormOutput);
   x = dropout(g_, x, a.embedding_dropout, Name::kLayerInput);
   Var hidden = run_layers(std::move(x));
+  enter_unit(kHeadUnit);
   tape_.at(Operation::kFinalNorm);
   if (a.final_norm) hidden = norm(g_, m_, hidden, m_.tokens(), m_.final_norm, Name::kNormOutput);
   positions_.reset();
@@ -133,9 +134,9 @@ void Pass::forward() {
   enter_unit(kRootUnit);
   Var hidden = run_base();
   shared_ = {};
-  enter_unit(kHeadUnit);
   Var logits = head(hidden);
   leave_unit(kHeadUnit);
+  after_head_ = g_.size();
   loss_ = loss(logits);
   leave_unit(kRootUnit);
   hidden.reset();
@@ -151,9 +152,13 @@ void Pass::backward(bool accumulates) {
   Var ones = g_.alloc(1, 4, Name::kTokens);
   if (units_ != nullptr) units_->before_backward(kRootUnit);
   g_.start_backward(loss_, g_.alloc(1, 4, Name::kTokens));
+  g_.backward(after_head_);
+  if (units_ != nullptr) units_->before_backward(kHeadUnit);
   g_.backward(after_layers_);
+  if (units_ != nullptr) units_->after_backward(kHeadUnit);
   backward_layers(accumulates);
   tape_.layer(-1);
+  if (units_ != nullptr) units_->before_backward(kEmbeddingUnit);
   g_.backward(0);
   if (units_ != nullptr) units_->after_backward(kRootUnit);
   ones.reset();

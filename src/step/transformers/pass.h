@@ -84,6 +84,7 @@ class Pass {
   std::uint8_t input_output_ = 0;
   bool needs_grad_ = false;             // of the first layer's input
   std::size_t after_layers_ = 0;
+  std::size_t after_head_ = 0;
 };
 
 }  // namespace plimsoll::step::transformers

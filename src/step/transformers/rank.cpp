@@ -2,7 +2,9 @@
 #include "step/transformers/rank.h"
 
 #include <algorithm>
+#include <memory>
 
+#include "step/transformers/fsdp.h"
 #include "step/transformers/optimizer.h"
 #include "step/transformers/pass.h"
 
@@ -10,17 +12,23 @@ namespace plimsoll::step::transformers {
 
 namespace {
 
+// Trainable weights as they are, for optimizers without sharding.
+std::vector<Updated> whole_weights(const Model& model) {
+  std::vector<Updated> list;
+  for (const Weight& w : model.weights) {
+    if (!w.trainable) continue;
+    const std::int64_t rows = std::max<std::int64_t>(1, w.rows);
+    list.push_back({w.elements, rows, w.kind == WeightKind::kVector ? 0 : w.elements / rows, w.width, w.kind});
+  }
+  return list;
+}
+
 class Rank {
  public:
-  Rank(const job::Job& job, Tape& tape, bool folded)
-      : job_(job), tape_(tape), model_(make_model(job)), pass_(model_, tape, workspaces_, nullptr, folded) {
-    std::vector<Updated> updated;
-    for (const Weight& w : model_.weights) {
-      if (!w.trainable) continue;
-      updated.push_back({w.elements, w.rows, w.kind == WeightKind::kVector ? 0 : w.elements / std::max<std::int64_t>(1, w.rows),
-                         w.width, w.kind});
-    }
-    optimizer_.emplace_back(job, std::move(updated));
+  Rank(const job::Job& job, Tape& tape, bool folded) : job_(job), tape_(tape), model_(make_model(job)) {
+    if (job.sharding.kind == job::ShardingKind::kFsdp2) fsdp_ = std::make_unique<Fsdp2>(model_, tape);
+    pass_ = std::make_unique<Pass>(model_, tape, workspaces_, fsdp_.get(), folded);
+    optimizer_ = std::make_unique<OptimizerStates>(job, fsdp_ != nullptr ? fsdp_->updated() : whole_weights(model_));
   }
 
   RankResult run() {
@@ -28,18 +36,21 @@ class Rank {
     const std::int64_t micro_batches = std::min<std::int64_t>(2, std::max<std::int64_t>(1, job_.micro_batches));
     for (int step = 0; step < 2; ++step) {
       for (std::int64_t i = 0; i < micro_batches; ++i) {
+        if (fsdp_ != nullptr) fsdp_->set_micro_batch(i == 0, i == micro_batches - 1);
         tape_.pass(step == 0 ? Phase::kFirstForward : Phase::kForward, 0, i);
-        pass_.load_batch();
-        pass_.forward();
+        pass_->load_batch();
+        pass_->forward();
         tape_.pass(step == 0 ? Phase::kFirstBackward : Phase::kBackward, 0, i);
-        pass_.backward(i > 0);
+        pass_->backward(i > 0);
       }
       tape_.enter(step == 0 ? Phase::kFirstUpdate : Phase::kUpdate);
-      optimizer_[0].step(tape_);
-      for (Weight& w : model_.weights) tape_.free(w.grad);
+      optimizer_->step(tape_);
+      zero_grad();
     }
     RankResult result;
     result.parameters = model_.parameters();
+    result.outside_bytes = optimizer_->outside_bytes();
+    if (fsdp_ != nullptr) result.host_bytes += fsdp_->host_bytes();
     return result;
   }
 
@@ -47,6 +58,10 @@ class Rank {
   void build() {
     tape_.enter(Phase::kModel);
     tape_.at(Operation::kBuild);
+    if (fsdp_ != nullptr) {
+      fsdp_->build();
+      return;
+    }
     for (Weight& w : model_.weights) {
       if (w.kind == WeightKind::kAdapter) continue;
       w.memory = tape_.alloc(w.elements * w.width, w.trainable ? Name::kWeight : Name::kFrozenWeight);
@@ -60,12 +75,18 @@ class Rank {
       if (w.kind == WeightKind::kAdapter) w.memory = tape_.alloc(w.elements * w.width, Name::kAdapterWeight);
   }
 
+  void zero_grad() {
+    if (fsdp_ != nullptr) return fsdp_->drop_gradients();
+    for (Weight& w : model_.weights) tape_.free(w.grad);
+  }
+
   const job::Job& job_;
   Tape& tape_;
   Model model_;
   Workspaces workspaces_;
-  Pass pass_;
-  std::vector<OptimizerStates> optimizer_;
+  std::unique_ptr<Fsdp2> fsdp_;
+  std::unique_ptr<Pass> pass_;
+  std::unique_ptr<OptimizerStates> optimizer_;
 };
 
 }  // namespace
