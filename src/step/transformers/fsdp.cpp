@@ -104,33 +104,42 @@ std::vector<Updated> Fsdp2::updated() const {
 }
 
 void Fsdp2::drop_gradients() {
-  for (Unit& unit : units_) {
-    tape_.free(unit.gradient);
-    for (Tensor& gradient : unit.gradients) tape_.free(gradient);
-    unit.gradients.clear();
-  }
+  for (Unit& unit : units_) tape_.free(unit.gradient);
 }
 
 void Fsdp2::gather(Unit& unit) {
   tape_.at(Operation::kGather);
-  const bool casts = stored_width_ != gather_width_;
-  const bool offload = m_.job->sharding.cpu_offload;
-  std::vector<Tensor> copies;
-  if (offload)
-    for (const std::int32_t id : unit.weights)
-      copies.push_back(tape_.alloc(shard_elements(m_.weights[static_cast<std::size_t>(id)]) * stored_width_, Name::kGatherMessage));
-  Tensor shard = casts ? tape_.alloc(unit.shard * gather_width_, Name::kGatherMessage) : Tensor{};
-  unit.buffer = tape_.alloc(unit.shard * gather_width_ * ranks_, Name::kGatherMessage);
-  tape_.free(shard);
-  for (Tensor& copy : copies) tape_.free(copy);
+  const std::int64_t full = unit.shard * gather_width_ * ranks_;
+  std::vector<Tensor> inputs;
+  if (!unit.kept.empty()) {  // from the smaller group it was resharded to
+    inputs.push_back(tape_.alloc(full / m_.job->sharding.reshard_to, Name::kGatherMessage));
+  } else if (m_.job->sharding.cpu_offload) {
+    for (const std::int32_t id : unit.weights) {
+      const std::int64_t elements = shard_elements(m_.weights[static_cast<std::size_t>(id)]);
+      Tensor copy = tape_.alloc(elements * stored_width_, Name::kGatherMessage);
+      if (stored_width_ != gather_width_) {
+        inputs.push_back(tape_.alloc(elements * gather_width_, Name::kGatherMessage));
+        tape_.free(copy);
+      } else {
+        inputs.push_back(copy);
+      }
+    }
+  } else if (stored_width_ != gather_width_) {
+    inputs.push_back(tape_.alloc(unit.shard * gather_width_, Name::kGatherMessage));
+  }
+  unit.buffer = tape_.alloc(full, Name::kGatherMessage);
+  for (auto input = inputs.rbegin(); input != inputs.rend(); ++input) tape_.free(*input);
 }
 
 void Fsdp2::copy_out(Unit& unit) {
   tape_.at(Operation::kGather);
-  for (const std::int32_t id : unit.weights)
-    unit.unsharded.push_back(
-        tape_.alloc(shard_elements(m_.weights[static_cast<std::size_t>(id)]) * ranks_ * gather_width_, Name::kUnshardedWeight));
+  for (const std::int32_t id : unit.weights) {
+    const std::int64_t elements = shard_elements(m_.weights[static_cast<std::size_t>(id)]) * ranks_;
+    unit.unsharded.push_back(tape_.alloc(elements * gather_width_, Name::kUnshardedWeight));
+  }
   unit.gathered = true;
+  for (Tensor& part : unit.kept) tape_.free(part);
+  unit.kept.clear();
   if (in_backward_) {
     tape_.free(unit.buffer);
   } else {
@@ -140,7 +149,12 @@ void Fsdp2::copy_out(Unit& unit) {
 }
 
 void Fsdp2::release(Unit& unit) {
-  for (Tensor& parameter : unit.unsharded) tape_.free(parameter);
+  const std::int64_t fewer = m_.job->sharding.reshard_to;
+  for (Tensor& parameter : unit.unsharded) {
+    if (!in_backward_ && fewer > 1)
+      unit.kept.push_back(tape_.alloc(parameter.bytes / fewer, Name::kUnshardedWeight));
+    tape_.free(parameter);
+  }
   unit.unsharded.clear();
   unit.gathered = false;
 }
@@ -178,20 +192,15 @@ void Fsdp2::before_backward(std::int64_t id) {
 }
 
 void Fsdp2::accumulate(Unit& unit) {
-  // Gradients wait in the reduce dtype, unsharded (facts 6.1).
-  const bool casts = reduce_width_ != gather_width_;
-  std::size_t i = 0;
-  const bool fresh = unit.accumulated.empty();
+  // Gradients wait unsharded, in the reduce dtype (facts 6.1).
+  if (reduce_width_ == gather_width_) return;
   for (const std::int32_t id : unit.weights) {
     Weight& w = m_.weights[static_cast<std::size_t>(id)];
-    if (!w.trainable || !w.grad) continue;
-    if (casts) {
-      if (fresh) unit.accumulated.push_back(tape_.alloc(w.elements * reduce_width_, Name::kGradient));
-      tape_.free(w.grad);
-    }
-    ++i;
+    if (!w.grad) continue;
+    Tensor& waiting = unit.accumulated[id];
+    if (!waiting) waiting = tape_.alloc(w.elements * reduce_width_, Name::kGradient);
+    tape_.free(w.grad);
   }
-  (void)i;
 }
 
 void Fsdp2::reduce(Unit& unit) {
@@ -204,25 +213,23 @@ void Fsdp2::reduce(Unit& unit) {
   if (shard == 0) return;
   tape_.free(reduce_input_);
   reduce_input_ = tape_.alloc(shard * ranks_ * reduce_width_, Name::kReduceBucket);
-  for (const std::int32_t id : unit.weights) tape_.free(m_.weights[static_cast<std::size_t>(id)].grad);
-  for (Tensor& gradient : unit.accumulated) tape_.free(gradient);
-  unit.accumulated.clear();
+  // The copied gradients go from the last to the first, but the very last waits for the output.
+  const auto drop = [&](std::int32_t id) {
+    tape_.free(m_.weights[static_cast<std::size_t>(id)].grad);
+    const auto waiting = unit.accumulated.find(id);
+    if (waiting != unit.accumulated.end()) tape_.free(waiting->second);
+  };
+  for (std::size_t i = unit.weights.size() - 1; i-- > 0;) drop(unit.weights[i]);
   Tensor output = tape_.alloc(shard * reduce_width_, Name::kGradient);
-  const bool exists = unit.gradient || !unit.gradients.empty();
   if (reduce_width_ != stored_width_) {
-    std::vector<Tensor> converted;
-    for (const std::int32_t id : unit.weights) {
-      const Weight& w = m_.weights[static_cast<std::size_t>(id)];
-      if (w.trainable) converted.push_back(tape_.alloc(shard_elements(w) * stored_width_, Name::kGradient));
-    }
+    Tensor converted = tape_.alloc(shard * stored_width_, Name::kGradient);
     tape_.free(output);
-    if (exists) {
-      for (Tensor& gradient : converted) tape_.free(gradient);
-    } else {
-      unit.gradients = std::move(converted);
-    }
-  } else if (exists) {
-    tape_.free(output);  // added to the gradients of earlier micro-batches
+    output = converted;
+  }
+  drop(unit.weights.back());
+  unit.accumulated.clear();
+  if (unit.gradient || m_.job->sharding.cpu_offload) {
+    tape_.free(output);  // added to the gradients of earlier micro-batches, or copied to the host
   } else {
     unit.gradient = output;
   }

@@ -3,6 +3,7 @@
 // reduce-scatter, in the recorded order (facts other-frameworks-memory.md 6.1, 6.3, 6.4).
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "step/transformers/optimizer.h"
@@ -38,8 +39,7 @@ class Fsdp2 final : public UnitHooks {
     std::vector<Tensor> unsharded;  // parameters in full
     std::vector<Tensor> kept;       // reshard to fewer ranks: this rank's part
     Tensor gradient;                // sharded gradients: one buffer
-    std::vector<Tensor> gradients;  // or one tensor each, where reduce and storage dtypes differ
-    std::vector<Tensor> accumulated;  // unsharded gradients of micro-batches without synchronisation
+    std::map<std::int32_t, Tensor> accumulated;  // unsharded gradients of micro-batches without synchronisation
   };
 
   Unit* find(std::int64_t id);

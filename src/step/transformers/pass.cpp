@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/transformers/pass.h"
 
+#include <array>
+
 #include "step/transformers/ops.h"
 
 namespace plimsoll::step::transformers {
@@ -43,39 +45,81 @@ Var Pass::embed() {
   return x;
 }
 
+LayerSituation Pass::situation_of(std::int64_t index) const {
+  LayerSituation situation;
+  situation.training = g_.grad_enabled;
+  situation.checkpointed = g_.grad_enabled && checkpoints(index);
+  situation.input_needs_grad = g_.grad_enabled && (index > 0 || needs_grad_);
+  situation.frees_tables = g_.grad_enabled && index == lowest_;
+  const LayerIds& ids = m_.layers[static_cast<std::size_t>(index)];
+  for (std::int32_t id = ids.first; id < ids.last; ++id) {
+    const Weight& w = m_.weights[static_cast<std::size_t>(id)];
+    if (w.trainable && w.grad) situation.accumulates = true;
+  }
+  return situation;
+}
+
+Var Pass::fold_layers(Var x) {
+  const std::int64_t depth = m_.architecture().depth();
+  folded_->use(m_);
+  bool biased = false;
+  for (const LayerIds& ids : m_.layers)
+    for (const LinearIds* linear_ids : {&ids.q, &ids.qkv, &ids.o, &ids.up, &ids.down, &ids.gate})
+      biased = biased || linear_ids->bias >= 0;
+  g_.first_forward_product(biased);
+  // The lowest layer that saves a table frees it in its backward.
+  lowest_ = 0;
+  if (g_.grad_enabled) {
+    LayerSituation probe = situation_of(0);
+    probe.frees_tables = true;
+    if (depth > 1 && folded_->of(0, probe, shared_, x.width).keeps_tables == 0) lowest_ = 1;
+  }
+  Var hidden = std::move(x);
+  for (std::int64_t i = 0; i < depth; ++i) {
+    tape_.layer(i);
+    enter_unit(i);
+    const MeasuredLayer& m = folded_->of(i, situation_of(i), shared_, hidden.width);
+    tape_.apply(m.forward);
+    Var next = g_.adopt(Tensor{m.output, 0, Name::kLayerInput}, m_.tokens() * m_.architecture().hidden, m.width);
+    leave_unit(i);
+    if (m.keeps_input) (void)g_.take(hidden);  // the layer's backward frees it
+    hidden = std::move(next);
+  }
+  if (g_.grad_enabled) {
+    g_.require_grad(hidden);
+    boundary_ = hidden.node;
+  }
+  return hidden;
+}
+
 Var Pass::run_layers(Var x) {
   const std::int64_t depth = m_.architecture().depth();
   starts_.clear();
   needs_grad_ = g_.grad_enabled && x.has_grad();
   input_ = x.node;
   input_output_ = x.output;
-  Var hidden = x;
-  for (std::int64_t i = 0; i < depth; ++i) {
-    tape_.layer(i);
-    enter_unit(i);
-    if (folded_ != nullptr) {
-      const auto& measured = folded_->of(i, i > 0 || needs_grad_, false, false, g_.grad_enabled);
-      tape_.apply(measured.forward);
-      Var next = g_.adopt(Tensor{measured.output, 0, Name::kLayerInput}, m_.tokens() * m_.architecture().hidden,
-                          hidden.width);
-      if (measured.keeps_input) (void)g_.take(hidden);
-      hidden = std::move(next);
-      if (measured.keeps_input && i == 0) (void)g_.take(x);
-    } else {
+  input_width_ = x.width;
+  Var hidden;
+  if (folded_ != nullptr) {
+    hidden = fold_layers(std::move(x));
+  } else {
+    hidden = std::move(x);
+    for (std::int64_t i = 0; i < depth; ++i) {
+      tape_.layer(i);
+      enter_unit(i);
       starts_.push_back(g_.size());
+      Var next;
       if (checkpoints(i)) {
-        hidden = g_.checkpoint(hidden, [this, i, shared = shared_](const Var& input) { return layer(g_, m_, i, shared, input); });
+        next = g_.checkpoint(hidden,
+                             [this, i, shared = shared_](const Var& input) { return layer(g_, m_, i, shared, input); });
       } else {
-        hidden = layer(g_, m_, i, shared_, hidden);
+        next = layer(g_, m_, i, shared_, hidden);
       }
+      leave_unit(i);
+      hidden = std::move(next);
     }
-    leave_unit(i);
   }
   tape_.layer(-1);
-  if (folded_ != nullptr && g_.grad_enabled) {
-    g_.require_grad(hidden);
-    boundary_ = hidden.node;
-  }
   after_layers_ = g_.size();
   return hidden;
 }
@@ -133,7 +177,7 @@ void Pass::forward() {
   g_.autocast = m_.autocast;
   enter_unit(kRootUnit);
   Var hidden = run_base();
-  shared_ = {};
+  drop_tables();
   Var logits = head(hidden);
   leave_unit(kHeadUnit);
   after_head_ = g_.size();
@@ -143,10 +187,25 @@ void Pass::forward() {
   if (m_.job->kernels.keeps_outputs) kept_logits_ = logits;
   logits.reset();
   g_.leave_autocast();
+  if (folded_ != nullptr && m_.autocast)
+    for (std::int64_t i = 0; i < m_.architecture().depth(); ++i)
+      tape_.apply(folded_->of(i, situation_of(i), shared_, input_width_).leave_autocast);
   g_.autocast = false;
 }
 
-void Pass::backward(bool accumulates) {
+// The model's forward returns: tables live on only where a layer saved them.
+void Pass::drop_tables() {
+  if (folded_ == nullptr || !g_.grad_enabled) {
+    shared_ = {};
+    return;
+  }
+  const unsigned kept = folded_->of(lowest_, situation_of(lowest_), shared_, input_width_).keeps_tables;
+  const std::array<Var*, 4> tables{&shared_.cos, &shared_.sin, &shared_.full_mask, &shared_.sliding_mask};
+  for (std::size_t t = 0; t < tables.size(); ++t)
+    if ((kept >> t & 1U) == 0) tables[t]->reset();
+}
+
+void Pass::backward() {
   tape_.at(Operation::kLoss);
   Var averaged = g_.alloc(1, 4, Name::kTokens);
   Var ones = g_.alloc(1, 4, Name::kTokens);
@@ -156,7 +215,8 @@ void Pass::backward(bool accumulates) {
   if (units_ != nullptr) units_->before_backward(kHeadUnit);
   g_.backward(after_layers_);
   if (units_ != nullptr) units_->after_backward(kHeadUnit);
-  backward_layers(accumulates);
+  backward_layers();
+  shared_ = {};
   tape_.layer(-1);
   if (units_ != nullptr) units_->before_backward(kEmbeddingUnit);
   g_.backward(0);
@@ -167,37 +227,50 @@ void Pass::backward(bool accumulates) {
   kept_logits_.reset();
 }
 
-void Pass::backward_layers(bool accumulates) {
+void Pass::backward_layers() {
   const std::int64_t depth = m_.architecture().depth();
-  Var grad;
-  if (folded_ != nullptr) grad = g_.take_grad(boundary_);
+  if (folded_ == nullptr) {
+    for (std::int64_t i = depth; i-- > 0;) {
+      tape_.layer(i);
+      if (units_ != nullptr) units_->before_backward(i);
+      g_.backward(starts_[static_cast<std::size_t>(i)]);
+      if (units_ != nullptr) units_->after_backward(i);
+    }
+    return;
+  }
+  folded_->use(m_);
+  Var grad = g_.take_grad(boundary_);
   for (std::int64_t i = depth; i-- > 0;) {
     tape_.layer(i);
     if (units_ != nullptr) units_->before_backward(i);
-    if (folded_ == nullptr) {
-      g_.backward(starts_[static_cast<std::size_t>(i)]);
-    } else {
-      const auto& measured = folded_->of(i, i > 0 || needs_grad_, accumulates, grad.is_view, true);
-      tape_.apply(measured.backward);
-      (void)g_.take(grad);
-      if (i > 0 || needs_grad_) {
-        grad = g_.adopt(Tensor{measured.grad, 0, Name::kResidualGrad}, m_.tokens() * m_.architecture().hidden, m_.width);
-        grad.is_view = measured.grad_is_view;
-      }
-      const LayerIds& ids = m_.layers[static_cast<std::size_t>(i)];
-      for (std::int32_t id = ids.first; id < ids.last; ++id) {
-        Weight& w = m_.weights[static_cast<std::size_t>(id)];
-        if (!w.trainable || w.grad) continue;
-        w.grad = Tensor{(w.elements * w.width + kBlockUnit - 1) / kBlockUnit * kBlockUnit, 0, Name::kGradient};
-      }
+    LayerSituation situation = situation_of(i);
+    situation.grad_is_view = grad.is_view;
+    const MeasuredLayer& m = folded_->of(i, situation, shared_, input_width_);
+    tape_.apply(m.backward);
+    (void)g_.take(grad);
+    if (i == lowest_) {
+      const std::array<Var*, 4> tables{&shared_.cos, &shared_.sin, &shared_.full_mask, &shared_.sliding_mask};
+      for (std::size_t t = 0; t < tables.size(); ++t)
+        if ((m.keeps_tables >> t & 1U) != 0) (void)g_.take(*tables[t]);
+    }
+    grad.reset();
+    if (m.grad > 0) {
+      grad = g_.adopt(Tensor{m.grad, 0, Name::kResidualGrad}, m_.tokens() * m_.architecture().hidden, m.width);
+      grad.is_view = m.grad_is_view;
+    }
+    const LayerIds& ids = m_.layers[static_cast<std::size_t>(i)];
+    for (std::int32_t id = ids.first; id < ids.last; ++id) {
+      Weight& w = m_.weights[static_cast<std::size_t>(id)];
+      if (!w.trainable || w.grad) continue;
+      w.grad = Tensor{(w.elements * w.width + kBlockUnit - 1) / kBlockUnit * kBlockUnit, 0, Name::kGradient};
     }
     if (units_ != nullptr) units_->after_backward(i);
   }
-  if (folded_ != nullptr && grad && input_ >= 0) {
+  g_.backward(static_cast<std::size_t>(boundary_));
+  if (grad && input_ >= 0) {
     Var input;
     input.node = input_;
     input.output = input_output_;
-    g_.backward(static_cast<std::size_t>(boundary_));
     g_.start_backward(input, std::move(grad));
   }
 }

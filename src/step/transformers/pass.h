@@ -3,10 +3,9 @@
 // passes run every layer; folded ones add each layer kind's measured profile, on the same path.
 #pragma once
 
-#include <map>
 #include <memory>
-#include <tuple>
 
+#include "step/transformers/fold.h"
 #include "step/transformers/model.h"
 
 namespace plimsoll::step::transformers {
@@ -25,26 +24,6 @@ class UnitHooks {
   virtual void after_backward(std::int64_t unit) = 0;
 };
 
-// Measured layers of a folded run.
-class LayerProfiles {
- public:
-  struct Measured {
-    Profile forward;         // the caller holds x throughout
-    Profile leave_autocast;  // weight casts that nothing saved
-    Profile backward;
-    bool keeps_input = false;
-    bool grad_is_view = false;  // of the gradient that leaves below
-    std::int64_t output = 0;    // bytes of the output and of the gradients, rounded to blocks
-    std::int64_t grad = 0;
-  };
-  explicit LayerProfiles(const Model& model) : model_(model) {}
-  const Measured& of(std::int64_t layer, bool needs_grad, bool accumulates, bool grad_is_view, bool training);
-
- private:
-  const Model& model_;
-  std::map<std::tuple<std::uint8_t, bool, bool, bool, bool>, Measured> measured_;
-};
-
 class Pass {
  public:
   Pass(Model& model, Tape& tape, Workspaces& workspaces, UnitHooks* units, bool folded);
@@ -53,7 +32,7 @@ class Pass {
   void load_batch();
   // With labels, up to and including the loss.
   void forward();
-  void backward(bool accumulates);
+  void backward();
   // No gradients; keeps the logits of the batch in `kept` (fp32 where asked) or computes a loss.
   void evaluate(bool with_loss, std::vector<Tensor>* kept, bool kept_fp32);
   [[nodiscard]] Graph& graph() { return g_; }
@@ -62,12 +41,15 @@ class Pass {
   [[nodiscard]] bool checkpoints(std::int64_t layer) const;
   Var embed();
   Var run_layers(Var x);
+  Var fold_layers(Var x);
+  void drop_tables();
   Var run_base();
   Var head(const Var& hidden);
   Var loss(const Var& logits);
   void enter_unit(std::int64_t unit);
   void leave_unit(std::int64_t unit);
-  void backward_layers(bool accumulates);
+  void backward_layers();
+  LayerSituation situation_of(std::int64_t layer) const;
 
   Model& m_;
   Tape& tape_;
@@ -77,12 +59,14 @@ class Pass {
   std::unique_ptr<LayerProfiles> folded_;
   Var ids_, padding_, positions_;
   Shared shared_;
+  std::int64_t lowest_ = -1;                // folded: the layer whose backward frees the tables
   Var loss_, kept_logits_;
-  std::vector<std::size_t> starts_;     // first node of each layer
-  std::int32_t boundary_ = -1;          // folded: collects the gradient of the last layer's output
-  std::int32_t input_ = -1;             // producer of the first layer's input
+  std::vector<std::size_t> starts_;  // first node of each layer
+  std::int32_t boundary_ = -1;       // folded: collects the gradient of the last layer's output
+  std::int32_t input_ = -1;          // producer of the first layer's input
   std::uint8_t input_output_ = 0;
-  bool needs_grad_ = false;             // of the first layer's input
+  std::uint8_t input_width_ = 2;
+  bool needs_grad_ = false;  // of the first layer's input
   std::size_t after_layers_ = 0;
   std::size_t after_head_ = 0;
 };

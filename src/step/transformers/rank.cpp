@@ -41,7 +41,7 @@ class Rank {
         pass_->load_batch();
         pass_->forward();
         tape_.pass(step == 0 ? Phase::kFirstBackward : Phase::kBackward, 0, i);
-        pass_->backward(i > 0);
+        pass_->backward();
       }
       tape_.enter(step == 0 ? Phase::kFirstUpdate : Phase::kUpdate);
       optimizer_->step(tape_);
