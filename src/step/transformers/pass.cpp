@@ -278,22 +278,32 @@ void Pass::backward_layers() {
 void Pass::evaluate(bool with_loss, std::vector<Tensor>* kept, bool kept_fp32) {
   g_.grad_enabled = false;
   g_.autocast = m_.autocast;
-  Var ids = g_.alloc(m_.tokens(), 8, Name::kTokens);
+  Var trained = ids_;  // the last training batch is still around
+  Var next = g_.alloc(m_.tokens(), 8, Name::kTokens);
+  evaluated_ids_ = std::move(next);
+  ids_ = evaluated_ids_;
   enter_unit(kRootUnit);
   Var hidden = run_base();
-  shared_ = {};
+  drop_tables();
   Var logits = head(hidden);
   if (with_loss) loss_ = loss(logits);
+  leave_unit(kHeadUnit);
   leave_unit(kRootUnit);
   hidden.reset();
+  tape_.at(Operation::kLogitsKept);
+  if (kept != nullptr && kept_fp32) logits = cast(g_, logits, 4, Name::kEvalLogits);
+  if (kept != nullptr) kept->push_back(g_.take(logits));
+  logits.reset();
   g_.leave_autocast();
+  if (folded_ != nullptr && m_.autocast)
+    for (std::int64_t i = 0; i < m_.architecture().depth(); ++i)
+      tape_.apply(folded_->of(i, situation_of(i), shared_, input_width_).leave_autocast);
   g_.autocast = false;
   g_.grad_enabled = true;
   loss_.reset();
-  if (kept == nullptr) return;
-  tape_.at(Operation::kLogitsKept);
-  if (kept_fp32) logits = cast(g_, logits, 4, Name::kEvalLogits);
-  kept->push_back(g_.take(logits));
+  ids_ = std::move(trained);
 }
+
+void Pass::end_evaluation() { evaluated_ids_.reset(); }
 
 }  // namespace plimsoll::step::transformers

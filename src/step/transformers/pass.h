@@ -35,6 +35,7 @@ class Pass {
   void backward();
   // No gradients; keeps the logits of the batch in `kept` (fp32 where asked) or computes a loss.
   void evaluate(bool with_loss, std::vector<Tensor>* kept, bool kept_fp32);
+  void end_evaluation();
   [[nodiscard]] Graph& graph() { return g_; }
 
  private:
@@ -57,7 +58,7 @@ class Pass {
   UnitHooks* units_;
   Graph g_;
   std::unique_ptr<LayerProfiles> folded_;
-  Var ids_, padding_, positions_;
+  Var ids_, evaluated_ids_, padding_, positions_;
   Shared shared_;
   std::int64_t lowest_ = -1;                // folded: the layer whose backward frees the tables
   Var loss_, kept_logits_;

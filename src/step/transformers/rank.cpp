@@ -12,6 +12,8 @@ namespace plimsoll::step::transformers {
 
 namespace {
 
+constexpr std::int64_t kEvaluatedBatches = 8;  // more are summed up
+
 // Trainable weights as they are, for optimizers without sharding.
 std::vector<Updated> whole_weights(const Model& model) {
   std::vector<Updated> list;
@@ -47,6 +49,7 @@ class Rank {
       optimizer_->step(tape_);
       zero_grad();
     }
+    evaluate();
     RankResult result;
     result.parameters = model_.parameters();
     result.outside_bytes = optimizer_->outside_bytes();
@@ -73,6 +76,30 @@ class Rank {
     }
     for (Weight& w : model_.weights)
       if (w.kind == WeightKind::kAdapter) w.memory = tape_.alloc(w.elements * w.width, Name::kAdapterWeight);
+  }
+
+  // Logits of evaluated batches stay on the GPU until the phase ends (facts other-frameworks-memory.md 2.9).
+  void evaluate() {
+    const job::Batch& b = job_.batch;
+    if (b.eval_micro_batch <= 0 || b.eval_seq_length <= 0) return;
+    tape_.enter(Phase::kEvaluation);
+    model_.batch = b.eval_micro_batch;
+    model_.sequence = b.eval_seq_length;
+    const bool keeps = b.eval_batches_kept > 0;
+    std::vector<Tensor> kept;
+    const std::int64_t run = std::clamp<std::int64_t>(b.eval_batches_kept, 2, kEvaluatedBatches);
+    for (std::int64_t i = 0; i < run; ++i) {
+      if (keeps && i + 1 == run && b.eval_batches_kept > run) {
+        // Batches between the first and the last only leave their logits behind.
+        const std::int64_t between = b.eval_batches_kept - run;
+        kept.push_back(tape_.alloc(between * kept.front().bytes, Name::kEvalLogits));
+      }
+      pass_->evaluate(!keeps, keeps ? &kept : nullptr, b.eval_logits_fp32);
+    }
+    for (Tensor& logits : kept) tape_.free(logits);
+    pass_->end_evaluation();
+    model_.batch = b.micro_batch;
+    model_.sequence = b.seq_length / std::max<std::int64_t>(1, job_.parallel.context);
   }
 
   void zero_grad() {
