@@ -19,6 +19,15 @@ inline constexpr int kMaxDepth = 64;
 struct Node {
   enum class Kind { kNull, kBool, kInteger, kReal, kString, kArray, kObject };
 
+  // Defined in node.cpp: a pair of a string and this type is only complete after the class, and clang
+  // refuses to generate these before.
+  Node();
+  Node(const Node&);
+  Node(Node&&) noexcept;
+  Node& operator=(const Node&);
+  Node& operator=(Node&&) noexcept;
+  ~Node();
+
   Kind kind = Kind::kNull;
   bool boolean = false;
   std::int64_t integer = 0;

@@ -69,7 +69,16 @@ Status split_ranks(Job& job) {
 
 // Micro-batches per step and rank (rules.md R004, R269).
 Status count_micro_batches(Job& job) {
-  const Batch& batch = job.batch;
+  Batch& batch = job.batch;
+  if (job.derives && job.framework == Framework::kDeepSpeed && batch.global_batch && !job.has("micro_batch_size")) {
+    // DeepSpeed takes the micro-batch from the whole batch where only that is given.
+    const std::int64_t passes = job.data_parallel * batch.accumulation.value_or(1);
+    if (*batch.global_batch % passes != 0)
+      return bad_input(
+          fmt::format("train_batch_size {} is not divisible by {} data-parallel ranks * {} accumulation steps",
+                      *batch.global_batch, job.data_parallel, batch.accumulation.value_or(1)));
+    batch.micro_batch = *batch.global_batch / passes;
+  }
   const std::int64_t at_once = batch.micro_batch * job.data_parallel;
   if (batch.global_batch) {
     if (*batch.global_batch % at_once != 0)
@@ -116,6 +125,9 @@ Status complete(Job& job) {
   PLIMSOLL_TRY_STATUS(derive(job));
   PLIMSOLL_TRY_STATUS(require_positive(job));
   PLIMSOLL_TRY_STATUS(split_ranks(job));
+  if (job.sharding.within_node)
+    job.sharding.replicas =
+        std::max<std::int64_t>(1, job.cluster.gpus / std::max<std::int64_t>(1, job.cluster.gpus_per_node));
   PLIMSOLL_TRY_STATUS(count_micro_batches(job));
   PLIMSOLL_TRY_STATUS(pad_vocabulary(job));
   if (job.derives && job.framework == Framework::kTransformers && !job.has("sharding"))

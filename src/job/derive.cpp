@@ -105,8 +105,9 @@ bool switched_off(const Job& job, const char* variable) {
   return found != job.environment.end() && found->second == "0";
 }
 
-// Transformer Engine picks cuDNN on Hopper and FlashAttention before it (facts megatron-memory.md 4.1, row
-// 5); the published GB200 figures hold FlashAttention's extra copy too. Neither runs in fp32, and Megatron's local implementation has only the unfused one.
+// Transformer Engine picks cuDNN on Hopper and newer and FlashAttention before (facts megatron-memory.md 4.1,
+// row 5). On Blackwell cuDNN's backward is not deterministic: the published GB200 figures of runs that
+// forbid nondeterministic kernels hold FlashAttention's extra copy, the others do not. Neither runs in fp32, and Megatron's local implementation has only the unfused one.
 AttentionBackend chosen_attention(const Job& job) {
   if (job.kernels.implementation == Implementation::kLocal || job.precision.compute == DType::kFp32)
     return AttentionBackend::kUnfused;
@@ -115,16 +116,19 @@ AttentionBackend chosen_attention(const Job& job) {
   if (no_flash && no_fused) return AttentionBackend::kUnfused;
   if (no_flash) return AttentionBackend::kFused;
   if (no_fused) return AttentionBackend::kFlash;
-  const bool hopper = job.cluster.gpu.architecture == cluster::Architecture::kHopper;
-  return hopper ? AttentionBackend::kFused : AttentionBackend::kFlash;
+  if (!job.cluster.gpu.is_hopper_or_newer()) return AttentionBackend::kFlash;
+  const bool deterministic = switched_off(job, "NVTE_ALLOW_NONDETERMINISTIC_ALGO");
+  return job.cluster.gpu.is_blackwell() && deterministic ? AttentionBackend::kFlash : AttentionBackend::kFused;
 }
 
 void derive_kernels(Job& job) {
   Kernels& kernels = job.kernels;
   if (job.derives && job.is_megatron() && !job.has("attention_backend")) kernels.attention = chosen_attention(job);
-  if (any_given(job, {"bias_gelu_fusion", "bias_swiglu_fusion"}) && !job.has("bias_activation_fusion")) {
-    const bool swiglu = job.model.kinds.front().ffn.gated;
-    kernels.bias_activation_fusion = swiglu ? kernels.bias_swiglu_fusion : kernels.bias_gelu_fusion;
+  if (job.derives && job.framework == Framework::kMegatronLm && !job.has("bias_activation_fusion")) {
+    // GELU is fused with its bias only where there is one.
+    const model::FeedForward& ffn = job.model.kinds.front().ffn;
+    const bool swiglu = ffn.gated && ffn.activation == model::Activation::kSilu;
+    kernels.bias_activation_fusion = swiglu ? kernels.bias_swiglu_fusion : kernels.bias_gelu_fusion && ffn.bias;
   }
   if (!job.has("loss")) {
     if (any_given(job, {"cross_entropy_loss_fusion", "cross_entropy_fusion_impl"}))

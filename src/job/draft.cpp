@@ -14,6 +14,8 @@ using document::Node;
 
 namespace {
 
+constexpr std::size_t kMaxAssignments = 4000;
+
 // One assignment in canonical form; no key where it has nothing to say about memory.
 Result<std::optional<Assignment>> resolve(const Draft& draft, const Assignment& given,
                                           std::vector<std::string>& warnings) {
@@ -26,10 +28,10 @@ Result<std::optional<Assignment>> resolve(const Draft& draft, const Assignment& 
       case AliasKind::kNoEffect:
         return std::optional<Assignment>{};
       case AliasKind::kNotModelled:
-        if (!is_off(given.value)) warnings.push_back(fmt::format("{}: {}", given.key, alias->target));
+        if (!is_harmless(*alias, given.value)) warnings.push_back(fmt::format("{}: {}", given.key, alias->target));
         return std::optional<Assignment>{};
       case AliasKind::kRefused:
-        if (is_off(given.value)) return std::optional<Assignment>{};
+        if (is_harmless(*alias, given.value)) return std::optional<Assignment>{};
         return tl::make_unexpected(Error{Code::kBadInput, std::string(alias->target), {given.where}, {}});
       case AliasKind::kKey:
         break;
@@ -47,12 +49,10 @@ Result<std::optional<Assignment>> resolve(const Draft& draft, const Assignment& 
   return std::optional<Assignment>(std::move(result));
 }
 
-bool decided_by_option(const ReadOptions& options, std::string_view key) {
-  if (key == "gpu" && !options.gpu.empty()) return true;
-  if (key == "gpus" && options.gpus) return true;
-  for (const auto& override : options.overrides)
-    if (canonical_name(override.first) == key) return true;
-  return false;
+// "auto" says nothing where another file says something; a default gives way to what is stated.
+int strength(const Assignment& assignment) {
+  if (assignment.value.is_string() && assignment.value.text == "auto") return 0;
+  return assignment.weak ? 1 : 2;
 }
 
 Status add(Joined& joined, Assignment next, const ReadOptions& options) {
@@ -62,8 +62,8 @@ Status add(Joined& joined, Assignment next, const ReadOptions& options) {
       before.weak = before.weak && next.weak;
       return {};
     }
-    if (before.weak != next.weak) {
-      if (before.weak) before = std::move(next);
+    if (strength(before) != strength(next)) {
+      if (strength(before) < strength(next)) before = std::move(next);
       return {};
     }
     if (decided_by_option(options, next.key)) return {};
@@ -98,6 +98,13 @@ Status choose_framework(const std::vector<Draft>& drafts, Joined& joined) {
   return {};
 }
 
+// Files that name other files or hold their tables; a file includes at most a few.
+void flatten(const Draft& draft, std::vector<Draft>& drafts) {
+  drafts.push_back(draft);
+  drafts.back().parts.clear();
+  for (const Draft& part : draft.parts) flatten(part, drafts);
+}
+
 }  // namespace
 
 void Draft::assign(std::string key, Node value, std::string_view written_as, bool weak) {
@@ -108,14 +115,35 @@ void Draft::assign(std::string key, Node value, std::string_view written_as, boo
     before = std::move(next);
     return;
   }
-  assignments.push_back(std::move(next));
+  has_too_many = assignments.size() >= kMaxAssignments;
+  if (!has_too_many) assignments.push_back(std::move(next));
 }
 
-Result<Joined> join(const std::vector<Draft>& drafts, const ReadOptions& options) {
+bool decided_by_option(const ReadOptions& options, std::string_view key) {
+  if (key == "gpu" && !options.gpu.empty()) return true;
+  if (key == "gpus" && options.gpus) return true;
+  for (const auto& override : options.overrides)
+    if (canonical_name(override.first) == key) return true;
+  return false;
+}
+
+Result<Joined> join_drafts(const std::vector<Draft>& given_drafts, const ReadOptions& options) {
+  std::vector<Draft> drafts;
+  for (const Draft& draft : given_drafts) flatten(draft, drafts);
   Joined joined;
   const Draft* model_of = nullptr;
   for (const Draft& draft : drafts) {
+    joined.kinds.push_back(draft.kind);
+    if (draft.has_too_many)
+      return bad_input(fmt::format("{}: more than {} keys; this is not a configuration", draft.path, kMaxAssignments));
     for (const Assignment& given : draft.assignments) {
+      if (!given.problem.empty()) {
+        if (decided_by_option(options, canonical_name(given.key))) continue;
+        return tl::make_unexpected(Error{Code::kBadInput,
+                                         given.problem,
+                                         {given.where},
+                                         fmt::format("give --{} to decide", replace(given.key, '_', '-'))});
+      }
       PLIMSOLL_TRY(resolved, resolve(draft, given, joined.warnings));
       if (resolved) PLIMSOLL_TRY_STATUS(add(joined, *std::move(resolved), options));
     }
@@ -127,9 +155,12 @@ Result<Joined> join(const std::vector<Draft>& drafts, const ReadOptions& options
     }
     joined.warnings.insert(joined.warnings.end(), draft.warnings.begin(), draft.warnings.end());
     if (draft.model.layers.empty()) continue;
-    if (model_of != nullptr)
+    if (model_of != nullptr && (draft.model_is_weak || model_of->model_is_weak)) {
+      if (draft.model_is_weak) continue;
+    } else if (model_of != nullptr) {
       return bad_input(fmt::format("{} and {} both give a model", model_of->path, draft.path),
                        "give --model to decide");
+    }
     model_of = &draft;
     joined.model = draft.model;
   }

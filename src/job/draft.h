@@ -19,8 +19,9 @@ namespace plimsoll::job {
 struct Assignment {
   std::string key;  // canonical, or an alias of the draft's framework
   document::Node value;
-  std::string where;  // "ds.json: zero_optimization.stage"
-  bool weak = false;  // a default that any other file overrules
+  std::string where;         // "ds.json: zero_optimization.stage"
+  bool weak = false;         // a default that any other file overrules
+  std::string problem = {};  // why the value is not known; an error unless a flag decides it
 };
 
 struct Draft {
@@ -31,8 +32,12 @@ struct Draft {
   bool framework_is_stated = false;               // by a key of the file, not by its kind
   std::vector<Assignment> assignments;
   std::map<std::string, std::string> environment;
-  model::Architecture model;  // without layers: this file names no model
+  model::Architecture model;   // without layers: this file names no model
+  bool model_is_weak = false;  // gives way to a model that another file gives
   std::vector<std::string> warnings;
+  std::vector<Draft> parts;  // files and tables that this one includes, in their own vocabulary
+
+  bool has_too_many = false;  // more keys than any configuration; join_drafts() refuses it
 
   // Adds or replaces an assignment of this file.
   void assign(std::string key, document::Node value, std::string_view written_as = {}, bool weak = false);
@@ -46,8 +51,12 @@ struct Joined {
   std::map<std::string, std::string> environment;
   model::Architecture model;
   std::vector<std::string> warnings;
+  std::vector<FileKind> kinds;  // of all drafts and their parts
 };
-[[nodiscard]] Result<Joined> join(const std::vector<Draft>& drafts, const ReadOptions& options);
+[[nodiscard]] Result<Joined> join_drafts(const std::vector<Draft>& drafts, const ReadOptions& options);
+
+// Whether an option or override gives this canonical key.
+[[nodiscard]] bool decided_by_option(const ReadOptions& options, std::string_view key);
 
 // One per file kind (src/job/readers).
 [[nodiscard]] Result<Draft> read_job_file(const InputFile& file);

@@ -123,6 +123,7 @@ struct Sharding {
   bool reshard_after_forward = true;
   std::int64_t reshard_to = 0;             // reshard_after_forward=int; 0: all or nothing
   std::int64_t replicas = 1;               // HSDP: replicate dimension
+  bool within_node = false;                // HYBRID_SHARD: complete() sets replicas to the number of nodes
   DType reduce = DType::kFp32;
   DType stored = DType::kFp32;             // dtype of the sharded parameter
   bool cpu_offload = false;

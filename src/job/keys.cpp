@@ -101,6 +101,10 @@ Status set_canonical(Job& job, const FoundKey& found, const Node& value) {
   return done;
 }
 
+bool is_harmless(const Alias& alias, const Node& value) {
+  return is_off(value) || (!alias.harmless.empty() && equals_ignoring_case(document::to_text(value), alias.harmless));
+}
+
 std::span<const Alias> alias_table(Framework framework) {
   switch (framework) {
     case Framework::kMegatronLm:
@@ -120,8 +124,13 @@ std::span<const Alias> alias_table(Framework framework) {
 
 const Alias* find_alias(Framework framework, std::string_view name) {
   const std::span<const Alias> table = alias_table(framework);
-  const auto found = std::find_if(table.begin(), table.end(), [name](const Alias& row) { return row.name == name; });
-  return found == table.end() ? nullptr : &*found;
+  const Alias* family = nullptr;
+  for (const Alias& row : table) {
+    if (row.name == name) return &row;
+    const std::string_view stem = row.name.substr(0, row.name.size() - 1);
+    if (row.name.back() == '*' && name.size() > stem.size() && name.substr(0, stem.size()) == stem) family = &row;
+  }
+  return family;
 }
 
 namespace {
@@ -198,10 +207,10 @@ Status set_key(Job& job, std::string_view key, const Node& value) {
     case AliasKind::kNoEffect:
       return {};
     case AliasKind::kNotModelled:
-      if (!is_off(value)) warn(job, fmt::format("{}: {}", name, alias->target));
+      if (!is_harmless(*alias, value)) warn(job, fmt::format("{}: {}", name, alias->target));
       return {};
     case AliasKind::kRefused:
-      if (is_off(value)) return {};
+      if (is_harmless(*alias, value)) return {};
       return bad_input(fmt::format("{}: {}", name, alias->target));
   }
   return {};

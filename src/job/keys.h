@@ -35,10 +35,14 @@ enum class AliasKind {
 };
 
 struct Alias {
-  std::string_view name;
+  std::string_view name;  // "log_*" stands for every name that starts so and has no row of its own
   AliasKind kind = AliasKind::kNoEffect;
-  std::string_view target = {};  // canonical key, or the reason
+  std::string_view target = {};    // canonical key, or the reason
+  std::string_view harmless = {};  // a value besides false and none that changes nothing
 };
+
+// Whether an alias that is not modelled or refused is switched off by its value.
+[[nodiscard]] bool is_harmless(const Alias& alias, const document::Node& value);
 
 [[nodiscard]] std::span<const Alias> alias_table(Framework framework);
 

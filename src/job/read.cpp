@@ -62,7 +62,10 @@ Status apply(Job& job, std::vector<Assignment> assignments) {
   std::stable_sort(assignments.begin(), assignments.end(),
                    [](const Assignment& a, const Assignment& b) { return order(a.key) < order(b.key); });
   for (const Assignment& assignment : assignments) {
-    auto done = set_canonical(job, find_key(assignment.key), assignment.value);
+    const FoundKey found = find_key(assignment.key);
+    // A parser's default about the model gives way to a model that is named.
+    if (assignment.weak && found.section->describes_model && !job.base_model.layers.empty()) continue;
+    auto done = set_canonical(job, found, assignment.value);
     if (!done) return tl::make_unexpected(std::move(done.error()).with_context(assignment.where));
   }
   return {};
@@ -78,6 +81,29 @@ Status apply_overrides(Job& job, const ReadOptions& options) {
   for (const auto& [name, text] : overrides) {
     auto done = set_key(job, name, document::parse_scalar(text));
     if (!done) return tl::make_unexpected(std::move(done.error()).with_context("--" + replace(name, '_', '-')));
+  }
+  return {};
+}
+
+// The batch is never guessed silently (rules.md R005, R270).
+Status require_batch(Job& job) {
+  if (job.has("micro_batch_size") || (job.framework == Framework::kDeepSpeed && job.has("global_batch_size")))
+    return {};
+  switch (job.framework) {
+    case Framework::kMegatronLm:
+    case Framework::kMegatronBridge:
+      return bad_input("the micro-batch size is not known", "give --micro-batch-size 1, say");
+    case Framework::kDeepSpeed:
+      return bad_input("either train_batch_size or train_micro_batch_size_per_gpu needs to be provided",
+                       "give --micro-batch-size 1, say");
+    case Framework::kTransformers:
+      warn(job, "micro_batch_size: not given; Trainer's default, 8, is counted");
+      return {};
+    case Framework::kFsdp2:
+      warn(job, "micro_batch_size: not given; 1 is counted");
+      return {};
+    case Framework::kTorchtitan:
+      return {};  // its default, 8, is documented in its own files
   }
   return {};
 }
@@ -119,10 +145,18 @@ Result<Job> read_job(const std::vector<InputFile>& files, const ReadOptions& opt
     for (Draft& draft : drafts) draft.model = {};
     drafts.push_back(std::move(named));
   }
-  PLIMSOLL_TRY(joined, join(drafts, options));
-  PLIMSOLL_TRY_STATUS(resolve_auto(joined));
+  PLIMSOLL_TRY(joined, join_drafts(drafts, options));
+  PLIMSOLL_TRY_STATUS(resolve_auto(joined, options));
   Job job = defaults_for(joined.framework.value_or(Framework::kTransformers));
   job.derives = true;
+  if (!joined.framework) {
+    const bool has_job_file = std::find(joined.kinds.begin(), joined.kinds.end(), FileKind::kJob) != joined.kinds.end();
+    if (has_job_file)
+      return bad_input(
+          "the framework is not known",
+          fmt::format("add framework = \"megatron-bridge\", say, to the job file; known are {}", choices<Framework>()));
+    warn(job, "framework: not given; transformers is assumed (--framework names another)");
+  }
   job.name = files.empty() ? options.model : files.front().path;
   job.base_model = std::move(joined.model);
   for (auto& [name, value] : joined.environment) job.environment[name] = value;
@@ -130,6 +164,7 @@ Result<Job> read_job(const std::vector<InputFile>& files, const ReadOptions& opt
   PLIMSOLL_TRY_STATUS(apply(job, std::move(joined.assignments)));
   PLIMSOLL_TRY_STATUS(apply_overrides(job, options));
   PLIMSOLL_TRY_STATUS(require_cluster(job));
+  PLIMSOLL_TRY_STATUS(require_batch(job));
   PLIMSOLL_TRY_STATUS(complete(job));
   return job;
 }

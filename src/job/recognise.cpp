@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+// What a file is, by what it holds; its name does not matter. Text that no document format explains may
+// be a script or lines of Python; a document is told by keys that only one kind of file has.
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "job/keys.h"
 #include "job/read.h"
-#include "job/readers/megatron_flags.h"
-#include "job/readers/resolve.h"
+#include "job/readers/parse.h"
 #include "model/hf_config.h"
 #include "model/safetensors_index.h"
 
@@ -12,19 +14,125 @@ namespace plimsoll::job {
 
 using document::Node;
 
-Result<Node> parse_json_or_yaml(std::string_view text) {
-  const std::string_view start = trim(text);
-  return !start.empty() && start.front() == '{' ? document::parse_json(text) : document::parse_yaml(text);
+namespace {
+
+bool has_any(const Node& table, std::initializer_list<std::string_view> keys) {
+  for (const std::string_view key : keys)
+    if (table.has(key)) return true;
+  return false;
 }
 
-Status resolve_auto(Joined&) { return {}; }
+bool is_table(const Node* node) { return node != nullptr && node->is_object(); }
+
+// cfg.model.x = y at the start of a line.
+bool has_override_lines(std::string_view text) {
+  for (const std::string_view raw : split(text, '\n')) {
+    const std::string_view line = trim(raw);
+    const bool is_field = line.substr(0, 4) == "cfg." || line.substr(0, 7) == "config.";
+    if (is_field && line.find('=') != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+// A flag of Megatron-LM that is followed by a value as on a command line, not by ':' as in YAML.
+bool has_megatron_flags(std::string_view text) {
+  for (const std::string_view flag :
+       {"--num-layers", "--hidden-size", "--tensor-model-parallel-size", "--micro-batch-size", "--seq-length",
+        "--num-attention-heads", "--pipeline-model-parallel-size"}) {
+    for (std::size_t at = text.find(flag); at != std::string_view::npos; at = text.find(flag, at + 1)) {
+      const std::size_t end = at + flag.size();
+      if (end < text.size() && std::string_view(" =\t\\\n").find(text[end]) != std::string_view::npos) return true;
+    }
+  }
+  return false;
+}
+
+bool is_shell_script(std::string_view text) {
+  const std::string_view start = trim(text);
+  if (start.substr(0, 2) == "#!") return start.substr(0, start.find('\n')).find("sh") != std::string_view::npos;
+  return !start.empty() && start.front() != '{' && has_megatron_flags(text);
+}
+
+bool is_bridge(const Node& root) {
+  const Node* model = root.find("model");
+  if (is_table(model) && model->has("_target_")) return true;
+  return has_any(root, {"ddp", "comm_overlap", "mixed_precision", "rerun_state_machine", "nvrx_straggler"}) ||
+         (is_table(root.find("train")) && !root.has("framework")) ||
+         (is_table(root.find("dataset")) && is_table(model));
+}
+
+bool is_torchtitan(const Node& root) {
+  const Node* model = root.find("model");
+  const Node* training = root.find("training");
+  return is_table(root.find("parallelism")) || is_table(root.find("activation_checkpoint")) ||
+         (is_table(model) && model->has("flavor")) ||
+         (is_table(training) && has_any(*training, {"seq_len", "local_batch_size", "mixed_precision_param"}));
+}
+
+bool is_deepspeed(const Node& root) {
+  const Node* half = root.find("bf16");
+  if (half == nullptr) half = root.find("fp16");
+  return has_any(root, {"zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size",
+                        "zero_allow_untested_optimizer"}) ||
+         is_table(half);
+}
+
+bool is_accelerate(const Node& root) {
+  return has_any(root, {"distributed_type", "compute_environment", "num_machines", "deepspeed_config"}) ||
+         (root.has("num_processes") && has_any(root, {"mixed_precision", "fsdp_config"}));
+}
+
+bool is_training_arguments(const Node& root) {
+  return has_any(root, {"per_device_train_batch_size", "output_dir", "num_train_epochs", "gradient_checkpointing",
+                        "optim", "learning_rate", "max_grad_norm", "per_device_eval_batch_size", "fsdp", "deepspeed",
+                        "max_seq_length", "lr_scheduler_type", "model_name_or_path", "gradient_accumulation_steps"});
+}
+
+bool is_job(const Node& root) {
+  for (const std::string_view section :
+       {"cluster", "parallel", "batch", "precision", "recompute", "sharding", "offload", "kernels", "adapter"})
+    if (is_table(root.find(section))) return true;
+  return has_any(root, {"framework", "model"});
+}
+
+bool is_megatron_args(const Node& root) {
+  if (is_table(root.find("args")) || is_table(root.find("MODEL_ARGS"))) return true;
+  for (const auto& member : root.members)
+    if (member.first.substr(0, 2) == "--") return true;
+  return has_any(root,
+                 {"num_layers", "tensor_model_parallel_size", "pipeline_model_parallel_size", "micro_batch_size"});
+}
+
+}  // namespace
 
 Result<FileKind> recognise(const InputFile& file) {
-  PLIMSOLL_TRY(root, parse_json_or_yaml(file.text));
-  if (const Node* args = root.find("args"); args != nullptr && args->is_object()) return FileKind::kMegatronArgs;
-  if (model::looks_like_safetensors_index(root)) return FileKind::kSafetensorsIndex;
-  if (model::looks_like_hf_config(root)) return FileKind::kHfConfig;
-  return bad_input("not recognised");
+  const std::string_view text = file.text;
+  if (trim(text).empty()) return bad_input("the file is empty");
+  if (trim(text).front() != '{') {
+    if (is_shell_script(text)) return FileKind::kMegatronScript;
+    if (has_override_lines(text)) return FileKind::kBridgeOverrides;
+  }
+  PLIMSOLL_TRY(root, parse_document(text));
+  if (root.is_object()) {
+    if (is_table(root.find("args")) || is_table(root.find("MODEL_ARGS"))) return FileKind::kMegatronArgs;
+    if (model::looks_like_safetensors_index(root)) return FileKind::kSafetensorsIndex;
+    if (root.has("peft_type")) return FileKind::kPeftConfig;
+    if (root.has("framework")) return FileKind::kJob;
+    if (model::looks_like_hf_config(root)) return FileKind::kHfConfig;
+    if (is_torchtitan(root)) return FileKind::kTorchtitanConfig;
+    if (is_accelerate(root)) return FileKind::kAccelerateConfig;
+    if (is_bridge(root)) return FileKind::kBridgeConfig;
+    if (is_deepspeed(root)) return FileKind::kDeepSpeedConfig;
+    if (is_job(root)) return FileKind::kJob;
+    if (is_training_arguments(root) && !root.has("num_layers")) return FileKind::kTrainingArguments;
+    if (is_megatron_args(root)) return FileKind::kMegatronArgs;
+  }
+  return bad_input(
+      "not recognised: it is neither a job file (framework, model, [cluster], ...), nor config.json (model_type), "
+      "Megatron-LM "
+      "flags or arguments (--num-layers), a Megatron-Bridge configuration (model, train, ddp), TrainingArguments "
+      "(per_device_train_batch_size), an accelerate (distributed_type), DeepSpeed (zero_optimization), torchtitan "
+      "([parallelism]) or PEFT (peft_type) file");
 }
 
 }  // namespace plimsoll::job

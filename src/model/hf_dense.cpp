@@ -26,7 +26,8 @@ Architecture stack_qwen(Fields& in, Draft draft) {
   const std::int64_t window =
       used && !in.is_null("sliding_window") ? in.size_or("sliding_window", limits::kPositions, 4096) : 0;
   const std::int64_t first = in.size_or("max_window_layers", limits::kDepth, 28, 0);
-  const LayerRule full = full_attention_layers(in, draft.depth, [first](std::int64_t i) { return i < first; });
+  const LayerRule full =
+      full_attention_layers(in, draft.depth, "sliding_attention", [first](std::int64_t i) { return i < first; });
   return stack(std::move(draft), [&](std::int64_t i, Layer& layer) {
     if (!full(i)) layer.attention.sliding_window = window;
   });
@@ -125,7 +126,8 @@ Architecture read_gemma2(Fields& in) {
   draft.layer.attention.softcap = !in.is_null("attn_logit_softcapping");
   draft.model.final_softcap = !in.is_null("final_logit_softcapping");
   const std::int64_t window = in.is_null("sliding_window") ? 0 : in.size_or("sliding_window", limits::kPositions, 4096);
-  const LayerRule full = full_attention_layers(in, draft.depth, [](std::int64_t i) { return i % 2 == 1; });
+  const LayerRule full =
+      full_attention_layers(in, draft.depth, "sliding_attention", [](std::int64_t i) { return i % 2 == 1; });
   return stack(std::move(draft), [&](std::int64_t i, Layer& layer) {
     if (!full(i)) layer.attention.sliding_window = window;
   });
@@ -143,8 +145,8 @@ Architecture read_gemma3(Fields& in) {
   draft.model.final_softcap = in.has("final_logit_softcapping");
   const std::int64_t window = in.is_null("sliding_window") ? 0 : in.size_or("sliding_window", limits::kPositions, 4096);
   const std::int64_t period = in.size_or("sliding_window_pattern|_sliding_window_pattern", limits::kDepth, 6);
-  const LayerRule full =
-      full_attention_layers(in, draft.depth, [period](std::int64_t i) { return (i + 1) % period == 0; });
+  const LayerRule full = full_attention_layers(in, draft.depth, "sliding_attention",
+                                               [period](std::int64_t i) { return (i + 1) % period == 0; });
   return stack(std::move(draft), [&](std::int64_t i, Layer& layer) {
     if (!full(i)) layer.attention.sliding_window = window;
   });

@@ -19,9 +19,17 @@ std::int64_t mtp_layers(Fields& in) {
   return in.flag("use_mtp", true) ? layers : 0;
 }
 
-// A per-layer list of words; `first` and the others are the words allowed.
+// The first of several keys that the file has, for keys that may disagree: Gemma files state hidden_act
+// "gelu" beside the hidden_activation that counts.
+std::string_view first_present(Fields& in, std::span<const std::string_view> keys) {
+  for (const std::string_view key : keys)
+    if (in.has(key)) return key;
+  return keys.front();
+}
+
+// A list of one word per layer, each `yes` or `no`.
 std::optional<std::vector<bool>> words_per_layer(Fields& in, std::string_view key, std::int64_t depth,
-                                                 std::string_view yes, std::span<const std::string_view> no) {
+                                                 std::string_view yes, std::string_view no) {
   const std::optional<std::vector<std::string>> words = in.texts(key);
   if (!words) return std::nullopt;
   if (static_cast<std::int64_t>(words->size()) != depth) {
@@ -30,9 +38,8 @@ std::optional<std::vector<bool>> words_per_layer(Fields& in, std::string_view ke
   }
   std::vector<bool> result;
   for (const std::string& word : *words) {
-    if (word != yes && std::find(no.begin(), no.end(), word) == no.end()) {
-      in.fail(fmt::format("{} holds '{}', which is not modelled; wanted {} or {}", key, word.substr(0, 40), yes,
-                          fmt::join(no, ", ")));
+    if (word != yes && word != no) {
+      in.fail(fmt::format("{} holds '{}'; wanted {} or {}", key, word.substr(0, 40), yes, no));
       return std::nullopt;
     }
     result.push_back(word == yes);
@@ -75,7 +82,7 @@ Activation activation(Fields& in, std::string_view key, std::string_view fallbac
     if (named.name == name) return named.value;
     known.emplace_back(named.name);
   }
-  in.fail(fmt::format("the activation is '{}'; wanted one of {}", name.substr(0, 40), join(known, ", ")));
+  in.fail(fmt::format("{} is '{}'; wanted one of {}", key, name.substr(0, 40), join(known, ", ")));
   return Activation::kSilu;
 }
 
@@ -113,9 +120,11 @@ Draft start(Fields& in, const Defaults& defaults) {
   model.vocab = defaults.vocab > 0 ? in.size_or("vocab_size", limits::kVocab, defaults.vocab)
                                    : in.size("vocab_size", limits::kVocab);
   model.tied_embeddings = in.flag_here_or_outside("tie_word_embeddings", defaults.tied);
-  draft.layer.ffn.activation = activation(in, "hidden_act|hidden_activation|activation_function", defaults.activation);
-  model.attention_dropout = in.probability("attention_dropout|attn_pdrop", 0);
-  model.max_positions = in.size_or("max_position_embeddings|n_positions|max_seq_len|seq_length", limits::kPositions, 0);
+  constexpr std::string_view kActivationKeys[] = {"hidden_activation", "hidden_act", "activation_function"};
+  draft.layer.ffn.activation = activation(in, first_present(in, kActivationKeys), defaults.activation);
+  model.attention_dropout = in.probability("attention_dropout", 0);
+  constexpr std::string_view kLengthKeys[] = {"max_position_embeddings", "n_positions", "max_seq_len", "seq_length"};
+  model.max_positions = in.size_or(first_present(in, kLengthKeys), limits::kPositions, 0);
   model.mtp_layers = mtp_layers(in);
   return draft;
 }
@@ -132,14 +141,12 @@ Architecture stack(Draft draft, const ShapeLayer& shape) {
   return model;
 }
 
-LayerRule full_attention_layers(Fields& in, std::int64_t depth, LayerRule rule) {
-  constexpr std::string_view kOthers[] = {"sliding_attention", "chunked_attention", "linear_attention"};
-  return listed_or(words_per_layer(in, "layer_types", depth, "full_attention", kOthers), std::move(rule));
+LayerRule full_attention_layers(Fields& in, std::int64_t depth, std::string_view other, LayerRule rule) {
+  return listed_or(words_per_layer(in, "layer_types", depth, "full_attention", other), std::move(rule));
 }
 
 LayerRule moe_layers(Fields& in, std::int64_t depth, LayerRule rule) {
-  constexpr std::string_view kOthers[] = {"dense"};
-  return listed_or(words_per_layer(in, "mlp_layer_types", depth, "sparse", kOthers), std::move(rule));
+  return listed_or(words_per_layer(in, "mlp_layer_types", depth, "sparse", "dense"), std::move(rule));
 }
 
 }  // namespace plimsoll::model

@@ -59,9 +59,10 @@ void set_experts(FeedForward& ffn, std::int64_t experts, std::int64_t per_token,
 using ShapeLayer = std::function<void(std::int64_t depth, Layer& layer)>;
 [[nodiscard]] Architecture stack(Draft draft, const ShapeLayer& shape = {});
 
-// layer_types, where the file has it: which layers are "full_attention". Otherwise `rule` decides.
+// layer_types, where the file has it: which layers are "full_attention" and not `other`. Otherwise
+// `rule` decides.
 using LayerRule = std::function<bool(std::int64_t depth)>;
-[[nodiscard]] LayerRule full_attention_layers(Fields& in, std::int64_t depth, LayerRule rule);
+[[nodiscard]] LayerRule full_attention_layers(Fields& in, std::int64_t depth, std::string_view other, LayerRule rule);
 
 // mlp_layer_types ("dense" or "sparse"), where the file has it. Otherwise `rule` decides.
 [[nodiscard]] LayerRule moe_layers(Fields& in, std::int64_t depth, LayerRule rule);

@@ -27,8 +27,8 @@ Architecture stack_hybrid(Fields& in, Draft draft, const ShapeFeedForward& feed_
   linear.linear_value_dim = in.size("linear_value_head_dim", limits::kHeadDim);
   linear.linear_conv = in.size("linear_conv_kernel_dim", limits::kConv);
   const std::int64_t interval = in.size_or("full_attention_interval", limits::kDepth, 4);
-  const LayerRule full =
-      full_attention_layers(in, draft.depth, [interval](std::int64_t i) { return (i + 1) % interval == 0; });
+  const LayerRule full = full_attention_layers(in, draft.depth, "linear_attention",
+                                               [interval](std::int64_t i) { return (i + 1) % interval == 0; });
   return stack(std::move(draft), [&](std::int64_t i, Layer& layer) {
     if (!full(i)) layer.attention = linear;
     feed_forward(i, layer.ffn);

@@ -18,7 +18,8 @@ namespace {
 Draft start_mixture(Fields& in, const Defaults& defaults) {
   Draft draft = start(in, defaults);
   set_experts(draft.layer.ffn, in.size("num_local_experts", limits::kExperts),
-              in.size("num_experts_per_tok", limits::kExperts), in.size("intermediate_size", limits::kWidth));
+              in.size("num_experts_per_tok|experts_per_token", limits::kExperts),
+              in.size("intermediate_size", limits::kWidth));
   return draft;
 }
 
@@ -58,7 +59,8 @@ Architecture read_gpt_oss(Fields& in) {
   draft.layer.ffn.expert_bias = true;
   draft.layer.ffn.router_bias = true;
   const std::int64_t window = in.is_null("sliding_window") ? 0 : in.size_or("sliding_window", limits::kPositions, 128);
-  const LayerRule full = full_attention_layers(in, draft.depth, [](std::int64_t i) { return i % 2 == 1; });
+  const LayerRule full =
+      full_attention_layers(in, draft.depth, "sliding_attention", [](std::int64_t i) { return i % 2 == 1; });
   return stack(std::move(draft), [&](std::int64_t i, Layer& layer) {
     if (!full(i)) layer.attention.sliding_window = window;
   });
@@ -119,8 +121,8 @@ Architecture read_llama4(Fields& in) {
   const std::int64_t chunk = in.size_or("attention_chunk_size", limits::kPositions, 0);
   const bool qk_norm = in.flag("use_qk_norm", true);
   const std::int64_t interval = in.size_or("no_rope_layer_interval", limits::kDepth, 4);
-  const LayerRule full =
-      full_attention_layers(in, draft.depth, [interval](std::int64_t i) { return (i + 1) % interval == 0; });
+  const LayerRule full = full_attention_layers(in, draft.depth, "chunked_attention",
+                                               [interval](std::int64_t i) { return (i + 1) % interval == 0; });
   return stack(std::move(draft), [&](std::int64_t i, Layer& layer) {
     if (!full(i)) {
       layer.attention.sliding_window = chunk;

@@ -2,13 +2,14 @@
 #include "step/schedule.h"
 
 #include <algorithm>
-#include <deque>
 
 namespace plimsoll::step {
 
 namespace {
 
+// First in, first out; room for every micro-batch is made at once.
 struct InputQueue {
+  explicit InputQueue(std::int64_t capacity = 0) { items.reserve(static_cast<std::size_t>(capacity)); }
   std::vector<Tensor> items;
   std::size_t head = 0;
   void push(const Tensor& t) { items.push_back(t); }
@@ -103,6 +104,8 @@ void run_1f1b(const PipelineShape& s, Tape& tape, PassRunner& runner, HeldMessag
 // The order of virtual passes: groups of micro-batches cycle through the chunks.
 struct Order {
   explicit Order(const PipelineShape& shape) {
+    chunk_of.reserve(static_cast<std::size_t>(shape.micro_batches * shape.chunks));
+    micro_batch_of.reserve(chunk_of.capacity());
     for (std::int64_t begin = 0; begin < shape.micro_batches; begin += shape.group)
       for (std::int64_t chunk = 0; chunk < shape.chunks; ++chunk)
         for (std::int64_t i = begin; i < std::min(begin + shape.group, shape.micro_batches); ++i) {
@@ -123,9 +126,8 @@ class Interleaved {
         held_(held),
         order_(shape),
         total_(static_cast<std::int64_t>(order_.chunk_of.size())),
-        inputs_(static_cast<std::size_t>(shape.chunks)),
-        grads_(static_cast<std::size_t>(shape.chunks)),
-        used_inputs_(static_cast<std::size_t>(shape.chunks)),
+        inputs_(static_cast<std::size_t>(shape.chunks), InputQueue(shape.micro_batches)),
+        used_inputs_(static_cast<std::size_t>(shape.chunks), InputQueue(shape.micro_batches)),
         latest_(static_cast<std::size_t>(shape.chunks), -1) {}
 
   void run() {
@@ -197,7 +199,6 @@ class Interleaved {
     Tensor grad = tape_.alloc(s_.message, Name::kMessage);
     tape_.free(held_grad_);
     held_grad_ = grad;  // used by a later backward, and held by the loop until the next exchange
-    grads_[static_cast<std::size_t>(to_chunk)].push(grad);
   }
 
   void forward(std::int64_t k) {
@@ -234,7 +235,6 @@ class Interleaved {
   Order order_;
   std::int64_t total_;
   std::vector<InputQueue> inputs_;  // received, not yet used
-  std::vector<InputQueue> grads_;
   std::vector<InputQueue> used_inputs_;  // of passes in flight
   std::vector<std::int64_t> latest_;     // micro-batch of each chunk's last forward
   Tensor output_;

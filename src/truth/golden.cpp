@@ -2,6 +2,9 @@
 // Golden values that the Megatron-LM project publishes with its functional tests: peak allocated bytes of
 // the last global rank, with the flags of the run.
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -78,6 +81,37 @@ Record read_golden(const Node& node) {
   record.pp_rank = job->parallel.pipeline - 1;
   record.job = *std::move(job);
   return record;
+}
+
+void skip_contradicted(const Node& records, std::vector<Record>& read) {
+  constexpr double kTolerance = 0.30;
+  struct Figure {
+    std::string date;  // of the commit that recorded it; the release container's ("dev") wins a tie
+    bool dev = false;
+    double peak = 0;
+  };
+  std::map<std::string, Figure> newest;
+  const auto key_of = [](const Node& node) { return text_of(node, "test_case") + "@" + text_of(node, "gpu_type"); };
+  const auto figure_of = [](const Node& node) {
+    return Figure{text_of(node, "golden_last_commit_date"), text_of(node, "environment") == "dev",
+                  static_cast<double>(integer_or(table_of(node, "mem_max_allocated_bytes"), "max", 0))};
+  };
+  for (const Node& node : records.items) {
+    if (!node.has("golden_file") || text_of(node, "run") == "2nd") continue;
+    const Figure figure = figure_of(node);
+    const auto [found, added] = newest.try_emplace(key_of(node), figure);
+    const Figure& best = found->second;
+    if (!added && std::tie(figure.date, figure.dev) > std::tie(best.date, best.dev)) found->second = figure;
+  }
+  for (std::size_t i = 0; i < read.size(); ++i) {
+    const Node& node = records.items[i];
+    const auto found = newest.find(key_of(node));
+    if (!node.has("golden_file") || !read[i].skip.empty() || found == newest.end()) continue;
+    const Figure figure = figure_of(node);
+    const double reference = found->second.peak;
+    if (reference <= 0 || std::abs(figure.peak - reference) <= kTolerance * reference) continue;
+    read[i].skip = "a newer figure of the same test, GPU and flags is more than 30 % off: what changed is not in the flags";
+  }
 }
 
 }  // namespace plimsoll::truth

@@ -45,6 +45,7 @@ Status read_recompute(const Node& node, job::Recompute& recompute) {
     recompute.method =
         text_of(node, "method") == "block" ? job::RecomputeMethod::kBlock : job::RecomputeMethod::kUniform;
     recompute.num_layers = integer_or(node, "num_layers", 1);
+    recompute.distribute_saved = flag_of(node, "distribute_saved_activations");
     return {};
   }
   recompute.granularity = job::RecomputeGranularity::kSelective;

@@ -32,6 +32,10 @@ struct RecordFile {
 // Reads one file; its format is recognised by the fields of its records.
 [[nodiscard]] Result<RecordFile> read_records(const std::string& path, std::string_view text);
 
+// Golden values only: skips a figure that a newer one of the same test, GPU and flags contradicts by more
+// than three tenths. What differs between such two runs is not in the flags, so no prediction can follow both.
+void skip_contradicted(const document::Node& records, std::vector<Record>& read);
+
 // One per format.
 [[nodiscard]] Record read_megatron_recording(const document::Node& node);
 [[nodiscard]] Record read_torch_recording(const document::Node& node);

@@ -17,11 +17,7 @@ namespace plimsoll::job {
 [[nodiscard]] const std::vector<Alias>& deepspeed_aliases();
 [[nodiscard]] const std::vector<Alias>& torchtitan_aliases();
 
-[[nodiscard]] inline std::vector<Alias> with_names_without_effect(std::span<const Alias> rows,
-                                                                  std::span<const std::string_view> names) {
-  std::vector<Alias> table(rows.begin(), rows.end());
-  for (const std::string_view name : names) table.push_back(Alias{name, AliasKind::kNoEffect, {}});
-  return table;
-}
+// `names` are separated by white space.
+[[nodiscard]] std::vector<Alias> with_names_without_effect(std::span<const Alias> rows, std::string_view names);
 
 }  // namespace plimsoll::job

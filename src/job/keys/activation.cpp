@@ -124,6 +124,14 @@ Status set_attention(Job& job, const Node& value) {
   return {};
 }
 
+Status set_use_flash(Job& job, const Node& value) {
+  PLIMSOLL_TRY(on, to_bool(value));
+  if (!on) return {};
+  job.kernels.attention = AttentionBackend::kFlash;
+  job.given.insert("attention_backend");
+  return {};
+}
+
 const Key kRecomputeKeys[] = {
     {"recompute_granularity", PLIMSOLL_FIELD(recompute.granularity), "what is recomputed in backward"},
     {"recompute_method", PLIMSOLL_FIELD(recompute.method), "full: uniform runs, or the first layers of each chunk"},
@@ -190,6 +198,7 @@ const Key kAdapterKeys[] = {
 const Key kKernelKeys[] = {
     {"transformer_impl", PLIMSOLL_FIELD(kernels.implementation), "whose modules run"},
     {"attention_backend", Custom{set_attention, "auto, flash, fused, unfused"}, "attention kernel"},
+    {"use_flash_attn", Custom{set_use_flash, "boolean"}, "the same as attention_backend flash"},
     {"apply_rope_fusion", PLIMSOLL_FIELD(kernels.rope_fusion), "rotary embedding is one kernel"},
     {"bias_activation_fusion", PLIMSOLL_FIELD(kernels.bias_activation_fusion), "bias and activation are one kernel"},
     {"bias_gelu_fusion", PLIMSOLL_FIELD(kernels.bias_gelu_fusion), "Megatron-LM: bias_activation_fusion of a GELU MLP"},

@@ -41,6 +41,14 @@ Status set_rotary(Job& job, const Node& value) {
   return {};
 }
 
+// --no-position-embedding: no table, unless another key says that positions are rotary.
+Status set_add_position(Job& job, const Node& value) {
+  PLIMSOLL_TRY(on, to_bool(value));
+  if (!on && job.model_keys.position_embedding != PositionKind::kRope)
+    job.model_keys.position_embedding = PositionKind::kNone;
+  return {};
+}
+
 Status set_normalization(Job& job, const Node& value) {
   PLIMSOLL_TRY(name, to_word(value));
   const bool rms = equals_ignoring_case(name, "RMSNorm");
@@ -148,6 +156,7 @@ const Key kModelKeys[] = {
     {"position_embedding_type", Custom{set_position, "learned_absolute, rope, mrope, yarn, none"},
      "how positions enter"},
     {"use_rotary_position_embeddings", Custom{set_rotary, "boolean"}, "the same as position_embedding_type rope"},
+    {"add_position_embedding", Custom{set_add_position, "boolean"}, "false: no learned positions"},
     {"normalization", Custom{set_normalization, "RMSNorm, LayerNorm"}, "kind of the norms"},
     {"activation_func", Custom{set_activation, "silu, gelu, quick_gelu, gelu_new, relu, squared_relu"},
      "activation of the MLP"},

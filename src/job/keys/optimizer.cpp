@@ -112,6 +112,7 @@ const Key kShardingKeys[] = {
     {"sharding", PLIMSOLL_FIELD(sharding.kind), "how model state is sharded over data-parallel ranks"},
     {"reshard_after_forward", Custom{set_reshard, "boolean or integer"}, "FSDP frees gathered weights after forward"},
     {"dp_replicate", PLIMSOLL_FIELD(sharding.replicas), "HSDP: replicas of the sharded model", kRanks},
+    {"shard_within_node", PLIMSOLL_FIELD(sharding.within_node), "HSDP: every node holds one replica"},
     {"reduce_dtype", PLIMSOLL_FIELD(sharding.reduce), "FSDP: dtype in which gradients are reduced"},
     {"stored_dtype", PLIMSOLL_FIELD(sharding.stored), "FSDP: dtype of the sharded weights"},
     {"fsdp_cpu_offload", PLIMSOLL_FIELD(sharding.cpu_offload), "FSDP: shards live on the host"},

@@ -2,6 +2,8 @@
 // Megatron-LM's arguments as data: {"args": {"--num-layers": 12, ...}} with the world size, environment
 // and vocabulary that a recorded run carries beside them, or a YAML of arguments as its functional tests
 // keep them (MODEL_ARGS, ENV_VARS), or plainly flag_name: value.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/checked.h"
@@ -9,6 +11,7 @@
 #include "job/draft.h"
 #include "job/keys.h"
 #include "job/readers/megatron_flags.h"
+#include "job/readers/parse.h"
 #include "job/value.h"
 
 namespace plimsoll::job {
@@ -70,11 +73,14 @@ std::string_view why_not_modelled(std::string_view program) {
   constexpr std::string_view kEncoder = "encoder and encoder-decoder models are not modelled; only decoders are";
   constexpr std::string_view kHybrid = "hybrid (Mamba) models are not modelled";
   constexpr std::string_view kOther = "this program trains more than a decoder; it is not modelled";
-  constexpr Row kRows[] = {{"bert", kEncoder},          {"t5", kEncoder},         {"pretrain_mamba", kHybrid},
-                           {"hybrid", kHybrid},         {"train_rl", kOther},     {"pretrain_vlm", kOther},
-                           {"pretrain_vision", kOther}, {"pretrain_ict", kOther}, {"pretrain_retro", kOther}};
-  for (const Row& row : kRows)
-    if (program.find(row.part) != std::string_view::npos) return row.reason;
+  constexpr Row kRows[] = {{"bert", kEncoder},  {"t5", kEncoder}, {"mamba", kHybrid},
+                           {"hybrid", kHybrid}, {"rl", kOther},   {"vlm", kOther},
+                           {"vision", kOther},  {"ict", kOther},  {"retro", kOther}};
+  std::string name(program.substr(program.rfind('/') + 1));
+  std::replace(name.begin(), name.end(), '.', '_');
+  for (const std::string_view part : split(name, '_'))
+    for (const Row& row : kRows)
+      if (part == row.part) return row.reason;
   return {};
 }
 
@@ -82,6 +88,20 @@ void assign_flag(Draft& draft, std::string_view flag, Node value) {
   std::string_view bare = flag;
   while (bare.substr(0, 1) == "-") bare.remove_prefix(1);
   draft.assign(replace(bare, '-', '_'), std::move(value), flag);
+}
+
+void add_parser_defaults(Draft& draft) {
+  const auto given = [&draft](std::string_view key) {
+    return std::any_of(draft.assignments.begin(), draft.assignments.end(),
+                       [key](const Assignment& assignment) { return assignment.key == key; });
+  };
+  if (!given("group_query_attention")) {
+    if (given("num_query_groups"))
+      draft.warnings.emplace_back("num_query_groups: has no effect without --group-query-attention");
+    draft.assign("group_query_attention", bool_node(false), "the parser's default", true);
+  } else if (!given("num_query_groups")) {
+    draft.assign("num_query_groups", integer_node(1), "the parser's default", true);
+  }
 }
 
 Result<Draft> read_megatron_args(const InputFile& file) {
@@ -102,6 +122,7 @@ Result<Draft> read_megatron_args(const InputFile& file) {
     if (!is_wrapped && (flag == "ENV_VARS" || flag == "env")) continue;
     assign_flag(draft, flag, value);
   }
+  add_parser_defaults(draft);
   if (is_wrapped) {
     if (const Node* world = root.find("world_size"); world != nullptr) draft.assign("gpus", *world, "world_size");
     if (const Node* gpu = root.find("gpu_type");

@@ -14,7 +14,8 @@ namespace plimsoll::job {
 // Adds "--foo-bar" or "foo_bar" under its key spelling.
 void assign_flag(Draft& draft, std::string_view flag, document::Node value);
 
-// JSON where the text starts like JSON, YAML otherwise.
-[[nodiscard]] Result<document::Node> parse_json_or_yaml(std::string_view text);
+// What Megatron-LM's argument parser adds: query groups count only with --group-query-attention, and are
+// one where their number is not given.
+void add_parser_defaults(Draft& draft);
 
 }  // namespace plimsoll::job

@@ -20,6 +20,6 @@ namespace plimsoll::job {
 void read_quantization(const document::Node& config, Draft& draft);
 
 // Replaces "auto" by what the framework makes of it; the model is in `joined`.
-[[nodiscard]] Status resolve_auto(Joined& joined);
+[[nodiscard]] Status resolve_auto(Joined& joined, const ReadOptions& options);
 
 }  // namespace plimsoll::job

@@ -13,29 +13,33 @@ Tensor standing(std::int64_t bytes, Name name) { return {(bytes + kBlockUnit - 1
 
 }  // namespace
 
-const Profile& LayerKind::forward(bool keep) {
-  auto& slot = forward_[keep ? 1 : 0];
+const Profile& LayerKind::forward(bool keep, bool held) {
+  auto& slot = forward_[(keep ? 2U : 0U) + (held ? 1U : 0U)];
   if (!slot) {
-    Tape tape;
     Kept kept;
-    (void)layer_.forward(tape, standing(sizes_.h, Name::kLayerInput), kept, keep);
-    slot = tape.profile();
-    if (keep) kept_ = kept;
+    slot = measure_forward(keep, held, 0, kept);
+    if (keep) kept_[held ? 1 : 0] = kept;
   }
   return *slot;
 }
 
-Profile LayerKind::tuned_forward(std::int64_t autotune) const {
+Profile LayerKind::measure_forward(bool keep, bool held, std::int64_t autotune, Kept& kept) const {
   Tape tape;
-  Kept kept;
-  (void)layer_.forward(tape, standing(sizes_.h, Name::kLayerInput), kept, true, autotune);
+  kept.x_is_held = held;
+  (void)layer_.forward(tape, standing(sizes_.h, Name::kLayerInput), kept, keep, autotune);
   return tape.profile();
 }
 
+Profile LayerKind::tuned_forward(bool held, std::int64_t autotune) const {
+  Kept kept;
+  return measure_forward(true, held, autotune, kept);
+}
+
 Profile LayerKind::tuned_backward(bool fresh, bool held, std::int64_t autotune) {
-  (void)forward(true);
-  Kept kept = kept_;
-  kept.x_is_held = held;
+  (void)forward(true, held);
+  Kept kept = kept_[held ? 1 : 0];
+  Tape before;
+  layer_.reload(before, kept);
   Tape tape;
   ResidualGrad grad;
   if (!fresh) grad.tensor = standing(sizes_.h, Name::kResidualGrad);
@@ -49,9 +53,33 @@ const Profile& LayerKind::backward(bool fresh, bool held) {
   return *slot;
 }
 
-ChunkBuilder::ChunkBuilder(const job::Job& job, const job::Chunk& chunk, const Ends& ends,
-                           std::vector<LayerKind*> kinds, bool folded)
-    : chunk_(chunk), ends_(ends), kinds_(std::move(kinds)), folded_(folded) {
+Profile LayerKind::reload(bool held) {
+  (void)forward(true, held);
+  Kept kept = kept_[held ? 1 : 0];
+  Tape tape;
+  layer_.reload(tape, kept);
+  return tape.profile();
+}
+
+std::int64_t LayerKind::offloaded_bytes() {
+  (void)forward(true, false);
+  return layer_.offloaded_bytes(kept_[0]);
+}
+
+std::int64_t ChunkBuilder::offloaded_bytes() const {
+  std::int64_t sum = 0;
+  for (LayerKind* kind : kinds_) sum += kind->offloaded_bytes();
+  return sum;
+}
+
+ChunkBuilder::ChunkBuilder(const job::Job& job, const job::Chunk& chunk, const Ends& ends, std::vector<LayerKind*> kinds,
+                           LayerKind* mtp_kind, bool folded)
+    : chunk_(chunk),
+      ends_(ends),
+      kinds_(std::move(kinds)),
+      mtp_kind_(chunk.mtp_layers > 0 ? mtp_kind : nullptr),
+      folded_(folded),
+      offloads_(job.offload.activations || job.offload.fine_grained) {
   const auto layers = static_cast<std::int64_t>(kinds_.size());
   const bool full = job.recompute.granularity == job::RecomputeGranularity::kFull;
   const std::int64_t n = std::max<std::int64_t>(1, job.recompute.num_layers);
@@ -76,7 +104,7 @@ Tensor ChunkBuilder::layer_forward(Tape& tape, std::int64_t i, Tensor x, Pass& p
   pass.held[static_cast<std::size_t>(i)] = x_is_held ? 1 : 0;
   const std::int64_t autotune = keep ? std::exchange(pass.autotune, 0) : 0;
   if (folded_) {
-    tape.apply(autotune > 0 ? kind.tuned_forward(autotune) : kind.forward(keep));
+    tape.apply(autotune > 0 ? kind.tuned_forward(x_is_held, autotune) : kind.forward(keep, x_is_held));
     return standing(kind.sizes().h, Name::kLayerInput);
   }
   tape.layer(chunk_.first_layer + i);
@@ -85,7 +113,18 @@ Tensor ChunkBuilder::layer_forward(Tape& tape, std::int64_t i, Tensor x, Pass& p
   return kind.layer().forward(tape, x, kept, keep, autotune);
 }
 
+void ChunkBuilder::prefetch(Tape& tape, std::int64_t i, Pass& pass) const {
+  if (i < 0) return;
+  LayerKind& kind = *kinds_[static_cast<std::size_t>(i)];
+  if (folded_) {
+    tape.apply(kind.reload(pass.held[static_cast<std::size_t>(i)] != 0));
+  } else {
+    kind.layer().reload(tape, pass.layers[static_cast<std::size_t>(i)]);
+  }
+}
+
 void ChunkBuilder::layer_backward(Tape& tape, std::int64_t i, Pass& pass, ResidualGrad& grad) const {
+  if (offloads_) prefetch(tape, i - 1, pass);
   LayerKind& kind = *kinds_[static_cast<std::size_t>(i)];
   const std::int64_t autotune = std::exchange(pass.autotune, 0);
   if (folded_) {
@@ -138,6 +177,46 @@ void ChunkBuilder::group_backward(Tape& tape, std::size_t g, Pass& pass, Residua
   grad = inner;
 }
 
+void ChunkBuilder::mtp_forward(Tape& tape, Pass& pass) const {
+  if (mtp_kind_ == nullptr) return;
+  const auto depths = static_cast<std::size_t>(chunk_.mtp_layers);
+  pass.mtp.assign(depths, MtpKept{});
+  pass.mtp_layers.assign(depths, Kept{});
+  for (std::size_t d = 0; d < depths; ++d) {
+    Tensor x = ends_.mtp_enter(tape, pass.mtp[d]);
+    Tensor y;
+    if (folded_) {
+      tape.apply(mtp_kind_->forward(true, false));
+      y = standing(mtp_kind_->sizes().h, Name::kLayerInput);
+    } else {
+      y = mtp_kind_->layer().forward(tape, x, pass.mtp_layers[d], true);
+    }
+    ends_.mtp_leave(tape, y, pass.mtp[d]);
+  }
+  for (MtpKept& depth : pass.mtp) ends_.mtp_loss(tape, depth);
+}
+
+void ChunkBuilder::mtp_backward(Tape& tape, Pass& pass, ResidualGrad& grad) const {
+  if (mtp_kind_ == nullptr) return;
+  for (std::size_t d = pass.mtp.size(); d-- > 0;) {
+    ResidualGrad depth_grad;
+    ends_.mtp_loss_backward(tape, pass.mtp[d], depth_grad);
+    if (folded_) {
+      if (offloads_) tape.apply(mtp_kind_->reload(false));
+      tape.apply(mtp_kind_->backward(false, false));
+    } else {
+      if (offloads_) mtp_kind_->layer().reload(tape, pass.mtp_layers[d]);
+      mtp_kind_->layer().backward(tape, pass.mtp_layers[d], depth_grad);
+    }
+    ends_.mtp_enter_backward(tape, pass.mtp[d], depth_grad);
+    if (grad.tensor) {
+      tape.free(depth_grad.tensor);
+    } else {
+      grad = depth_grad;
+    }
+  }
+}
+
 Tensor ChunkBuilder::forward(Tape& tape, Pass& pass, bool first_step) const {
   if (!folded_) pass.layers.assign(kinds_.size(), Kept{});
   pass.held.assign(kinds_.size(), 0);
@@ -151,6 +230,7 @@ Tensor ChunkBuilder::forward(Tape& tape, Pass& pass, bool first_step) const {
   }
   tape.layer(-1);
   if (held) x = tape.alloc(ends_.sizes().h, Name::kHidden);  // an empty stage, or one that holds only the loss
+  mtp_forward(tape, pass);
   if (chunk_.has_loss) {
     ends_.head_forward(tape, x, pass.ends, first_step);
     x = {};
@@ -164,6 +244,8 @@ Tensor ChunkBuilder::backward(Tape& tape, Pass& pass) const {
   Tensor head_weight_grad;
   tape.layer(-1);
   if (chunk_.has_loss) ends_.head_backward(tape, pass.ends, grad, head_weight_grad);
+  mtp_backward(tape, pass, grad);
+  if (offloads_) prefetch(tape, static_cast<std::int64_t>(kinds_.size()) - 1, pass);
   for (std::size_t g = groups_.size(); g-- > 0;) group_backward(tape, g, pass, grad, g == 0 && !chunk_.has_embedding);
   tape.layer(-1);
   if (!chunk_.has_embedding) {

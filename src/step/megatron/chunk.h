@@ -19,6 +19,8 @@ struct Pass {
   std::vector<std::uint8_t> held;  // per layer: its input is held by the schedule or a checkpoint
   std::vector<Tensor> inputs;      // checkpointed inputs of recomputed groups
   EndKept ends;
+  std::vector<MtpKept> mtp;  // by depth
+  std::vector<Kept> mtp_layers;
   Tensor received;            // input from the previous stage, held by the schedule
   std::int64_t autotune = 0;  // the first pass of the first step times compiled kernels with so many bytes
 };
@@ -26,31 +28,39 @@ struct Pass {
 // One layer kind: its builder and, when folded, its measured profiles.
 class LayerKind {
  public:
-  LayerKind(const Choices& choices, const LayerSizes& sizes) : sizes_(sizes), layer_(choices, sizes_) {}
+  LayerKind(const Choices& choices, const LayerSizes& sizes, OffloadScope offload)
+      : sizes_(sizes), layer_(choices, sizes_, offload) {}
   LayerKind(const LayerKind& other) = delete;
 
   [[nodiscard]] const Layer& layer() const { return layer_; }
   [[nodiscard]] const LayerSizes& sizes() const { return sizes_; }
-  [[nodiscard]] const Profile& forward(bool keep);
-  // fresh: the incoming gradient is held by somebody; held: the layer's input is.
+  // Bringing its offloaded tensors back.
+  [[nodiscard]] Profile reload(bool held);
+  // Host bytes of one pass through such a layer.
+  [[nodiscard]] std::int64_t offloaded_bytes();
+  // held: the layer's input is held by the schedule or a checkpoint.
+  [[nodiscard]] const Profile& forward(bool keep, bool held);
+  // fresh: the incoming gradient is held by somebody else, so the first addition makes a new tensor.
   [[nodiscard]] const Profile& backward(bool fresh, bool held);
   // The first call of the first step, with kernel autotuning.
-  [[nodiscard]] Profile tuned_forward(std::int64_t autotune) const;
+  [[nodiscard]] Profile tuned_forward(bool held, std::int64_t autotune) const;
   [[nodiscard]] Profile tuned_backward(bool fresh, bool held, std::int64_t autotune);
 
  private:
   LayerSizes sizes_;
   Layer layer_;
-  std::array<std::optional<Profile>, 2> forward_;
+  Profile measure_forward(bool keep, bool held, std::int64_t autotune, Kept& kept) const;
+
+  std::array<std::optional<Profile>, 4> forward_;
   std::array<std::optional<Profile>, 4> backward_;
-  Kept kept_;  // sizes that a forward leaves for its backward
+  std::array<Kept, 2> kept_;  // by held: sizes that a forward leaves for its backward
 };
 
 class ChunkBuilder {
  public:
   // kinds[i] is the layer at position i of the chunk.
   ChunkBuilder(const job::Job& job, const job::Chunk& chunk, const Ends& ends, std::vector<LayerKind*> kinds,
-               bool folded);
+               LayerKind* mtp_kind, bool folded);
 
   // received is empty for the chunk with the embedding. Returns the output to send, empty at the loss.
   Tensor forward(Tape& tape, Pass& pass, bool first_step) const;
@@ -59,6 +69,8 @@ class ChunkBuilder {
   Tensor backward(Tape& tape, Pass& pass) const;
 
   [[nodiscard]] const job::Chunk& chunk() const { return chunk_; }
+  // Host bytes that one pass in flight needs.
+  [[nodiscard]] std::int64_t offloaded_bytes() const;
 
  private:
   // Layers [first, first + count) are one recomputed group; count 1 and !checkpointed is a plain layer.
@@ -68,8 +80,13 @@ class ChunkBuilder {
     bool checkpointed;
   };
   Tensor layer_forward(Tape& tape, std::int64_t i, Tensor x, Pass& pass, bool keep, bool x_is_held) const;
+  // Reloads the offloaded tensors of the layer whose backward comes next, one layer ahead.
+  void prefetch(Tape& tape, std::int64_t i, Pass& pass) const;
   void layer_backward(Tape& tape, std::int64_t i, Pass& pass, ResidualGrad& grad) const;
   Tensor group_forward(Tape& tape, std::size_t g, Tensor x, Pass& pass, bool x_is_held) const;
+  void mtp_forward(Tape& tape, Pass& pass) const;
+  // Puts the first gradient on the final hidden state.
+  void mtp_backward(Tape& tape, Pass& pass, ResidualGrad& grad) const;
   void group_backward(Tape& tape, std::size_t g, Pass& pass, ResidualGrad& grad, bool x_is_held) const;
 
   job::Chunk chunk_;
@@ -77,8 +94,9 @@ class ChunkBuilder {
   std::vector<LayerKind*> kinds_;
   std::vector<Group> groups_;
   std::int64_t checkpoint_bytes_ = 0;  // distribute_saved_activations stores less than the input; 0: the input itself
-  std::int64_t mtp_ = 0;
+  LayerKind* mtp_kind_;                // of every MTP depth; null without MTP
   bool folded_;
+  bool offloads_;
 };
 
 }  // namespace plimsoll::step::megatron

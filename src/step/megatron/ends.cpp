@@ -67,25 +67,25 @@ void Ends::embedding_backward(Tape& tape, EndKept& kept, ResidualGrad& grad, Ten
   tape.free(grad.tensor);
 }
 
-void Ends::loss_forward(Tape& tape, Tensor& logits, EndKept& kept, bool first_step) const {
+void Ends::loss_forward(Tape& tape, Tensor& logits, LossKept& kept, bool first_step) const {
   tape.at(Operation::kLoss);
   kept.labels = tape.alloc(e_.tokens, Name::kTokens);
   switch (e_.loss) {
     case job::LossKind::kNativeFused: {
       if (first_step) tape.touch(e_.autotune, Name::kAutotune);
       kept.softmax = tape.alloc(e_.logits_fp32, Name::kLogitsFp32);
-      for (Tensor& small : kept.loss) small = tape.alloc(e_.loss_small, Name::kTokens);
+      for (Tensor& small : kept.small) small = tape.alloc(e_.loss_small, Name::kTokens);
       tape.touch(e_.logits_fp32, Name::kLossTemp);
       break;
     }
     case job::LossKind::kTe:  // in place on the logits, which stay as their own gradient
       kept.softmax = logits;
       logits = {};
-      for (Tensor& small : kept.loss) small = tape.alloc(e_.loss_small, Name::kTokens);
+      for (Tensor& small : kept.small) small = tape.alloc(e_.loss_small, Name::kTokens);
       return;
     default: {  // float() once, the rest in place
       kept.softmax = tape.alloc(e_.logits_fp32, Name::kLogitsFp32);
-      for (Tensor& small : kept.loss) small = tape.alloc(e_.loss_small, Name::kTokens);
+      for (Tensor& small : kept.small) small = tape.alloc(e_.loss_small, Name::kTokens);
       break;
     }
   }
@@ -93,7 +93,7 @@ void Ends::loss_forward(Tape& tape, Tensor& logits, EndKept& kept, bool first_st
   tape.free(logits);
 }
 
-Tensor Ends::loss_backward(Tape& tape, EndKept& kept) const {
+Tensor Ends::loss_backward(Tape& tape, LossKept& kept) const {
   tape.at(Operation::kLoss);
   Tensor grad;
   switch (e_.loss) {
@@ -114,8 +114,32 @@ Tensor Ends::loss_backward(Tape& tape, EndKept& kept) const {
       break;
   }
   tape.free(kept.labels);
-  for (Tensor& small : kept.loss) tape.free(small);
+  for (Tensor& small : kept.small) tape.free(small);
   return grad;
+}
+
+Tensor Ends::project(Tape& tape) const {
+  tape.at(Operation::kHead);
+  Tensor gathered = c_.gathers && c_.te ? tape.alloc(e_.hf, Name::kGatheredHidden) : Tensor{};
+  Tensor logits = tape.alloc(e_.logits, Name::kLogits);
+  tape.free(gathered);
+  return logits;
+}
+
+Tensor Ends::project_backward(Tape& tape, Tensor& grad_logits, Tensor& weight_grad, bool without_weight) const {
+  tape.at(Operation::kHead);
+  Tensor gathered = c_.gathers && c_.te ? tape.alloc(e_.hf, Name::kGatheredHidden) : Tensor{};
+  Tensor grad_full = tape.alloc(e_.hf, Name::kGrad);
+  Tensor grad_norm = c_.gathers ? tape.alloc(e_.h, Name::kGrad) : Tensor{};
+  weight_grad = c_.wgrad_fusion || without_weight ? Tensor{} : tape.alloc(e_.w_head, Name::kWeightGrad);
+  tape.free(gathered);
+  if (c_.gathers) {
+    tape.free(grad_full);
+  } else {
+    grad_norm = grad_full;
+  }
+  if (!without_weight) tape.free(grad_logits);
+  return grad_norm;
 }
 
 void Ends::head_forward(Tape& tape, Tensor x, EndKept& kept, bool first_step) const {
@@ -123,32 +147,19 @@ void Ends::head_forward(Tape& tape, Tensor x, EndKept& kept, bool first_step) co
   kept.x = x;
   kept.norm = tape.alloc(e_.h, Name::kNormOutput);
   kept.stats = tape.alloc(e_.stats, Name::kNormStats);
-  tape.at(Operation::kHead);
-  Tensor gathered = c_.gathers && c_.te ? tape.alloc(e_.hf, Name::kGatheredHidden) : Tensor{};
-  Tensor logits = tape.alloc(e_.logits, Name::kLogits);
-  tape.free(gathered);
-  loss_forward(tape, logits, kept, first_step);
+  Tensor logits = project(tape);
+  loss_forward(tape, logits, kept.loss, first_step);
 }
 
 void Ends::head_backward(Tape& tape, EndKept& kept, ResidualGrad& grad, Tensor& head_weight_grad) const {
-  Tensor grad_logits = loss_backward(tape, kept);
-  tape.at(Operation::kHead);
-  Tensor gathered = c_.gathers && c_.te ? tape.alloc(e_.hf, Name::kGatheredHidden) : Tensor{};
-  Tensor grad_full = tape.alloc(e_.hf, Name::kGrad);
-  Tensor grad_norm = c_.gathers ? tape.alloc(e_.h, Name::kGrad) : Tensor{};
-  Tensor weight_grad = c_.wgrad_fusion || kept.defers_wgrad ? Tensor{} : tape.alloc(e_.w_head, Name::kWeightGrad);
-  tape.free(gathered);
-  if (c_.gathers) {
-    tape.free(grad_full);
-  } else {
-    grad_norm = grad_full;
-  }
+  Tensor grad_logits = loss_backward(tape, kept.loss);
+  Tensor weight_grad;
+  Tensor grad_norm = project_backward(tape, grad_logits, weight_grad, kept.defers_wgrad);
   if (kept.defers_wgrad) {
     kept.deferred_grad = grad_logits;
     kept.deferred_input = kept.norm;
     kept.norm = {};
   } else {
-    tape.free(grad_logits);
     tape.free(kept.norm);
   }
   if (e_.tied_here) {
@@ -157,12 +168,18 @@ void Ends::head_backward(Tape& tape, EndKept& kept, ResidualGrad& grad, Tensor& 
     tape.free(weight_grad);
   }
   tape.at(Operation::kFinalNorm);
-  grad.tensor = tape.alloc(e_.h, Name::kResidualGrad);
+  // The MTP branch may already have put a gradient on the final hidden state: then this one is added to it.
+  Tensor grad_x = tape.alloc(e_.h, Name::kResidualGrad);
   Tensor norm_weight = tape.alloc(e_.norm_weight, Name::kWeightGrad);
   tape.free(grad_norm);
   tape.free(kept.x);
   tape.free(kept.stats);
   tape.free(norm_weight);
+  if (grad.tensor) {
+    tape.free(grad_x);
+  } else {
+    grad.tensor = grad_x;
+  }
 }
 
 }  // namespace plimsoll::step::megatron

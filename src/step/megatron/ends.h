@@ -7,11 +7,24 @@
 
 namespace plimsoll::step::megatron {
 
+// What one loss keeps from its forward to its backward.
+struct LossKept {
+  Tensor softmax, labels, small[4];
+};
+
+// One depth of multi-token prediction (facts megatron-memory.md 2.6, 6): the shifted embedding and the
+// hidden state are normalised, joined, projected, run through one more layer and through the head.
+struct MtpKept {
+  Tensor embedding, joined, stats[2];
+  Tensor y, norm, norm_stats;  // final norm of the depth
+  LossKept loss;
+};
+
 struct EndKept {
   Tensor masked_ids, embedding_mask;  // embedding
   Tensor x, norm, stats;              // final norm
-  Tensor softmax, labels, loss[4];    // loss
-  bool defers_wgrad = false;          // defer_embedding_wgrad_compute: keep what the head's weight gradient needs
+  LossKept loss;
+  bool defers_wgrad = false;  // defer_embedding_wgrad_compute: keep what the head's weight gradient needs
   Tensor deferred_input, deferred_grad;
 };
 
@@ -28,11 +41,22 @@ class Ends {
   // Starts the residual gradient. A tied head's weight gradient stays until the embedding's backward.
   void head_backward(Tape& tape, EndKept& kept, ResidualGrad& grad, Tensor& head_weight_grad) const;
 
+  // Multi-token prediction around its transformer layer: what goes into the layer, what comes after it,
+  // its loss, and the three in reverse. `hidden` is read, not consumed.
+  Tensor mtp_enter(Tape& tape, MtpKept& kept) const;
+  void mtp_leave(Tape& tape, Tensor y, MtpKept& kept) const;
+  void mtp_loss(Tape& tape, MtpKept& kept) const;
+  void mtp_loss_backward(Tape& tape, MtpKept& kept, ResidualGrad& grad) const;
+  void mtp_enter_backward(Tape& tape, MtpKept& kept, ResidualGrad& grad) const;
+
   [[nodiscard]] const EndSizes& sizes() const { return e_; }
 
  private:
-  void loss_forward(Tape& tape, Tensor& logits, EndKept& kept, bool first_step) const;
-  Tensor loss_backward(Tape& tape, EndKept& kept) const;  // gradient of the logits
+  void loss_forward(Tape& tape, Tensor& logits, LossKept& kept, bool first_step) const;
+  Tensor loss_backward(Tape& tape, LossKept& kept) const;  // gradient of the logits
+  // Output layer: logits of a normalised hidden state; and its gradient, which is returned.
+  Tensor project(Tape& tape) const;
+  Tensor project_backward(Tape& tape, Tensor& grad_logits, Tensor& weight_grad, bool without_weight) const;
 
   const Choices& c_;
   const EndSizes& e_;

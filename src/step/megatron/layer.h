@@ -25,7 +25,14 @@ struct Kept {
   Tensor fc1, act, glu, mask2;
   Tensor routed, probs, router, sort_index, expert_fc1, expert_act, expert_act_extra;
   Tensor shared_fc1, shared_act;
-  Tensor input;  // full recompute: the checkpointed input of a group's first layer
+  std::int64_t on_host[24] = {};  // bytes of tensors that wait on the host, in the order of offload.cpp
+};
+
+// Which kept tensors leave the GPU between forward and backward.
+enum class OffloadScope : std::uint8_t {
+  kNone,
+  kModules,  // fine_grained_activation_offloading: what the named modules save
+  kLayer,    // cpu_offloading: everything the layer saves
 };
 
 // The gradient of the residual stream while backward walks down. A gradient that somebody else holds
@@ -40,7 +47,8 @@ struct ResidualGrad {
 
 class Layer {
  public:
-  Layer(const Choices& choices, const LayerSizes& sizes) : c_(choices), z_(sizes) {}
+  Layer(const Choices& choices, const LayerSizes& sizes, OffloadScope offload)
+      : c_(choices), z_(sizes), offload_(offload) {}
 
   // Consumes x (moves it into kept) and returns the layer's output. keep == false runs without gradients:
   // everything but x and the output is dropped.
@@ -48,10 +56,17 @@ class Layer {
   Tensor forward(Tape& tape, Tensor x, Kept& kept, bool keep, std::int64_t autotune = 0) const;
   void backward(Tape& tape, Kept& kept, ResidualGrad& grad, std::int64_t autotune = 0) const;
 
-  // Bytes that stay from forward to backward besides the input.
-  [[nodiscard]] const LayerSizes& sizes() const { return z_; }
+  // Brings offloaded tensors back; must run before backward. Nothing for a layer that offloads nothing.
+  void reload(Tape& tape, Kept& kept) const;
+  // Bytes of one pass that wait on the host.
+  [[nodiscard]] std::int64_t offloaded_bytes(const Kept& kept) const;
 
  private:
+  // offload.cpp: frees what is copied to the host.
+  void offload(Tape& tape, Kept& kept) const;
+  template <class Visit>
+  void visit_offloaded(Kept& kept, const Visit& visit) const;
+
   // attention.cpp
   Tensor attention_forward(Tape& tape, Kept& kept, bool keep) const;
   Tensor attention_backward(Tape& tape, Kept& kept) const;  // returns the gradient of norm1's output
@@ -86,6 +101,7 @@ class Layer {
 
   const Choices& c_;
   const LayerSizes& z_;
+  OffloadScope offload_;
 };
 
 }  // namespace plimsoll::step::megatron

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/megatron/rank.h"
 
-#include <deque>
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -77,10 +77,13 @@ class Rank final : public PassRunner {
     const bool defers_all = job.parallel.defer_embedding_wgrad && job.parallel.wgrad_deferral_limit == 0;
     if (!defers_all) shape_.micro_batches = micro_batches_to_simulate(shape_);
     make_kinds();
+    builders_.reserve(chunks.size());
     for (const job::Chunk& chunk : chunks) {
       std::vector<LayerKind*> kinds;
+      kinds.reserve(static_cast<std::size_t>(chunk.num_layers));
       for (std::int64_t i = 0; i < chunk.num_layers; ++i) kinds.push_back(kind_of(chunk.first_layer + i));
-      builders_.emplace_back(job, chunk, ends_, std::move(kinds), folded);
+      LayerKind* mtp_kind = chunk.mtp_layers > 0 ? kind_of(job.model.depth() - 1) : nullptr;
+      builders_.emplace_back(job, chunk, ends_, std::move(kinds), mtp_kind, folded);
     }
     in_flight_.resize(chunks.size());
     tokens_.resize(chunks.size());
@@ -93,7 +96,8 @@ class Rank final : public PassRunner {
     state_.build_optimizer(tape_);
     // The second step holds all that the first does, and the moments; only autotuning is the first's own.
     // So a folded run needs no first step when the moments outweigh it.
-    const bool skip_first = folded_ && state_.moment_bytes() >= autotune_bytes();
+    const bool skip_first = folded_ && state_.moment_bytes() >= autotune_bytes() &&
+                            job_.kernels.cuda_graphs != job::CudaGraphs::kFullIteration;
     for (int step = 0; step < 2; ++step) {
       first_step_ = step == 0;
       tape_.enter(first_step_ ? Phase::kFirstForward : Phase::kForward);
@@ -102,15 +106,18 @@ class Rank final : public PassRunner {
       if (first_step_ && skip_first) {
         leave_as_after_a_step();
       } else {
+        tape_.begin_span();
         run_pipeline(shape_, tape_, *this, held_);
         drain_deferred();
       }
+      Tensor graph_pool = full_iteration_pool();
       tape_.enter(first_step_ ? Phase::kFirstUpdate : Phase::kUpdate);
       state_.update(tape_);
+      tape_.free(graph_pool);
     }
     RankResult result;
     result.parameters = state_.parameters();
-    result.host_bytes = state_.host_bytes();
+    result.host_bytes = state_.host_bytes() + offloaded_peak();
     return result;
   }
 
@@ -122,7 +129,7 @@ class Rank final : public PassRunner {
       return profiles_[slot].output;
     }
     new_batch(tape_, tokens_[slot]);
-    Pass& pass = in_flight_[slot].emplace_back();
+    Pass& pass = in_flight_[slot].passes.emplace_back();
     pass.received = received;
     pass.autotune = std::exchange(forward_autotune_, 0);
     return builders_[slot].forward(tape_, pass, first_step_);
@@ -139,12 +146,13 @@ class Rank final : public PassRunner {
       return profile.grad;
     }
     if (!has_backward_workspace_) first_backward();
-    Pass& pass = in_flight_[slot].front();
+    Pass& pass = in_flight_[slot].passes[in_flight_[slot].next];
     pass.autotune = std::exchange(backward_autotune_, 0);
     pass.ends.defers_wgrad = defers;
     Tensor grad = builders_[slot].backward(tape_, pass);
     if (defers) deferred_.insert(deferred_.end(), {pass.ends.deferred_input, pass.ends.deferred_grad});
-    in_flight_[slot].pop_front();
+    pass = Pass{};
+    ++in_flight_[slot].next;
     return grad;
   }
 
@@ -157,7 +165,7 @@ class Rank final : public PassRunner {
   void make_kinds() {
     const model::Architecture& m = job_.model;
     const job::Precision& p = job_.precision;
-    kind_index_.resize(m.kinds.size() * 2);
+    kind_index_.resize(m.kinds.size() * 4);
     for (std::size_t i = 0; i < kind_index_.size(); ++i) kind_index_[i] = nullptr;
     quantised_ = p.fp8 != job::Fp8Recipe::kNone || p.fp4;
   }
@@ -167,10 +175,16 @@ class Rank final : public PassRunner {
     const bool edge = p.first_last_layers_bf16 &&
                       (layer < p.bf16_layers_at_start || layer >= job_.model.depth() - p.bf16_layers_at_end);
     const bool in_bf16 = quantised_ && edge;
-    const std::size_t index = std::size_t{job_.model.layers[static_cast<std::size_t>(layer)]} * 2 + (in_bf16 ? 1U : 0U);
+    // cpu_offloading moves the first layers' activations (PP is 1 then); fine-grained offload acts in all.
+    const bool whole_layer = job_.offload.activations && layer < job_.offload.activation_layers;
+    const OffloadScope offload = whole_layer                 ? OffloadScope::kLayer
+                                 : job_.offload.fine_grained ? OffloadScope::kModules
+                                                             : OffloadScope::kNone;
+    const std::size_t index = std::size_t{job_.model.layers[static_cast<std::size_t>(layer)]} * 4 +
+                              (in_bf16 ? 2U : 0U) + (whole_layer ? 1U : 0U);
     if (kind_index_[index] == nullptr) {
       owned_kinds_.push_back(
-          std::make_unique<LayerKind>(choices_, layer_sizes(job_, job_.model.layer(layer), in_bf16)));
+          std::make_unique<LayerKind>(choices_, layer_sizes(job_, job_.model.layer(layer), in_bf16), offload));
       kind_index_[index] = owned_kinds_.back().get();
     }
     return kind_index_[index];
@@ -235,6 +249,8 @@ class Rank final : public PassRunner {
   void first_use() {
     (void)tape_.alloc(workspaces_.handle, Name::kCublas);
     (void)tape_.alloc(workspaces_.library, Name::kCublas);
+    state_.quantise_weights(tape_);
+    (void)tape_.alloc(layer_graph_buffers(), Name::kGraphPool);
     for (std::size_t i = 0; i < builders_.size(); ++i) (void)tape_.alloc(end_sizes_.rope_table, Name::kRopeTable);
     if (choices_.gathers && !choices_.te) (void)tape_.alloc(end_sizes_.hf, Name::kGatherBuffer);
     forward_autotune_ = backward_autotune_ = autotune_bytes();
@@ -246,6 +262,29 @@ class Rank final : public PassRunner {
   }
 
   [[nodiscard]] std::int64_t autotune_bytes() const { return choices_.compiled_kernels ? end_sizes_.autotune : 0; }
+
+  // A graph of the whole iteration keeps its pool: what forward and backward needed at their peak is not
+  // there for the optimizer step (facts megatron-memory.md 9).
+  [[nodiscard]] Tensor full_iteration_pool() {
+    if (job_.kernels.cuda_graphs != job::CudaGraphs::kFullIteration) return {};
+    return tape_.alloc(tape_.span_peak() - tape_.live(), Name::kGraphPool);
+  }
+
+  // Per-layer graphs hold static input, output and their gradients at every layer's boundary.
+  [[nodiscard]] std::int64_t layer_graph_buffers() const {
+    if (job_.kernels.cuda_graphs != job::CudaGraphs::kPerLayer) return 0;
+    std::int64_t layers = 0;
+    for (const ChunkBuilder& builder : builders_) layers += builder.chunk().num_layers;
+    return 4 * end_sizes_.h * layers;
+  }
+
+  // Offloaded activations of the passes in flight wait on the host.
+  [[nodiscard]] std::int64_t offloaded_peak() {
+    if (!job_.offload.activations && !job_.offload.fine_grained) return 0;
+    std::int64_t widest = 0;
+    for (const ChunkBuilder& builder : builders_) widest = std::max(widest, builder.offloaded_bytes());
+    return widest * (std::min(warmup_passes(shape_) + 1, job_.micro_batches * shape_.chunks));
+  }
 
   // What a pipeline run leaves behind: workspaces, tokens, the held messages of every receiving chunk.
   void leave_as_after_a_step() {
@@ -273,7 +312,12 @@ class Rank final : public PassRunner {
   std::vector<std::unique_ptr<LayerKind>> owned_kinds_;
   std::vector<ChunkBuilder> builders_;
   std::vector<ChunkProfile> profiles_;
-  std::vector<std::deque<Pass>> in_flight_;
+  // Passes of a chunk in the order of their forwards; backwards run in the same order.
+  struct Flight {
+    std::vector<Pass> passes;
+    std::size_t next = 0;
+  };
+  std::vector<Flight> in_flight_;
   std::vector<Tokens> tokens_;
   HeldMessages held_;
   std::vector<Tensor> deferred_;

@@ -22,13 +22,15 @@ struct Choices {
   bool compiled_kernels = false;  // torch.compile autotunes them in the first step
   job::RecomputeModules recompute;
   job::OffloadModules offload;
+  std::int64_t smallest_offloaded = 0;  // bytes
 };
 
 struct LayerSizes {
   // Hidden states
   std::int64_t h = 0;             // H
   std::int64_t hf = 0;            // HF
-  std::int64_t norm_saved = 0;    // norm output as the following linear saves it (1 byte each under FP8)
+  std::int64_t norm1_saved = 0;   // norm output as the following linear saves it (1 byte each under FP8)
+  std::int64_t norm2_saved = 0;
   std::int64_t stats = 0;         // per norm
   std::int64_t dropout_mask = 0;  // after each block; 0 without dropout
   std::int64_t norm_weight = 0;   // bytes of a norm's weight gradient
@@ -109,6 +111,7 @@ struct EndSizes {
   std::int64_t w_head = 0;
   std::int64_t w_embedding = 0;
   std::int64_t w_positions = 0;
+  std::int64_t w_mtp_projection = 0;
   std::int64_t loss_small = 0;  // 4T: one fp32 per token
   std::int64_t rope_table = 0;  // per chunk
   std::int64_t autotune = 0;    // L2 flush buffer

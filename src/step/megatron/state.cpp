@@ -22,6 +22,15 @@ std::int64_t gradient_bytes(const job::Job& job) {
   return job.optimizer.grad_reduce_in_fp32 ? 4 : 2;
 }
 
+// Remembers a live tensor. A metering tape needs the sum only: neighbours in time are one tensor to it.
+void keep(const Tape& tape, std::vector<Tensor>& list, const Tensor& tensor) {
+  if (!tape.recording() && !list.empty()) {
+    list.back().bytes += tensor.bytes;
+  } else {
+    list.push_back(tensor);
+  }
+}
+
 }  // namespace
 
 BufferPlan plan_buffer(const std::vector<Weight>& weights, bool experts, std::int64_t shards, std::int64_t shard,
@@ -36,6 +45,7 @@ BufferPlan plan_buffer(const std::vector<Weight>& weights, bool experts, std::in
   };
   static thread_local std::vector<Placed> bucket;
   bucket.clear();
+  plan.pieces.reserve(weights.size());
   std::int64_t at = 0;
   std::int64_t bucket_begin = 0;
   const auto close = [&] {
@@ -53,7 +63,7 @@ BufferPlan plan_buffer(const std::vector<Weight>& weights, bool experts, std::in
     at = bucket_begin = end;
   };
   for (auto it = weights.rbegin(); it != weights.rend(); ++it) {
-    if (it->expert != experts) continue;
+    if (it->expert != experts || it->frozen) continue;
     if (it->shared_embedding) close();
     at = round_up(at, kParamAlignment);
     bucket.push_back({at, &*it});
@@ -70,6 +80,7 @@ State::State(const job::Job& job, const std::vector<job::Chunk>& chunks, std::in
   chunks_.resize(chunks.size());
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     chunk_weights(job, chunks[i], stage, chunks_[i].weights);
+    chunks_[i].layers = chunks[i].num_layers + chunks[i].mtp_layers;
     parameters_ += count(chunks_[i].weights);
   }
 }
@@ -77,15 +88,53 @@ State::State(const job::Job& job, const std::vector<job::Chunk>& chunks, std::in
 std::int64_t State::param_bytes(const Weight& weight) const {
   const job::Precision& p = job_.precision;
   if (weight.gemm && p.fp4 && p.fp4_param_gather) return ceil_div(weight.elements, 2);
+  if (weight.gemm && p.fp8 == job::Fp8Recipe::kMxfp8 && p.fp8_param_gather)  // the bf16 gather lands in its own buffer
+    return p.reuse_grad_buffer_for_mxfp8 ? 0 : 2 * weight.elements;
   if (weight.gemm && p.fp8 != job::Fp8Recipe::kNone && p.fp8_param_gather) return weight.elements;
   return job::size_of(p.params) * weight.elements;
+}
+
+// Copies held for compute besides the stored weight, per facts megatron-memory.md 3.3. Per-tensor FP8 needs
+// a transposed copy on Hopper only; block formats hold both directions and their scales.
+std::int64_t State::quantised_bytes(const Weight& weight) const {
+  const job::Precision& p = job_.precision;
+  if (!weight.gemm) return 0;
+  const std::int64_t n = weight.elements;
+  if (p.fp4) return p.fp4_param_gather ? n / 2 + n / 8 : n + n / 8;
+  const bool primary = p.fp8_param_gather;
+  const bool blackwell = job_.cluster.gpu.is_blackwell();
+  switch (p.fp8) {
+    case job::Fp8Recipe::kNone:
+      return 0;
+    case job::Fp8Recipe::kDelayed:
+    case job::Fp8Recipe::kTensorwise: {
+      if (!p.fp8_transpose_cache) return 0;  // rebuilt for every micro-batch
+      const std::int64_t copies = blackwell ? 1 : 2;
+      return (primary ? copies - 1 : copies) * n;
+    }
+    case job::Fp8Recipe::kBlockwise:
+      return p.fp8_transpose_cache ? (primary ? n : 2 * n) : 0;
+    case job::Fp8Recipe::kMxfp8:
+      return 2 * n + n / 16;
+  }
+  return 0;
+}
+
+void State::quantise_weights(Tape& tape) {
+  if (job_.precision.fp8 == job::Fp8Recipe::kNone && !job_.precision.fp4) return;
+  for (const ChunkState& chunk : chunks_)
+    for (const Weight& weight : chunk.weights) (void)tape.alloc(quantised_bytes(weight), Name::kFp8Weight);
 }
 
 void State::build_model(Tape& tape) {
   tape.enter(Phase::kModel);
   tape.at(Operation::kBuild);
-  for (ChunkState& chunk : chunks_)
-    for (const Weight& weight : chunk.weights) chunk.tensors.push_back(tape.alloc(param_bytes(weight), Name::kWeight));
+  for (ChunkState& chunk : chunks_) {
+    for (const Weight& weight : chunk.weights) {
+      std::vector<Tensor>& list = weight.frozen ? chunk.frozen : weight.expert ? chunk.experts : chunk.dense;
+      keep(tape, list, tape.alloc(param_bytes(weight), weight.frozen ? Name::kFrozenWeight : Name::kWeight));
+    }
+  }
 }
 
 void State::wrap_chunk(Tape& tape, ChunkState& chunk, std::int64_t index, bool experts) {
@@ -95,7 +144,7 @@ void State::wrap_chunk(Tape& tape, ChunkState& chunk, std::int64_t index, bool e
   std::int64_t elements = 0;
   std::int64_t bytes = 0;
   for (const Weight& w : chunk.weights) {
-    if (w.expert != experts) continue;
+    if (w.expert != experts || w.frozen) continue;
     elements += w.elements;
     bytes += param_bytes(w);
   }
@@ -103,7 +152,7 @@ void State::wrap_chunk(Tape& tape, ChunkState& chunk, std::int64_t index, bool e
   if (!o.distributed) {
     chunk.buffers.push_back(tape.alloc(gradient_bytes(job_) * elements, Name::kGradBuffer));
     for (const Weight& w : chunk.weights)
-      if (w.expert == experts) chunk.pieces.push_back({w.elements, w.decayed, w.expert});
+      if (w.expert == experts && !w.frozen) chunk.pieces.push_back({w.elements, w.decayed, w.expert});
     return;
   }
   const bool bucketed = o.overlap_grad_reduce && stage_ == 0 && index == 0;
@@ -115,8 +164,8 @@ void State::wrap_chunk(Tape& tape, ChunkState& chunk, std::int64_t index, bool e
   chunk.buffers.push_back(tape.alloc(bytes + job::size_of(job_.precision.params) * padding, Name::kParamBuffer));
   chunk.buffers.push_back(tape.alloc(gradient_bytes(job_) * plan.elements, Name::kGradBuffer));
   // Every original weight is freed, one by one, after its values were copied: until then they coexist.
-  for (std::size_t i = chunk.weights.size(); i-- > 0;)
-    if (chunk.weights[i].expert == experts) tape.free(chunk.tensors[i]);
+  std::vector<Tensor>& originals = experts ? chunk.experts : chunk.dense;
+  for (auto original = originals.rbegin(); original != originals.rend(); ++original) tape.free(*original);
   chunk.pieces.insert(chunk.pieces.end(), plan.pieces.begin(), plan.pieces.end());
 }
 
@@ -124,6 +173,10 @@ void State::wrap(Tape& tape) {
   tape.enter(Phase::kWrap);
   tape.at(Operation::kBuild);
   for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    if (job_.sharding.kind == job::ShardingKind::kMegatronFsdp) {
+      wrap_fsdp(tape, chunks_[i]);
+      continue;
+    }
     wrap_chunk(tape, chunks_[i], static_cast<std::int64_t>(i), false);
     wrap_chunk(tape, chunks_[i], static_cast<std::int64_t>(i), true);
   }
@@ -132,6 +185,9 @@ void State::wrap(Tape& tape) {
 void State::build_optimizer(Tape& tape) {
   tape.enter(Phase::kOptimizer);
   tape.at(Operation::kBuild);
+  std::size_t pieces = 0;
+  for (const ChunkState& chunk : chunks_) pieces += chunk.pieces.size();
+  owned_.reserve(pieces);
   // Dense optimizer, then expert optimizer; in each, the decayed matrices, then norms and biases.
   for (const bool expert : {false, true})
     for (const bool decayed : {true, false})
@@ -158,12 +214,12 @@ void State::build_optimizer(Tape& tape) {
     const std::int64_t main = o.main_params == job::DType::kFp32
                                   ? (o.store_param_remainders && job_.precision.params == job::DType::kBf16 ? 2 : 4)
                                   : 2;
-    for (const Piece& piece : owned_) main_.push_back(tape.alloc(main * piece.elements, Name::kMainParam));
+    for (const Piece& piece : owned_) keep(tape, main_, tape.alloc(main * piece.elements, Name::kMainParam));
     return;
   }
   for (const Piece& piece : owned_) {
     Tensor clone = tape.alloc(job::size_of(job_.precision.params) * piece.elements, Name::kConstruction);
-    main_.push_back(tape.alloc(4 * piece.elements, Name::kMainParam));
+    keep(tape, main_, tape.alloc(4 * piece.elements, Name::kMainParam));
     tape.free(clone);
   }
 }
@@ -171,6 +227,7 @@ void State::build_optimizer(Tape& tape) {
 void State::begin_step(Tape& tape) {
   for (Tensor& copy : grad_copies_) tape.free(copy);
   grad_copies_.clear();
+  gather_units(tape);
 }
 
 std::int64_t State::moment_bytes(const Piece& piece, int which) const {
@@ -201,25 +258,29 @@ std::int64_t State::moment_bytes() const {
 }
 
 void State::update(Tape& tape) {
+  if (!job_.sharding.double_buffer) {
+    for (Tensor& buffer : unit_buffers_) tape.free(buffer);
+    unit_buffers_.clear();
+  }
   tape.at(Operation::kAdam);
   const job::Optimizer& o = job_.optimizer;
   // 16-bit gradients are copied to fp32 for the update and stay until the next zero_grad.
   if (keeps_main_copy(job_) && gradient_bytes(job_) == 2 && !o.precision_aware)
-    for (const Piece& piece : owned_) grad_copies_.push_back(tape.alloc(4 * piece.elements, Name::kGradientFp32));
+    for (const Piece& piece : owned_) keep(tape, grad_copies_, tape.alloc(4 * piece.elements, Name::kGradientFp32));
   static thread_local std::vector<Tensor> temporaries;
   for (const bool expert : {false, true}) {
     for (const bool decayed : {true, false}) {
       if (!has_moments_) {
         for (const Piece& piece : owned_) {
           if (piece.expert != expert || piece.decayed != decayed) continue;
-          for (const int which : {0, 1}) moments_.push_back(tape.alloc(moment_bytes(piece, which), Name::kMoment));
+          for (const int which : {0, 1}) keep(tape, moments_, tape.alloc(moment_bytes(piece, which), Name::kMoment));
         }
       }
       // torch's multi-tensor AdamW: sqrt(v) of all tensors of a group at once (facts megatron-anatomy.md 4).
       if (o.impl != job::OptimizerImpl::kForeach) continue;
       for (const Piece& piece : owned_)
         if (piece.expert == expert && piece.decayed == decayed)
-          temporaries.push_back(tape.alloc(4 * piece.elements, Name::kOptimizerTemp));
+          keep(tape, temporaries, tape.alloc(4 * piece.elements, Name::kOptimizerTemp));
       for (Tensor& temporary : temporaries) tape.free(temporary);
       temporaries.clear();
     }
@@ -228,12 +289,14 @@ void State::update(Tape& tape) {
 }
 
 void State::release(Tape& tape) {
-  begin_step(tape);
+  for (auto* list : {&grad_copies_, &unit_buffers_})
+    for (Tensor& t : *list) tape.free(t);
   for (auto* list : {&main_, &moments_})
     for (Tensor& t : *list) tape.free(t);
   for (ChunkState& chunk : chunks_) {
     for (Tensor& t : chunk.buffers) tape.free(t);
-    for (Tensor& t : chunk.tensors) tape.free(t);
+    for (auto* list : {&chunk.dense, &chunk.experts, &chunk.frozen})
+      for (Tensor& t : *list) tape.free(t);
   }
 }
 

@@ -34,6 +34,8 @@ class State {
   void build_model(Tape& tape);
   void wrap(Tape& tape);  // DDP
   void build_optimizer(Tape& tape);
+  // Quantised copies of GEMM weights that stay between micro-batches (facts megatron-memory.md 3.3).
+  void quantise_weights(Tape& tape);
   void begin_step(Tape& tape);  // zero_grad: drops the fp32 gradient copies
   void update(Tape& tape);      // optimizer step; the first one makes the moments
   void release(Tape& tape);     // frees everything, for the books
@@ -46,13 +48,18 @@ class State {
 
  private:
   struct ChunkState {
+    std::int64_t layers = 0;
     std::vector<Weight> weights;
-    std::vector<Tensor> tensors;  // as created by the model
+    std::vector<Tensor> dense, experts, frozen;  // weights as created by the model
     std::vector<Tensor> buffers;  // param and grad buffers
     std::vector<Piece> pieces;
   };
   void wrap_chunk(Tape& tape, ChunkState& chunk, std::int64_t index, bool experts);
+  // fsdp.cpp: Megatron-FSDP shards what its strategy says instead of DDP's buffers.
+  void wrap_fsdp(Tape& tape, ChunkState& chunk);
+  void gather_units(Tape& tape);
   [[nodiscard]] std::int64_t param_bytes(const Weight& weight) const;
+  [[nodiscard]] std::int64_t quantised_bytes(const Weight& weight) const;
   [[nodiscard]] std::int64_t moment_bytes(const Piece& piece, int which) const;
 
   const job::Job& job_;
@@ -61,7 +68,8 @@ class State {
   std::vector<Tensor> main_;
   std::vector<Tensor> moments_;
   std::vector<Tensor> grad_copies_;
-  std::vector<Piece> owned_;  // all pieces in optimizer order
+  std::vector<Tensor> unit_buffers_;  // Megatron-FSDP: gathered units and their gradients during a step
+  std::vector<Piece> owned_;          // all pieces in optimizer order
   std::int64_t parameters_ = 0;
   std::int64_t host_bytes_ = 0;
   bool has_moments_ = false;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/megatron/weights.h"
 
+#include "step/megatron/adapter.h"
+
 namespace plimsoll::step::megatron {
 
 namespace {
@@ -13,9 +15,11 @@ class Collector {
     vector(width);
     if (job_.model.norm == model::NormKind::kLayer) vector(width);
   }
-  void vector(std::int64_t elements) { out_.push_back({elements, false, false, false, false}); }
-  void matrix(std::int64_t elements) { out_.push_back({elements, true, false, true, false}); }
-  void embedding(bool copy) { out_.push_back({job_.vocab_rows / tp_ * job_.model.hidden, true, false, false, copy}); }
+  void vector(std::int64_t elements) { out_.push_back({elements, false, false, false, in_layer_, false}); }
+  void matrix(std::int64_t elements) { out_.push_back({elements, true, false, quantised_, in_layer_, false}); }
+  void embedding(bool copy) {
+    out_.push_back({job_.vocab_rows / tp_ * job_.model.hidden, true, false, false, false, copy});
+  }
 
   void attention(const model::Attention& a) {
     const std::int64_t h = job_.model.hidden;
@@ -64,13 +68,13 @@ class Collector {
     const std::int64_t width = f.expert_width / job_.expert_tensor();
     // Experts share the dense buffers unless their domain differs (facts megatron-memory.md 2.3).
     const bool own_domain = job_.parallel.expert > 1 || job_.expert_tensor() != tp_;
-    out_.push_back({h * f.experts, true, false, false, false});
+    out_.push_back({h * f.experts, true, false, false, in_layer_, false});
     if (f.router_bias) vector(f.experts);
     for (std::int64_t e = 0; e < f.experts / job_.parallel.expert; ++e) {
-      out_.push_back({fan * width * h, true, own_domain, true, false});
-      if (f.expert_bias) out_.push_back({fan * width, false, own_domain, false, false});
-      out_.push_back({width * h, true, own_domain, true, false});
-      if (f.expert_bias) out_.push_back({h, false, own_domain, false, false});
+      out_.push_back({fan * width * h, true, own_domain, quantised_, in_layer_, false});
+      if (f.expert_bias) out_.push_back({fan * width, false, own_domain, false, in_layer_, false});
+      out_.push_back({width * h, true, own_domain, quantised_, in_layer_, false});
+      if (f.expert_bias) out_.push_back({h, false, own_domain, false, in_layer_, false});
     }
     if (f.shared_width > 0) {
       matrix(fan * f.shared_width / tp_ * h);
@@ -79,7 +83,10 @@ class Collector {
     }
   }
 
-  void layer(const model::Layer& l) {
+  // first_last_layers_bf16 keeps a layer's weights out of quantisation.
+  void layer(const model::Layer& l, bool in_bf16) {
+    in_layer_ = true;
+    quantised_ = !in_bf16;
     const std::int64_t h = job_.model.hidden;
     norm(h);
     attention(l.attention);
@@ -90,30 +97,40 @@ class Collector {
     } else {
       dense(l.ffn);
     }
+    in_layer_ = false;
+    quantised_ = true;
   }
 
  private:
   const job::Job& job_;
   std::vector<Weight>& out_;
   std::int64_t tp_;
+  bool in_layer_ = false;
+  bool quantised_ = true;
 };
 
-}  // namespace
-
-void chunk_weights(const job::Job& job, const job::Chunk& chunk, std::int64_t stage, std::vector<Weight>& weights) {
+void base_weights(const job::Job& job, const job::Chunk& chunk, std::int64_t stage, std::vector<Weight>& weights) {
   weights.clear();
+  weights.reserve(static_cast<std::size_t>(8 * chunk.num_layers + 8));
   Collector collect(job, weights);
   const std::int64_t h = job.model.hidden;
+  const job::Precision& p = job.precision;
+  const auto in_bf16 = [&](std::int64_t layer) {
+    return p.first_last_layers_bf16 &&
+           (layer < p.bf16_layers_at_start || layer >= job.model.depth() - p.bf16_layers_at_end);
+  };
   const bool first = chunk.has_embedding;
   // A rank with MTP but without the first stage holds another copy of the word embedding.
   if (first || chunk.mtp_layers > 0) collect.embedding(!first && stage > 0);
-  if (first && job.model.position_rows > 0) weights.push_back({job.model.position_rows * h, true, false, false, false});
-  for (std::int64_t i = 0; i < chunk.num_layers; ++i) collect.layer(job.model.layer(chunk.first_layer + i));
+  if (first && job.model.position_rows > 0)
+    weights.push_back({job.model.position_rows * h, true, false, false, false, false});
+  for (std::int64_t i = 0; i < chunk.num_layers; ++i)
+    collect.layer(job.model.layer(chunk.first_layer + i), in_bf16(chunk.first_layer + i));
   for (std::int64_t m = 0; m < chunk.mtp_layers; ++m) {
     collect.norm(h);
     collect.norm(h);
     collect.matrix(2 * h * h / job.parallel.tensor);
-    collect.layer(job.model.layer(job.model.depth() - 1));
+    collect.layer(job.model.layer(job.model.depth() - 1), in_bf16(job.model.depth() - 1));
     collect.norm(h);
   }
   if (!chunk.has_loss) return;
@@ -121,6 +138,34 @@ void chunk_weights(const job::Job& job, const job::Chunk& chunk, std::int64_t st
   const bool tied = job.model.tied_embeddings;
   if (!tied) collect.embedding(false);
   if (tied && !first && chunk.mtp_layers == 0) collect.embedding(true);
+}
+
+// With adapters every base weight is frozen, and each adapted linear of a layer gets one trainable tensor.
+void freeze_and_adapt(const job::Job& job, const job::Chunk& chunk, std::vector<Weight>& weights) {
+  const AdaptedLinears adapted = adapted_linears(job);
+  if (!adapted.any) return;
+  for (Weight& weight : weights) weight.frozen = true;
+  const std::int64_t h = job.model.hidden;
+  const auto add = [&](bool on, std::int64_t in, std::int64_t out, bool column) {
+    if (on) weights.push_back({adapter_elements(job, in, out, column), true, false, false, true, false, false});
+  };
+  for (std::int64_t i = 0; i < chunk.num_layers; ++i) {
+    const model::Layer& layer = job.model.layer(chunk.first_layer + i);
+    const model::Attention& a = layer.attention;
+    add(adapted.qkv, h, (a.heads + 2 * a.kv_heads) * a.head_dim, true);
+    add(adapted.proj, a.heads * a.head_dim, h, false);
+    const std::int64_t width = layer.ffn.is_moe() ? layer.ffn.shared_width : layer.ffn.width;
+    if (width == 0) continue;
+    add(adapted.fc1, h, (layer.ffn.gated ? 2 : 1) * width, true);
+    add(adapted.fc2, width, h, false);
+  }
+}
+
+}  // namespace
+
+void chunk_weights(const job::Job& job, const job::Chunk& chunk, std::int64_t stage, std::vector<Weight>& weights) {
+  base_weights(job, chunk, stage, weights);
+  freeze_and_adapt(job, chunk, weights);
 }
 
 std::int64_t count(const std::vector<Weight>& weights) {

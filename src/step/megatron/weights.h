@@ -16,7 +16,9 @@ struct Weight {
   bool decayed = true;            // weight decay: matrices; norms and biases form the second optimizer group
   bool expert = false;            // lives in the expert data-parallel domain
   bool gemm = false;              // quantised by FP8/FP4 recipes
+  bool in_layer = false;          // part of a transformer layer: a unit of Megatron-FSDP
   bool shared_embedding = false;  // second copy of a tied embedding: a bucket of its own
+  bool frozen = false;            // outside gradient buffers and optimizer
 };
 
 // Parameters of one chunk of pipeline stage `stage`. The vector is cleared first, so a caller can reuse it.

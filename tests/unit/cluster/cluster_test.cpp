@@ -36,7 +36,7 @@ TEST(Gpus, the_h200_has_the_bytes_that_torch_reports) {
   ASSERT_TRUE(gpu);
   EXPECT_EQ(gpu->capacity, 150'109'880'320);
   EXPECT_TRUE(gpu->capacity_is_measured);
-  EXPECT_EQ(gpu->l2_bytes, 50 * kMiB);
+  EXPECT_EQ(gpu->l2_bytes, 60 * kMiB);
 }
 
 TEST(Gpus, capacity_is_the_smallest_one_observed) {

@@ -109,6 +109,26 @@ TEST(Hostile, toml_floats_and_dotted_comments_are_not_taken_for_keys) {
       parse_toml("# " + repeat(".", 500) + "\na = [" + repeat("0.5, ", 500) + "]\nb = \"" + repeat(".", 500) + "\""));
 }
 
+TEST(Hostile, toml_headers_without_a_key_are_an_error) {
+  for (const char* text : {"[?", "[?]", "[[?]]", "[", "[ ", "[[", "[a.", "[a.?]", "[.a]", "[=]", "a.=1", "a.?=1"})
+    EXPECT_FALSE(parse_toml(text)) << text;
+}
+
+TEST(Hostile, toml_letters_outside_strings_are_an_error_in_every_script) {
+  for (char32_t c = 0x80; c < 0xFFFF; c += 7) {
+    if (c >= 0xD800 && c < 0xE000) continue;
+    std::string letter;
+    if (c < 0x800) {
+      letter = {static_cast<char>(0xC0 | c >> 6), static_cast<char>(0x80 | (c & 0x3F))};
+    } else {
+      letter = {static_cast<char>(0xE0 | c >> 12), static_cast<char>(0x80 | (c >> 6 & 0x3F)),
+                static_cast<char>(0x80 | (c & 0x3F))};
+    }
+    EXPECT_FALSE(parse_toml("a" + letter + "= 1"));
+    EXPECT_TRUE(parse_toml("a = \"" + letter + "\"") || c < 0xA0);
+  }
+}
+
 TEST(Hostile, a_yaml_alias_bomb_is_refused) {
   std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 20; ++i) {

@@ -267,7 +267,16 @@ TEST(HfConfig, activations_are_known_by_name) {
   EXPECT_EQ(of("hidden_act", "relu"), Activation::kRelu);
   EXPECT_EQ(read(small("nemotron"))->layer(0).ffn.activation, Activation::kSquaredRelu);
   EXPECT_THAT(read(small("llama", R"("hidden_act": "snake")")).error().message,
-              HasSubstr("the activation is 'snake'; wanted"));
+              HasSubstr("hidden_act is 'snake'; wanted"));
+}
+
+TEST(HfConfig, keys_that_public_files_state_differently_do_not_contradict) {
+  const Result<Architecture> gemma =
+      read(small("gemma", R"("hidden_act": "gelu", "hidden_activation": "gelu_pytorch_tanh")"));
+  ASSERT_TRUE(gemma) << to_string(gemma.error());
+  EXPECT_EQ(gemma->layer(0).ffn.activation, Activation::kGelu);
+
+  EXPECT_EQ(read(small("llama", R"("max_position_embeddings": 512, "seq_length": 128)"))->max_positions, 512);
 }
 
 TEST(HfConfig, mtp_layers_have_many_names) {

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Megatron-Bridge's configuration. Sections are read in the order in which Bridge lets one overrule
+// another: communication overlap and mixed precision rewrite what model, optimizer and ddp say.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "job/keys.h"
+#include "job/readers/bridge.h"
+#include "job/readers/parse.h"
+#include "job/value.h"
+#include "model/catalog.h"
+
+namespace plimsoll::job {
+
+using document::Node;
+
+namespace {
+
+constexpr std::string_view kRead[] = {"model", "optimizer", "ddp", "train", "dist", "comm_overlap", "mixed_precision"};
+constexpr std::string_view kIgnored[] = {"checkpoint",          "ft",
+                                         "inprocess_restart",   "logger",
+                                         "nvrx_straggler",      "optimizer_config_override_provider",
+                                         "profiling",           "rng",
+                                         "rerun_state_machine", "scheduler",
+                                         "straggler",           "tensor_inspect",
+                                         "tokenizer",           "validation"};
+
+template <std::size_t kCount>
+bool contains(const std::string_view (&names)[kCount], std::string_view name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+// Objects that Bridge writes as {_target_: path, _args_: [...]}: an enumerator, a dtype, a function.
+Node plain(const std::string& key, const Node& value) {
+  if (!value.is_object()) return value;
+  const Node* target = value.find("_target_");
+  if (target == nullptr || !target->is_string()) return value;
+  const Node* args = value.find("_args_");
+  if (args == nullptr || !args->is_array() || args->items.size() != 1) return text_node(target->text);
+  if (key == "attention_backend" && args->items.front().is_integer()) {
+    constexpr const char* kBackends[] = {"flash", "fused", "unfused", "local", "auto"};
+    const std::int64_t number = args->items.front().integer;
+    if (number >= 1 && number <= 5) return text_node(kBackends[number - 1]);
+  }
+  return args->items.front();
+}
+
+// The name under which all sections agree on a field, so that a later section replaces an earlier one.
+std::string shared_name(const std::string& key) {
+  const Alias* alias = is_key(key) ? nullptr : find_alias(Framework::kMegatronBridge, key);
+  return alias != nullptr && alias->kind == AliasKind::kKey ? std::string(alias->target) : key;
+}
+
+Status read_section(const std::string& section, const Node& table, Draft& draft) {
+  if (table.is_null()) return {};
+  if (!table.is_object()) return bad_input(fmt::format("{}: found {}, wanted a table", section, shown(table)));
+  for (const auto& [key, raw] : table.members) {
+    if (key.empty() || key.front() == '_') continue;  // _target_, _partial_, ...
+    const Node value = plain(key, raw);
+    if (value.is_null() && key != "q_lora_rank") continue;  // Bridge's "not set"
+    if (key == "hf_model_id" && value.is_string()) {
+      if (auto model = model::find_model(value.text)) draft.model = *std::move(model);
+      continue;
+    }
+    draft.assign(shared_name(key), value, section + "." + key);
+  }
+  return {};
+}
+
+Status read_mixed_precision(const Node& value, Draft& draft) {
+  if (value.is_object()) {
+    const Node* target = value.find("_target_");
+    const bool names_recipe = target != nullptr && target->is_string() && value.members.size() == 1 &&
+                              target->text.find("MixedPrecisionConfig") == std::string::npos;
+    if (!names_recipe) return read_section("mixed_precision", value, draft);
+    draft.assign("recipe", text_node(std::string(split(target->text, '.').back())), "mixed_precision");
+    return {};
+  }
+  if (!value.is_null()) draft.assign("recipe", value, "mixed_precision");
+  return {};
+}
+
+// The sequence length stands in both sections and must agree (rules.md R010).
+Status read_dataset(const Node& table, Draft& draft) {
+  if (!table.is_object()) return {};
+  for (const std::string_view key : {"seq_length", "sequence_length"}) {
+    const Node* length = table.find(key);
+    if (length == nullptr || length->is_null()) continue;
+    for (const Assignment& other : draft.assignments)
+      if (other.key == "seq_length" && !same_value(other.value, *length))
+        return bad_input(
+            fmt::format("Please ensure sequence length configuration in model config and dataset config "
+                        "match: {} is {}, dataset.{} is {}",
+                        other.where, shown(other.value), key, shown(*length)));
+    draft.assign("seq_length", *length, fmt::format("dataset.{}", key));
+  }
+  for (const std::string_view key : {"enable_offline_packing", "enable_in_batch_packing"})
+    if (const Node* packs = table.find(key); packs != nullptr && packs->is_bool() && packs->boolean)
+      draft.assign("packed_sequences", bool_node(true), fmt::format("dataset.{}", key));
+  return {};
+}
+
+// Bridge's LoRA and DoRA: rank 32 on all four linears of a layer, adapters in the model's dtype.
+Status read_peft(const Node& value, Draft& draft) {
+  if (value.is_null()) return {};
+  if (value.is_string()) {
+    draft.assign("peft", value, "peft");
+  } else if (value.is_object()) {
+    const Node* target = value.find("_target_");
+    const bool named = target != nullptr && target->is_string();
+    if (!named) draft.warnings.emplace_back("peft: does not say which adapter; LoRA is assumed");
+    const bool dora = named && target->text.find("DoRA") != std::string::npos;
+    draft.assign("peft", text_node(dora ? "dora" : "lora"), "peft");
+    PLIMSOLL_TRY_STATUS(read_section("peft", value, draft));
+  } else {
+    return bad_input(fmt::format("peft: found {}, wanted a table or a name", shown(value)));
+  }
+  const auto unless_given = [&draft](const std::string& key, Node otherwise) {
+    const bool given = std::any_of(draft.assignments.begin(), draft.assignments.end(),
+                                   [&key](const Assignment& a) { return a.key == key; });
+    if (!given) draft.assign(key, std::move(otherwise), "peft", true);
+  };
+  unless_given("lora_rank", integer_node(32));
+  unless_given("adapter_dtype", text_node("bf16"));
+  unless_given("lora_target_modules", text_node("linear_qkv linear_proj linear_fc1 linear_fc2"));
+  return {};
+}
+
+// Either of the two switches turns the distributed optimizer on (rules.md, silent corrections).
+void join_distributed_optimizer(const Node& root, Draft& draft) {
+  for (const std::string_view section : {"optimizer", "ddp"}) {
+    const Node* table = root.find(section);
+    const Node* on = table == nullptr ? nullptr : table->find("use_distributed_optimizer");
+    if (on != nullptr && on->is_bool() && on->boolean)
+      draft.assign("use_distributed_optimizer", *on, fmt::format("{}.use_distributed_optimizer", section));
+  }
+}
+
+}  // namespace
+
+Status read_bridge_tree(const Node& root, Draft& draft) {
+  for (const auto& [name, value] : root.members) {
+    static_cast<void>(value);
+    if (name.empty() || name.front() == '_' || contains(kRead, name) || contains(kIgnored, name) || name == "dataset" ||
+        name == "peft" || name == "env_vars")
+      continue;
+    std::vector<std::string> known(std::begin(kRead), std::end(kRead));
+    known.insert(known.end(), {"dataset", "peft", "checkpoint", "scheduler", "logger", "tokenizer", "env_vars"});
+    const std::string near = nearest(name, known);
+    return bad_input(fmt::format("unknown section '{}' of a Megatron-Bridge configuration", name),
+                     near.empty() ? "" : fmt::format("did you mean '{}'?", near));
+  }
+  for (const std::string_view section : kRead) {
+    const Node* table = root.find(section);
+    if (table == nullptr) continue;
+    PLIMSOLL_TRY_STATUS(section == "mixed_precision" ? read_mixed_precision(*table, draft)
+                                                     : read_section(std::string(section), *table, draft));
+  }
+  join_distributed_optimizer(root, draft);
+  if (const Node* dataset = root.find("dataset"); dataset != nullptr)
+    PLIMSOLL_TRY_STATUS(read_dataset(*dataset, draft));
+  if (const Node* peft = root.find("peft"); peft != nullptr) PLIMSOLL_TRY_STATUS(read_peft(*peft, draft));
+  if (const Node* variables = root.find("env_vars"); variables != nullptr && variables->is_object()) {
+    for (const auto& [name, value] : variables->members) {
+      PLIMSOLL_TRY(text, to_word(value));
+      draft.environment[name] = std::move(text);
+    }
+  }
+  return {};
+}
+
+Result<Draft> read_bridge_config(const InputFile& file) {
+  Draft draft;
+  draft.path = file.path;
+  draft.kind = FileKind::kBridgeConfig;
+  draft.vocabulary = Framework::kMegatronBridge;
+  draft.framework = Framework::kMegatronBridge;
+  PLIMSOLL_TRY(root, parse_json_or_yaml(file.text));
+  if (!root.is_object()) return bad_input("wanted a table of sections (model, train, ...)");
+  PLIMSOLL_TRY_STATUS(read_bridge_tree(root, draft));
+  return draft;
+}
+
+}  // namespace plimsoll::job

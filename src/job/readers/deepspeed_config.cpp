@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeepSpeed's JSON: ZeRO stages, offload, buckets. "auto" is left for TrainingArguments or for the model's
+// width (resolve_auto).
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "job/draft.h"
+#include "job/keys.h"
+#include "job/readers/include.h"
+#include "job/readers/parse.h"
+#include "job/readers/resolve.h"
+#include "job/value.h"
+
+namespace plimsoll::job {
+
+using document::Node;
+
+namespace {
+
+bool is_auto(const Node& value) { return value.is_string() && value.text == "auto"; }
+
+Status read_optimizer(const Node& table, Draft& draft) {
+  const Node* type = table.find("type");
+  if (type == nullptr || is_auto(*type)) return {};
+  PLIMSOLL_TRY(name, to_word(*type));
+  const std::string kind = lower(name);
+  if (kind == "adam" || kind == "adamw" || kind == "fusedadam" || kind == "deepspeedcpuadam" || kind == "cpuadam") {
+    draft.assign("optimizer", text_node("adam"), "optimizer.type");
+  } else if (kind == "lion" || kind == "fusedlion" || kind == "sgd" || kind == "muon" || kind == "adafactor") {
+    draft.assign("optimizer", text_node(kind == "fusedlion" ? "lion" : kind), "optimizer.type");
+  } else {
+    return bad_input(fmt::format("optimizer.type: the optimizer '{}' is not modelled", name),
+                     "modelled are Adam, AdamW, Lion, SGD, Muon and Adafactor");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Draft> read_deepspeed_tree(const Node& root, const std::string& path) {
+  Draft draft;
+  draft.path = path;
+  draft.kind = FileKind::kDeepSpeedConfig;
+  draft.vocabulary = Framework::kDeepSpeed;
+  draft.framework = Framework::kDeepSpeed;
+  if (!root.is_object()) return bad_input("wanted a table of DeepSpeed keys");
+  if (const Node* optimizer = root.find("optimizer"); optimizer != nullptr && optimizer->is_object())
+    PLIMSOLL_TRY_STATUS(read_optimizer(*optimizer, draft));
+  for_each_leaf(root, [&draft](const std::string& key, const Node& value) {
+    if (key == "zero_optimization" && value.is_bool()) {  // the oldest form
+      draft.assign("zero_stage", integer_node(value.boolean ? 1 : 0), key);
+      return;
+    }
+    if (key == "zero_optimization.cpu_offload" || key == "zero_optimization.cpu_offload_params") {
+      if (!is_off(value))
+        draft.assign(key.back() == 's' ? "offload_param_device" : "offload_optimizer_device", text_node("cpu"), key);
+      return;
+    }
+    draft.assign(key, value, key, is_auto(value));
+  });
+  return draft;
+}
+
+Result<Draft> include_deepspeed_file(const std::string& name, const std::string& folder) {
+  const std::string path = !name.empty() && name.front() == '/' ? name : folder + "/" + name;
+  PLIMSOLL_TRY(text, read_file(path));
+  auto root = document::parse_json(text);
+  if (!root) return tl::make_unexpected(std::move(root.error()).with_context(path));
+  auto draft = read_deepspeed_tree(*root, path);
+  if (!draft) return tl::make_unexpected(std::move(draft.error()).with_context(path));
+  return draft;
+}
+
+Result<Draft> read_deepspeed_config(const InputFile& file) {
+  PLIMSOLL_TRY(root, parse_json_or_yaml(file.text));
+  return read_deepspeed_tree(root, file.path);
+}
+
+// What Transformers fills in (facts other-frameworks-memory.md 5.2): buckets from the hidden size, and
+// everything else from its TrainingArguments.
+Status resolve_auto(Joined& joined, const ReadOptions& options) {
+  const bool has_arguments =
+      std::find(joined.kinds.begin(), joined.kinds.end(), FileKind::kTrainingArguments) != joined.kinds.end();
+  std::int64_t hidden = joined.model.hidden;
+  for (const Assignment& assignment : joined.assignments)
+    if (assignment.key == "hidden_size" && assignment.value.is_integer()) hidden = assignment.value.integer;
+  std::vector<Assignment> resolved;
+  for (Assignment& assignment : joined.assignments) {
+    if (!is_auto(assignment.value) || assignment.key == "attention_backend") {
+      resolved.push_back(std::move(assignment));
+      continue;
+    }
+    const bool is_bucket = assignment.key == "reduce_bucket_size" || assignment.key == "stage3_prefetch_bucket_size" ||
+                           assignment.key == "stage3_param_persistence_threshold";
+    if (is_bucket) {
+      if (hidden < 1 || hidden > (1 << 20))
+        return tl::make_unexpected(Error{Code::kBadInput,
+                                         "\"auto\" needs the hidden size of the model, which is not known",
+                                         {assignment.where},
+                                         "name the model, or give a number"});
+      const std::int64_t square = hidden * hidden;
+      assignment.value = integer_node(assignment.key == "reduce_bucket_size"            ? square
+                                      : assignment.key == "stage3_prefetch_bucket_size" ? square * 9 / 10
+                                                                                        : 10 * hidden);
+      resolved.push_back(std::move(assignment));
+    } else if (!has_arguments && !decided_by_option(options, assignment.key)) {
+      return tl::make_unexpected(Error{Code::kBadInput,
+                                       "\"auto\" is filled in from TrainingArguments, which are not given",
+                                       {assignment.where},
+                                       fmt::format("give that file, or --{}", replace(assignment.key, '_', '-'))});
+    }
+  }
+  joined.assignments = std::move(resolved);
+  return {};
+}
+
+}  // namespace plimsoll::job

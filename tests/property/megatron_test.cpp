@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Claims that hold for every Megatron job, tried on thousands of random ones.
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "job/pipeline_layout.h"
+#include "memory/answer.h"
+#include "random_job.h"
+#include "step/program.h"
+
+namespace plimsoll {
+namespace {
+
+using testing::random_megatron_job;
+
+constexpr std::uint64_t kJobs = 3000;
+
+std::int64_t folded_peak_of(const job::Job& job, std::int64_t stage) {
+  step::Tape tape;
+  step::run_rank(job, job::pipeline_layout(job).value(), stage, tape, true);
+  return tape.peak();
+}
+
+TEST(MegatronProperty, the_folded_answer_equals_the_walked_one) {
+  std::uint64_t tried = 0;
+  for (std::uint64_t seed = 0; seed < kJobs; ++seed) {
+    const auto job = random_megatron_job(seed);
+    if (!job) continue;
+    const job::PipelineLayout layout = job::pipeline_layout(*job).value();
+    const auto stage = static_cast<std::int64_t>(seed) % job->parallel.pipeline;
+    step::Tape walked(true);
+    step::run_rank(*job, layout, stage, walked, false);
+    step::Tape folded;
+    step::run_rank(*job, layout, stage, folded, true);
+    ASSERT_EQ(folded.peak(), walked.peak()) << "seed " << seed;
+    ASSERT_EQ(folded.live(), walked.live()) << "seed " << seed;
+    ++tried;
+  }
+  EXPECT_GT(tried, kJobs / 2) << "most draws should be real jobs";
+}
+
+TEST(MegatronProperty, nothing_is_freed_twice_and_ids_are_matched) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const auto job = random_megatron_job(seed);
+    if (!job) continue;
+    step::Tape tape(true);
+    step::run_rank(*job, job::pipeline_layout(*job).value(), 0, tape, false);
+    std::vector<std::int64_t> live;
+    for (const step::Event& event : tape.events()) {
+      if (event.bytes > 0) {
+        ASSERT_EQ(event.id, live.size());
+        live.push_back(event.bytes);
+      } else if (event.bytes < 0) {
+        ASSERT_EQ(live.at(event.id), -event.bytes) << "seed " << seed;
+        live[event.id] = 0;
+      }
+    }
+  }
+}
+
+TEST(MegatronProperty, the_table_of_a_rank_sums_to_the_device) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const auto job = random_megatron_job(seed);
+    if (!job) continue;
+    const auto answer = memory::answer(*job, {});
+    ASSERT_TRUE(answer) << to_string(answer.error());
+    for (const memory::RankAnswer& rank : answer->ranks) {
+      std::int64_t sum = 0;
+      for (const memory::Row& row : rank.table) sum += row.bytes;
+      ASSERT_EQ(sum, rank.capacity) << "seed " << seed;
+      ASSERT_GE(rank.peak_reserved, rank.peak_allocated);
+      ASSERT_GE(rank.peak_allocated, rank.peak_requested);
+    }
+  }
+}
+
+TEST(MegatronProperty, memory_never_falls_when_the_micro_batch_grows) {
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    auto job = random_megatron_job(seed);
+    if (!job) continue;
+    auto larger = *job;
+    larger.batch.micro_batch *= 2;
+    larger.batch.global_batch = *larger.batch.global_batch * 2;
+    if (!job::complete(larger)) continue;
+    for (std::int64_t stage = 0; stage < job->parallel.pipeline; ++stage)
+      ASSERT_GE(folded_peak_of(larger, stage), folded_peak_of(*job, stage)) << "seed " << seed;
+  }
+}
+
+TEST(MegatronProperty, memory_never_falls_when_the_sequence_grows) {
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    auto job = random_megatron_job(seed);
+    if (!job) continue;
+    auto longer = *job;
+    longer.batch.seq_length *= 2;
+    if (!job::complete(longer)) continue;
+    ASSERT_GE(folded_peak_of(longer, 0), folded_peak_of(*job, 0)) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// The accuracy that the project promises, held against every measurement it has. A bar is loosened only
+// with the reason in the commit.
+#include <gtest/gtest.h>
+
+#include "base/file.h"
+#include "truth/score.h"
+
+namespace plimsoll::truth {
+namespace {
+
+struct Scored {
+  RecordFile file;
+  FileScore score;
+};
+
+Scored scored(const std::string& name) {
+  const std::string path = std::string(PLIMSOLL_SOURCE_DIR) + "/tests/data/truth/" + name;
+  Scored result;
+  result.file = read_records(path, read_file(path).value()).value();
+  result.score = score(result.file);
+  return result;
+}
+
+void expect_within(const Statistics& s, double median, double p90, double worst) {
+  EXPECT_GT(s.count, 0U);
+  EXPECT_LE(s.median_pct, median);
+  EXPECT_LE(s.p90_pct, p90);
+  EXPECT_LE(s.max_pct, worst);
+}
+
+TEST(Truth, recorded_megatron_ranks_are_predicted_to_a_tenth_of_a_percent) {
+  const Scored s = scored("megatron-h200.json");
+
+  EXPECT_EQ(s.score.scored, s.score.records);
+  expect_within(statistics(s.score, s.file, "peak_allocated"), 0.15, 0.6, 1.5);
+}
+
+// Random jobs recorded after the prediction code was finished.
+TEST(Truth, megatron_ranks_recorded_afterwards_are_predicted_as_well) {
+  const Scored s = scored("megatron-h200-blind.json");
+
+  EXPECT_EQ(s.score.scored, s.score.records);
+  expect_within(statistics(s.score, s.file, "peak_allocated"), 0.15, 0.6, 1.5);
+}
+
+TEST(Truth, reserved_memory_of_recorded_megatron_ranks_is_close) {
+  const Scored s = scored("megatron-h200.json");
+
+  expect_within(statistics(s.score, s.file, "peak_reserved"), 0.5, 6, 13);
+}
+
+TEST(Truth, recorded_transformers_and_fsdp2_runs_are_predicted) {
+  const Scored s = scored("transformers-h200.json");
+
+  EXPECT_EQ(s.score.scored, s.score.records);
+  expect_within(statistics(s.score, s.file, "peak_allocated"), 0.1, 0.6, 1.5);
+}
+
+TEST(Truth, runs_under_other_allocator_settings_are_predicted) {
+  const Scored s = scored("allocator-h200.json");
+
+  expect_within(statistics(s.score, s.file, "peak_allocated"), 0.1, 0.6, 1.5);
+}
+
+TEST(Truth, golden_values_of_megatron_are_predicted) {
+  const Scored s = scored("megatron-golden.json");
+
+  EXPECT_GE(static_cast<double>(s.score.scored), 0.85 * static_cast<double>(s.score.records));
+  for (const Skipped& skipped : s.score.skipped) EXPECT_FALSE(skipped.reason.empty()) << skipped.id;
+  constexpr double kNoBar = 1e9;
+  expect_within(statistics(s.score, s.file, "peak_allocated", "gpu", "H100"), 1.5, 5, kNoBar);
+  expect_within(statistics(s.score, s.file, "peak_allocated", "gpu", "GB200"), 1.5, 5, kNoBar);
+  expect_within(statistics(s.score, s.file, "peak_allocated", "gpu", "A100"), 3, 9, kNoBar);
+}
+
+// Two records that differ in one knob: the sign of the change must be right.
+std::string without_knob(const document::Node& node, const std::string& knob) {
+  document::Node copy = node;
+  std::string key;
+  for (const char* table : {"model", "parallel", "train", "rank"})
+    for (const auto& [name, value] : table_of(copy, table).members)
+      if (name != knob) key += name + "=" + document::to_json(value) + ";";
+  if (knob != "allocator") key += text_of(copy, "allocator");
+  return key + std::to_string(integer_or(copy, "world_size", 0));
+}
+
+TEST(Truth, the_sign_of_every_one_knob_difference_is_right) {
+  const Scored s = scored("megatron-h200.json");
+  const std::string path = std::string(PLIMSOLL_SOURCE_DIR) + "/tests/data/truth/megatron-h200.json";
+  const document::Node root = document::parse_json(read_file(path).value()).value();
+  const auto& nodes = root.find("records")->items;
+  std::vector<const ScoredRow*> row_of(nodes.size(), nullptr);
+  for (const ScoredRow& row : s.score.rows)
+    if (row.quantity == "peak_allocated") row_of[row.record] = &row;
+
+  std::size_t pairs = 0;
+  for (const char* knob : {"recompute", "allocator", "grad_reduce_in_fp32", "pp", "tp", "vpp", "seq", "micro_batch",
+                           "distributed_optimizer", "cross_entropy_loss_fusion", "sequence_parallel"}) {
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      for (std::size_t j = i + 1; j < nodes.size(); ++j) {
+        if (without_knob(nodes[i], knob) != without_knob(nodes[j], knob)) continue;
+        const double measured = row_of[j]->measured - row_of[i]->measured;
+        const double predicted = row_of[j]->predicted - row_of[i]->predicted;
+        ++pairs;
+        EXPECT_GE(measured * predicted, 0) << knob << ": " << row_of[i]->id << " and " << row_of[j]->id << " measured "
+                                           << measured << " predicted " << predicted;
+      }
+    }
+  }
+  EXPECT_GT(pairs, 5U);
+}
+
+}  // namespace
+}  // namespace plimsoll::truth
