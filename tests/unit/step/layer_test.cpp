@@ -205,6 +205,7 @@ struct MoeCase {
 job::Job moe_job(const MoeCase& c) {
   job::Job job = with_transformer_engine(llama_70b());
   job.parallel.expert = 2;
+  job.moe.grouped_gemm = true;
   model::FeedForward& ffn = job.model.kinds[0].ffn;
   ffn.width = 0;
   ffn.experts = c.experts;

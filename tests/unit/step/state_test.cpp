@@ -188,6 +188,7 @@ TEST(State, virtual_chunks_are_wrapped_one_after_the_other) {
   job.parallel.pipeline = 2;
   job.parallel.virtual_pipeline = 2;
   job.cluster.gpus = 16;
+  job.batch.global_batch = 8;
   const std::int64_t layer = 8192LL * 80 * 128 / 4 + 8192LL * 8192 / 4 + 3LL * 8192 * 28672 / 4 + 2 * 8192;
   const std::int64_t first = 2 * layer + 128256LL * 8192 / 4;
   const std::int64_t second = 2 * layer;
@@ -264,7 +265,9 @@ TEST(Optimizer, precision_aware_keeps_the_low_half_of_main_parameters) {
 }
 
 TEST(Optimizer, cpu_offload_moves_its_fraction_of_the_shard_to_the_host) {
-  job::Job job = state_job(4);
+  job::Job job = test::with_transformer_engine(state_job(4));
+  job.optimizer.precision_aware = true;  // Megatron asks for it
+  job.optimizer.store_param_remainders = false;
   job.optimizer.cpu_offload_fraction = 1.0;
   expect_setup(job, {"all", 6, 0, 0}, 4);
   const Built all = build(job);

@@ -102,13 +102,13 @@ TEST(Profile, then_is_the_first_followed_by_the_second) {
 }
 
 TEST(Profile, times_is_then_over_and_over) {
+  EXPECT_EQ((Profile{10, 4}).times(0).peak, 0);
   for (const Profile& piece : {Profile{10, 4}, Profile{10, 0}, Profile{10, -3}, Profile{0, -1}}) {
-    Profile chained;
-    for (std::int64_t n = 0; n < 6; ++n) {
-      const Profile power = piece.times(n);
-      EXPECT_EQ(power.net, chained.net) << n;
-      if (n > 0) EXPECT_EQ(power.peak, chained.peak) << n;
-      chained = n == 0 ? piece : chained.then(piece);
+    Profile chained = piece;
+    for (std::int64_t n = 1; n < 6; ++n) {
+      EXPECT_EQ(piece.times(n).net, chained.net) << n;
+      EXPECT_EQ(piece.times(n).peak, chained.peak) << n;
+      chained = chained.then(piece);
     }
   }
 }
