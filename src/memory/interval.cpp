@@ -7,12 +7,13 @@ namespace plimsoll::memory {
 
 namespace {
 
-// 90th percentiles of the groups in docs/accuracy.md, rounded up.
-constexpr double kMegatronLocal = 0.006;
-constexpr double kTransformers = 0.006;
-constexpr double kTransformerEngine = 0.05;
+// The verdict rests on reserved memory, so these are 90th percentiles of its error in docs/accuracy.md,
+// rounded up; golden values have no reserved figure, theirs is that of allocated memory and a point more.
+constexpr double kMegatronLocal = 0.04;
+constexpr double kTransformers = 0.04;
+constexpr double kTransformerEngine = 0.06;
 // Mechanisms read in sources but in no recording.
-constexpr double kDerived = 0.05;
+constexpr double kDerived = 0.08;
 constexpr double kNotModelled = 0.05;  // for each named warning, up to three
 
 }  // namespace

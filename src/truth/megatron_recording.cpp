@@ -95,6 +95,7 @@ Record read_megatron_recording(const Node& node) {
   const Node& measured = table_of(node, "measured");
   record.groups = {{"framework", "megatron-lm"},
                    {"gpu", text_of(node, "gpu")},
+                   {"precision", text_of(train, "precision")},
                    {"recompute", recompute_group(table_of(train, "recompute"))},
                    {"implementation", text_of(node, "implementation")},
                    {"allocator", text_of(node, "allocator").empty() ? "default" : text_of(node, "allocator")}};

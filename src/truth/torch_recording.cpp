@@ -115,7 +115,10 @@ Record read_torch_recording(const Node& node) {
         "the run ended in an out-of-memory error at a memory fraction: its peak is the limit's, not the job's";
   constexpr double kNegligible = 0.01;
   if (const double chance = chance_of_missing_the_longest(train); record.skip.empty() && chance > kNegligible)
-    record.skip = fmt::format("lengths are drawn at random: with a chance of {:.0f} % the longest, which sets the peak, never came", 100 * chance);
+    record.skip = fmt::format(
+        "lengths are drawn at random and which came is not recorded: with a chance of {:.0f} % the longest, which sets the "
+        "peak, was not among them",
+        100 * chance);
   if (auto status = job::complete(job); !status && record.skip.empty()) record.skip = to_string(status.error());
   record.job = std::move(job);
   record.peak_allocated = integer_or(measured, "peak_allocated", 0);

@@ -12,6 +12,7 @@
 #include "document/node.h"
 #include "step/megatron/chunk.h"
 #include "step/megatron/state.h"
+#include "step/megatron/unmodelled.h"
 #include "step/schedule.h"
 
 namespace plimsoll::step::megatron {
@@ -110,6 +111,8 @@ class Rank final : public PassRunner {
         run_pipeline(shape_, tape_, *this, held_);
         drain_deferred();
       }
+      tape_.at(Operation::kReduce);
+      tape_.touch(state_.reduce_scratch(), Name::kReduceBucket);
       Tensor graph_pool = full_iteration_pool();
       tape_.enter(first_step_ ? Phase::kFirstUpdate : Phase::kUpdate);
       state_.update(tape_);
@@ -117,6 +120,7 @@ class Rank final : public PassRunner {
     }
     RankResult result;
     result.parameters = state_.parameters();
+    result.warnings = folded_ ? std::vector<std::string>{} : unmodelled(job_);
     result.host_bytes = state_.host_bytes() + offloaded_peak();
     return result;
   }
@@ -251,6 +255,7 @@ class Rank final : public PassRunner {
     (void)tape_.alloc(workspaces_.library, Name::kCublas);
     state_.quantise_weights(tape_);
     (void)tape_.alloc(layer_graph_buffers(), Name::kGraphPool);
+    (void)tape_.alloc(reload_buffers(), Name::kOtherWorkspace);
     for (std::size_t i = 0; i < builders_.size(); ++i) (void)tape_.alloc(end_sizes_.rope_table, Name::kRopeTable);
     if (choices_.gathers && !choices_.te) (void)tape_.alloc(end_sizes_.hf, Name::kGatherBuffer);
     forward_autotune_ = backward_autotune_ = autotune_bytes();
@@ -276,6 +281,14 @@ class Rank final : public PassRunner {
     std::int64_t layers = 0;
     for (const ChunkBuilder& builder : builders_) layers += builder.chunk().num_layers;
     return 4 * end_sizes_.h * layers;
+  }
+
+  // cpu_offloading_double_buffering keeps two layers' reload buffers for good.
+  [[nodiscard]] std::int64_t reload_buffers() const {
+    if (!job_.offload.activations || !job_.offload.double_buffering) return 0;
+    std::int64_t widest = 0;
+    for (const auto& kind : owned_kinds_) widest = std::max(widest, kind->offloaded_bytes());
+    return 2 * widest;
   }
 
   // Offloaded activations of the passes in flight wait on the host.

@@ -224,6 +224,15 @@ void State::build_optimizer(Tape& tape) {
   }
 }
 
+std::int64_t State::reduce_scratch() const {
+  if (!job_.optimizer.reduce_scatter_fp32_accumulation) return 0;
+  std::int64_t widest = 0;
+  for (const ChunkState& chunk : chunks_)
+    for (const Tensor& buffer : chunk.buffers)
+      if (buffer.name == Name::kGradBuffer) widest = std::max(widest, buffer.bytes);
+  return widest;
+}
+
 void State::begin_step(Tape& tape) {
   for (Tensor& copy : grad_copies_) tape.free(copy);
   grad_copies_.clear();

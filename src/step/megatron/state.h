@@ -41,6 +41,8 @@ class State {
   void release(Tape& tape);     // frees everything, for the books
 
   [[nodiscard]] std::int64_t parameters() const { return parameters_; }
+  // Scratch of one reduce-scatter with fp32 accumulation: its bucket again. 0 without it.
+  [[nodiscard]] std::int64_t reduce_scratch() const;
   // Bytes that the first update adds for good.
   [[nodiscard]] std::int64_t moment_bytes() const;
   // Bytes per rank on the host, pinned: optimizer CPU offload.
