@@ -16,15 +16,17 @@ namespace {
 
 std::string precision_group(const job::Job& job) {
   if (job.sharding.kind == job::ShardingKind::kFsdp2) return "fsdp2";
-  return job.precision.autocast ? "autocast" : "pure bf16";
+  if (job.precision.autocast) return "autocast";
+  return job.precision.params == job::DType::kFp32 ? "fp32" : "pure bf16";
 }
 
 void read_precision(const std::string& text, job::Job& job) {
   const bool fsdp = text.rfind("fsdp2", 0) == 0;
   const bool autocast = text.find("autocast") != std::string::npos;
-  job.precision.compute = job::DType::kBf16;
+  const bool fp32 = text == "fp32";
+  job.precision.compute = fp32 ? job::DType::kFp32 : job::DType::kBf16;
   job.precision.autocast = autocast;
-  job.precision.params = autocast ? job::DType::kFp32 : job::DType::kBf16;
+  job.precision.params = autocast || fp32 ? job::DType::kFp32 : job::DType::kBf16;
   if (!fsdp) return;
   job.sharding.kind = job::ShardingKind::kFsdp2;
   job.sharding.units = job::FsdpUnits::kLayersAndRoot;

@@ -42,12 +42,21 @@ Var core(Graph& g, const Model& m, const AttentionShape& s, const model::Attenti
   const bool local = a.sliding_window > 0;
   const Var& mask = local ? shared.sliding_mask : shared.full_mask;
   if (m.eager_attention) return eager(g, m, s, a.softcap, q, k, v, mask);
-  if (!mask) return fused_attention(g, s, q, k, v, {});
+  const auto laid_out = [&](Var y) {  // the kernel's output has the query's layout
+    return y.head_major ? copy(g, y, Name::kAttentionOutput) : y;
+  };
+  if (!mask) return laid_out(fused_attention(g, s, q, k, v, {}));
   // A mask rules out the grouped kernel: keys and values are repeated.
   const std::int64_t groups = s.heads / s.kv_heads;
   Var keys = expand(g, k, groups, Name::kKey);
   Var values = expand(g, v, groups, Name::kValue);
-  return fused_attention(g, s, q, keys, values, mask);
+  return laid_out(fused_attention(g, s, q, keys, values, mask));
+}
+
+// Norm of queries or keys: per head, or over all of them.
+Var head_norm(Graph& g, const Model& m, const Var& x, const NormIds& ids, Name name) {
+  if (ids.w < 0) return x;
+  return norm(g, m, x, x.elements / m.weights[static_cast<std::size_t>(ids.w)].elements, ids, name);
 }
 
 AttentionShape shape_of(const Model& m, const model::Attention& a) {
@@ -65,27 +74,44 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
   Var q, k, v;
   if (ids.qkv.w >= 0) {
     Var packed = project(g, m, x, ids.qkv, Name::kQkv);
-    auto parts = split(g, packed,
-                       {tokens * a.heads * a.head_dim, tokens * a.kv_heads * a.head_dim,
-                        tokens * a.kv_heads * a.head_dim});
-    q = to_heads(g, parts[0]);
-    k = to_heads(g, parts[1]);
-    v = to_heads(g, parts[2]);
+    const std::array<std::int64_t, 3> sizes{tokens * a.heads * a.head_dim, tokens * a.kv_heads * a.head_dim,
+                                            tokens * a.kv_heads * a.head_dim};
+    std::array<Var, 3> parts;
+    if (m.family.splits_heads) {
+      parts = split(g, to_heads(g, packed), sizes, true);
+      packed.reset();
+      q = parts[0];
+      k = parts[1];
+      v = parts[2];
+    } else if (m.family.slices_qkv) {
+      for (std::size_t i = 0; i < 3; ++i) parts[i] = slice(g, packed, sizes[i], false);
+    } else {
+      parts = split(g, packed, sizes, false);
+    }
+    if (!m.family.splits_heads) {
+      packed.reset();
+      q = to_heads(g, parts[0]);
+      k = to_heads(g, parts[1]);
+      v = to_heads(g, parts[2]);
+    }
   } else {
+    const bool early = !m.family.norms_after_heads;
     q = project(g, m, x, ids.q, Name::kQuery);
-    if (ids.q_norm.w >= 0) q = norm(g, m, q, q.elements / m.weights[static_cast<std::size_t>(ids.q_norm.w)].elements, ids.q_norm, Name::kQuery);
+    if (early) q = head_norm(g, m, q, ids.q_norm, Name::kQuery);
     q = to_heads(g, q);
     k = project(g, m, x, ids.k, Name::kKey);
-    if (ids.k_norm.w >= 0) k = norm(g, m, k, k.elements / m.weights[static_cast<std::size_t>(ids.k_norm.w)].elements, ids.k_norm, Name::kKey);
+    if (early) k = head_norm(g, m, k, ids.k_norm, Name::kKey);
     k = to_heads(g, k);
     v = to_heads(g, project(g, m, x, ids.v, Name::kValue));
+    if (!early) {
+      q = head_norm(g, m, q, ids.q_norm, Name::kQuery);
+      k = head_norm(g, m, k, ids.k_norm, Name::kKey);
+    }
   }
+  std::array<Var, 4> held;
   if (m.architecture().rope) {
     g.tape().at(Operation::kRotary);
-    Var turned_q = rotate(g, m, q, shared, a.head_dim);
-    Var turned_k = rotate(g, m, k, shared, a.head_dim);
-    q = std::move(turned_q);
-    k = std::move(turned_k);
+    held = rotate(g, m, shared, a.head_dim, q, k);
   }
   Var output = core(g, m, s, a, q, k, v, shared);
   g.tape().at(Operation::kProjection);

@@ -19,15 +19,42 @@ Var parallel_layer(Graph& g, const Model& m, const model::Layer& spec, const Lay
   g.tape().at(Operation::kNorm1);
   Var hidden = norm(g, m, x, tokens, ids.norm[0], Name::kNormOutput);
   Var attended = attention(g, m, spec, ids, shared, hidden);
+  if (ids.norm[1].w >= 0) hidden.reset();
   attended = dropout(g, attended, p, Name::kHidden);
   if (ids.norm[1].w >= 0) {
     g.tape().at(Operation::kNorm2);
     hidden = norm(g, m, x, tokens, ids.norm[1], Name::kNormOutput);
   }
   Var fed = feed_forward(g, m, spec, ids, hidden);
+  if (ids.norm[1].w >= 0) hidden.reset();
   fed = dropout(g, fed, p, Name::kHidden);
   Var sum = add(g, attended, fed, Name::kHidden);
-  return add(g, sum, x, Name::kLayerInput);
+  Var y = add(g, sum, x, Name::kLayerInput);
+  sum.reset();
+  hidden.reset();
+  return y;
+}
+
+// GPT-2 names each block's output, so it lives to the end of the layer.
+Var classic_layer(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
+                  const Var& x) {
+  const std::int64_t tokens = m.tokens();
+  const double p = m.architecture().hidden_dropout;
+  Var residual = x;
+  g.tape().at(Operation::kNorm1);
+  Var hidden = norm(g, m, x, tokens, ids.norm[0], Name::kNormOutput);
+  Var attended = attention(g, m, spec, ids, shared, hidden);
+  attended = dropout(g, attended, p, Name::kHidden);
+  hidden = add(g, attended, residual, Name::kNormInput);
+  residual = hidden;
+  g.tape().at(Operation::kNorm2);
+  hidden = norm(g, m, hidden, tokens, ids.norm[1], Name::kNormOutput);
+  Var fed = feed_forward(g, m, spec, ids, hidden);
+  fed = dropout(g, fed, p, Name::kHidden);
+  hidden = add(g, residual, fed, Name::kLayerInput);
+  attended.reset();
+  fed.reset();
+  return hidden;
 }
 
 }  // namespace
@@ -37,6 +64,7 @@ Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, co
   const model::Layer& spec = a.layer(index);
   const LayerIds& ids = m.layers[static_cast<std::size_t>(index)];
   if (spec.parallel_block) return parallel_layer(g, m, spec, ids, shared, x);
+  if (m.family.conv1d) return classic_layer(g, m, spec, ids, shared, x);
   const std::int64_t tokens = m.tokens();
   const bool four = spec.norms == 4;
   Var residual = x;

@@ -42,7 +42,7 @@ Var build(Graph& g, const Model& m, bool sliding) {
 // Eager attention adds the mask in the compute dtype, always.
 Var additive(Graph& g, const Model& m, const Var& mask) {
   if (!mask || !m.eager_attention) return mask;
-  return g.alloc(mask.elements, m.width, Name::kMask);
+  return g.alloc(m.batch * m.sequence * m.sequence, m.width, Name::kMask);
 }
 
 }  // namespace

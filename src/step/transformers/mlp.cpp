@@ -48,7 +48,7 @@ Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds&
   }
   if (ids.gate_up.w >= 0) {
     Var up = project(g, m, x, ids.gate_up, Name::kFc1);
-    auto parts = split(g, up, {up.elements / 2, up.elements / 2, 0});
+    auto parts = split(g, up, {up.elements / 2, up.elements / 2, 0}, false);
     up.reset();
     tape.at(Operation::kActivationFunction);
     Var active = activate(g, m, ffn.activation, parts[0]);

@@ -3,6 +3,7 @@
 // choices that decide what its forward code does (facts other-frameworks-memory.md 2.2, 2.3, 3).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -42,14 +43,28 @@ struct LayerIds {
   std::int32_t last = 0;
 };
 
+// How rotated and still parts of a head are joined again.
+enum class Rotation : std::uint8_t {
+  kWhole,         // the whole head turns (Llama)
+  kJoinEach,      // query, then key, even where nothing stands still (Phi-3)
+  kJoinBoth,      // after both have turned (GPT-NeoX)
+  kJoinBothHeld,  // as before, and the attention function still holds the parts (Phi-2)
+};
+
 // What differs between families in the code around the layers.
 struct Family {
   bool classic = false;           // GPT-2, OPT, BLOOM, Falcon, GPT-NeoX: norms come first in construction
   bool conv1d = false;            // GPT-2: weights stored [in, out], always addmm
   bool scaled_embedding = false;  // Gemma
-  bool padding_index = false;     // the embedding has a padding row
+  bool norms_after_heads = false;  // Gemma 3: query and key are normalised after all projections
   bool dropout_add = false;       // BLOOM, Falcon, GPT-NeoX: residual additions without a kept block output
   double rotary = 1.0;            // part of a head that rotates
+  Rotation rotation = Rotation::kWhole;
+  bool wide_rotation = false;  // OLMo 2, Command-R: rotation in fp32, converted back
+  bool weight_in_fp32 = false;  // OLMo 2: the norm's weight multiplies before the conversion
+  bool centred_norm = false;    // Command-R: LayerNorm as a chain of operations in fp32
+  bool splits_heads = false;  // GPT-NeoX: the packed projection is split per head, after the transpose
+  bool slices_qkv = false;  // Phi-3: the packed projection is sliced, not split
 };
 
 struct Model {
@@ -95,7 +110,8 @@ Var norm(Graph& g, const Model& m, const Var& x, std::int64_t rows, const NormId
 Var project(Graph& g, const Model& m, const Var& x, const LinearIds& ids, Name name);
 // rotary.cpp
 void make_rotary(Graph& g, const Model& m, Shared& shared);
-Var rotate(Graph& g, const Model& m, const Var& x, const Shared& shared, std::int64_t head_dim);
+// Replaces q and k; returns what the surrounding function still holds.
+std::array<Var, 4> rotate(Graph& g, const Model& m, const Shared& shared, std::int64_t head_dim, Var& q, Var& k);
 // mask.cpp
 void make_masks(Graph& g, const Model& m, Shared& shared);
 // attention.cpp

@@ -31,11 +31,11 @@ void sum_to(Graph& g, Var& grad, std::int64_t elements, bool channels);
 
 // Shapes (ops_shape.cpp)
 Var to_heads(Graph& g, const Var& x);  // backward copies a head-major gradient
-// Part of the last dimension; backward fills a tensor of the full size.
-Var slice(Graph& g, const Var& x, std::int64_t elements);
+// Part of the last dimension; backward fills a tensor of the full size in the order of x's dimensions.
+Var slice(Graph& g, const Var& x, std::int64_t elements, bool head_major);
 Var cat(Graph& g, const Var& a, const Var& b, Name name);
 // A packed tensor cut along its last dimension; backward concatenates.
-std::array<Var, 3> split(Graph& g, const Var& x, const std::array<std::int64_t, 3>& elements);
+std::array<Var, 3> split(Graph& g, const Var& x, const std::array<std::int64_t, 3>& elements, bool head_major);
 Var copy(Graph& g, const Var& x, Name name);  // clone or contiguous; backward passes the gradient on
 Var expand(Graph& g, const Var& x, std::int64_t times, Name name);  // repeat_kv; backward sums groups
 

@@ -42,7 +42,7 @@ Var fused_attention(Graph& g, const AttentionShape& s, const Var& query, const V
   if (mask) {
     Var zero = g.alloc(1, q.width, Name::kAttentionTemp);
     Var minus_infinity = g.alloc(1, q.width, Name::kAttentionTemp);
-    bias = g.alloc(mask.elements, q.width, Name::kMask);
+    bias = g.alloc(s.batch * s.sequence * s.sequence, q.width, Name::kMask);
     minus_infinity.reset();
     zero.reset();
   }
@@ -61,6 +61,7 @@ Var fused_attention(Graph& g, const AttentionShape& s, const Var& query, const V
   Var seed = g.alloc(8, 1, Name::kLogSumExp);
   Var offset = g.alloc(8, 1, Name::kLogSumExp);
   Var y = g.alloc(rows * s.value_dim, q.width, Name::kAttentionOutput);
+  y.head_major = q.head_major;
   Var lse = g.alloc(rows, 4, Name::kLogSumExp);
   if (g.device().fused_attention) {
     Var plan = g.alloc(kPlanWorkspace, 1, Name::kAttentionTemp);

@@ -16,7 +16,7 @@ void embedding_backward(Graph& g, Node& node, Grads& result) {
   const std::int64_t tokens = node.n[0];
   const std::int64_t elements = node.n[2] * node.n[1];
   const std::uint8_t width = node.grads[0].width;
-  if (tokens <= kSortFrom && node.w[0] == 0) {
+  if (tokens <= kSortFrom) {
     result[0] = g.alloc(elements, width, Name::kWeightGrad);
     return;
   }
@@ -55,10 +55,7 @@ void nll_backward(Graph& g, Node& node, Grads& result) { result[0] = g.alloc(nod
 Var embedding(Graph& g, const Var& ids, std::int64_t tokens, std::int64_t hidden, std::int32_t weight) {
   const Var w = g.use(weight);
   const std::int32_t node = g.node(embedding_backward, w);
-  if (node >= 0) {
-    g.at(node).n = {tokens, hidden, g.weight(weight).rows};
-    g.at(node).w[0] = g.weight(weight).padding_index ? 1 : 0;
-  }
+  if (node >= 0) g.at(node).n = {tokens, hidden, g.weight(weight).rows};
   g.save(node, ids);
   Var y = g.alloc(tokens * hidden, w.width, Name::kHidden);
   if (node >= 0) g.produced(y, node);

@@ -73,7 +73,11 @@ Var linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name)
   const std::int64_t out = weight.out;
   const std::int64_t in = weight.elements / out;
   Var b, matrix, input;
-  if (g.autocast) {
+  if (g.autocast && weight.by_input) {  // addmm(bias, x, w) of GPT-2: arguments are cast from the last
+    matrix = g.cast_weight(w);
+    input = cast(g, x, 2, Name::kCastInput);
+    if (bias >= 0) b = g.cast_weight(bias);
+  } else if (g.autocast) {
     if (bias >= 0) b = g.cast_weight(bias);
     matrix = g.cast_weight(w);
     input = cast(g, x, 2, Name::kCastInput);

@@ -25,6 +25,11 @@ void slice_backward(Graph& g, Node& node, Grads& result) {
 void cat_backward(Graph& g, Node& node, Grads& result) {
   for (std::size_t i = 0; i < 2; ++i) {
     if (!node.edges[i].exists()) continue;
+    if (node.w[i] != node.grads[0].width) {  // joined with a wider tensor
+      result[i] = g.alloc(node.n[i], node.w[i], Name::kGrad);
+      result[i].head_major = node.grads[0].head_major;
+      continue;
+    }
     result[i] = g.view(node.grads[0], node.n[i]);
     result[i].is_view = true;
   }
@@ -39,6 +44,7 @@ void split_backward(Graph& g, Node& node, Grads& result) {
   for (std::size_t i = 0; i < 3; ++i)
     if (!node.grads[i] && node.n[i] > 0) zeros[i] = g.alloc(node.n[i], width, Name::kGrad);
   result[0] = g.alloc(node.n[3], width, Name::kGrad);
+  result[0].head_major = node.w[0] != 0;
 }
 
 void copy_backward(Graph&, Node& node, Grads& result) { result[0] = node.grads[0]; }
@@ -58,12 +64,12 @@ Var to_heads(Graph& g, const Var& x) {
   return y;
 }
 
-Var slice(Graph& g, const Var& x, std::int64_t elements) {
+Var slice(Graph& g, const Var& x, std::int64_t elements, bool head_major) {
   const std::int32_t node = g.node(slice_backward, x);
   Var y = g.view(x, elements);
   if (node >= 0) {
     g.at(node).n[0] = x.elements;
-    g.at(node).w[0] = 1;
+    g.at(node).w[0] = head_major ? 1 : 0;
     g.produced(y, node);
   }
   return y;
@@ -75,14 +81,18 @@ Var cat(Graph& g, const Var& a, const Var& b, Name name) {
   y.head_major = true;
   if (node >= 0) {
     g.at(node).n = {a.elements, b.elements};
+    g.at(node).w = {a.width, b.width};
     g.produced(y, node);
   }
   return y;
 }
 
-std::array<Var, 3> split(Graph& g, const Var& x, const std::array<std::int64_t, 3>& elements) {
+std::array<Var, 3> split(Graph& g, const Var& x, const std::array<std::int64_t, 3>& elements, bool head_major) {
   const std::int32_t node = g.node(split_backward, x);
-  if (node >= 0) g.at(node).n = {elements[0], elements[1], elements[2], x.elements};
+  if (node >= 0) {
+    g.at(node).n = {elements[0], elements[1], elements[2], x.elements};
+    g.at(node).w[0] = head_major ? 1 : 0;
+  }
   std::array<Var, 3> parts;
   for (std::size_t i = 0; i < 3; ++i) {
     if (elements[i] <= 0) continue;

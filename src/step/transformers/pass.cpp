@@ -134,8 +134,9 @@ Var Pass::run_base() {
     positions_ = g_.alloc(m_.sequence, 8, Name::kTokens);
   }
   Var x = embeds;
+  Var rows;  // held by the model's forward
   if (m_.positions >= 0) {
-    Var rows = embedding(g_, positions_, m_.sequence, a.hidden, m_.positions);
+    rows = embedding(g_, positions_, m_.sequence, a.hidden, m_.positions);
     x = add(g_, embeds, rows, Name::kHidden);
   }
   make_masks(g_, m_, shared_);
@@ -148,6 +149,7 @@ Var Pass::run_base() {
   if (a.final_norm) hidden = norm(g_, m_, hidden, m_.tokens(), m_.final_norm, Name::kNormOutput);
   positions_.reset();
   embeds.reset();
+  rows.reset();
   return hidden;
 }
 

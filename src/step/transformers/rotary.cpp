@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rotary positions: the tables of a pass, and their application as Transformers writes it, with partial
 // rotation where only part of a head turns.
+#include <array>
+
 #include "step/transformers/model.h"
 #include "step/transformers/ops.h"
 
@@ -17,8 +19,8 @@ Var turn(Graph& g, const Var& x, const Shared& shared) {
   Var straight = mul(g, x, shared.cos, Name::kRopeTemp);
   Var half;
   {
-    Var x1 = slice(g, x, x.elements / 2);
-    Var x2 = slice(g, x, x.elements / 2);
+    Var x1 = slice(g, x, x.elements / 2, true);
+    Var x2 = slice(g, x, x.elements / 2, true);
     Var negated = neg(g, x2, Name::kRopeTemp);
     half = cat(g, negated, x1, Name::kRopeTemp);
   }
@@ -46,20 +48,60 @@ void make_rotary(Graph& g, const Model& m, Shared& shared) {
     *table = g.alloc(n, 4, Name::kRope);
   }
   // Tables take the dtype of the hidden states: fp32 under autocast.
-  shared.cos = cast(g, cos, m.width, Name::kRope);
-  shared.sin = cast(g, sin, m.width, Name::kRope);
+  const std::uint8_t width = m.family.weight_in_fp32 ? std::uint8_t{4} : m.width;
+  shared.cos = cast(g, cos, width, Name::kRope);
+  shared.sin = cast(g, sin, width, Name::kRope);
   positions.reset();
   frequencies.reset();
   both.reset();
 }
 
-Var rotate(Graph& g, const Model& m, const Var& x, const Shared& shared, std::int64_t head_dim) {
+std::array<Var, 4> rotate(Graph& g, const Model& m, const Shared& shared, std::int64_t head_dim, Var& q, Var& k) {
   const std::int64_t dim = rotary_dim(m, head_dim);
-  if (dim == head_dim) return turn(g, x, shared);
-  Var turning = slice(g, x, x.elements / head_dim * dim);
-  Var still = slice(g, x, x.elements / head_dim * (head_dim - dim));
-  Var turned = turn(g, turning, shared);
-  return cat(g, turned, still, Name::kQuery);
+  if (m.family.rotation == Rotation::kWhole) {
+    const std::uint8_t width = q.width;
+    Var turned_q, turned_k;
+    if (m.family.centred_norm) {  // Command-R converts its inputs first
+      const Var wide_q = cast(g, q, 4, Name::kRopeTemp);
+      const Var wide_k = cast(g, k, 4, Name::kRopeTemp);
+      turned_q = turn(g, wide_q, shared);
+      turned_k = turn(g, wide_k, shared);
+    } else {
+      turned_q = turn(g, q, shared);
+      turned_k = turn(g, k, shared);
+    }
+    if (m.family.wide_rotation) {
+      Var narrow_q = cast(g, turned_q, width, Name::kQuery);
+      Var narrow_k = cast(g, turned_k, width, Name::kKey);
+      turned_q = std::move(narrow_q);
+      turned_k = std::move(narrow_k);
+    }
+    q = std::move(turned_q);
+    k = std::move(turned_k);
+    return {};
+  }
+  const auto part = [&](const Var& x, std::int64_t dims) { return slice(g, x, x.elements / head_dim * dims, true); };
+  Var q_turning = part(q, dim);
+  Var q_still = part(q, head_dim - dim);
+  Var k_turning = part(k, dim);
+  Var k_still = part(k, head_dim - dim);
+  if (m.family.rotation != Rotation::kJoinEach) {
+    q_turning = turn(g, q_turning, shared);
+    k_turning = turn(g, k_turning, shared);
+    q = cat(g, q_turning, q_still, Name::kQuery);
+    k = cat(g, k_turning, k_still, Name::kKey);
+    if (m.family.rotation == Rotation::kJoinBoth) return {};
+    return {q_turning, q_still, k_turning, k_still};
+  }
+  Var turned_q;
+  {
+    Var turned = turn(g, q_turning, shared);
+    turned_q = cat(g, turned, q_still, Name::kQuery);
+  }
+  Var turned = turn(g, k_turning, shared);
+  k = cat(g, turned, k_still, Name::kKey);
+  q = std::move(turned_q);
+  return {};
 }
 
 }  // namespace plimsoll::step::transformers

@@ -48,6 +48,7 @@ class Collector {
     const bool by_input = m_.family.conv1d;
     ids.w = push({in * out, by_input ? in : out, out, WeightKind::kMatrix, width_});
     m_.weights.back().quantized = quantized_;
+    m_.weights.back().by_input = by_input;
     if (bias) ids.bias = vector(out);
     if (!is_target(names)) return ids;
     const auto width = static_cast<std::uint8_t>(job::size_of(job_.adapter.dtype));
@@ -117,8 +118,9 @@ class Collector {
     const std::int64_t kv = a.kv_heads * a.head_dim;
     if (a.kind == model::AttentionKind::kMla) return latent(a, ids);
     if (a.fused_qkv) {
+      if (m_.family.slices_qkv) ids.o = linear({"o_proj"}, q, h, a.out_bias);
       ids.qkv = linear({"qkv_proj", "query_key_value", "c_attn", "wqkv", "Wqkv"}, h, q + 2 * kv, a.qkv_bias);
-      ids.o = linear({"o_proj", "dense", "c_proj", "out_proj", "wo"}, q, h, a.out_bias);
+      if (!m_.family.slices_qkv) ids.o = linear({"o_proj", "dense", "c_proj", "out_proj", "wo"}, q, h, a.out_bias);
       return;
     }
     ids.q = linear({"q_proj", "query"}, h, a.output_gate ? 2 * q : q, a.qkv_bias);
@@ -203,9 +205,17 @@ Family family_of(const job::Job& job) {
   family.classic = is_one_of(type, {"gpt2", "opt", "bloom", "falcon", "gpt_neox", "phi", "gpt_bigcode"});
   family.conv1d = type == "gpt2";
   family.scaled_embedding = is_one_of(type, {"gemma", "gemma2", "gemma3_text", "gemma3"});
-  family.padding_index = family.scaled_embedding || is_one_of(type, {"phi3", "opt", "cohere", "gpt_oss"});
+  family.norms_after_heads = is_one_of(type, {"gemma3_text", "gemma3"});
   if (type == "gpt_neox" || type == "stablelm") family.rotary = 0.25;
   if (is_one_of(type, {"phi", "glm", "glm4", "glm4_moe", "nemotron"})) family.rotary = 0.5;
+  family.slices_qkv = type == "phi3";
+  family.wide_rotation = is_one_of(type, {"olmo2", "cohere"});
+  family.weight_in_fp32 = type == "olmo2";
+  family.centred_norm = type == "cohere";
+  family.splits_heads = is_one_of(type, {"gpt_neox", "bloom"});
+  if (is_one_of(type, {"phi", "stablelm"})) family.rotation = Rotation::kJoinBothHeld;
+  if (type == "gpt_neox") family.rotation = Rotation::kJoinBoth;
+  if (is_one_of(type, {"phi3", "glm", "glm4", "glm4_moe", "nemotron"})) family.rotation = Rotation::kJoinEach;
   return family;
 }
 
@@ -223,7 +233,9 @@ Model make_model(const job::Job& job) {
   m.batch = job.batch.micro_batch;
   m.sequence = job.batch.seq_length / std::max<std::int64_t>(1, job.parallel.context);
   m.autocast = job.precision.autocast;
-  m.eager_attention = job.kernels.attention == job::AttentionBackend::kUnfused;
+  // Falcon's multi-query call always carries a mask, so PyTorch computes it unfused.
+  m.eager_attention =
+      job.kernels.attention == job::AttentionBackend::kUnfused || job.model.model_type == "falcon";
   m.liger = job.kernels.liger;
   m.torchtitan = job.kernels.implementation == job::Implementation::kTorchtitan;
   const bool hopper = job.cluster.gpu.is_hopper_or_newer();
@@ -237,7 +249,6 @@ Model make_model(const job::Job& job) {
   const std::int64_t rows = job.vocab_rows > 0 ? job.vocab_rows : a.vocab;
   const std::int64_t embedding = a.embedding_dim > 0 ? a.embedding_dim : a.hidden;
   m.embedding = collect.table(rows, embedding, WeightKind::kEmbedding);
-  m.weights.back().padding_index = m.family.padding_index;
   if (a.position_rows > 0) m.positions = collect.table(a.position_rows, a.hidden, WeightKind::kEmbedding);
   if (a.embedding_norm) m.embedding_norm = collect.norm(a.hidden);
   for (std::int64_t i = 0; i < a.depth(); ++i) collect.layer(a.layer(i));

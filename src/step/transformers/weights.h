@@ -26,8 +26,8 @@ struct Weight {
   WeightKind kind = WeightKind::kMatrix;
   std::uint8_t width = 2;  // bytes per element as the graph sees it
   bool trainable = true;
-  bool quantized = false;      // 4-bit storage
-  bool padding_index = false;  // an embedding with a padding row: its backward always sorts
+  bool quantized = false;  // 4-bit storage
+  bool by_input = false;   // stored [in, out] (GPT-2)
   std::int32_t layer = -1;
   Tensor memory{};
   Tensor grad{};
