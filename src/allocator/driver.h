@@ -24,11 +24,12 @@ class Driver {
   [[nodiscard]] virtual std::int64_t total() const = 0;
 };
 
-// A device with so many bytes. Addresses grow and are never reused, so that ties in size go to the
+// A device with so many bytes, `capacity` of which are left for this process. Addresses grow and are never reused, so that ties in size go to the
 // older segment; a real device may choose otherwise.
 class SimulatedDriver final : public Driver {
  public:
-  explicit SimulatedDriver(std::int64_t capacity) : capacity_(capacity), free_(capacity) {}
+  explicit SimulatedDriver(std::int64_t capacity) : SimulatedDriver(capacity, capacity) {}
+  SimulatedDriver(std::int64_t capacity, std::int64_t total) : total_(total), free_(capacity) {}
 
   std::optional<Address> allocate(std::int64_t bytes) override {
     if (bytes > free_) return std::nullopt;
@@ -47,12 +48,12 @@ class SimulatedDriver final : public Driver {
     return true;
   }
   void unmap(std::int64_t bytes) override { free_ += bytes; }
-  [[nodiscard]] std::int64_t total() const override { return capacity_; }
+  [[nodiscard]] std::int64_t total() const override { return total_; }
   [[nodiscard]] std::int64_t free_bytes() const { return free_; }
 
  private:
   static constexpr std::int64_t kAlignment = 32 << 20;
-  std::int64_t capacity_;
+  std::int64_t total_;
   std::int64_t free_;
   Address next_ = 0x7f0000000000;
 };

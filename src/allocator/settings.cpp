@@ -25,15 +25,31 @@ Result<double> number(std::string_view key, std::string_view text) {
   return value;
 }
 
+// Sizes in MiB and numbers of divisions: PyTorch reads them as integers.
+Result<std::int64_t> whole_number(std::string_view key, std::string_view text) {
+  PLIMSOLL_TRY(value, number(key, text));
+  if (value != std::floor(value))
+    return bad_input(fmt::format("allocator setting {}: '{}' is not a whole number", key, trim(text)));
+  return static_cast<std::int64_t>(value);
+}
+
+Result<std::int64_t> mebibytes(std::string_view key, std::string_view text) {
+  PLIMSOLL_TRY(mib, whole_number(key, text));
+  if (mib < 20)
+    return bad_input(fmt::format("allocator setting {}: {} is too small; PyTorch wants at least 20", key, mib));
+  return mib * kMiB;
+}
+
+bool is_power_of_two(std::int64_t n) { return n > 0 && std::has_single_bit(static_cast<std::uint64_t>(n)); }
+
 std::size_t division_index(std::int64_t size) {
   const int log2 = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(size))) - 1;
   return static_cast<std::size_t>(std::clamp(log2 - 20, 0, 15));
 }
 
 Result<std::int64_t> divisions_value(std::string_view text) {
-  PLIMSOLL_TRY(value, number("roundup_power2_divisions", text));
-  const auto n = static_cast<std::int64_t>(value);
-  if (n != 0 && !std::has_single_bit(static_cast<std::uint64_t>(n)))
+  PLIMSOLL_TRY(n, whole_number("roundup_power2_divisions", text));
+  if (n != 0 && !is_power_of_two(n))
     return bad_input(fmt::format("allocator setting roundup_power2_divisions: {} is not a power of two", n));
   return n;
 }
@@ -53,8 +69,10 @@ Status division_list(std::string_view list, Settings& settings) {
       for (std::size_t i = last; i < settings.divisions.size(); ++i) settings.divisions[i] = value;
       continue;
     }
-    PLIMSOLL_TRY(mib, number("roundup_power2_divisions", key));
-    last = division_index(std::max<std::int64_t>(1, static_cast<std::int64_t>(mib)) * kMiB);
+    PLIMSOLL_TRY(mib, whole_number("roundup_power2_divisions", key));
+    if (!is_power_of_two(mib))
+      return bad_input(fmt::format("allocator setting roundup_power2_divisions: size {} is not a power of two", mib));
+    last = division_index(mib * kMiB);
     if (first)
       for (std::size_t i = 0; i < last; ++i) settings.divisions[i] = value;
     settings.divisions[last] = value;
@@ -85,20 +103,14 @@ Result<Settings> parse_settings(std::string_view text) {
         return bad_input(fmt::format("allocator setting expandable_segments: '{}' is neither True nor False", value));
       settings.expandable_segments = equals_ignoring_case(value, "true");
     } else if (key == "max_split_size_mb") {
-      PLIMSOLL_TRY(mib, number(key, value));
-      if (mib < 20)
-        return bad_input(
-            fmt::format("allocator setting max_split_size_mb: {} is too small; PyTorch wants at least 20", mib));
-      settings.max_split_size = static_cast<std::int64_t>(mib) * kMiB;
+      PLIMSOLL_TRY(bytes, mebibytes(key, value));
+      settings.max_split_size = bytes;
     } else if (key == "max_non_split_rounding_mb") {
-      PLIMSOLL_TRY(mib, number(key, value));
-      settings.max_non_split_rounding = static_cast<std::int64_t>(mib) * kMiB;
+      PLIMSOLL_TRY(bytes, mebibytes(key, value));
+      settings.max_non_split_rounding = bytes;
     } else if (key == "large_segment_size_mb") {
-      PLIMSOLL_TRY(mib, number(key, value));
-      if (mib < 20)
-        return bad_input(
-            fmt::format("allocator setting large_segment_size_mb: {} is too small; wanted 20 or more", mib));
-      settings.large_segment = static_cast<std::int64_t>(mib) * kMiB;
+      PLIMSOLL_TRY(bytes, mebibytes(key, value));
+      settings.large_segment = bytes;
     } else if (key == "garbage_collection_threshold") {
       PLIMSOLL_TRY(share, number(key, value));
       if (share <= 0 || share >= 1)

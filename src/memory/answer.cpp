@@ -67,7 +67,7 @@ Result<RankAnswer> answer_rank(const job::Job& job, const job::PipelineLayout& l
     outside_high += item.high;
   }
   const std::int64_t for_torch = rank.capacity - rank.outside;
-  Walk walked = walk(tape, settings, for_torch, true);
+  Walk walked = walk(tape, settings, for_torch, true, rank.capacity);
   rank.out_of_memory = walked.out_of_memory;
   if (walked.out_of_memory) walked = walk(tape, settings, for_torch, false);  // how much it would need
   rank.peak = walked.peak;

@@ -52,9 +52,11 @@ std::string_view text_of(PeakGroup group) {
   return {};
 }
 
-Walk walk(const step::Tape& tape, const allocator::Settings& settings, std::int64_t capacity, bool stop_at_capacity) {
+Walk walk(const step::Tape& tape, const allocator::Settings& settings, std::int64_t capacity, bool stop_at_capacity,
+          std::int64_t device_total) {
   constexpr std::int64_t kEndless = std::int64_t{1} << 55;
-  allocator::SimulatedDriver driver(stop_at_capacity ? capacity : kEndless);
+  if (!stop_at_capacity) capacity = device_total = kEndless;
+  allocator::SimulatedDriver driver(capacity, device_total > 0 ? device_total : capacity);
   allocator::Settings used = settings;
   if (!stop_at_capacity) used.fraction = 1;
   allocator::CachingAllocator allocator(used, driver);

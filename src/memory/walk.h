@@ -49,9 +49,10 @@ struct Walk {
 };
 
 // capacity is what the allocator may take from the device. With stop_at_capacity the walk ends at the
-// first request that cannot be served; without it memory is endless.
+// first request that cannot be served; without it memory is endless. A memory fraction is of the whole
+// device (facts pytorch-allocator.md 6): device_total, or the capacity where it is 0.
 [[nodiscard]] Walk walk(const step::Tape& tape, const allocator::Settings& settings, std::int64_t capacity,
-                        bool stop_at_capacity);
+                        bool stop_at_capacity, std::int64_t device_total = 0);
 
 struct Alive {
   step::Name name;

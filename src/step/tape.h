@@ -66,6 +66,7 @@ class Tape {
     if (bytes <= 0) return {};
     const std::int64_t block = (bytes + kBlockUnit - 1) / kBlockUnit * kBlockUnit;
     live_ += block;
+    span_peak_ = std::max(span_peak_, live_);
     if (live_ > peak_) {
       peak_ = live_;
       peak_moment_ = moment_;
@@ -97,6 +98,7 @@ class Tape {
   }
 
   void apply(const Profile& profile) {
+    span_peak_ = std::max(span_peak_, live_ + profile.peak);
     if (live_ + profile.peak > peak_) {
       peak_ = live_ + profile.peak;
       peak_moment_ = moment_;
@@ -116,6 +118,9 @@ class Tape {
   [[nodiscard]] bool recording() const { return recording_; }
   [[nodiscard]] std::int64_t live() const { return live_; }
   [[nodiscard]] std::int64_t peak() const { return peak_; }
+  // The highest point since begin_span: what a memory pool over that span would have to hold.
+  void begin_span() { span_peak_ = live_; }
+  [[nodiscard]] std::int64_t span_peak() const { return span_peak_; }
   [[nodiscard]] const Moment& moment() const { return moment_; }
   [[nodiscard]] const Moment& peak_moment() const { return peak_moment_; }
   [[nodiscard]] const std::vector<Event>& events() const { return events_; }
@@ -124,7 +129,7 @@ class Tape {
   // The profile of everything since the tape was made or reset.
   [[nodiscard]] Profile profile() const { return {peak_, live_}; }
   void reset() {
-    live_ = peak_ = 0;
+    live_ = peak_ = span_peak_ = 0;
     moment_ = peak_moment_ = {};
     events_.clear();
     marks_.clear();
@@ -142,6 +147,7 @@ class Tape {
   bool recording_;
   std::int64_t live_ = 0;
   std::int64_t peak_ = 0;
+  std::int64_t span_peak_ = 0;
   Moment moment_;
   Moment peak_moment_;
   std::vector<Event> events_;

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recorded Megatron ranks: one real rank over a fake process group, local layer implementation.
+#include <algorithm>
+
 #include <fmt/format.h>
 
+#include "base/checked.h"
+#include "model/limits.h"
 #include "truth/record.h"
 
 namespace plimsoll::truth {
@@ -34,7 +38,9 @@ void read_model(const Node& node, job::Job& job) {
     job.moe.dispatcher = job::DispatcherKind::kAllToAll;
   }
   m.kinds = {layer};
-  m.layers.assign(static_cast<std::size_t>(std::max<std::int64_t>(0, integer_or(node, "layers", 0))), 0);
+  // One layer above the limit is refused as a million are, without making room for them.
+  const std::int64_t layers = std::clamp<std::int64_t>(integer_or(node, "layers", 0), 0, model::limits::kDepth + 1);
+  m.layers.assign(static_cast<std::size_t>(layers), 0);
 }
 
 Status read_recompute(const Node& node, job::Recompute& recompute) {
@@ -45,6 +51,7 @@ Status read_recompute(const Node& node, job::Recompute& recompute) {
     recompute.method =
         text_of(node, "method") == "block" ? job::RecomputeMethod::kBlock : job::RecomputeMethod::kUniform;
     recompute.num_layers = integer_or(node, "num_layers", 1);
+    recompute.distribute_saved = flag_of(node, "distribute_saved_activations");
     return {};
   }
   recompute.granularity = job::RecomputeGranularity::kSelective;
@@ -115,8 +122,9 @@ Record read_megatron_recording(const Node& node) {
   p.overlap_p2p = false;
   job.batch.seq_length = integer_or(train, "seq", 0);
   job.batch.micro_batch = integer_or(train, "micro_batch", 1);
-  const std::int64_t micro_batches = integer_or(train, "num_microbatches", 1);
-  job.batch.global_batch = micro_batches * job.batch.micro_batch * integer_or(parallel, "dp", 1);
+  const auto per_rank = checked_mul(integer_or(train, "num_microbatches", 1), job.batch.micro_batch);
+  const auto global_batch = per_rank ? checked_mul(*per_rank, integer_or(parallel, "dp", 1)) : std::nullopt;
+  job.batch.global_batch = global_batch.value_or(-1);  // complete() refuses what no batch can be
   job.precision.params = job.precision.compute = job::DType::kBf16;
   job.optimizer.impl = job::OptimizerImpl::kForeach;
   job.optimizer.distributed = flag_of(train, "distributed_optimizer");

@@ -10,7 +10,9 @@ using document::Node;
 std::int64_t integer_or(const Node& node, std::string_view key, std::int64_t fallback) {
   const Node* found = node.find(key);
   if (found == nullptr || !found->is_number()) return fallback;
-  return found->is_integer() ? found->integer : static_cast<std::int64_t>(found->real);
+  if (found->is_integer()) return found->integer;
+  constexpr double kLargest = 9e18;  // beyond it, and for NaN, the conversion is undefined
+  return found->real > -kLargest && found->real < kLargest ? static_cast<std::int64_t>(found->real) : fallback;
 }
 
 bool flag_of(const Node& node, std::string_view key) {

@@ -137,6 +137,16 @@ inline std::optional<job::Job> random_megatron_job(std::uint64_t seed) {
     p.wgrad_deferral_limit = one_of<std::int64_t>(random, {0, 1, 2});
   }
   if (chance(random, 15)) job.model.mtp_layers = 1;
+  if (chance(random, 10)) {
+    job.adapter.kind = chance(random, 70) ? job::AdapterKind::kLora : job::AdapterKind::kDora;
+    job.adapter.targets = {chance(random, 50) ? "linear_qkv" : "all-linear"};
+  }
+  if (chance(random, 10))
+    job.kernels.cuda_graphs = one_of(random, {job::CudaGraphs::kPerLayer, job::CudaGraphs::kFullIteration});
+  if (p.pipeline == 1 && chance(random, 10)) {
+    job.sharding.kind = job::ShardingKind::kMegatronFsdp;
+    job.optimizer.distributed = true;
+  }
   if (!job::complete(job)) return std::nullopt;
   return job;
 }

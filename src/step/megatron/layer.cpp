@@ -48,7 +48,7 @@ Tensor Layer::forward(Tape& tape, Tensor x, Kept& kept, bool keep, std::int64_t 
   tape.rename(kept.x, Name::kLayerInput);
 
   tape.at(Operation::kNorm1);
-  norm_forward(tape, kept.norm1, kept.stats1, z_.mla ? z_.h : z_.norm_saved);
+  norm_forward(tape, kept.norm1, kept.stats1, z_.mla ? z_.h : z_.norm1_saved);
   Tensor attention = attention_forward(tape, kept, keep);
   if (!keep || recomputes_norm1()) {
     tape.free(kept.norm1);
@@ -59,10 +59,9 @@ Tensor Layer::forward(Tape& tape, Tensor x, Kept& kept, bool keep, std::int64_t 
   tape.free(attention);
 
   tape.at(Operation::kNorm2);
-  const bool separate_norm2 = z_.experts > 0 || !c_.te;
   // Inside a checkpointed MLP, Transformer Engine's fused norm is part of what is replayed.
   const bool norm2_is_replayed = c_.recompute.mlp && z_.experts == 0 && c_.te;
-  norm_forward(tape, kept.norm2, kept.stats2, separate_norm2 ? z_.h : z_.norm_saved);
+  norm_forward(tape, kept.norm2, kept.stats2, z_.experts > 0 ? z_.h : z_.norm2_saved);
   Tensor ffn = z_.experts > 0 ? moe_forward(tape, kept, keep) : mlp_forward(tape, kept, keep, autotune);
   if (!keep || norm2_is_replayed || recomputes_norm2()) {
     tape.free(kept.norm2);

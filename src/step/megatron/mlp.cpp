@@ -23,13 +23,13 @@ Tensor Layer::mlp_forward(Tape& tape, Kept& kept, bool keep, std::int64_t autotu
     kept.fc1 = saved;
   }
   tape.at(Operation::kFc2Linear);
-  if (!drop && z_.act_saved < z_.act) {  // quantised for the GEMM; the 16-bit one dies
+  if (!drop && z_.act_saved > 0 && z_.act_saved < z_.act) {  // quantised for the GEMM; the 16-bit one dies
     Tensor saved = tape.alloc(z_.act_saved, Name::kQuantizedInput);
     tape.free(kept.act);
     kept.act = saved;
   }
   Tensor output = row_parallel_output(tape);
-  if (drop) tape.free(kept.act);
+  if (drop || z_.act_saved == 0) tape.free(kept.act);
   return output;
 }
 
@@ -42,7 +42,7 @@ Tensor Layer::mlp_backward(Tape& tape, Kept& kept, std::int64_t autotune) const 
   }
   if (c_.recompute.mlp) {
     tape.at(Operation::kReplay);
-    if (c_.te) norm_forward(tape, kept.norm2, kept.stats2, z_.norm_saved);
+    if (c_.te) norm_forward(tape, kept.norm2, kept.stats2, z_.norm2_saved);
     kept.fc1 = tape.alloc(z_.fc1, Name::kFc1);
     kept.glu = tape.alloc(z_.glu_extra, Name::kActivation);
     kept.act = tape.alloc(z_.act, Name::kActivation);

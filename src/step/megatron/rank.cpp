@@ -96,7 +96,8 @@ class Rank final : public PassRunner {
     state_.build_optimizer(tape_);
     // The second step holds all that the first does, and the moments; only autotuning is the first's own.
     // So a folded run needs no first step when the moments outweigh it.
-    const bool skip_first = folded_ && state_.moment_bytes() >= autotune_bytes();
+    const bool skip_first = folded_ && state_.moment_bytes() >= autotune_bytes() &&
+                            job_.kernels.cuda_graphs != job::CudaGraphs::kFullIteration;
     for (int step = 0; step < 2; ++step) {
       first_step_ = step == 0;
       tape_.enter(first_step_ ? Phase::kFirstForward : Phase::kForward);
@@ -105,11 +106,14 @@ class Rank final : public PassRunner {
       if (first_step_ && skip_first) {
         leave_as_after_a_step();
       } else {
+        tape_.begin_span();
         run_pipeline(shape_, tape_, *this, held_);
         drain_deferred();
       }
+      Tensor graph_pool = full_iteration_pool();
       tape_.enter(first_step_ ? Phase::kFirstUpdate : Phase::kUpdate);
       state_.update(tape_);
+      tape_.free(graph_pool);
     }
     RankResult result;
     result.parameters = state_.parameters();
@@ -246,6 +250,7 @@ class Rank final : public PassRunner {
     (void)tape_.alloc(workspaces_.handle, Name::kCublas);
     (void)tape_.alloc(workspaces_.library, Name::kCublas);
     state_.quantise_weights(tape_);
+    (void)tape_.alloc(layer_graph_buffers(), Name::kGraphPool);
     for (std::size_t i = 0; i < builders_.size(); ++i) (void)tape_.alloc(end_sizes_.rope_table, Name::kRopeTable);
     if (choices_.gathers && !choices_.te) (void)tape_.alloc(end_sizes_.hf, Name::kGatherBuffer);
     forward_autotune_ = backward_autotune_ = autotune_bytes();
@@ -257,6 +262,21 @@ class Rank final : public PassRunner {
   }
 
   [[nodiscard]] std::int64_t autotune_bytes() const { return choices_.compiled_kernels ? end_sizes_.autotune : 0; }
+
+  // A graph of the whole iteration keeps its pool: what forward and backward needed at their peak is not
+  // there for the optimizer step (facts megatron-memory.md 9).
+  [[nodiscard]] Tensor full_iteration_pool() {
+    if (job_.kernels.cuda_graphs != job::CudaGraphs::kFullIteration) return {};
+    return tape_.alloc(tape_.span_peak() - tape_.live(), Name::kGraphPool);
+  }
+
+  // Per-layer graphs hold static input, output and their gradients at every layer's boundary.
+  [[nodiscard]] std::int64_t layer_graph_buffers() const {
+    if (job_.kernels.cuda_graphs != job::CudaGraphs::kPerLayer) return 0;
+    std::int64_t layers = 0;
+    for (const ChunkBuilder& builder : builders_) layers += builder.chunk().num_layers;
+    return 4 * end_sizes_.h * layers;
+  }
 
   // Offloaded activations of the passes in flight wait on the host.
   [[nodiscard]] std::int64_t offloaded_peak() {

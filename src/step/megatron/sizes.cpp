@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "step/megatron/adapter.h"
 
 namespace plimsoll::step::megatron {
 
@@ -184,6 +185,33 @@ void fill_moe(const Job& job, const model::FeedForward& ffn, const Shape& s, boo
   z.w_expert_fc2 = s.param_bytes * width * hidden;
 }
 
+// A frozen linear saves no input; an adapter does, and under sequence parallelism the gathered one
+// unless it gathers again in backward. Weight gradients are the adapters' own.
+void freeze_base(const Job& job, const model::Layer& layer, const Shape& s, LayerSizes& z) {
+  const AdaptedLinears adapted = adapted_linears(job);
+  if (!adapted.any) return;
+  const std::int64_t hidden = job.model.hidden;
+  const std::int64_t input = job.adapter.regather_input ? s.act_bytes * hidden * s.tokens_stored : z.hf;
+  const std::int64_t grad_bytes = job::size_of(job.precision.params);
+  const model::Attention& a = layer.attention;
+  const std::int64_t qkv = (a.heads + 2 * a.kv_heads) * a.head_dim;
+  const auto gradient = [&](bool on, std::int64_t in, std::int64_t out, bool column) {
+    return on ? grad_bytes * adapter_elements(job, in, out, column) : 0;
+  };
+  z.norm_weight = 0;
+  z.norm1_saved = adapted.qkv ? input : 0;
+  z.w_qkv = gradient(adapted.qkv, hidden, qkv, true);
+  z.w_proj = gradient(adapted.proj, a.heads * a.head_dim, hidden, false);
+  if (layer.ffn.is_moe()) {
+    z.w_expert_fc1 = z.w_expert_fc2 = z.w_shared_fc1 = z.w_shared_fc2 = 0;
+    return;
+  }
+  z.norm2_saved = adapted.fc1 ? input : 0;
+  if (!adapted.fc2) z.act_saved = 0;
+  z.w_fc1 = gradient(adapted.fc1, hidden, (layer.ffn.gated ? 2 : 1) * layer.ffn.width, true);
+  z.w_fc2 = gradient(adapted.fc2, layer.ffn.width, hidden, false);
+}
+
 }  // namespace
 
 Choices choices_of(const Job& job) {
@@ -211,7 +239,7 @@ LayerSizes layer_sizes(const Job& job, const model::Layer& layer, bool in_bf16) 
   const std::int64_t residual_bytes = job.precision.fp32_residual ? 4 : s.act_bytes;
   z.h = residual_bytes * hidden * s.tokens_stored;
   z.hf = s.act_bytes * hidden * s.tokens;
-  z.norm_saved = saved_gemm_input(job, hidden * s.tokens_stored, in_bf16);
+  z.norm1_saved = z.norm2_saved = saved_gemm_input(job, hidden * s.tokens_stored, in_bf16);
   z.stats = (job.model.norm == model::NormKind::kRms ? 4 : 8) * s.tokens_stored;
   z.norm_weight = s.param_bytes * hidden;
   if (job.model.hidden_dropout > 0) z.dropout_mask = hidden * s.tokens_stored;
@@ -237,6 +265,7 @@ LayerSizes layer_sizes(const Job& job, const model::Layer& layer, bool in_bf16) 
   } else {
     fill_dense(job, layer.ffn, s, in_bf16, z);
   }
+  freeze_base(job, layer, s, z);
   return z;
 }
 
@@ -264,6 +293,7 @@ EndSizes end_sizes(const Job& job) {
   e.w_head = s.param_bytes * rows * hidden;
   e.w_embedding = e.w_head;
   e.w_positions = s.param_bytes * job.model.position_rows * hidden;
+  if (job.adapter.kind != job::AdapterKind::kNone) e.w_head = e.w_embedding = e.w_positions = e.norm_weight = 0;
   e.w_mtp_projection = s.param_bytes * 2 * hidden * hidden / s.tp;
   e.loss_small = 4 * s.tokens;
   if (job.model.rope) {

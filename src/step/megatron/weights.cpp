@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/megatron/weights.h"
 
+#include "step/megatron/adapter.h"
+
 namespace plimsoll::step::megatron {
 
 namespace {
@@ -107,9 +109,7 @@ class Collector {
   bool quantised_ = true;
 };
 
-}  // namespace
-
-void chunk_weights(const job::Job& job, const job::Chunk& chunk, std::int64_t stage, std::vector<Weight>& weights) {
+void base_weights(const job::Job& job, const job::Chunk& chunk, std::int64_t stage, std::vector<Weight>& weights) {
   weights.clear();
   weights.reserve(static_cast<std::size_t>(8 * chunk.num_layers + 8));
   Collector collect(job, weights);
@@ -138,6 +138,34 @@ void chunk_weights(const job::Job& job, const job::Chunk& chunk, std::int64_t st
   const bool tied = job.model.tied_embeddings;
   if (!tied) collect.embedding(false);
   if (tied && !first && chunk.mtp_layers == 0) collect.embedding(true);
+}
+
+// With adapters every base weight is frozen, and each adapted linear of a layer gets one trainable tensor.
+void freeze_and_adapt(const job::Job& job, const job::Chunk& chunk, std::vector<Weight>& weights) {
+  const AdaptedLinears adapted = adapted_linears(job);
+  if (!adapted.any) return;
+  for (Weight& weight : weights) weight.frozen = true;
+  const std::int64_t h = job.model.hidden;
+  const auto add = [&](bool on, std::int64_t in, std::int64_t out, bool column) {
+    if (on) weights.push_back({adapter_elements(job, in, out, column), true, false, false, true, false, false});
+  };
+  for (std::int64_t i = 0; i < chunk.num_layers; ++i) {
+    const model::Layer& layer = job.model.layer(chunk.first_layer + i);
+    const model::Attention& a = layer.attention;
+    add(adapted.qkv, h, (a.heads + 2 * a.kv_heads) * a.head_dim, true);
+    add(adapted.proj, a.heads * a.head_dim, h, false);
+    const std::int64_t width = layer.ffn.is_moe() ? layer.ffn.shared_width : layer.ffn.width;
+    if (width == 0) continue;
+    add(adapted.fc1, h, (layer.ffn.gated ? 2 : 1) * width, true);
+    add(adapted.fc2, width, h, false);
+  }
+}
+
+}  // namespace
+
+void chunk_weights(const job::Job& job, const job::Chunk& chunk, std::int64_t stage, std::vector<Weight>& weights) {
+  base_weights(job, chunk, stage, weights);
+  freeze_and_adapt(job, chunk, weights);
 }
 
 std::int64_t count(const std::vector<Weight>& weights) {

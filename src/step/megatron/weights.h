@@ -18,6 +18,7 @@ struct Weight {
   bool gemm = false;              // quantised by FP8/FP4 recipes
   bool in_layer = false;          // part of a transformer layer: a unit of Megatron-FSDP
   bool shared_embedding = false;  // second copy of a tied embedding: a bucket of its own
+  bool frozen = false;            // outside gradient buffers and optimizer
 };
 
 // Parameters of one chunk of pipeline stage `stage`. The vector is cleared first, so a caller can reuse it.

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// The answer of `fit` on a small Megatron job: books, limits, ranks, and what stands beside torch.
+#include "memory/answer.h"
+
+#include <gtest/gtest.h>
+
+#include "base/bytes.h"
+#include "memory/interval.h"
+#include "memory/outside.h"
+
+namespace plimsoll::memory {
+namespace {
+
+job::Job small_job() {
+  job::Job job = job::defaults_for(job::Framework::kMegatronLm);
+  model::Architecture& m = job.model;
+  m = {};
+  m.model_type = "gpt";
+  m.hidden = 1024;
+  m.vocab = 32000;
+  model::Layer layer;
+  layer.attention.heads = layer.attention.kv_heads = 16;
+  layer.attention.head_dim = 64;
+  layer.ffn.width = 4096;
+  m.kinds = {layer};
+  m.layers.assign(8, 0);
+  job.cluster.gpu = cluster::find_gpu("h100").value();
+  job.cluster.gpus = 8;
+  job.parallel.pipeline = 2;
+  job.batch.seq_length = 2048;
+  job.batch.global_batch = 16;
+  job.precision.params = job.precision.compute = job::DType::kBf16;
+  job.kernels.logits = job::DType::kBf16;
+  job.kernels.mask_in_dataloader = false;
+  job.optimizer.distributed = true;
+  return job;
+}
+
+job::Job completed(job::Job job) {
+  const auto status = job::complete(job);
+  EXPECT_TRUE(status) << to_string(status.error());
+  return job;
+}
+
+Answer answer_of(const job::Job& job, const AskedRanks& asked = {}) {
+  auto result = answer(completed(job), asked);
+  EXPECT_TRUE(result) << to_string(result.error());
+  return *std::move(result);
+}
+
+std::int64_t sum_of(const std::vector<Row>& table) {
+  std::int64_t sum = 0;
+  for (const Row& row : table) sum += row.bytes;
+  return sum;
+}
+
+const Row* row(const RankAnswer& rank, std::string_view name) {
+  for (const Row& r : rank.table)
+    if (r.name == name) return &r;
+  return nullptr;
+}
+
+TEST(Answer, the_table_sums_to_the_device) {
+  for (const std::int64_t capacity : {80 * kGiB, 4 * kGiB, kGiB}) {
+    job::Job job = small_job();
+    job.cluster.gpu.capacity = capacity;
+    const Answer a = answer_of(job, {true, {}});
+    ASSERT_EQ(a.ranks.size(), 2U);
+    for (const RankAnswer& rank : a.ranks) EXPECT_EQ(sum_of(rank.table), capacity);
+  }
+}
+
+TEST(Answer, the_last_row_is_what_is_free_and_equals_the_headroom) {
+  const RankAnswer rank = answer_of(small_job()).ranks.front();
+  EXPECT_EQ(rank.table.back().name, "free");
+  EXPECT_EQ(rank.table.back().bytes, rank.headroom);
+  EXPECT_EQ(rank.headroom, rank.capacity - rank.peak_reserved - rank.outside);
+  EXPECT_EQ(rank.device_used, rank.peak_reserved + rank.outside);
+}
+
+TEST(Answer, named_tensors_rounding_and_cache_make_up_the_reserved_bytes) {
+  const RankAnswer rank = answer_of(small_job()).ranks.front();
+  std::int64_t named = 0;
+  for (const Alive& alive : rank.alive) named += alive.bytes;
+  EXPECT_EQ(named, rank.peak_requested);
+  EXPECT_EQ(row(rank, "allocator rounding")->bytes, rank.peak_allocated - named);
+  EXPECT_EQ(row(rank, "cached, unused")->bytes, rank.peak_reserved - rank.peak_allocated);
+  EXPECT_GE(rank.peak_allocated, rank.peak_requested);
+  EXPECT_GE(rank.peak_reserved, rank.peak_allocated);
+}
+
+TEST(Answer, only_what_stands_beside_torch_is_marked_as_estimated) {
+  const RankAnswer rank = answer_of(small_job()).ranks.front();
+  std::int64_t estimated = 0;
+  for (const Row& r : rank.table)
+    if (r.estimated) estimated += r.bytes;
+  EXPECT_EQ(estimated, rank.outside);
+  EXPECT_TRUE(row(rank, "CUDA context")->estimated);
+  EXPECT_TRUE(row(rank, "NCCL")->estimated);
+}
+
+TEST(Answer, the_second_peak_is_of_another_kind_of_moment) {
+  const RankAnswer rank = answer_of(small_job()).ranks.front();
+  ASSERT_TRUE(rank.second);
+  EXPECT_NE(group_of(rank.second->moment), group_of(rank.peak.moment));
+  EXPECT_LE(rank.second->allocated, rank.peak.allocated);
+  EXPECT_EQ(rank.peak.allocated, rank.peak_allocated);
+}
+
+TEST(Answer, a_job_fits_on_exactly_the_bytes_it_uses) {
+  job::Job job = small_job();
+  const RankAnswer roomy = answer_of(job).ranks.front();
+  ASSERT_TRUE(roomy.fits);
+  job.cluster.gpu.capacity = roomy.device_used;
+  const RankAnswer exact = answer_of(job).ranks.front();
+  EXPECT_TRUE(exact.fits);
+  EXPECT_EQ(exact.headroom, 0);
+  EXPECT_FALSE(exact.out_of_memory);
+}
+
+TEST(Answer, a_job_that_does_not_fit_says_where_it_runs_out_and_what_it_would_need) {
+  job::Job job = small_job();
+  const RankAnswer roomy = answer_of(job).ranks.front();
+  job.cluster.gpu.capacity = roomy.outside + roomy.peak_requested - 2 * kMiB;
+  const Answer a = answer_of(job);
+  const RankAnswer& rank = a.ranks.front();
+  EXPECT_FALSE(a.fits);
+  EXPECT_FALSE(rank.fits);
+  ASSERT_TRUE(rank.out_of_memory);
+  EXPECT_GT(rank.out_of_memory->requested, 0);
+  EXPECT_EQ(group_of(rank.out_of_memory->moment), group_of(roomy.peak.moment)) << "short by little: at the peak itself";
+  EXPECT_EQ(rank.peak_reserved, roomy.peak_reserved) << "what it would need does not depend on the device";
+  EXPECT_LT(rank.headroom, 0);
+  EXPECT_EQ(rank.table.back().bytes, rank.headroom);
+}
+
+TEST(Answer, a_device_smaller_than_its_context_runs_out_while_building) {
+  job::Job job = small_job();
+  job.cluster.gpu.capacity = kMiB;
+  const RankAnswer rank = answer_of(job).ranks.front();
+  ASSERT_TRUE(rank.out_of_memory);
+  EXPECT_EQ(rank.out_of_memory->moment.phase, step::Phase::kModel);
+  EXPECT_EQ(rank.out_of_memory->name, step::Name::kWeight);
+}
+
+TEST(Answer, the_allocator_setting_of_the_job_is_used) {
+  job::Job job = small_job();
+  const RankAnswer normal = answer_of(job).ranks.front();
+  job.environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True";
+  const RankAnswer expandable = answer_of(job).ranks.front();
+  EXPECT_EQ(expandable.peak_allocated, expandable.peak_requested) << "no unsplit rests";
+  EXPECT_LE(expandable.peak_allocated, normal.peak_allocated);
+  job.environment["PYTORCH_ALLOC_CONF"] = "";
+  EXPECT_EQ(answer_of(job).ranks.front().peak_reserved, normal.peak_reserved) << "the newer name wins";
+}
+
+TEST(Answer, a_broken_allocator_setting_is_an_error) {
+  job::Job job = small_job();
+  job.environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segment:True";
+  const auto result = answer(completed(job), {});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().message, "unknown allocator setting 'expandable_segment'");
+}
+
+TEST(Ranks, the_worst_is_answered_when_none_is_asked_for) {
+  const Answer all = answer_of(small_job(), {true, {}});
+  const Answer worst = answer_of(small_job());
+  ASSERT_EQ(worst.ranks.size(), 1U);
+  EXPECT_EQ(worst.ranks.front().device_used, all.ranks[all.worst].device_used);
+  EXPECT_EQ(worst.ranks.front().pp_rank, all.ranks[all.worst].pp_rank);
+  ASSERT_EQ(worst.peak_by_stage.size(), 2U);
+  for (const RankAnswer& rank : all.ranks) {
+    EXPECT_EQ(rank.peak_requested, worst.peak_by_stage[static_cast<std::size_t>(rank.pp_rank)]);
+    EXPECT_EQ(folded_peak(completed(small_job()), rank.pp_rank).value(), rank.peak_requested);
+  }
+}
+
+TEST(Ranks, a_given_rank_is_answered) {
+  const Answer a = answer_of(small_job(), {false, 1});
+  ASSERT_EQ(a.ranks.size(), 1U);
+  EXPECT_EQ(a.ranks.front().pp_rank, 1);
+}
+
+TEST(Ranks, a_rank_outside_the_pipeline_is_a_usage_error_that_says_which_there_are) {
+  for (const std::int64_t rank : {-1, 2}) {
+    const auto result = answer(completed(small_job()), {false, rank});
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, Code::kUsage);
+    EXPECT_NE(result.error().message.find("pipeline ranks 0 to 1"), std::string::npos) << result.error().message;
+  }
+}
+
+TEST(Host, offloaded_state_is_judged_per_node_only_where_the_host_is_known) {
+  job::Job job = small_job();
+  job.optimizer.precision_aware = true;
+  job.optimizer.cpu_offload_fraction = 1;
+  job.cluster.gpus_per_node = 8;
+  job.cluster.host_memory = 0;
+  const Answer unknown = answer_of(job);
+  EXPECT_GT(unknown.host.bytes_per_node, 0);
+  EXPECT_EQ(unknown.host.bytes_per_node, 8 * unknown.ranks.front().host_bytes);
+  EXPECT_TRUE(unknown.host.fits);
+  job.cluster.host_memory = unknown.host.bytes_per_node;
+  EXPECT_TRUE(answer_of(job).fits) << "exactly enough";
+  job.cluster.host_memory -= 1;
+  EXPECT_FALSE(answer_of(job).host.fits);
+  EXPECT_FALSE(answer_of(job).fits);
+}
+
+TEST(Interval, surrounds_the_prediction_and_widens_with_what_is_not_modelled) {
+  job::Job job = completed(small_job());
+  const double plain = relative_interval(job);
+  EXPECT_GT(plain, 0);
+  const RankAnswer rank = answer_of(job).ranks.front();
+  EXPECT_LT(rank.low, rank.device_used);
+  EXPECT_GT(rank.high, rank.device_used);
+  job.warnings = {"a: not modelled"};
+  EXPECT_DOUBLE_EQ(relative_interval(job), plain + 0.05);
+  job.warnings.assign(10, "a: not modelled");
+  EXPECT_DOUBLE_EQ(relative_interval(job), plain + 0.15) << "three at most";
+}
+
+TEST(Interval, local_layers_are_recorded_and_transformer_engine_is_not) {
+  job::Job job = completed(small_job());
+  job.warnings.clear();
+  job.kernels.implementation = job::Implementation::kLocal;
+  EXPECT_DOUBLE_EQ(relative_interval(job), 0.006);
+  job.kernels.implementation = job::Implementation::kTransformerEngine;
+  EXPECT_DOUBLE_EQ(relative_interval(job), 0.05);
+}
+
+std::int64_t outside(const job::Job& job, std::string_view name) {
+  for (const OutsideItem& item : outside_torch(job)) {
+    EXPECT_LE(item.low, item.bytes) << item.name;
+    EXPECT_GE(item.high, item.bytes) << item.name;
+    if (item.name == name) return item.bytes;
+  }
+  return 0;
+}
+
+TEST(Outside, one_gpu_has_a_context_and_no_communicators) {
+  job::Job job = small_job();
+  job.parallel = {};
+  job.cluster.gpus = 1;
+  job = completed(job);
+  EXPECT_EQ(outside(job, "CUDA context"), 512 * kMiB);
+  EXPECT_EQ(outside(job, "NCCL"), 0);
+  job.cluster.gpu = cluster::find_gpu("b200").value();
+  EXPECT_EQ(outside(job, "CUDA context"), 768 * kMiB);
+}
+
+TEST(Outside, every_parallel_group_of_more_than_one_rank_has_a_communicator) {
+  job::Job job = small_job();  // PP 2, DP 4
+  job.environment["NCCL_NVLS_ENABLE"] = "0";
+  EXPECT_EQ(outside(completed(job), "NCCL"), 2 * 256 * kMiB);
+  job.environment.clear();
+  EXPECT_EQ(outside(completed(job), "NCCL"), 2 * 384 * kMiB) << "NVLink SHARP buffers on Hopper";
+  job.parallel.tensor = 2;
+  EXPECT_EQ(outside(completed(job), "NCCL"), 3 * 384 * kMiB);
+  job.parallel.context = 2;  // DP 1 now
+  EXPECT_EQ(outside(completed(job), "NCCL"), 3 * 384 * kMiB);
+}
+
+TEST(Outside, userbuffers_are_nine_hidden_states) {
+  job::Job job = small_job();
+  job.parallel.tensor = 2;
+  job.parallel.sequence_parallel = true;
+  job.parallel.tp_comm_overlap = true;
+  EXPECT_EQ(outside(completed(job), "TP userbuffers"), 9 * 2 * 2048 * 1024);
+}
+
+}  // namespace
+}  // namespace plimsoll::memory
