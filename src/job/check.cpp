@@ -61,6 +61,9 @@ Status check_feed_forward(Job& job, const model::FeedForward& ffn) {
 }
 
 Status check_model(Job& job) {
+  if (job.derives && job.is_megatron() && job.model.has_moe() && job.parallel.tensor > 1 &&
+      !job.parallel.sequence_parallel)
+    warn(job, "sequence_parallel: newer Megatron refuses to train experts with tensor parallelism without it");  // R023
   for (const model::Layer& kind : job.model.kinds) {
     PLIMSOLL_TRY_STATUS(check_attention(job, kind.attention));
     PLIMSOLL_TRY_STATUS(check_feed_forward(job, kind.ffn));
@@ -163,6 +166,14 @@ Status check_recompute(Job& job) {
     if (full && !job.has("recompute_num_layers"))  // R093
       return bad_input(fmt::format("recompute_granularity full: recompute_num_layers must be between 1 and {}",
                                    job.model.depth() / job.parallel.pipeline));
+    const bool selective = recompute.granularity == RecomputeGranularity::kSelective;
+    if (selective && job.has("recompute_num_layers"))  // R094
+      return bad_input("recompute_granularity selective: recompute_num_layers must be None");
+    if (selective && job.has("recompute_method"))  // R095
+      return bad_input(
+          "recompute_granularity selective: recompute method is not yet supported for selective recompute");
+    if (recompute.granularity == RecomputeGranularity::kNone && job.has("recompute_modules"))
+      warn(job, "recompute_modules: has no effect without recompute_granularity selective");
   }
   const RecomputeModules& modules = recompute.modules;
   const bool any = modules.core_attn || modules.layernorm || modules.mla_up_proj || modules.mlp || modules.moe ||

@@ -108,6 +108,7 @@ void flatten(const Draft& draft, std::vector<Draft>& drafts) {
 }  // namespace
 
 void Draft::assign(std::string key, Node value, std::string_view written_as, bool weak) {
+  if (has_too_many) return;
   Assignment next{std::move(key), std::move(value), {}, weak};
   next.where = fmt::format("{}: {}", path, written_as.empty() ? std::string_view(next.key) : written_as);
   for (Assignment& before : assignments) {

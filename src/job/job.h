@@ -37,19 +37,19 @@ struct Parallel {
   std::optional<std::int64_t> layers_per_virtual_stage;  // --num-layers-per-virtual-pipeline-stage
   bool account_for_embedding = false;
   bool account_for_loss = false;
-  std::string layout;                                        // pipeline_model_parallel_layout
-  std::optional<std::int64_t> microbatch_group_size;         // per virtual stage; default pipeline
-  PipelineSchedule schedule = PipelineSchedule::k1F1B;       // GPipe only in torchtitan
+  std::string layout;                                   // pipeline_model_parallel_layout
+  std::optional<std::int64_t> microbatch_group_size;    // per virtual stage; default pipeline
+  PipelineSchedule schedule = PipelineSchedule::k1F1B;  // GPipe only in torchtitan
 
-  bool overlap_p2p = false;               // Megatron: on iff virtual_pipeline > 1
+  bool overlap_p2p = false;  // Megatron: on iff virtual_pipeline > 1
   bool overlap_p2p_warmup_flush = false;
   bool deallocate_outputs = true;
   bool defer_embedding_wgrad = false;
   std::int64_t wgrad_deferral_limit = 0;  // 0: all micro-batches
   bool overlap_moe_expert_comm = false;
   bool delay_wgrad = false;
-  bool tp_comm_overlap = false;           // userbuffers
-  bool sequence_parallel_asked = false;   // as given; complete() turns it off without tensor parallelism
+  bool tp_comm_overlap = false;          // userbuffers
+  bool sequence_parallel_asked = false;  // as given; complete() turns it off without tensor parallelism
 };
 
 struct Batch {
@@ -62,7 +62,7 @@ struct Batch {
   // Evaluation phase; 0 means none is run.
   std::int64_t eval_micro_batch = 0;
   std::int64_t eval_seq_length = 0;
-  std::int64_t eval_batches_kept = 0;        // batches whose logits stay on the GPU
+  std::int64_t eval_batches_kept = 0;  // batches whose logits stay on the GPU
   bool eval_logits_fp32 = false;
 };
 
@@ -72,48 +72,48 @@ struct Precision {
   DType compute = DType::kBf16;  // activations
   Fp8Recipe fp8 = Fp8Recipe::kNone;
   bool fp8_param_gather = false;
-  bool fp8_transpose_cache = true;      // false: disable_parameter_transpose_cache
-  bool fp8_attention = false;           // fp8_dot_product_attention
-  bool fp8_activation_store = false;    // activation_func_fp8_input_store
+  bool fp8_transpose_cache = true;    // false: disable_parameter_transpose_cache
+  bool fp8_attention = false;         // fp8_dot_product_attention
+  bool fp8_activation_store = false;  // activation_func_fp8_input_store
   bool reuse_grad_buffer_for_mxfp8 = false;
   bool first_last_layers_bf16 = false;
   std::int64_t bf16_layers_at_start = 1;
   std::int64_t bf16_layers_at_end = 1;
-  bool fp4 = false;                     // NVFP4 compute
+  bool fp4 = false;  // NVFP4 compute
   bool fp4_param_gather = false;
   bool fp32_residual = false;
   // The frameworks' own switches, as given; complete() turns them into the fields above.
   bool bf16 = false;
   bool fp16 = false;
-  bool fp8_enabled = false;                         // --fp8-format
-  Fp8Recipe fp8_recipe = Fp8Recipe::kDelayed;       // acts only with fp8_enabled
-  std::optional<DType> load_dtype;                  // Transformers torch_dtype; unset: what the checkpoint holds
+  bool fp8_enabled = false;                    // --fp8-format
+  Fp8Recipe fp8_recipe = Fp8Recipe::kDelayed;  // acts only with fp8_enabled
+  std::optional<DType> load_dtype;             // Transformers torch_dtype; unset: what the checkpoint holds
 };
 
 struct Optimizer {
   OptimizerKind kind = OptimizerKind::kAdam;
   OptimizerImpl impl = OptimizerImpl::kFused;
-  bool distributed = false;                    // use_distributed_optimizer (ZeRO-1 of Megatron)
-  std::int64_t instances = 1;                  // num_distributed_optimizer_instances
+  bool distributed = false;    // use_distributed_optimizer (ZeRO-1 of Megatron)
+  std::int64_t instances = 1;  // num_distributed_optimizer_instances
   bool grad_reduce_in_fp32 = true;
   bool precision_aware = false;
   bool store_param_remainders = true;
   DType main_params = DType::kFp32;
   DType exp_avg = DType::kFp32;
   DType exp_avg_sq = DType::kFp32;
-  bool paged = false;                          // bitsandbytes
-  bool momentum = true;                        // SGD
-  double cpu_offload_fraction = 0;             // optimizer_cpu_offload * optimizer_offload_fraction
+  bool paged = false;               // bitsandbytes
+  bool momentum = true;             // SGD
+  double cpu_offload_fraction = 0;  // optimizer_cpu_offload * optimizer_offload_fraction
   bool overlap_grad_reduce = false;
   bool overlap_param_gather = false;
-  std::optional<std::int64_t> bucket_size;     // elements
+  std::optional<std::int64_t> bucket_size;  // elements
   bool pad_buckets_for_busbw = false;
   bool nccl_ub = false;
   bool reduce_scatter_fp32_accumulation = false;
   // optimizer_cpu_offload and optimizer_offload_fraction as given; complete() multiplies them.
   bool cpu_offload = false;
   double offload_fraction = 1.0;
-  DType main_grads = DType::kFp32;            // precision-aware: main_grads_dtype
+  DType main_grads = DType::kFp32;  // precision-aware: main_grads_dtype
 };
 
 // Sharding of model state over data-parallel ranks other than Megatron's distributed optimizer.
@@ -121,26 +121,26 @@ struct Sharding {
   ShardingKind kind = ShardingKind::kNone;
   // FSDP2, FSDP1, torchtitan
   bool reshard_after_forward = true;
-  std::int64_t reshard_to = 0;             // reshard_after_forward=int; 0: all or nothing
-  std::int64_t replicas = 1;               // HSDP: replicate dimension
-  bool within_node = false;                // HYBRID_SHARD: complete() sets replicas to the number of nodes
+  std::int64_t reshard_to = 0;  // reshard_after_forward=int; 0: all or nothing
+  std::int64_t replicas = 1;    // HSDP: replicate dimension
+  bool within_node = false;     // HYBRID_SHARD: complete() sets replicas to the number of nodes
   DType reduce = DType::kFp32;
-  DType stored = DType::kFp32;             // dtype of the sharded parameter
+  DType stored = DType::kFp32;  // dtype of the sharded parameter
   bool cpu_offload = false;
-  bool sync_each_micro_batch = true;       // false: unsharded gradients while accumulating
+  bool sync_each_micro_batch = true;  // false: unsharded gradients while accumulating
   FsdpUnits units = FsdpUnits::kLayersAndRoot;
   // DeepSpeed
   int zero_stage = 0;
   OffloadTarget offload_optimizer = OffloadTarget::kNone;
   OffloadTarget offload_param = OffloadTarget::kNone;
   double offload_ratio = 1.0;
-  std::int64_t reduce_bucket = 500'000'000;      // elements
+  std::int64_t reduce_bucket = 500'000'000;  // elements
   std::int64_t prefetch_bucket = 50'000'000;
   std::int64_t param_persistence = 100'000;
   std::int64_t max_live_parameters = 1'000'000'000;
   std::int64_t max_reuse_distance = 1'000'000'000;
   std::int64_t sub_group_size = 1'000'000'000;
-  std::optional<bool> overlap_comm;              // default: on at stage 3
+  std::optional<bool> overlap_comm;  // default: on at stage 3
   bool contiguous_gradients = true;
   std::optional<DType> grad_accum;
   std::int64_t hpz_partition = 1;
@@ -151,7 +151,7 @@ struct Sharding {
   std::int64_t offload_param_max_in_cpu = 1'000'000'000;
   // Megatron-FSDP
   MegatronFsdpStrategy megatron_strategy = MegatronFsdpStrategy::kOptimGradsParams;
-  bool outer_optim = false;                // outer_dp_sharding_strategy = optim
+  bool outer_optim = false;  // outer_dp_sharding_strategy = optim
   bool double_buffer = false;
   DType megatron_main_grads = DType::kBf16;
   DType megatron_main_params = DType::kFp32;
@@ -163,34 +163,34 @@ struct Recompute {
   RecomputeGranularity granularity = RecomputeGranularity::kNone;
   RecomputeMethod method = RecomputeMethod::kUniform;
   std::int64_t num_layers = 1;
-  RecomputeModules modules;                 // selective
-  bool distribute_saved = false;            // distribute_saved_activations
+  RecomputeModules modules;       // selective
+  bool distribute_saved = false;  // distribute_saved_activations
   // torchtitan's per-layer selective: kFull with n checkpoints every n-th layer only; 0: every layer
   std::int64_t every_nth_layer = 0;
-  double memory_budget = -1;                // 0..1; negative: not used
+  double memory_budget = -1;  // 0..1; negative: not used
 };
 
 struct Offload {
-  bool activations = false;                 // cpu_offloading
-  std::int64_t activation_layers = 0;       // cpu_offloading_num_layers
-  bool weights = false;                     // cpu_offloading_weights
+  bool activations = false;            // cpu_offloading
+  std::int64_t activation_layers = 0;  // cpu_offloading_num_layers
+  bool weights = false;                // cpu_offloading_weights
   bool double_buffering = false;
-  bool fine_grained = false;                // fine_grained_activation_offloading
+  bool fine_grained = false;  // fine_grained_activation_offloading
   OffloadModules modules;
-  double fraction = 1.0;                    // activation_offload_fraction
+  double fraction = 1.0;  // activation_offload_fraction
   std::int64_t min_tensor_elements = 1'048'576;
-  bool checkpointed_inputs = false;         // save-on-cpu (TRL activation_offloading)
+  bool checkpointed_inputs = false;  // save-on-cpu (TRL activation_offloading)
 };
 
 struct Moe {
-  double imbalance = 1.0;          // routed tokens on the worst rank / balanced
+  double imbalance = 1.0;  // routed tokens on the worst rank / balanced
   bool grouped_gemm = true;
   DispatcherKind dispatcher = DispatcherKind::kAllToAll;
   bool permute_fusion = false;
   std::optional<double> capacity_factor;
   bool pad_to_capacity = false;
-  bool router_fp32 = false;        // moe_router_dtype = fp32
-  bool flex = false;               // moe_token_dispatcher_type = flex: flex_backend decides
+  bool router_fp32 = false;  // moe_router_dtype = fp32
+  bool flex = false;         // moe_token_dispatcher_type = flex: flex_backend decides
   DispatcherKind flex_backend = DispatcherKind::kDeepEp;
   bool every_peer_routes_here = false;  // the recorded degenerate routing (facts megatron-anatomy.md 2.4)
 };
@@ -199,13 +199,13 @@ struct Adapter {
   AdapterKind kind = AdapterKind::kNone;
   std::int64_t rank = 8;
   double dropout = 0;
-  std::vector<std::string> targets;      // q_proj, v_proj, ...; "all-linear"
+  std::vector<std::string> targets;  // q_proj, v_proj, ...; "all-linear"
   DType dtype = DType::kFp32;
-  bool quantized_base = false;           // QLoRA: 4-bit base
+  bool quantized_base = false;  // QLoRA: 4-bit base
   bool double_quant = false;
-  bool prepared_for_kbit = false;        // prepare_model_for_kbit_training ran
-  bool inputs_require_grad = false;      // enable_input_require_grads
-  bool regather_input = false;           // Bridge: sequence_parallel_input_regather
+  bool prepared_for_kbit = false;    // prepare_model_for_kbit_training ran
+  bool inputs_require_grad = false;  // enable_input_require_grads
+  bool regather_input = false;       // Bridge: sequence_parallel_input_regather
 };
 
 struct Kernels {
@@ -216,9 +216,9 @@ struct Kernels {
   bool bias_dropout_fusion = true;
   bool gradient_accumulation_fusion = true;
   bool masked_softmax_fusion = true;
-  bool mask_in_dataloader = false;      // create_attention_mask_in_dataloader: a b*s*s mask on the GPU
+  bool mask_in_dataloader = false;  // create_attention_mask_in_dataloader: a b*s*s mask on the GPU
   LossKind loss = LossKind::kUnfused;
-  std::int64_t loss_chunks = 8;         // kChunked
+  std::int64_t loss_chunks = 8;  // kChunked
   DType logits = DType::kBf16;
   bool calculate_per_token_loss = false;
   bool liger = false;
@@ -231,18 +231,18 @@ struct Kernels {
   // cross_entropy_loss_fusion and cross_entropy_fusion_impl as given; complete() derives loss.
   bool loss_fusion = false;
   LossKind loss_fusion_impl = LossKind::kNativeFused;
-  bool keeps_outputs = false;           // the caller holds the model's logits through backward
+  bool keeps_outputs = false;  // the caller holds the model's logits through backward
 };
 
 struct Job {
-  std::string name;                     // where it was read; for messages
+  std::string name;  // where it was read; for messages
   Framework framework = Framework::kMegatronLm;
-  model::Architecture model;            // what is trained: base_model changed by model_keys
-  model::Architecture base_model;       // from a catalogue or config.json; without layers where the keys are all
+  model::Architecture model;       // what is trained: base_model changed by model_keys
+  model::Architecture base_model;  // from a catalogue or config.json; without layers where the keys are all
   ModelKeys model_keys;
-  std::optional<std::int64_t> padded_vocab;             // given by the framework's own log, else computed
+  std::optional<std::int64_t> padded_vocab;  // given by the framework's own log, else computed
   std::int64_t make_vocab_size_divisible_by = 128;
-  bool pad_vocab = true;                                // Bridge: should_pad_vocab
+  bool pad_vocab = true;  // Bridge: should_pad_vocab
   cluster::Cluster cluster;
   Parallel parallel;
   Batch batch;
@@ -255,19 +255,19 @@ struct Job {
   Adapter adapter;
   Kernels kernels;
   bool clip_grad = true;
-  std::map<std::string, std::string> environment;       // PYTORCH_CUDA_ALLOC_CONF, NCCL_*
-  std::vector<std::string> warnings;                    // named: "key: why its effect is not in the numbers"
-  std::set<std::string, std::less<>> given;             // canonical keys that a file or flag set
+  std::map<std::string, std::string> environment;  // PYTORCH_CUDA_ALLOC_CONF, NCCL_*
+  std::vector<std::string> warnings;               // named: "key: why its effect is not in the numbers"
+  std::set<std::string, std::less<>> given;        // canonical keys that a file or flag set
   // Set by read_job(): on every complete() a field whose key is not in `given` follows the framework's
   // rule (p2p overlap with virtual stages, fp32 gradients under bf16, attention backend by GPU, ...).
   // Code that fills the fields itself leaves it off, and complete() keeps what it finds.
   bool derives = false;
 
   // Filled by complete().
-  std::int64_t data_parallel = 1;          // dp
-  std::int64_t expert_data_parallel = 1;   // edp
-  std::int64_t micro_batches = 1;          // per step and data-parallel rank
-  std::int64_t vocab_rows = 0;             // after padding
+  std::int64_t data_parallel = 1;         // dp
+  std::int64_t expert_data_parallel = 1;  // edp
+  std::int64_t micro_batches = 1;         // per step and data-parallel rank
+  std::int64_t vocab_rows = 0;            // after padding
 
   [[nodiscard]] bool has(std::string_view key) const { return given.find(key) != given.end(); }
   [[nodiscard]] bool is_megatron() const {

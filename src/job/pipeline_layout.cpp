@@ -94,6 +94,10 @@ Status check_layout(const Job& job, const std::vector<std::string>& stages) {
   const auto holds_mtp = [](const std::string& stage) { return stage.find('m') != std::string::npos; };
   if (std::count_if(stages.begin(), stages.end(), holds_mtp) > 1)
     return bad_input("pipeline_model_parallel_layout: MTP layers must be on one stage");
+  const auto mtp_stage = std::find_if(stages.begin(), stages.end(), holds_mtp) - stages.begin();
+  if (mtp_stage < total && p > 1 && (mtp_stage % p == 0 || mtp_stage < total - p))
+    return bad_input(
+        "pipeline_model_parallel_layout: MTP layers must be in the last chunk of a pipeline rank other than the first");
   return {};
 }
 

@@ -51,38 +51,44 @@ Result<Draft> read_one(const InputFile& file, FileKind kind, std::string_view in
 }
 
 // Keys that stand for several others go first, so that a single key beside them wins.
-int order(std::string_view key) {
-  constexpr std::string_view kFirst[] = {"gpu", "recipe", "sharding", "gradient_checkpointing",
+constexpr std::string_view kBundles[] = {"gpu", "recipe", "sharding", "gradient_checkpointing",
                                          "recompute_activations"};
-  const auto* const found = std::find(std::begin(kFirst), std::end(kFirst), key);
-  return static_cast<int>(found - std::begin(kFirst));
+
+// Calls back for every item, those whose key is a bundle first and in the bundles' order.
+template <class Items, class KeyOf, class Visit>
+Status for_each_bundle_first(const Items& items, const KeyOf& key_of, const Visit& visit) {
+  for (const std::string_view bundle : kBundles)
+    for (const auto& item : items)
+      if (key_of(item) == bundle) PLIMSOLL_TRY_STATUS(visit(item));
+  for (const auto& item : items)
+    if (std::find(std::begin(kBundles), std::end(kBundles), key_of(item)) == std::end(kBundles))
+      PLIMSOLL_TRY_STATUS(visit(item));
+  return {};
 }
 
-Status apply(Job& job, std::vector<Assignment> assignments) {
-  std::stable_sort(assignments.begin(), assignments.end(),
-                   [](const Assignment& a, const Assignment& b) { return order(a.key) < order(b.key); });
-  for (const Assignment& assignment : assignments) {
-    const FoundKey found = find_key(assignment.key);
-    // A parser's default about the model gives way to a model that is named.
-    if (assignment.weak && found.section->describes_model && !job.base_model.layers.empty()) continue;
-    auto done = set_canonical(job, found, assignment.value);
-    if (!done) return tl::make_unexpected(std::move(done.error()).with_context(assignment.where));
-  }
-  return {};
+Status apply_keys(Job& job, const std::vector<Assignment>& assignments) {
+  return for_each_bundle_first(
+      assignments, [](const Assignment& assignment) -> const std::string& { return assignment.key; },
+      [&job](const Assignment& assignment) -> Status {
+        const FoundKey found = find_key(assignment.key);
+        // A parser's default about the model gives way to a model that is named.
+        if (assignment.weak && found.section->describes_model && !job.base_model.layers.empty()) return {};
+        auto done = set_canonical(job, found, assignment.value);
+        if (!done) return tl::make_unexpected(std::move(done.error()).with_context(assignment.where));
+        return {};
+      });
 }
 
 Status apply_overrides(Job& job, const ReadOptions& options) {
   if (!options.gpu.empty()) PLIMSOLL_TRY_STATUS(set_key(job, "gpu", text_node(options.gpu)));
   if (options.gpus) PLIMSOLL_TRY_STATUS(set_key(job, "gpus", integer_node(*options.gpus)));
-  auto overrides = options.overrides;
-  std::stable_sort(overrides.begin(), overrides.end(), [](const auto& a, const auto& b) {
-    return order(canonical_name(a.first)) < order(canonical_name(b.first));
-  });
-  for (const auto& [name, text] : overrides) {
-    auto done = set_key(job, name, document::parse_scalar(text));
-    if (!done) return tl::make_unexpected(std::move(done.error()).with_context("--" + replace(name, '_', '-')));
-  }
-  return {};
+  return for_each_bundle_first(
+      options.overrides, [](const auto& override) { return canonical_name(override.first); },
+      [&job](const auto& override) -> Status {
+        auto done = set_key(job, override.first, document::parse_scalar(override.second));
+        if (done) return {};
+        return tl::make_unexpected(std::move(done.error()).with_context("--" + replace(override.first, '_', '-')));
+      });
 }
 
 // The batch is never guessed silently (rules.md R005, R270).
@@ -169,7 +175,7 @@ Result<Job> read_job(const std::vector<InputFile>& files, const ReadOptions& opt
   job.base_model = std::move(joined.model);
   for (auto& [name, value] : joined.environment) job.environment[name] = value;
   for (std::string& warning : joined.warnings) warn(job, std::move(warning));
-  PLIMSOLL_TRY_STATUS(apply(job, std::move(joined.assignments)));
+  PLIMSOLL_TRY_STATUS(apply_keys(job, joined.assignments));
   PLIMSOLL_TRY_STATUS(apply_overrides(job, options));
   PLIMSOLL_TRY_STATUS(require_cluster(job));
   PLIMSOLL_TRY_STATUS(require_batch(job));

@@ -349,6 +349,18 @@ TEST(Complete, full_recompute_needs_a_method_and_a_number_where_keys_are_read) {
   EXPECT_EQ(text_of(complete(job)), "no error");
 }
 
+TEST(Complete, selective_recompute_takes_no_method_and_no_number) {
+  Job job = derived(Framework::kMegatronLm, {{"recompute_granularity", "selective"}, {"recompute_num_layers", "1"}});
+  EXPECT_NE(text_of(complete(job)).find("recompute_num_layers must be None"), std::string::npos);
+
+  job = derived(Framework::kMegatronLm, {{"recompute_granularity", "selective"}, {"recompute_method", "block"}});
+  EXPECT_NE(text_of(complete(job)).find("recompute method is not yet supported"), std::string::npos);
+
+  job = derived(Framework::kMegatronLm, {{"recompute_modules", "mlp"}});
+  EXPECT_EQ(text_of(complete(job)), "no error");
+  EXPECT_TRUE(test::warns(job, "has no effect without recompute_granularity selective"));
+}
+
 TEST(Complete, query_groups_may_be_fewer_than_tensor_parallel_ranks) {
   Job job = llama_8b();
   job.parallel.tensor = 16;

@@ -148,17 +148,24 @@ TEST(PipelineLayout, wrong_layout_strings_are_refused) {
         Case{"EEtt|ttL", "first layer must be embedding"}, Case{"Ett|tL", "must match num_layers"},
         Case{"Ett|ttmL", "must match mtp_num_layers"}, Case{"Ett|t|tL", "must be divisible"}, Case{"Etx|ttL", "'x'"},
         Case{"E(tt|ttL", "'(' without ')'"}, Case{"Ett)|ttL", "')' without '('"}, Case{"Et*|tttL", "number after '*'"},
-        Case{"Et*99999999999|L", "number after '*'"}, Case{"E(t*1000)*1000000|L", "beyond any model"},
-        Case{"", "should be divisible"}}) {
-    Job job = job_with(4, 3, 1);
+        Case{"Et*99999999999|L", "number after '*'"}, Case{"E(t*1000)*1000000|L", "beyond any model"}}) {
+    Job job = job_with(4, 2, 1);
     job.parallel.layout = c.layout;
-    if (std::string(c.layout) != "Ett|t|tL") job.parallel.pipeline = 2;
-    if (std::string(c.layout).empty()) job.parallel.pipeline = 3;
-    if (std::string(c.layout) == "Ett|t|tL") job.parallel.pipeline = 2;
 
     EXPECT_NE(message(pipeline_layout(job)).find(c.message), std::string::npos)
         << c.layout << ": " << message(pipeline_layout(job));
   }
+}
+
+TEST(PipelineLayout, mtp_layers_have_their_place) {
+  Job job = job_with(4, 2, 2);
+  job.model.mtp_layers = 1;
+  for (const char* layout : {"Etm|t|t|tL", "Et|tt|tm|L", "Et|ttm|t|L"}) {
+    job.parallel.layout = layout;
+    EXPECT_FALSE(pipeline_layout(job)) << layout;
+  }
+  job.parallel.layout = "Et|t|tt|mL";
+  EXPECT_TRUE(pipeline_layout(job)) << message(pipeline_layout(job));
 }
 
 TEST(PipelineLayout, deep_parentheses_are_refused) { EXPECT_FALSE(expand_layout(std::string(100'000, '('))); }
