@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "model/hf_config.h"
+#include "truth/fields.h"
 #include "truth/record.h"
 
 namespace plimsoll::truth {
@@ -12,6 +13,35 @@ namespace plimsoll::truth {
 using document::Node;
 
 namespace {
+
+constexpr Field kFields[] = {
+    {"id", Want::kText},
+    {"framework", Want::kText, true},
+    {"gpu", Want::kText, true},
+    {"allocator", Want::kText},
+    {"world_size", Want::kInteger, true},
+    {"model", Want::kTable, true},
+    {"train", Want::kTable, true},
+    {"train.micro_batch", Want::kInteger, true},
+    {"train.seq", Want::kInteger},
+    {"train.seq_choices", Want::kList},
+    {"train.accumulation", Want::kInteger},
+    {"train.precision", Want::kText, true},
+    {"train.optimizer", Want::kText, true},
+    {"train.attention", Want::kText},
+    {"train.gradient_checkpointing", Want::kFlag},
+    {"train.clip_grad_norm", Want::kFlag},
+    {"train.lora_rank", Want::kInteger},
+    {"train.lora_targets", Want::kList},
+    {"train.reshard_after_forward", Want::kFlag},
+    {"train.eval_every", Want::kInteger},
+    {"train.eval_batch", Want::kInteger},
+    {"train.eval_seq", Want::kInteger},
+    {"measured", Want::kTable, true},
+    {"measured.peak_allocated", Want::kInteger, true},
+    {"measured.peak_reserved", Want::kInteger},
+    {"measured.oom_message", Want::kText},
+};
 
 std::string precision_group(const job::Job& job) {
   if (job.sharding.kind == job::ShardingKind::kFsdp2) return "fsdp2";
@@ -51,6 +81,8 @@ std::int64_t longest_sequence(const Node& train) {
 Record read_torch_recording(const Node& node) {
   Record record;
   record.id = text_of(node, "id");
+  record.skip = first_problem(node, kFields);
+  if (!record.skip.empty()) return record;
   const Node& train = table_of(node, "train");
   const Node& measured = table_of(node, "measured");
   const bool fsdp = text_of(node, "framework") == "fsdp2";
