@@ -7,8 +7,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 reports these on correct code inside std::string and std::optional at -O2.
   target_compile_options(plimsoll_options INTERFACE -Wno-restrict -Wno-maybe-uninitialized)
 else()
-  # Part of -Wconversion in clang but not in g++; vector indices would need a cast each.
-  target_compile_options(plimsoll_options INTERFACE -Wno-sign-conversion)
+  # Sign conversion is part of -Wconversion in clang but not in g++; vector indices would need a cast each.
+  # libstdc++ 12 calls what it deprecates in its own std::stable_sort.
+  target_compile_options(plimsoll_options INTERFACE -Wno-sign-conversion -Wno-deprecated-declarations)
 endif()
 if(PLIMSOLL_SANITIZE)
   target_compile_options(plimsoll_options INTERFACE -fsanitize=${PLIMSOLL_SANITIZE}

@@ -60,9 +60,9 @@ Result<JobInput> read_input(const Arguments& arguments) {
 
 JobInput replaced(JobInput input, const Settings& settings) {
   auto& overrides = input.options.overrides;
-  for (const auto& [key, value] : settings) {
-    std::erase_if(overrides, [&key = key](const auto& given) { return given.first == key; });
-    overrides.emplace_back(key, value);
+  for (const auto& setting : settings) {
+    std::erase_if(overrides, [&](const auto& given) { return given.first == setting.first; });
+    overrides.push_back(setting);
   }
   return input;
 }
@@ -70,7 +70,8 @@ JobInput replaced(JobInput input, const Settings& settings) {
 Result<job::Job> make_job(const JobInput& input, const Settings& settings) {
   job::ReadOptions options = input.options;
   for (const auto& [key, value] : settings) {
-    const auto same = [&key = key](const auto& given) { return given.first == key; };
+    const std::string& name = key;
+    const auto same = [&name](const auto& given) { return given.first == name; };
     if (std::any_of(input.options.overrides.begin(), input.options.overrides.end(), same))
       return usage_error(fmt::format("{} is both a flag and swept", key));
     if (key == "model") {

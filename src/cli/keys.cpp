@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // plimsoll keys: the keys of a job, each of which is also a flag of fit and a key of --sweep.
 #include "job/keys.h"
+
+#include <fmt/format.h>
+
 #include "base/text.h"
 #include "cli/json_writer.h"
 #include "cli/listing.h"
+#include "cli/reference.h"
 #include "cli/table.h"
 #include "cli/verb.h"
 #include "job/read.h"
@@ -33,10 +37,27 @@ std::string to_table(const Keys& keys, const Console& console) {
   return table.to_text(console.width, console.colour_out);
 }
 
+// A name is also found by what becomes of it: plimsoll keys refused --framework deepspeed.
+Result<ExitCode> list_framework(const std::string& text, const Arguments& wanted, const Console& console) {
+  const std::optional<job::Framework> framework = job::from_name<job::Framework>(text);
+  if (!framework)
+    return usage_error(fmt::format("--framework is '{}'; wanted one of {}", text, job::choices<job::Framework>()));
+  std::vector<FrameworkName> names;
+  std::vector<std::string> spellings;
+  for (const FrameworkName& name : framework_names(*framework)) {
+    spellings.push_back(name.name);
+    if (is_asked_for(wanted, {name.name, std::string(name.becomes)})) names.push_back(name);
+  }
+  if (names.empty()) return nothing_matches(wanted, "name", spellings);
+  console.print(wanted.has("json") ? framework_names_json(*framework, names) : framework_names_table(names, console));
+  return ExitCode::kYes;
+}
+
 Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   Arguments wanted = arguments;
   // A key is asked for by its flag's spelling as well.
   if (!wanted.operands.empty()) wanted.operands[0] = replace(wanted.operands[0], '-', '_');
+  if (const auto framework = arguments.value("framework")) return list_framework(*framework, wanted, console);
   Keys keys;
   for (const job::KeyInfo& key : job::key_table())
     if (is_asked_for(wanted, {key.name, key.section})) keys.push_back(&key);
@@ -56,13 +77,15 @@ const Verb kKeys = {
     .most_operands = 1,
     .details =
         "Lists the keys that a job file may hold, or those with TEXT in their name or section. Each is also a flag of "
-        "fit "
-        "(--micro-batch-size 2) and a key of --sweep. Names are Megatron's where several frameworks have the "
-        "knob; the other frameworks' own names are understood too.",
-    .flags = {},
+        "fit (--micro-batch-size 2) and a key of --sweep. Names are Megatron's where several frameworks have the "
+        "knob; the other frameworks' own names are understood too: --framework lists them, and says whether each "
+        "becomes a key, has no effect on memory, is not modelled (a warning) or is refused (an error). Keys that are "
+        "spelled the same everywhere are in the first list only.",
+    .flags = {{.name = "framework", .argument = "NAME", .help = "the names in this framework's own files instead"}},
     .takes_keys = false,
     .examples = {{"plimsoll keys recompute", "what decides which activations are made again"},
-                 {"plimsoll keys parallel", "how a job is split over GPUs"}},
+                 {"plimsoll keys parallel", "how a job is split over GPUs"},
+                 {"plimsoll keys refused --framework torchtitan", "what makes a torchtitan job an error"}},
     .run = run,
 };
 

@@ -107,7 +107,8 @@ bool switched_off(const Job& job, const char* variable) {
 
 // Transformer Engine picks cuDNN on Hopper and newer and FlashAttention before (facts megatron-memory.md 4.1,
 // row 5). On Blackwell cuDNN's backward is not deterministic: the published GB200 figures of runs that
-// forbid nondeterministic kernels hold FlashAttention's extra copy, the others do not. Neither runs in fp32, and Megatron's local implementation has only the unfused one.
+// forbid nondeterministic kernels hold FlashAttention's extra copy, the others do not. Neither runs in fp32, and
+// Megatron's local implementation has only the unfused one.
 AttentionBackend chosen_attention(const Job& job) {
   if (job.kernels.implementation == Implementation::kLocal || job.precision.compute == DType::kFp32)
     return AttentionBackend::kUnfused;

@@ -169,9 +169,14 @@ void drop_rivals(Job& job, std::string_view key) {
 Error unknown_key(std::string_view key, Framework framework) {
   std::vector<std::string> candidates = key_names();
   for (const Alias& alias : alias_table(framework)) candidates.emplace_back(alias.name);
-  const std::string near = nearest(in_key_spelling(key), candidates);
+  const std::string name = in_key_spelling(key);
+  std::string near = nearest(name, candidates);
+  if (near.empty() && name.size() >= 4)  // "micro_batch" for micro_batch_size: the shortest name that holds it
+    for (const std::string& candidate : candidates)
+      if (candidate.find(name) != std::string::npos && (near.empty() || candidate.size() < near.size()))
+        near = candidate;
   return Error{Code::kBadInput,
-               fmt::format("unknown key '{}'", shown(text_node(std::string(key)))),
+               fmt::format("unknown key {}", shown(text_node(std::string(key)))),
                {},
                near.empty() ? "" : fmt::format("did you mean '{}'?", near)};
 }

@@ -119,6 +119,14 @@ Status require_cluster(Job& job) {
   return {};
 }
 
+// --model decides: what the files name counts no more.
+void forget_models(std::vector<Draft>& drafts) {
+  for (Draft& draft : drafts) {
+    draft.model = {};
+    forget_models(draft.parts);
+  }
+}
+
 }  // namespace
 
 Result<Job> read_job(const std::vector<InputFile>& files, const ReadOptions& options) {
@@ -142,7 +150,7 @@ Result<Job> read_job(const std::vector<InputFile>& files, const ReadOptions& opt
   }
   if (!options.model.empty()) {
     PLIMSOLL_TRY(named, find_model_or_file(options.model, "."));
-    for (Draft& draft : drafts) draft.model = {};
+    forget_models(drafts);
     drafts.push_back(std::move(named));
   }
   PLIMSOLL_TRY(joined, join_drafts(drafts, options));

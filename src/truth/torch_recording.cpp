@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recorded Transformers, PEFT and FSDP2 runs, and the same programs under other allocator settings.
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -45,15 +46,17 @@ constexpr Field kFields[] = {
 
 std::string precision_group(const job::Job& job) {
   if (job.sharding.kind == job::ShardingKind::kFsdp2) return "fsdp2";
-  return job.precision.autocast ? "autocast" : "pure bf16";
+  if (job.precision.autocast) return "autocast";
+  return job.precision.params == job::DType::kFp32 ? "fp32" : "pure bf16";
 }
 
 void read_precision(const std::string& text, job::Job& job) {
   const bool fsdp = text.rfind("fsdp2", 0) == 0;
   const bool autocast = text.find("autocast") != std::string::npos;
-  job.precision.compute = job::DType::kBf16;
+  const bool fp32 = text == "fp32";
+  job.precision.compute = fp32 ? job::DType::kFp32 : job::DType::kBf16;
   job.precision.autocast = autocast;
-  job.precision.params = autocast ? job::DType::kFp32 : job::DType::kBf16;
+  job.precision.params = autocast || fp32 ? job::DType::kFp32 : job::DType::kBf16;
   if (!fsdp) return;
   job.sharding.kind = job::ShardingKind::kFsdp2;
   job.sharding.units = job::FsdpUnits::kLayersAndRoot;
@@ -74,6 +77,15 @@ std::int64_t longest_sequence(const Node& train) {
   if (const Node* choices = train.find("seq_choices"); choices != nullptr && choices->is_array())
     for (const Node& choice : choices->items) longest = std::max(longest, choice.integer);
   return longest;
+}
+
+// The chance that the longest length was never drawn, 0 for a fixed length.
+double chance_of_missing_the_longest(const Node& train) {
+  const Node* choices = train.find("seq_choices");
+  if (choices == nullptr || !choices->is_array() || choices->items.empty()) return 0;
+  const auto lengths = static_cast<double>(choices->items.size());
+  const auto draws = static_cast<double>(integer_or(train, "steps", 1) * std::max<std::int64_t>(1, integer_or(train, "accumulation", 1)));
+  return std::pow(1 - 1 / lengths, draws);
 }
 
 }  // namespace
@@ -133,6 +145,9 @@ Record read_torch_recording(const Node& node) {
   if (measured.has("oom_message"))
     record.skip =
         "the run ended in an out-of-memory error at a memory fraction: its peak is the limit's, not the job's";
+  constexpr double kNegligible = 0.01;
+  if (const double chance = chance_of_missing_the_longest(train); record.skip.empty() && chance > kNegligible)
+    record.skip = fmt::format("lengths are drawn at random: with a chance of {:.0f} % the longest, which sets the peak, never came", 100 * chance);
   if (auto status = job::complete(job); !status && record.skip.empty()) record.skip = to_string(status.error());
   record.job = std::move(job);
   record.peak_allocated = integer_or(measured, "peak_allocated", 0);

@@ -50,6 +50,19 @@ TEST(Truth, reserved_memory_of_recorded_megatron_ranks_is_close) {
   expect_within(statistics(s.score, s.file, "peak_reserved"), 0.5, 6, 13);
 }
 
+TEST(Truth, recorded_transformers_and_fsdp2_runs_are_predicted) {
+  const Scored s = scored("transformers-h200.json");
+
+  EXPECT_EQ(s.score.scored, s.score.records);
+  expect_within(statistics(s.score, s.file, "peak_allocated"), 0.1, 0.6, 1.5);
+}
+
+TEST(Truth, runs_under_other_allocator_settings_are_predicted) {
+  const Scored s = scored("allocator-h200.json");
+
+  expect_within(statistics(s.score, s.file, "peak_allocated"), 0.1, 0.6, 1.5);
+}
+
 TEST(Truth, golden_values_of_megatron_are_predicted) {
   const Scored s = scored("megatron-golden.json");
 

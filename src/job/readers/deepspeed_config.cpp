@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "base/file.h"
 #include "base/text.h"
 #include "job/draft.h"
 #include "job/keys.h"
@@ -66,7 +65,7 @@ Result<Draft> read_deepspeed_tree(const Node& root, const std::string& path) {
 
 Result<Draft> include_deepspeed_file(const std::string& name, const std::string& folder) {
   const std::string path = !name.empty() && name.front() == '/' ? name : folder + "/" + name;
-  PLIMSOLL_TRY(text, read_file(path));
+  PLIMSOLL_TRY(text, read_named_file(path));
   auto root = document::parse_json(text);
   if (!root) return tl::make_unexpected(std::move(root.error()).with_context(path));
   auto draft = read_deepspeed_tree(*root, path);

@@ -43,6 +43,13 @@ void read_dtype(const Node& config, Draft& draft) {
 
 }  // namespace
 
+Result<std::string> read_named_file(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored) && !file_exists(path))
+    return bad_input(fmt::format("{} is not a regular file", path));
+  return read_file(path);
+}
+
 void read_quantization(const Node& config, Draft& draft) {
   const Node* method = config.find("quant_method");
   const Node* four = config.find("load_in_4bit");
@@ -80,7 +87,7 @@ Result<Draft> read_hf_model(const InputFile& file, std::string_view index) {
   const std::string beside = parent_folder(file.path) + "/model.safetensors.index.json";
   std::string stored(index);
   if (stored.empty() && file.path != "-" && file_exists(beside)) {
-    PLIMSOLL_TRY(text, read_file(beside));
+    PLIMSOLL_TRY(text, read_named_file(beside));
     stored = std::move(text);
   }
   if (!stored.empty()) PLIMSOLL_TRY_STATUS(check_index(stored, root, draft));
@@ -94,7 +101,7 @@ Result<Draft> find_model_or_file(const std::string& name, const std::string& fol
   if (std::filesystem::is_directory(path, ignored)) path /= "config.json";
   const bool looks_like_path = given.extension() == ".json";
   if (looks_like_path || file_exists(path.string())) {
-    PLIMSOLL_TRY(text, read_file(path.string()));
+    PLIMSOLL_TRY(text, read_named_file(path.string()));
     auto draft = read_hf_model(InputFile{path.string(), std::move(text)}, {});
     if (!draft) return tl::make_unexpected(std::move(draft.error()).with_context(path.string()));
     return draft;

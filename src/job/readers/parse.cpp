@@ -14,7 +14,8 @@ bool starts_like_toml(std::string_view text) {
   for (const std::string_view raw : split(text.substr(0, 65536), '\n')) {
     const std::string_view line = trim(raw);
     if (line.empty() || line.front() == '#') continue;
-    if (line.front() == '[') return true;
+    if (line.front() == '[')
+      return line.find(',') == std::string_view::npos && line.find(']') != std::string_view::npos;
     const std::size_t equals = line.find('=');
     return equals != std::string_view::npos && line.substr(0, equals).find(':') == std::string_view::npos;
   }

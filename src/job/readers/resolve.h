@@ -16,6 +16,9 @@ namespace plimsoll::job {
 // A catalogue name, or the path of a config.json or of the folder that holds it, relative to `folder`.
 [[nodiscard]] Result<Draft> find_model_or_file(const std::string& name, const std::string& folder);
 
+// A file that another file names. Only regular files: a device or a pipe would be waited for.
+[[nodiscard]] Result<std::string> read_named_file(const std::string& path);
+
 // BitsAndBytesConfig, from a config.json or TrainingArguments.
 void read_quantization(const document::Node& config, Draft& draft);
 

@@ -24,6 +24,14 @@ std::size_t name_length(std::string_view text) {
   return static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), is_name_char) - text.begin());
 }
 
+// Each name once and only the first few: words that hold each other would otherwise double the list
+// every time, and a message names one of them.
+void note_unknown(ShellWord& word, const std::string& name) {
+  constexpr std::size_t kNamed = 8;
+  if (word.unknown.size() < kNamed && std::find(word.unknown.begin(), word.unknown.end(), name) == word.unknown.end())
+    word.unknown.push_back(name);
+}
+
 }  // namespace
 
 bool is_name(std::string_view text) { return !text.empty() && name_length(text) == text.size(); }
@@ -70,8 +78,8 @@ struct ShellVariables::Expansion {
     has_current = true;
     size += text.size() + 1;
   }
-  void unknown(std::string name) {
-    current.unknown.push_back(std::move(name));
+  void unknown(const std::string& name) {
+    note_unknown(current, name);
     has_current = true;
     ++size;
   }
@@ -103,7 +111,9 @@ void ShellVariables::set(std::string_view name, std::vector<ShellWord> words, bo
   if (append) {
     if (!sure) {
       // Later words may or may not be there.
-      variable.words.push_back(ShellWord{{}, {fmt::format("{} (extended inside a condition)", name)}});
+      const std::string why = fmt::format("{} (extended inside a condition)", name);
+      const bool is_noted = !variable.words.empty() && variable.words.back().unknown == std::vector<std::string>{why};
+      if (!is_noted) variable.words.push_back(ShellWord{{}, {why}});
       return;
     }
     if (is_array || variable.is_array) {
@@ -112,8 +122,7 @@ void ShellVariables::set(std::string_view name, std::vector<ShellWord> words, bo
       if (variable.words.empty()) variable.words.emplace_back();
       for (ShellWord& word : words) {
         variable.words.front().text += word.text;
-        auto& unknown = variable.words.front().unknown;
-        unknown.insert(unknown.end(), word.unknown.begin(), word.unknown.end());
+        for (const std::string& unknown : word.unknown) note_unknown(variable.words.front(), unknown);
       }
     }
     std::size_t size = 0;

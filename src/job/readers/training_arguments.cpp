@@ -49,7 +49,7 @@ Status read_fsdp(const Node& root, Draft& draft) {
   if (const Node* table = root.find("fsdp_config"); table != nullptr) {
     if (table->is_object()) config = *table;
     if (table->is_string() && !table->text.empty()) {
-      PLIMSOLL_TRY(text, read_file(parent_folder(draft.path) + "/" + table->text));
+      PLIMSOLL_TRY(text, read_named_file(parent_folder(draft.path) + "/" + table->text));
       PLIMSOLL_TRY(loaded, document::parse_json(text));
       config = std::move(loaded);
     }

@@ -36,15 +36,16 @@ void State::wrap_fsdp(Tape& tape, ChunkState& chunk) {
   for (const Weight& w : chunk.weights) {
     const Domain domain = domain_of(job_, w.expert);
     const std::int64_t share = ceil_div(w.elements, domain.shards);
+    if (w.frozen) continue;  // stays as the model made it
     params += w.in_layer && shards_params ? ceil_div(param_bytes(w), domain.shards) : param_bytes(w);
-    if (w.frozen) continue;
     grads += w.in_layer ? grad_bytes * (shards_grads ? share : w.elements) : kOutsideGradientBytes * w.elements;
     chunk.pieces.push_back(
         {shards_state ? ceil_div(w.elements, domain.state_shards) : w.elements, w.decayed, w.expert});
   }
   chunk.buffers.push_back(tape.alloc(params, Name::kParamBuffer));
   chunk.buffers.push_back(tape.alloc(grads, Name::kGradBuffer));
-  for (Tensor& original : chunk.tensors) tape.free(original);
+  for (auto* list : {&chunk.dense, &chunk.experts})
+    for (Tensor& original : *list) tape.free(original);
 }
 
 // Prefetch holds two units of gathered weights, and backward two units of unsharded gradients.

@@ -22,6 +22,15 @@ std::int64_t gradient_bytes(const job::Job& job) {
   return job.optimizer.grad_reduce_in_fp32 ? 4 : 2;
 }
 
+// Remembers a live tensor. A metering tape needs the sum only: neighbours in time are one tensor to it.
+void keep(const Tape& tape, std::vector<Tensor>& list, const Tensor& tensor) {
+  if (!tape.recording() && !list.empty()) {
+    list.back().bytes += tensor.bytes;
+  } else {
+    list.push_back(tensor);
+  }
+}
+
 }  // namespace
 
 BufferPlan plan_buffer(const std::vector<Weight>& weights, bool experts, std::int64_t shards, std::int64_t shard,
@@ -120,9 +129,12 @@ void State::quantise_weights(Tape& tape) {
 void State::build_model(Tape& tape) {
   tape.enter(Phase::kModel);
   tape.at(Operation::kBuild);
-  for (ChunkState& chunk : chunks_) chunk.tensors.reserve(chunk.weights.size());
-  for (ChunkState& chunk : chunks_)
-    for (const Weight& weight : chunk.weights) chunk.tensors.push_back(tape.alloc(param_bytes(weight), weight.frozen ? Name::kFrozenWeight : Name::kWeight));
+  for (ChunkState& chunk : chunks_) {
+    for (const Weight& weight : chunk.weights) {
+      std::vector<Tensor>& list = weight.frozen ? chunk.frozen : weight.expert ? chunk.experts : chunk.dense;
+      keep(tape, list, tape.alloc(param_bytes(weight), weight.frozen ? Name::kFrozenWeight : Name::kWeight));
+    }
+  }
 }
 
 void State::wrap_chunk(Tape& tape, ChunkState& chunk, std::int64_t index, bool experts) {
@@ -152,8 +164,8 @@ void State::wrap_chunk(Tape& tape, ChunkState& chunk, std::int64_t index, bool e
   chunk.buffers.push_back(tape.alloc(bytes + job::size_of(job_.precision.params) * padding, Name::kParamBuffer));
   chunk.buffers.push_back(tape.alloc(gradient_bytes(job_) * plan.elements, Name::kGradBuffer));
   // Every original weight is freed, one by one, after its values were copied: until then they coexist.
-  for (std::size_t i = chunk.weights.size(); i-- > 0;)
-    if (chunk.weights[i].expert == experts && !chunk.weights[i].frozen) tape.free(chunk.tensors[i]);
+  std::vector<Tensor>& originals = experts ? chunk.experts : chunk.dense;
+  for (auto original = originals.rbegin(); original != originals.rend(); ++original) tape.free(*original);
   chunk.pieces.insert(chunk.pieces.end(), plan.pieces.begin(), plan.pieces.end());
 }
 
@@ -176,8 +188,6 @@ void State::build_optimizer(Tape& tape) {
   std::size_t pieces = 0;
   for (const ChunkState& chunk : chunks_) pieces += chunk.pieces.size();
   owned_.reserve(pieces);
-  main_.reserve(pieces);
-  moments_.reserve(2 * pieces);
   // Dense optimizer, then expert optimizer; in each, the decayed matrices, then norms and biases.
   for (const bool expert : {false, true})
     for (const bool decayed : {true, false})
@@ -204,12 +214,12 @@ void State::build_optimizer(Tape& tape) {
     const std::int64_t main = o.main_params == job::DType::kFp32
                                   ? (o.store_param_remainders && job_.precision.params == job::DType::kBf16 ? 2 : 4)
                                   : 2;
-    for (const Piece& piece : owned_) main_.push_back(tape.alloc(main * piece.elements, Name::kMainParam));
+    for (const Piece& piece : owned_) keep(tape, main_, tape.alloc(main * piece.elements, Name::kMainParam));
     return;
   }
   for (const Piece& piece : owned_) {
     Tensor clone = tape.alloc(job::size_of(job_.precision.params) * piece.elements, Name::kConstruction);
-    main_.push_back(tape.alloc(4 * piece.elements, Name::kMainParam));
+    keep(tape, main_, tape.alloc(4 * piece.elements, Name::kMainParam));
     tape.free(clone);
   }
 }
@@ -256,21 +266,21 @@ void State::update(Tape& tape) {
   const job::Optimizer& o = job_.optimizer;
   // 16-bit gradients are copied to fp32 for the update and stay until the next zero_grad.
   if (keeps_main_copy(job_) && gradient_bytes(job_) == 2 && !o.precision_aware)
-    for (const Piece& piece : owned_) grad_copies_.push_back(tape.alloc(4 * piece.elements, Name::kGradientFp32));
+    for (const Piece& piece : owned_) keep(tape, grad_copies_, tape.alloc(4 * piece.elements, Name::kGradientFp32));
   static thread_local std::vector<Tensor> temporaries;
   for (const bool expert : {false, true}) {
     for (const bool decayed : {true, false}) {
       if (!has_moments_) {
         for (const Piece& piece : owned_) {
           if (piece.expert != expert || piece.decayed != decayed) continue;
-          for (const int which : {0, 1}) moments_.push_back(tape.alloc(moment_bytes(piece, which), Name::kMoment));
+          for (const int which : {0, 1}) keep(tape, moments_, tape.alloc(moment_bytes(piece, which), Name::kMoment));
         }
       }
       // torch's multi-tensor AdamW: sqrt(v) of all tensors of a group at once (facts megatron-anatomy.md 4).
       if (o.impl != job::OptimizerImpl::kForeach) continue;
       for (const Piece& piece : owned_)
         if (piece.expert == expert && piece.decayed == decayed)
-          temporaries.push_back(tape.alloc(4 * piece.elements, Name::kOptimizerTemp));
+          keep(tape, temporaries, tape.alloc(4 * piece.elements, Name::kOptimizerTemp));
       for (Tensor& temporary : temporaries) tape.free(temporary);
       temporaries.clear();
     }
@@ -285,7 +295,8 @@ void State::release(Tape& tape) {
     for (Tensor& t : *list) tape.free(t);
   for (ChunkState& chunk : chunks_) {
     for (Tensor& t : chunk.buffers) tape.free(t);
-    for (Tensor& t : chunk.tensors) tape.free(t);
+    for (auto* list : {&chunk.dense, &chunk.experts, &chunk.frozen})
+      for (Tensor& t : *list) tape.free(t);
   }
 }
 

@@ -50,7 +50,7 @@ class State {
   struct ChunkState {
     std::int64_t layers = 0;
     std::vector<Weight> weights;
-    std::vector<Tensor> tensors;  // as created by the model
+    std::vector<Tensor> dense, experts, frozen;  // weights as created by the model
     std::vector<Tensor> buffers;  // param and grad buffers
     std::vector<Piece> pieces;
   };

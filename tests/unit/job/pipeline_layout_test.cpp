@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "job/support.h"
+#include "support.h"
 
 namespace plimsoll::job {
 namespace {
@@ -114,8 +114,9 @@ TEST(PipelineLayout, every_layout_holds_every_layer_once) {
 }
 
 TEST(PipelineLayout, layers_that_do_not_divide_are_refused) {
-  EXPECT_NE(message(pipeline_layout(job_with(10, 4, 1))).find("should be divisible by the pipeline-model-parallel size"),
-            std::string::npos);
+  EXPECT_NE(
+      message(pipeline_layout(job_with(10, 4, 1))).find("should be divisible by the pipeline-model-parallel size"),
+      std::string::npos);
   EXPECT_NE(message(pipeline_layout(job_with(12, 4, 2))).find("must be divisible by virtual"), std::string::npos);
 }
 
@@ -142,25 +143,25 @@ TEST(PipelineLayout, wrong_layout_strings_are_refused) {
     const char* layout;
     const char* message;
   };
-  for (const Case& c : {Case{"tt|ttL", "first layer must be embedding"}, Case{"Ett|tt", "last layer must be loss"},
-                        Case{"EEtt|ttL", "first layer must be embedding"}, Case{"Ett|tL", "must match num_layers"},
-                        Case{"Ett|ttmL", "must match mtp_num_layers"}, Case{"Ett|t|tL", "must be divisible"},
-                        Case{"Etx|ttL", "'x'"}, Case{"E(tt|ttL", "'(' without ')'"}, Case{"Ett)|ttL", "')' without '('"},
-                        Case{"Et*|tttL", "number after '*'"}, Case{"Et*99999999999|L", "number after '*'"},
-                        Case{"E(t*1000)*1000000|L", "beyond any model"}, Case{"", "should be divisible"}}) {
+  for (const Case& c :
+       {Case{"tt|ttL", "first layer must be embedding"}, Case{"Ett|tt", "last layer must be loss"},
+        Case{"EEtt|ttL", "first layer must be embedding"}, Case{"Ett|tL", "must match num_layers"},
+        Case{"Ett|ttmL", "must match mtp_num_layers"}, Case{"Ett|t|tL", "must be divisible"}, Case{"Etx|ttL", "'x'"},
+        Case{"E(tt|ttL", "'(' without ')'"}, Case{"Ett)|ttL", "')' without '('"}, Case{"Et*|tttL", "number after '*'"},
+        Case{"Et*99999999999|L", "number after '*'"}, Case{"E(t*1000)*1000000|L", "beyond any model"},
+        Case{"", "should be divisible"}}) {
     Job job = job_with(4, 3, 1);
     job.parallel.layout = c.layout;
     if (std::string(c.layout) != "Ett|t|tL") job.parallel.pipeline = 2;
     if (std::string(c.layout).empty()) job.parallel.pipeline = 3;
     if (std::string(c.layout) == "Ett|t|tL") job.parallel.pipeline = 2;
 
-    EXPECT_NE(message(pipeline_layout(job)).find(c.message), std::string::npos) << c.layout << ": " << message(pipeline_layout(job));
+    EXPECT_NE(message(pipeline_layout(job)).find(c.message), std::string::npos)
+        << c.layout << ": " << message(pipeline_layout(job));
   }
 }
 
-TEST(PipelineLayout, deep_parentheses_are_refused) {
-  EXPECT_FALSE(expand_layout(std::string(100'000, '(')));
-}
+TEST(PipelineLayout, deep_parentheses_are_refused) { EXPECT_FALSE(expand_layout(std::string(100'000, '('))); }
 
 }  // namespace
 }  // namespace plimsoll::job

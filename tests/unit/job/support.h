@@ -74,10 +74,12 @@ inline Result<Job> read_text(std::string text, const ReadOptions& options = {}) 
 }
 
 inline std::string text_of(const Result<Job>& result) {
-  return result ? "no error" : to_string(result.error()) + (result.error().hint.empty() ? "" : "; " + result.error().hint);
+  return result ? "no error"
+                : to_string(result.error()) + (result.error().hint.empty() ? "" : "; " + result.error().hint);
 }
 inline std::string text_of(const Status& status) {
-  return status ? "no error" : to_string(status.error()) + (status.error().hint.empty() ? "" : "; " + status.error().hint);
+  return status ? "no error"
+                : to_string(status.error()) + (status.error().hint.empty() ? "" : "; " + status.error().hint);
 }
 
 // A job whose fields may be changed and completed: Llama 3 8B on 64 GPUs.

@@ -1,0 +1,1 @@
+LoRA(dim=8, target_modules=["a", (1, 2)], x={"k": None})

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/transformers/fold.h"
+
+namespace plimsoll::step::transformers {
+
+namespace {
+
+std::int64_t blocks(std::int64_t bytes) { return (bytes + kBlockUnit - 1) / kBlockUnit * kBlockUnit; }
+
+}  // namespace
+
+void LayerProfiles::use(const Model& model) {
+  scratch_.batch = model.batch;
+  scratch_.sequence = model.sequence;
+}
+
+const MeasuredLayer& LayerProfiles::of(std::int64_t layer_index, const LayerSituation& situation, const Shared& shared,
+                                       std::uint8_t input_width) {
+  const std::uint8_t kind = scratch_.architecture().layers[static_cast<std::size_t>(layer_index)];
+  const auto key = std::make_tuple(kind, situation, scratch_.batch, scratch_.sequence);
+  const auto found = measured_.find(key);
+  if (found != measured_.end()) return found->second;
+  return measured_.emplace(key, measure(layer_index, situation, shared, input_width)).first->second;
+}
+
+MeasuredLayer LayerProfiles::measure(std::int64_t index, const LayerSituation& situation, const Shared& shared,
+                                     std::uint8_t input_width) {
+  MeasuredLayer result;
+  const LayerIds& ids = scratch_.layers[static_cast<std::size_t>(index)];
+  for (std::int32_t id = ids.first; id < ids.last; ++id) {
+    Weight& w = scratch_.weights[static_cast<std::size_t>(id)];
+    w.grad = situation.accumulates ? Tensor{kBlockUnit, 0, Name::kGradient} : Tensor{};
+    w.uses = w.arrived = 0;
+  }
+  const Tensor exists{kBlockUnit, 0, Name::kCublas};
+  Workspaces workspaces{exists, exists, exists};
+  Tape tape;
+  Graph g(tape, scratch_.weights, scratch_.device);
+  g.workspaces = &workspaces;
+  g.grad_enabled = situation.training;
+  g.autocast = scratch_.autocast;
+
+  // Tables have a storage here only where their end is part of the measurement.
+  Shared tables;
+  const std::array<const Var*, 4> given{&shared.cos, &shared.sin, &shared.full_mask, &shared.sliding_mask};
+  const std::array<Var*, 4> used{&tables.cos, &tables.sin, &tables.full_mask, &tables.sliding_mask};
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (!*given[i]) continue;
+    *used[i] = situation.frees_tables ? g.alloc(given[i]->elements, given[i]->width, Name::kRope)
+                                      : g.constant(given[i]->elements, given[i]->width);
+  }
+  Var x = g.alloc(scratch_.tokens() * scratch_.architecture().hidden, input_width, Name::kLayerInput);
+  if (situation.training && situation.input_needs_grad) g.require_grad(x);
+  const std::int32_t boundary = x.node;
+  const std::size_t first = g.size();
+
+  tape.reset();
+  Var y = situation.checkpointed
+              ? g.checkpoint(x, [&g, this, index, tables](const Var& input) { return layer(g, scratch_, index, tables, input); })
+              : layer(g, scratch_, index, tables, x);
+  result.forward = tape.profile();
+  result.width = y.width;
+  result.output = blocks(y.bytes());
+  std::int64_t live = tape.live();
+  x.reset();
+  result.keeps_input = tape.live() == live;
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    live = tape.live();
+    const bool had = static_cast<bool>(*used[i]);
+    used[i]->reset();
+    if (had && situation.frees_tables && tape.live() == live) result.keeps_tables |= 1U << i;
+  }
+  tape.reset();
+  g.leave_autocast();
+  g.autocast = false;
+  result.leave_autocast = tape.profile();
+  if (!situation.training || !y.has_grad()) {
+    (void)g.take(y);
+    return result;
+  }
+
+  Var incoming = g.alloc(y.elements, y.width, Name::kResidualGrad);
+  incoming.is_view = situation.grad_is_view;
+  Var output = y;
+  (void)g.take(y);
+  tape.reset();
+  g.start_backward(output, std::move(incoming));
+  output.reset();
+  g.backward(first);
+  result.backward = tape.profile();
+  if (boundary >= 0) {
+    Var leaving = g.take_grad(boundary);
+    result.grad = blocks(leaving.bytes());
+    result.grad_is_view = leaving.is_view;
+    (void)g.take(leaving);
+  }
+  return result;
+}
+
+}  // namespace plimsoll::step::transformers

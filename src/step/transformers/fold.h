@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layers measured once each on a scratch tape: what a layer of a kind does to memory in forward and
+// backward, so that a folded run adds sums instead of events. Invariant: a folded run reaches the same
+// peak, to the byte, as the recorded one.
+#pragma once
+
+#include <map>
+#include <tuple>
+
+#include "step/transformers/model.h"
+
+namespace plimsoll::step::transformers {
+
+// How a layer of a kind is run, as far as its memory depends on it.
+struct LayerSituation {
+  bool training = true;
+  bool checkpointed = false;
+  bool input_needs_grad = true;
+  bool accumulates = false;   // its weights have gradients already
+  bool grad_is_view = false;  // the gradient that arrives cannot be added to in place
+  bool frees_tables = false;  // the lowest layer: shared tables die in its backward
+
+  friend auto operator<=>(const LayerSituation&, const LayerSituation&) = default;
+};
+
+struct MeasuredLayer {
+  Profile forward;         // the caller holds the input throughout
+  Profile leave_autocast;  // weight casts that nothing saved
+  Profile backward;
+  bool keeps_input = false;
+  unsigned keeps_tables = 0;  // bits: cos, sin, full mask, sliding mask
+  bool grad_is_view = false;  // of the gradient that leaves
+  std::uint8_t width = 2;     // of the output
+  std::int64_t output = 0;    // bytes as blocks: output, and the gradient that leaves
+  std::int64_t grad = 0;
+};
+
+class LayerProfiles {
+ public:
+  explicit LayerProfiles(const Model& model) : scratch_(model) {}
+  // Shapes and precision of the pass that follows.
+  void use(const Model& model);
+  const MeasuredLayer& of(std::int64_t layer, const LayerSituation& situation, const Shared& shared,
+                          std::uint8_t input_width);
+
+ private:
+  MeasuredLayer measure(std::int64_t layer, const LayerSituation& situation, const Shared& shared,
+                        std::uint8_t input_width);
+  Model scratch_;
+  std::map<std::tuple<std::uint8_t, LayerSituation, std::int64_t, std::int64_t>, MeasuredLayer> measured_;
+};
+
+}  // namespace plimsoll::step::transformers

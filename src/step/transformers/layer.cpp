@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// One decoder layer: norms, attention, MLP and residual additions in the arrangement of the family.
+#include "step/transformers/model.h"
+#include "step/transformers/ops.h"
+
+namespace plimsoll::step::transformers {
+
+namespace {
+
+Var feed_forward(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Var& x) {
+  return spec.ffn.is_moe() ? mixture(g, m, spec.ffn, ids, x) : mlp(g, m, spec.ffn, ids, x);
+}
+
+// Attention and MLP read the same input; their outputs are added to it.
+Var parallel_layer(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
+                   const Var& x) {
+  const std::int64_t tokens = m.tokens();
+  const double p = m.architecture().hidden_dropout;
+  g.tape().at(Operation::kNorm1);
+  Var hidden = norm(g, m, x, tokens, ids.norm[0], Name::kNormOutput);
+  Var attended = attention(g, m, spec, ids, shared, hidden);
+  if (ids.norm[1].w >= 0) hidden.reset();
+  attended = dropout(g, attended, p, Name::kHidden);
+  if (ids.norm[1].w >= 0) {
+    g.tape().at(Operation::kNorm2);
+    hidden = norm(g, m, x, tokens, ids.norm[1], Name::kNormOutput);
+  }
+  Var fed = feed_forward(g, m, spec, ids, hidden);
+  if (ids.norm[1].w >= 0) hidden.reset();
+  fed = dropout(g, fed, p, Name::kHidden);
+  Var sum = add(g, attended, fed, Name::kHidden);
+  Var y = add(g, sum, x, Name::kLayerInput);
+  sum.reset();
+  hidden.reset();
+  return y;
+}
+
+// GPT-2 names each block's output, so it lives to the end of the layer.
+Var classic_layer(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
+                  const Var& x) {
+  const std::int64_t tokens = m.tokens();
+  const double p = m.architecture().hidden_dropout;
+  Var residual = x;
+  g.tape().at(Operation::kNorm1);
+  Var hidden = norm(g, m, x, tokens, ids.norm[0], Name::kNormOutput);
+  Var attended = attention(g, m, spec, ids, shared, hidden);
+  attended = dropout(g, attended, p, Name::kHidden);
+  hidden = add(g, attended, residual, Name::kNormInput);
+  residual = hidden;
+  g.tape().at(Operation::kNorm2);
+  hidden = norm(g, m, hidden, tokens, ids.norm[1], Name::kNormOutput);
+  Var fed = feed_forward(g, m, spec, ids, hidden);
+  fed = dropout(g, fed, p, Name::kHidden);
+  hidden = add(g, residual, fed, Name::kLayerInput);
+  attended.reset();
+  fed.reset();
+  return hidden;
+}
+
+}  // namespace
+
+Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, const Var& x) {
+  const model::Architecture& a = m.architecture();
+  const model::Layer& spec = a.layer(index);
+  const LayerIds& ids = m.layers[static_cast<std::size_t>(index)];
+  if (spec.parallel_block) return parallel_layer(g, m, spec, ids, shared, x);
+  if (m.family.conv1d) return classic_layer(g, m, spec, ids, shared, x);
+  const std::int64_t tokens = m.tokens();
+  const bool four = spec.norms == 4;
+  Var residual = x;
+  Var hidden = x;
+  if (!a.post_norm_only) {
+    g.tape().at(Operation::kNorm1);
+    hidden = norm(g, m, hidden, tokens, ids.norm[0], Name::kNormOutput);
+  }
+  hidden = attention(g, m, spec, ids, shared, hidden);
+  if (a.hidden_dropout > 0) hidden = dropout(g, hidden, a.hidden_dropout, Name::kHidden);
+  if (four || a.post_norm_only) hidden = norm(g, m, hidden, tokens, ids.norm[four ? 1 : 0], Name::kNormOutput);
+  hidden = add(g, residual, hidden, Name::kNormInput);
+
+  residual = hidden;
+  if (!a.post_norm_only) {
+    g.tape().at(Operation::kNorm2);
+    hidden = norm(g, m, hidden, tokens, ids.norm[four ? 2 : 1], Name::kNormOutput);
+  }
+  hidden = feed_forward(g, m, spec, ids, hidden);
+  if (a.hidden_dropout > 0) hidden = dropout(g, hidden, a.hidden_dropout, Name::kHidden);
+  if (four || a.post_norm_only) hidden = norm(g, m, hidden, tokens, ids.norm[four ? 3 : 1], Name::kNormOutput);
+  hidden = add(g, residual, hidden, Name::kLayerInput);
+  return hidden;
+}
+
+}  // namespace plimsoll::step::transformers

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention masks: skipped where the causal flag says everything, else one bool mask per pass
+// (facts other-frameworks-memory.md 2.3).
+#include "step/transformers/model.h"
+#include "step/transformers/ops.h"
+
+namespace plimsoll::step::transformers {
+
+namespace {
+
+// Looks for packed sequences in the position ids: a few int64 per token, gone at once.
+void look_for_packing(Graph& g, const Model& m) {
+  const std::int64_t tokens = m.tokens();
+  Var first = g.alloc(m.batch, 8, Name::kTokens);
+  Var padded = g.alloc(tokens + m.batch, 8, Name::kTokens);
+  Var difference = g.alloc(tokens, 8, Name::kTokens);
+  padded.reset();
+  Var jumps = g.alloc(tokens, 1, Name::kTokens);
+  Var indices = g.alloc(tokens, 8, Name::kTokens);
+  g.tape().touch(8 * tokens, Name::kTokens);
+  jumps.reset();
+}
+
+Var build(Graph& g, const Model& m, bool sliding) {
+  const std::int64_t square = m.sequence * m.sequence;
+  Var causal;
+  if (sliding) {
+    Var window = g.alloc(square, 1, Name::kMask);
+    causal = g.alloc(square, 1, Name::kMask);
+    window.reset();
+  }
+  {
+    Var triangle = g.alloc(square, 1, Name::kMask);
+    causal = g.alloc(square, 1, Name::kMask);
+  }
+  // A row per sequence only where padding makes them differ.
+  if (!m.job->batch.padding_mask) return causal;
+  Var padding = g.alloc(m.tokens(), 1, Name::kMask);
+  return g.alloc(m.batch * square, 1, Name::kMask);
+}
+
+// Eager attention adds the mask in the compute dtype, always.
+Var additive(Graph& g, const Model& m, const Var& mask) {
+  if (!mask || !m.eager_attention) return mask;
+  return g.alloc(m.batch * m.sequence * m.sequence, m.width, Name::kMask);
+}
+
+}  // namespace
+
+void make_masks(Graph& g, const Model& m, Shared& shared) {
+  bool any_full = false;
+  bool any_window = false;
+  bool any_reached = false;
+  for (const model::Layer& layer : m.architecture().kinds) {
+    const std::int64_t window = layer.attention.sliding_window;
+    (window > 0 ? any_window : any_full) = true;
+    any_reached = any_reached || (window > 0 && m.sequence >= window);
+  }
+  const bool always = m.job->batch.padding_mask || m.eager_attention;
+  if (any_full) {
+    if (!m.job->batch.padding_mask) look_for_packing(g, m);
+    if (always) shared.full_mask = additive(g, m, build(g, m, false));
+  }
+  if (any_window) {
+    if (!m.job->batch.padding_mask) look_for_packing(g, m);
+    if (always || any_reached) shared.sliding_mask = additive(g, m, build(g, m, true));
+  }
+}
+
+}  // namespace plimsoll::step::transformers

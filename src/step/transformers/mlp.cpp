@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dense MLPs: gated (Llama), fused gate and up (Phi-3), and the two-layer kind (GPT-2, GPT-NeoX).
+#include "step/transformers/model.h"
+#include "step/transformers/ops.h"
+
+namespace plimsoll::step::transformers {
+
+Var activate(Graph& g, const Model& m, model::Activation activation, const Var& x) {
+  (void)m;
+  switch (activation) {
+    case model::Activation::kSilu:
+    case model::Activation::kGelu:
+      return keeps_input(g, x, Name::kActivation);
+    case model::Activation::kRelu:
+      return keeps_result(g, x, Name::kActivation);
+    case model::Activation::kSquaredRelu: {
+      Var positive = keeps_result(g, x, Name::kActivation);
+      return pow(g, positive, Name::kActivation);
+    }
+    case model::Activation::kGeluNew: {
+      // 0.5 * x * (1 + tanh(c * (x + d * x^3))); pow promotes to fp32 under autocast.
+      Var half = scale(g, x, Name::kActivation);
+      Var inner;
+      {
+        const Var wide = g.autocast ? cast(g, x, 4, Name::kActivation) : x;
+        inner = pow(g, wide, Name::kHidden);
+      }
+      inner = scale(g, inner, Name::kHidden);
+      inner = add(g, x, inner, Name::kHidden);
+      inner = scale(g, inner, Name::kHidden);
+      inner = keeps_result(g, inner, Name::kActivation);
+      inner = add_number(g, inner, Name::kActivation);
+      return mul(g, half, inner, Name::kActivation);
+    }
+  }
+  return {};
+}
+
+Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x) {
+  Tape& tape = g.tape();
+  tape.at(Operation::kFc1Linear);
+  if (!ffn.gated) {
+    Var hidden = project(g, m, x, ids.up, Name::kFc1);
+    tape.at(Operation::kActivationFunction);
+    hidden = activate(g, m, ffn.activation, hidden);
+    tape.at(Operation::kFc2Linear);
+    return project(g, m, hidden, ids.down, Name::kHidden);
+  }
+  if (ids.gate_up.w >= 0) {
+    Var up = project(g, m, x, ids.gate_up, Name::kFc1);
+    auto parts = split(g, up, {up.elements / 2, up.elements / 2, 0}, false);
+    up.reset();
+    tape.at(Operation::kActivationFunction);
+    Var active = activate(g, m, ffn.activation, parts[0]);
+    Var product = mul(g, parts[1], active, Name::kActivation);
+    active.reset();
+    parts[1].reset();
+    tape.at(Operation::kFc2Linear);
+    return project(g, m, product, ids.down, Name::kHidden);
+  }
+  Var active;
+  {
+    Var gate = project(g, m, x, ids.gate, Name::kFc1);
+    tape.at(Operation::kActivationFunction);
+    active = activate(g, m, ffn.activation, gate);
+  }
+  tape.at(Operation::kFc1Linear);
+  Var up = project(g, m, x, ids.up, Name::kFc1);
+  tape.at(Operation::kActivationFunction);
+  Var product = mul(g, active, up, Name::kActivation);
+  active.reset();
+  up.reset();
+  tape.at(Operation::kFc2Linear);
+  return project(g, m, product, ids.down, Name::kHidden);
+}
+
+}  // namespace plimsoll::step::transformers

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Hugging Face model as this rank runs it: its weights, which weight each layer's modules use, and the
+// choices that decide what its forward code does (facts other-frameworks-memory.md 2.2, 2.3, 3).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "job/job.h"
+#include "step/transformers/graph.h"
+
+namespace plimsoll::step::transformers {
+
+// Weight indices; -1: the module has none.
+struct LinearIds {
+  std::int32_t w = -1;
+  std::int32_t bias = -1;
+  std::int32_t lora_a = -1;
+  std::int32_t lora_b = -1;
+  std::int32_t magnitude = -1;  // DoRA
+};
+struct NormIds {
+  std::int32_t w = -1;
+  std::int32_t bias = -1;
+};
+
+struct LayerIds {
+  NormIds norm[4];  // before attention, before MLP; with four norms: in, after attention, before MLP, after MLP
+  LinearIds q, k, v, o, qkv;
+  LinearIds q_down, kv_down;  // MLA
+  NormIds q_norm, k_norm;     // per head or over all heads; MLA: of the latents
+  LinearIds gate, up, gate_up, down;
+  LinearIds router;
+  std::int32_t experts_up = -1;
+  std::int32_t experts_up_bias = -1;
+  std::int32_t experts_down = -1;
+  std::int32_t experts_down_bias = -1;
+  LinearIds shared_gate, shared_up, shared_down, shared_switch;
+  std::int32_t sinks = -1;
+  std::int32_t first = 0;  // weights [first, last) belong to the layer
+  std::int32_t last = 0;
+};
+
+// How rotated and still parts of a head are joined again.
+enum class Rotation : std::uint8_t {
+  kWhole,         // the whole head turns (Llama)
+  kJoinEach,      // query, then key, even where nothing stands still (Phi-3)
+  kJoinBoth,      // after both have turned (GPT-NeoX)
+  kJoinBothHeld,  // as before, and the attention function still holds the parts (Phi-2)
+};
+
+// What differs between families in the code around the layers.
+struct Family {
+  bool classic = false;           // GPT-2, OPT, BLOOM, Falcon, GPT-NeoX: norms come first in construction
+  bool conv1d = false;            // GPT-2: weights stored [in, out], always addmm
+  bool scaled_embedding = false;  // Gemma
+  bool norms_after_heads = false;  // Gemma 3: query and key are normalised after all projections
+  bool dropout_add = false;       // BLOOM, Falcon, GPT-NeoX: residual additions without a kept block output
+  double rotary = 1.0;            // part of a head that rotates
+  Rotation rotation = Rotation::kWhole;
+  bool wide_rotation = false;  // OLMo 2, Command-R: rotation in fp32, converted back
+  bool weight_in_fp32 = false;  // OLMo 2: the norm's weight multiplies before the conversion
+  bool centred_norm = false;    // Command-R: LayerNorm as a chain of operations in fp32
+  bool splits_heads = false;  // GPT-NeoX: the packed projection is split per head, after the transpose
+  bool slices_qkv = false;  // Phi-3: the packed projection is sliced, not split
+};
+
+struct Model {
+  const job::Job* job = nullptr;
+  Family family;
+  Device device;
+  std::vector<Weight> weights;
+  std::vector<LayerIds> layers;
+  std::int32_t embedding = -1;
+  std::int32_t positions = -1;
+  NormIds embedding_norm, final_norm;
+  LinearIds head;  // the embedding's own weight where tied
+  bool tied = false;
+
+  // Shapes of the running pass
+  std::int64_t batch = 0;
+  std::int64_t sequence = 0;
+  std::uint8_t width = 2;     // of activations outside autocast
+  bool autocast = false;
+  bool eager_attention = false;
+  bool liger = false;
+  bool torchtitan = false;
+
+  [[nodiscard]] const model::Architecture& architecture() const { return job->model; }
+  [[nodiscard]] std::int64_t tokens() const { return batch * sequence; }
+  [[nodiscard]] std::int64_t parameters() const;
+};
+
+[[nodiscard]] Family family_of(const job::Job& job);
+// Weights in construction order with their dtypes and trainability; nothing is allocated yet.
+[[nodiscard]] Model make_model(const job::Job& job);
+
+// Tables and masks that every layer of a pass shares.
+struct Shared {
+  Var cos, sin;
+  Var full_mask;     // empty: causal flag only
+  Var sliding_mask;  // for layers with a window that the sequence reaches
+};
+
+// norm.cpp
+Var norm(Graph& g, const Model& m, const Var& x, std::int64_t rows, const NormIds& ids, Name name);
+// adapter.cpp: a linear with its LoRA or DoRA adapter, or 4-bit weight
+Var project(Graph& g, const Model& m, const Var& x, const LinearIds& ids, Name name);
+// rotary.cpp
+void make_rotary(Graph& g, const Model& m, Shared& shared);
+// Replaces q and k; returns what the surrounding function still holds.
+std::array<Var, 4> rotate(Graph& g, const Model& m, const Shared& shared, std::int64_t head_dim, Var& q, Var& k);
+// mask.cpp
+void make_masks(Graph& g, const Model& m, Shared& shared);
+// attention.cpp
+Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
+              const Var& x);
+// mlp.cpp
+Var activate(Graph& g, const Model& m, model::Activation activation, const Var& x);
+Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x);
+// moe.cpp
+Var mixture(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x);
+// layer.cpp
+Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, const Var& x);
+
+}  // namespace plimsoll::step::transformers

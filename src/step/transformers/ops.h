@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// PyTorch operations as the graph sees them: the output they allocate, the tensors they save and the
+// temporaries of their backward, in the order of recorded histories. Saved tensors are listed in the
+// order in which backward releases them.
+#pragma once
+
+#include "step/transformers/graph.h"
+
+namespace plimsoll::step::transformers {
+
+// Elementwise (ops_elementwise.cpp)
+Var cast(Graph& g, const Var& x, std::uint8_t width, Name name);  // x itself where it has that width
+Var add(Graph& g, const Var& a, const Var& b, Name name);
+Var add_number(Graph& g, const Var& x, Name name);
+Var scale(Graph& g, const Var& x, Name name);  // times or divided by a number
+Var neg(Graph& g, const Var& x, Name name);
+Var pow(Graph& g, const Var& x, Name name);
+Var keeps_input(Graph& g, const Var& x, Name name);   // SiLU, one-kernel GELU
+Var keeps_result(Graph& g, const Var& x, Name name);  // tanh, sigmoid, ReLU
+Var mul(Graph& g, const Var& a, const Var& b, Name name);
+Var dropout(Graph& g, const Var& x, double p, Name name);
+
+// Rows and channels (ops_rows.cpp). A value of `rows` rows; channels = elements / rows.
+Var mean_rows(Graph& g, const Var& x, std::int64_t rows, Name name);
+Var rsqrt(Graph& g, const Var& x, Name name);
+Var softmax_fp32(Graph& g, const Var& x, Name name);
+Var layer_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, std::int32_t bias, Name name);
+Var rms_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, Name name);  // torch's fused kernel
+// Sums a gradient to fewer elements: per channel (with scratch in global memory) or per row.
+void sum_to(Graph& g, Var& grad, std::int64_t elements, bool channels);
+
+// Shapes (ops_shape.cpp)
+Var to_heads(Graph& g, const Var& x);  // backward copies a head-major gradient
+// Part of the last dimension; backward fills a tensor of the full size in the order of x's dimensions.
+Var slice(Graph& g, const Var& x, std::int64_t elements, bool head_major);
+Var cat(Graph& g, const Var& a, const Var& b, Name name);
+// A packed tensor cut along its last dimension; backward concatenates.
+std::array<Var, 3> split(Graph& g, const Var& x, const std::array<std::int64_t, 3>& elements, bool head_major);
+Var copy(Graph& g, const Var& x, Name name);  // clone or contiguous; backward passes the gradient on
+Var expand(Graph& g, const Var& x, std::int64_t times, Name name);  // repeat_kv; backward sums groups
+
+// Matrices (ops_matrix.cpp)
+Var linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name);
+// A 4-bit weight is dequantised for each product; nothing but the packed weight is kept.
+Var quantized_linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name);
+// a [m,k] times b [k,n] in `count` batches; a or b that is not laid out for it is copied first.
+struct BatchShape {
+  std::int64_t count = 0;
+  std::int64_t m = 0;
+  std::int64_t k = 0;
+  std::int64_t n = 0;
+};
+Var batched_matmul(Graph& g, const Var& a, const Var& b, const BatchShape& shape, Name name);
+
+// Attention (ops_attention.cpp)
+struct AttentionShape {
+  std::int64_t batch = 0;
+  std::int64_t sequence = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t value_dim = 0;
+};
+// One kernel that never materialises scores; mask may be empty.
+Var fused_attention(Graph& g, const AttentionShape& shape, const Var& q, const Var& k, const Var& v, const Var& mask);
+
+// Ends (ops_ends.cpp)
+Var embedding(Graph& g, const Var& ids, std::int64_t tokens, std::int64_t hidden, std::int32_t weight);
+// Log-softmax and negative log-likelihood of fp32 logits; returns the scalar loss.
+Var cross_entropy(Graph& g, const Var& logits, const Var& labels);
+
+}  // namespace plimsoll::step::transformers

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "step/transformers/ops.h"
+
+namespace plimsoll::step::transformers {
+
+namespace {
+
+std::uint8_t wider(const Var& a, const Var& b) { return std::max(a.width, b.width); }
+
+// A gradient in the width of the value that it belongs to, as the engine checks it.
+void fit(Graph& g, Var& grad, std::uint8_t width) {
+  if (!grad || grad.width == width) return;
+  Var converted = g.alloc(grad.elements, width, Name::kGrad);
+  converted.head_major = grad.head_major;
+  grad = std::move(converted);
+}
+
+Var like(Graph& g, const Var& x, Name name) {
+  Var y = g.alloc(x.elements, x.width, name);
+  y.head_major = x.head_major;
+  return y;
+}
+
+void cast_backward(Graph& g, Node& node, Grads& result) {
+  const Var& grad = node.grads[0];
+  result[0] = g.alloc(grad.elements, node.w[0], Name::kGrad);
+  result[0].head_major = grad.head_major;
+}
+
+void add_backward(Graph& g, Node& node, Grads& result) {
+  for (std::size_t i = 0; i < 2; ++i)
+    if (node.edges[i].exists()) result[i] = node.grads[0];
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (!result[i]) continue;
+    if (result[i].elements != node.n[i]) sum_to(g, result[i], node.n[i], node.w[2] != 0);
+    fit(g, result[i], node.w[i]);
+  }
+}
+
+void pass_backward(Graph&, Node& node, Grads& result) { result[0] = node.grads[0]; }
+
+void fresh_backward(Graph& g, Node& node, Grads& result) { result[0] = like(g, node.grads[0], Name::kGrad); }
+
+void pow_backward(Graph& g, Node& node, Grads& result) {
+  const Var& x = node.saved[0];
+  Var power = like(g, x, Name::kGrad);
+  Var factor = like(g, x, Name::kGrad);
+  result[0] = like(g, x, Name::kGrad);
+  result[0].head_major = node.grads[0].head_major;
+  factor.reset();
+  power.reset();
+}
+
+// saved: other if the first factor needs a gradient, then self if the second does.
+void mul_backward(Graph& g, Node& node, Grads& result) {
+  const Var& grad = node.grads[0];
+  const bool to_first = node.edges[0].exists();
+  const bool to_second = node.edges[1].exists();
+  const Var& other = node.saved[0];
+  const Var& self = node.saved[to_first ? 1 : 0];
+  if (to_second) {
+    result[1] = g.alloc(std::max(grad.elements, self.elements), wider(grad, self), Name::kGrad);
+    result[1].head_major = grad.head_major;
+  }
+  if (to_first) {
+    result[0] = g.alloc(std::max(grad.elements, other.elements), wider(grad, other), Name::kGrad);
+    result[0].head_major = grad.head_major;
+  }
+  g.drop_replayed(node);
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (!result[i]) continue;
+    if (result[i].elements != node.n[i]) sum_to(g, result[i], node.n[i], node.w[2] != 0);
+    fit(g, result[i], node.w[i]);
+  }
+}
+
+void dropout_backward(Graph& g, Node& node, Grads& result) { result[0] = like(g, node.grads[0], Name::kGrad); }
+
+// A broadcast vector runs along the last dimension (weights, biases) or is one value per row.
+bool broadcasts_channels(const Var& a, const Var& b) {
+  const Var& smaller = a.elements < b.elements ? a : b;
+  return smaller.per_channel;
+}
+
+Var binary(Graph& g, const Var& a, const Var& b, std::int32_t node, Name name) {
+  if (node >= 0) {
+    Node& n = g.at(node);
+    n.n[0] = a.elements;
+    n.n[1] = b.elements;
+    n.w[0] = a.width;
+    n.w[1] = b.width;
+    n.w[2] = broadcasts_channels(a, b) ? 1 : 0;
+  }
+  const Var& larger = a.elements >= b.elements ? a : b;
+  Var y = g.alloc(larger.elements, wider(a, b), name);
+  y.head_major = larger.head_major;
+  y.per_channel = larger.per_channel;
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+Var unary(Graph& g, const Var& x, std::int32_t node, Name name) {
+  Var y = like(g, x, name);
+  y.per_channel = x.per_channel;
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+}  // namespace
+
+Var cast(Graph& g, const Var& x, std::uint8_t width, Name name) {
+  if (x.width == width || !x) return x;
+  const std::int32_t node = g.node(cast_backward, x);
+  if (node >= 0) g.at(node).w[0] = x.width;
+  Var y = g.alloc(x.elements, width, name);
+  y.head_major = x.head_major;
+  y.per_channel = x.per_channel;
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+Var add(Graph& g, const Var& a, const Var& b, Name name) {
+  const std::int32_t node = g.node(add_backward, a, b);
+  return binary(g, a, b, node, name);
+}
+
+Var add_number(Graph& g, const Var& x, Name name) { return unary(g, x, g.node(pass_backward, x), name); }
+
+Var scale(Graph& g, const Var& x, Name name) {
+  const std::int32_t node = g.node(fresh_backward, x);
+  g.save(node, {});  // the number itself
+  return unary(g, x, node, name);
+}
+
+Var neg(Graph& g, const Var& x, Name name) { return unary(g, x, g.node(fresh_backward, x), name); }
+
+Var pow(Graph& g, const Var& x, Name name) {
+  const std::int32_t node = g.node(pow_backward, x);
+  g.save(node, x);
+  return unary(g, x, node, name);
+}
+
+Var keeps_input(Graph& g, const Var& x, Name name) {
+  const std::int32_t node = g.node(fresh_backward, x);
+  g.save(node, x);
+  return unary(g, x, node, name);
+}
+
+Var keeps_result(Graph& g, const Var& x, Name name) {
+  const std::int32_t node = g.node(fresh_backward, x);
+  Var y = unary(g, x, node, name);
+  g.save(node, y);
+  return y;
+}
+
+Var mul(Graph& g, const Var& a, const Var& b, Name name) {
+  const std::int32_t node = g.node(mul_backward, a, b);
+  if (a.has_grad()) g.save(node, b);
+  if (b.has_grad()) g.save(node, a);
+  return binary(g, a, b, node, name);
+}
+
+Var dropout(Graph& g, const Var& x, double p, Name name) {
+  if (p <= 0) return x;
+  if (!g.grad_enabled) return x;  // evaluation mode
+  const std::int32_t node = g.node(dropout_backward, x);
+  Var mask = g.alloc(x.elements, 1, Name::kDropoutMask);
+  Var y = unary(g, x, node, name);
+  g.save(node, mask);
+  return y;
+}
+
+}  // namespace plimsoll::step::transformers

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "step/transformers/ops.h"
+
+namespace plimsoll::step::transformers {
+
+namespace {
+
+constexpr std::int64_t kSortFrom = 3072;    // more tokens than this are sorted by id first
+constexpr std::int64_t kRowsPerPart = 10;   // tokens of one id summed by one thread block
+constexpr std::int64_t kSortScratch = 20;   // bytes per key of a radix sort, about
+
+// n: tokens, hidden, vocabulary rows.
+void embedding_backward(Graph& g, Node& node, Grads& result) {
+  const std::int64_t tokens = node.n[0];
+  const std::int64_t elements = node.n[2] * node.n[1];
+  const std::uint8_t width = node.grads[0].width;
+  if (tokens <= kSortFrom) {
+    result[0] = g.alloc(elements, width, Name::kWeightGrad);
+    return;
+  }
+  Var sorted = g.alloc(tokens, 8, Name::kGrad);
+  Var origin = g.alloc(tokens, 8, Name::kGrad);
+  {
+    Var keys = g.alloc(tokens, 8, Name::kGrad);
+    Var scratch = g.alloc(tokens * kSortScratch, 1, Name::kGrad);
+    scratch.reset();
+  }
+  result[0] = g.alloc(elements, width, Name::kWeightGrad);
+  const std::int64_t segments = std::min(tokens, node.n[2]);
+  Var offsets = g.alloc(segments, 8, Name::kGrad);
+  Var parts_of = g.alloc(segments, 8, Name::kGrad);
+  Var part_offsets = g.alloc(segments, 8, Name::kGrad);
+  const std::int64_t parts = tokens / kRowsPerPart + segments;
+  Var part_starts = g.alloc(parts, 8, Name::kGrad);
+  Var partial = g.alloc(parts * node.n[1], 4, Name::kGrad);
+  partial.reset();
+  part_starts.reset();
+  part_offsets.reset();
+  parts_of.reset();
+  offsets.reset();
+  origin.reset();
+  sorted.reset();
+}
+
+void log_softmax_backward(Graph& g, Node& node, Grads& result) {
+  result[0] = g.alloc(node.n[0], 4, Name::kLogitsGrad);
+}
+
+void nll_backward(Graph& g, Node& node, Grads& result) { result[0] = g.alloc(node.n[0], 4, Name::kLogitsGrad); }
+
+}  // namespace
+
+Var embedding(Graph& g, const Var& ids, std::int64_t tokens, std::int64_t hidden, std::int32_t weight) {
+  const Var w = g.use(weight);
+  const std::int32_t node = g.node(embedding_backward, w);
+  if (node >= 0) g.at(node).n = {tokens, hidden, g.weight(weight).rows};
+  g.save(node, ids);
+  Var y = g.alloc(tokens * hidden, w.width, Name::kHidden);
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+Var cross_entropy(Graph& g, const Var& logits, const Var& labels) {
+  const std::int32_t softmax = g.node(log_softmax_backward, logits);
+  if (softmax >= 0) g.at(softmax).n[0] = logits.elements;
+  Var probabilities = g.alloc(logits.elements, 4, Name::kLogitsFp32);
+  if (softmax >= 0) g.produced(probabilities, softmax);
+  g.save(softmax, probabilities);
+
+  const std::int32_t node = g.node(nll_backward, probabilities);
+  if (node >= 0) g.at(node).n[0] = logits.elements;
+  g.save(node, probabilities);
+  g.save(node, labels);
+  Var loss = g.alloc(1, 4, Name::kTokens);
+  Var total = g.alloc(1, 4, Name::kTokens);
+  g.save(node, total);
+  if (node >= 0) g.produced(loss, node);
+  return loss;
+}
+
+}  // namespace plimsoll::step::transformers

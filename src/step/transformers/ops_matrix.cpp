@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/transformers/ops.h"
+
+namespace plimsoll::step::transformers {
+
+namespace {
+
+Var input_gradient(Graph& g, const Node& node) {
+  Var grad = g.alloc(node.n[0], node.w[0], Name::kGrad);
+  grad.is_view = true;
+  return grad;
+}
+
+Var weight_gradient(Graph& g, const Node& node) {
+  Var grad = g.alloc(node.n[1], node.w[0], Name::kWeightGrad);
+  grad.is_view = true;
+  return grad;
+}
+
+// Without a bias: the weight's gradient first.
+void mm_backward(Graph& g, Node& node, Grads& result) {
+  if (node.edges[1].exists()) {
+    result[1] = weight_gradient(g, node);
+    g.first_backward_product();
+  }
+  if (node.edges[0].exists()) {
+    result[0] = input_gradient(g, node);
+    g.first_backward_product();
+  }
+}
+
+// With a bias: input, weight, then the bias as a sum over rows.
+void addmm_backward(Graph& g, Node& node, Grads& result) {
+  if (node.edges[0].exists()) {
+    result[0] = input_gradient(g, node);
+    g.first_backward_product();
+  }
+  if (node.edges[1].exists()) {
+    result[1] = weight_gradient(g, node);
+    g.first_backward_product();
+  }
+  g.drop_replayed(node);
+  if (node.edges[2].exists()) {
+    result[2] = node.grads[0];
+    sum_to(g, result[2], node.n[2], true);
+  }
+}
+
+void batched_backward(Graph& g, Node& node, Grads& result) {
+  if (!node.grads[0].head_major) {
+    Var laid_out = g.alloc(node.grads[0].elements, node.grads[0].width, Name::kGrad);
+    node.grads[0] = std::move(laid_out);
+  }
+  for (std::size_t i = 2; i-- > 0;) {
+    if (!node.edges[i].exists()) continue;
+    result[i] = g.alloc(node.n[i], node.w[0], Name::kGrad);
+    result[i].is_view = true;
+    result[i].head_major = true;
+    g.first_backward_product();
+  }
+}
+
+void quantized_backward(Graph& g, Node& node, Grads& result) {
+  Var matrix = g.alloc(node.n[1], node.w[0], Name::kDequantized);
+  result[0] = input_gradient(g, node);
+  g.first_backward_product();
+}
+
+}  // namespace
+
+Var linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name) {
+  const Weight& weight = g.weight(w);
+  const std::int64_t out = weight.out;
+  const std::int64_t in = weight.elements / out;
+  Var b, matrix, input;
+  if (g.autocast && weight.by_input) {  // addmm(bias, x, w) of GPT-2: arguments are cast from the last
+    matrix = g.cast_weight(w);
+    input = cast(g, x, 2, Name::kCastInput);
+    if (bias >= 0) b = g.cast_weight(bias);
+  } else if (g.autocast) {
+    if (bias >= 0) b = g.cast_weight(bias);
+    matrix = g.cast_weight(w);
+    input = cast(g, x, 2, Name::kCastInput);
+  } else {
+    if (bias >= 0) b = g.use(bias);
+    matrix = g.use(w);
+    input = x;
+  }
+  const std::int32_t node = bias >= 0 ? g.node(addmm_backward, input, matrix, b) : g.node(mm_backward, input, matrix);
+  if (node >= 0) {
+    g.at(node).n = {input.elements, weight.elements, out};
+    g.at(node).w[0] = input.width;
+  }
+  const bool keeps_input = matrix.has_grad();
+  const bool keeps_matrix = input.has_grad();
+  if (bias >= 0) {
+    if (keeps_input) g.save(node, input);
+    if (keeps_matrix) g.save(node, matrix);
+  } else {
+    if (keeps_matrix) g.save(node, matrix);
+    if (keeps_input) g.save(node, input);
+  }
+  Var y = g.alloc(input.elements / in * out, input.width, name);
+  g.first_forward_product(bias >= 0);
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+Var quantized_linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name) {
+  const Weight& weight = g.weight(w);
+  const std::int64_t in = weight.elements / weight.out;
+  const Var input = cast(g, x, weight.width, Name::kHidden);
+  const std::int32_t node = g.node(quantized_backward, input);
+  if (node >= 0) {
+    g.at(node).n = {input.elements, weight.elements};
+    g.at(node).w[0] = input.width;
+  }
+  g.save(node, g.constant(weight.elements, weight.width));
+  Var matrix = g.alloc(weight.elements, weight.width, Name::kDequantized);
+  Var y = g.alloc(input.elements / in * weight.out, input.width, name);
+  matrix.reset();
+  if (node >= 0) g.produced(y, node);
+  if (bias >= 0) y = add(g, y, g.use(bias), name);
+  return cast(g, y, x.width, name);
+}
+
+Var batched_matmul(Graph& g, const Var& a, const Var& b, const BatchShape& shape, Name name) {
+  const auto laid_out = [&](const Var& x, std::int64_t elements) {
+    if (x.head_major) return x;
+    Var y = copy(g, x, Name::kHidden);
+    y.head_major = true;
+    y.elements = g.stopped() ? 0 : elements;
+    return y;
+  };
+  Var left = laid_out(a, shape.count * shape.m * shape.k);
+  Var right = laid_out(b, shape.count * shape.k * shape.n);
+  if (g.autocast) {
+    left = cast(g, left, 2, Name::kCastInput);
+    right = cast(g, right, 2, Name::kCastInput);
+  }
+  const std::int32_t node = g.node(batched_backward, left, right);
+  if (node >= 0) {
+    g.at(node).n = {left.elements, right.elements};
+    g.at(node).w[0] = left.width;
+  }
+  if (left.has_grad()) g.save(node, right);
+  if (right.has_grad()) g.save(node, left);
+  Var y = g.alloc(shape.count * shape.m * shape.n, left.width, name);
+  y.head_major = true;
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+}  // namespace plimsoll::step::transformers

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Optimizers over a list of tensors: states made at the first step, temporaries of each step
+// (facts other-frameworks-memory.md 2.8, 4).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "job/job.h"
+#include "step/tape.h"
+#include "step/transformers/weights.h"
+
+namespace plimsoll::step::transformers {
+
+// One tensor that the optimizer updates: a weight, or this rank's shard of it.
+struct Updated {
+  std::int64_t elements = 0;
+  std::int64_t rows = 0;     // matrices: Adafactor factors rows and columns
+  std::int64_t columns = 0;  // 0: a vector
+  std::uint8_t width = 4;    // bytes per element of the parameter, its gradient and torch's states
+  WeightKind kind = WeightKind::kMatrix;
+};
+
+class OptimizerStates {
+ public:
+  OptimizerStates(const job::Job& job, std::vector<Updated> tensors);
+  // One optimizer step; states appear in the first.
+  void step(Tape& tape);
+  // Device bytes outside the torch allocator (paged states).
+  [[nodiscard]] std::int64_t outside_bytes() const { return outside_; }
+
+ private:
+  void make_states(Tape& tape, const Updated& tensor);
+  void torch_adam(Tape& tape);
+  void adafactor(Tape& tape, const Updated& tensor, bool first);
+  const job::Job& job_;
+  std::vector<Updated> tensors_;
+  std::vector<Tensor> states_;
+  std::int64_t outside_ = 0;
+  bool made_ = false;
+};
+
+}  // namespace plimsoll::step::transformers

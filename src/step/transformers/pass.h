@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// One micro-batch through the model: embedding, layers, head and loss forward, then backward. Walked
+// passes run every layer; folded ones add each layer kind's measured profile, on the same path.
+#pragma once
+
+#include <memory>
+
+#include "step/transformers/fold.h"
+#include "step/transformers/model.h"
+
+namespace plimsoll::step::transformers {
+
+// What sharding does around the modules it wraps. Unit -1 is the root; layers count from 0; the
+// embedding and the head may be units of their own.
+inline constexpr std::int64_t kRootUnit = -1;
+inline constexpr std::int64_t kEmbeddingUnit = -2;
+inline constexpr std::int64_t kHeadUnit = -3;
+class UnitHooks {
+ public:
+  virtual ~UnitHooks() = default;
+  virtual void before_forward(std::int64_t unit) = 0;
+  virtual void after_forward(std::int64_t unit) = 0;
+  virtual void before_backward(std::int64_t unit) = 0;
+  virtual void after_backward(std::int64_t unit) = 0;
+};
+
+class Pass {
+ public:
+  Pass(Model& model, Tape& tape, Workspaces& workspaces, UnitHooks* units, bool folded);
+
+  // Tokens of the next micro-batch replace the last ones.
+  void load_batch();
+  // With labels, up to and including the loss.
+  void forward();
+  void backward();
+  // No gradients; keeps the logits of the batch in `kept` (fp32 where asked) or computes a loss.
+  void evaluate(bool with_loss, std::vector<Tensor>* kept, bool kept_fp32);
+  void end_evaluation();
+  [[nodiscard]] Graph& graph() { return g_; }
+
+ private:
+  [[nodiscard]] bool checkpoints(std::int64_t layer) const;
+  Var embed();
+  Var run_layers(Var x);
+  Var fold_layers(Var x);
+  void drop_tables();
+  Var run_base();
+  Var head(const Var& hidden);
+  Var loss(const Var& logits);
+  void enter_unit(std::int64_t unit);
+  void leave_unit(std::int64_t unit);
+  void backward_layers();
+  LayerSituation situation_of(std::int64_t layer) const;
+
+  Model& m_;
+  Tape& tape_;
+  Workspaces& workspaces_;
+  UnitHooks* units_;
+  Graph g_;
+  std::unique_ptr<LayerProfiles> folded_;
+  Var ids_, evaluated_ids_, padding_, positions_;
+  Shared shared_;
+  std::int64_t lowest_ = -1;                // folded: the layer whose backward frees the tables
+  Var loss_, kept_logits_;
+  std::vector<std::size_t> starts_;  // first node of each layer
+  std::int32_t boundary_ = -1;       // folded: collects the gradient of the last layer's output
+  std::int32_t input_ = -1;          // producer of the first layer's input
+  std::uint8_t input_output_ = 0;
+  std::uint8_t input_width_ = 2;
+  bool needs_grad_ = false;  // of the first layer's input
+  std::size_t after_layers_ = 0;
+  std::size_t after_head_ = 0;
+};
+
+}  // namespace plimsoll::step::transformers

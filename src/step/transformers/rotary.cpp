@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rotary positions: the tables of a pass, and their application as Transformers writes it, with partial
+// rotation where only part of a head turns.
+#include <array>
+
+#include "step/transformers/model.h"
+#include "step/transformers/ops.h"
+
+namespace plimsoll::step::transformers {
+
+namespace {
+
+std::int64_t rotary_dim(const Model& m, std::int64_t head_dim) {
+  const auto dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * m.family.rotary);
+  return dim / 2 * 2;
+}
+
+Var turn(Graph& g, const Var& x, const Shared& shared) {
+  Var straight = mul(g, x, shared.cos, Name::kRopeTemp);
+  Var half;
+  {
+    Var x1 = slice(g, x, x.elements / 2, true);
+    Var x2 = slice(g, x, x.elements / 2, true);
+    Var negated = neg(g, x2, Name::kRopeTemp);
+    half = cat(g, negated, x1, Name::kRopeTemp);
+  }
+  Var across = mul(g, half, shared.sin, Name::kRopeTemp);
+  half.reset();
+  Var y = add(g, straight, across, Name::kQuery);
+  straight.reset();
+  across.reset();
+  return y;
+}
+
+}  // namespace
+
+void make_rotary(Graph& g, const Model& m, Shared& shared) {
+  const model::Attention& a = m.architecture().kinds[0].attention;
+  const std::int64_t head = a.kind == model::AttentionKind::kMla ? a.qk_rope_dim : a.head_dim;
+  const std::int64_t n = m.sequence * (a.kind == model::AttentionKind::kMla ? head : rotary_dim(m, head));
+  Var positions = g.alloc(m.sequence, 4, Name::kRopeTemp);
+  Var frequencies = g.alloc(n / 2, 4, Name::kRopeTemp);
+  g.first_forward_product(false);
+  Var both = g.alloc(n, 4, Name::kRopeTemp);
+  Var cos, sin;
+  for (Var* table : {&cos, &sin}) {
+    Var raw = g.alloc(n, 4, Name::kRopeTemp);
+    *table = g.alloc(n, 4, Name::kRope);
+  }
+  // Tables take the dtype of the hidden states: fp32 under autocast.
+  const std::uint8_t width = m.family.weight_in_fp32 ? std::uint8_t{4} : m.width;
+  shared.cos = cast(g, cos, width, Name::kRope);
+  shared.sin = cast(g, sin, width, Name::kRope);
+  positions.reset();
+  frequencies.reset();
+  both.reset();
+}
+
+std::array<Var, 4> rotate(Graph& g, const Model& m, const Shared& shared, std::int64_t head_dim, Var& q, Var& k) {
+  const std::int64_t dim = rotary_dim(m, head_dim);
+  if (m.family.rotation == Rotation::kWhole) {
+    const std::uint8_t width = q.width;
+    Var turned_q, turned_k;
+    if (m.family.centred_norm) {  // Command-R converts its inputs first
+      const Var wide_q = cast(g, q, 4, Name::kRopeTemp);
+      const Var wide_k = cast(g, k, 4, Name::kRopeTemp);
+      turned_q = turn(g, wide_q, shared);
+      turned_k = turn(g, wide_k, shared);
+    } else {
+      turned_q = turn(g, q, shared);
+      turned_k = turn(g, k, shared);
+    }
+    if (m.family.wide_rotation) {
+      Var narrow_q = cast(g, turned_q, width, Name::kQuery);
+      Var narrow_k = cast(g, turned_k, width, Name::kKey);
+      turned_q = std::move(narrow_q);
+      turned_k = std::move(narrow_k);
+    }
+    q = std::move(turned_q);
+    k = std::move(turned_k);
+    return {};
+  }
+  const auto part = [&](const Var& x, std::int64_t dims) { return slice(g, x, x.elements / head_dim * dims, true); };
+  Var q_turning = part(q, dim);
+  Var q_still = part(q, head_dim - dim);
+  Var k_turning = part(k, dim);
+  Var k_still = part(k, head_dim - dim);
+  if (m.family.rotation != Rotation::kJoinEach) {
+    q_turning = turn(g, q_turning, shared);
+    k_turning = turn(g, k_turning, shared);
+    q = cat(g, q_turning, q_still, Name::kQuery);
+    k = cat(g, k_turning, k_still, Name::kKey);
+    if (m.family.rotation == Rotation::kJoinBoth) return {};
+    return {q_turning, q_still, k_turning, k_still};
+  }
+  Var turned_q;
+  {
+    Var turned = turn(g, q_turning, shared);
+    turned_q = cat(g, turned, q_still, Name::kQuery);
+  }
+  Var turned = turn(g, k_turning, shared);
+  k = cat(g, turned, k_still, Name::kKey);
+  q = std::move(turned_q);
+  return {};
+}
+
+}  // namespace plimsoll::step::transformers

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "step/transformers/model.h"
+
+namespace plimsoll::step::transformers {
+
+namespace {
+
+using Aliases = std::initializer_list<std::string_view>;
+
+// PEFT's default targets (facts other-frameworks-memory.md 3.1).
+bool is_default_target(Aliases names) {
+  for (const std::string_view name : names)
+    if (name == "q_proj" || name == "v_proj" || name == "c_attn" || name == "query_key_value" || name == "qkv_proj")
+      return true;
+  return false;
+}
+
+class Collector {
+ public:
+  Collector(const job::Job& job, Model& m) : job_(job), m_(m) {
+    const job::Precision& p = job.precision;
+    const bool sharded = job.sharding.kind == job::ShardingKind::kFsdp2 || job.sharding.kind == job::ShardingKind::kFsdp1;
+    const job::DType stored = sharded ? p.compute : p.params;
+    width_ = static_cast<std::uint8_t>(job::size_of(stored));
+    adapted_ = job.adapter.kind != job::AdapterKind::kNone;
+    quantized_ = adapted_ && job.adapter.quantized_base;
+    // prepare_model_for_kbit_training turns what is not 4-bit into fp32 (facts 3.3).
+    small_width_ = quantized_ && job.adapter.prepared_for_kbit ? std::uint8_t{4} : width_;
+  }
+
+  std::uint8_t activation_width() const { return small_width_; }
+
+  NormIds norm(std::int64_t width) {
+    NormIds ids;
+    ids.w = vector(width);
+    if (job_.model.norm == model::NormKind::kLayer) ids.bias = vector(width);
+    return ids;
+  }
+  std::int32_t vector(std::int64_t elements) { return push({elements, elements, 0, WeightKind::kVector, small_width_}); }
+
+  LinearIds linear(Aliases names, std::int64_t in, std::int64_t out, bool bias) {
+    LinearIds ids;
+    const bool by_input = m_.family.conv1d;
+    ids.w = push({in * out, by_input ? in : out, out, WeightKind::kMatrix, width_});
+    m_.weights.back().quantized = quantized_;
+    m_.weights.back().by_input = by_input;
+    if (bias) ids.bias = vector(out);
+    if (!is_target(names)) return ids;
+    const auto width = static_cast<std::uint8_t>(job::size_of(job_.adapter.dtype));
+    const std::int64_t r = job_.adapter.rank;
+    ids.lora_a = push({in * r, r, r, WeightKind::kAdapter, width});
+    ids.lora_b = push({r * out, out, out, WeightKind::kAdapter, width});
+    if (job_.adapter.kind == job::AdapterKind::kDora) {
+      ids.magnitude = push({out, out, 0, WeightKind::kAdapter, width});
+    }
+    return ids;
+  }
+
+  std::int32_t experts(std::int64_t count, std::int64_t elements) {
+    return push({count * elements, count, 0, WeightKind::kMatrix, width_});
+  }
+
+  std::int32_t table(std::int64_t rows, std::int64_t columns, WeightKind kind) {
+    const std::int32_t id = push({rows * columns, rows, rows, kind, small_width_});
+    return id;
+  }
+
+  void layer(const model::Layer& spec) {
+    LayerIds ids;
+    layer_ = static_cast<std::int32_t>(m_.layers.size());
+    ids.first = static_cast<std::int32_t>(m_.weights.size());
+    const std::int64_t h = job_.model.hidden;
+    if (m_.family.classic) {
+      ids.norm[0] = norm(h);
+      if (spec.parallel_block && spec.norms > 1) ids.norm[1] = norm(h);
+    }
+    attention(spec.attention, ids);
+    if (m_.family.classic && !spec.parallel_block) ids.norm[1] = norm(h);
+    if (spec.ffn.is_moe()) {
+      mixture(spec.ffn, ids);
+    } else {
+      dense(spec.ffn, ids);
+    }
+    if (!m_.family.classic)
+      for (int i = 0; i < spec.norms && i < 4; ++i) ids.norm[i] = norm(h);
+    ids.last = static_cast<std::int32_t>(m_.weights.size());
+    layer_ = -1;
+    m_.layers.push_back(ids);
+  }
+
+ private:
+  std::int32_t push(Weight w) {
+    w.trainable = !adapted_ || w.kind == WeightKind::kAdapter;
+    w.layer = layer_;
+    m_.weights.push_back(w);
+    return static_cast<std::int32_t>(m_.weights.size()) - 1;
+  }
+
+  bool is_target(Aliases names) const {
+    if (!adapted_) return false;
+    if (job_.adapter.targets.empty()) return is_default_target(names);
+    for (const std::string& target : job_.adapter.targets) {
+      if (target == "all-linear") return true;
+      for (const std::string_view name : names)
+        if (target == name) return true;
+    }
+    return false;
+  }
+
+  void attention(const model::Attention& a, LayerIds& ids) {
+    const std::int64_t h = job_.model.hidden;
+    const std::int64_t q = a.heads * a.head_dim;
+    const std::int64_t kv = a.kv_heads * a.head_dim;
+    if (a.kind == model::AttentionKind::kMla) return latent(a, ids);
+    if (a.fused_qkv) {
+      if (m_.family.slices_qkv) ids.o = linear({"o_proj"}, q, h, a.out_bias);
+      ids.qkv = linear({"qkv_proj", "query_key_value", "c_attn", "wqkv", "Wqkv"}, h, q + 2 * kv, a.qkv_bias);
+      if (!m_.family.slices_qkv) ids.o = linear({"o_proj", "dense", "c_proj", "out_proj", "wo"}, q, h, a.out_bias);
+      return;
+    }
+    ids.q = linear({"q_proj", "query"}, h, a.output_gate ? 2 * q : q, a.qkv_bias);
+    ids.k = linear({"k_proj", "key"}, h, kv, a.qkv_bias);
+    ids.v = linear({"v_proj", "value"}, h, kv, a.qkv_bias);
+    ids.o = linear({"o_proj", "dense", "out_proj"}, q, h, a.out_bias);
+    if (a.qk_norm != model::QkNorm::kNone && a.qk_norm_has_weight) {
+      ids.q_norm = norm(a.qk_norm == model::QkNorm::kPerHead ? a.head_dim : q);
+      ids.k_norm = norm(a.qk_norm == model::QkNorm::kPerHead ? a.head_dim : kv);
+    }
+    if (a.sinks) ids.sinks = vector(a.heads);
+  }
+
+  void latent(const model::Attention& a, LayerIds& ids) {
+    const std::int64_t h = job_.model.hidden;
+    const std::int64_t qk = a.qk_nope_dim + a.qk_rope_dim;
+    if (a.q_lora_rank > 0) {
+      ids.q_down = linear({"q_a_proj"}, h, a.q_lora_rank, false);
+      ids.q_norm = norm(a.q_lora_rank);
+      ids.q = linear({"q_b_proj"}, a.q_lora_rank, a.heads * qk, false);
+    } else {
+      ids.q = linear({"q_proj"}, h, a.heads * qk, false);
+    }
+    ids.kv_down = linear({"kv_a_proj_with_mqa"}, h, a.kv_lora_rank + a.qk_rope_dim, false);
+    ids.k_norm = norm(a.kv_lora_rank);
+    ids.k = linear({"kv_b_proj"}, a.kv_lora_rank, a.heads * (a.qk_nope_dim + a.v_head_dim), false);
+    ids.o = linear({"o_proj"}, a.heads * a.v_head_dim, h, false);
+  }
+
+  void dense(const model::FeedForward& f, LayerIds& ids) {
+    const std::int64_t h = job_.model.hidden;
+    if (!f.gated) {
+      ids.up = linear({"fc1", "c_fc", "dense_h_to_4h", "up_proj"}, h, f.width, f.bias);
+      ids.down = linear({"fc2", "c_proj", "dense_4h_to_h", "down_proj"}, f.width, h, f.bias);
+      return;
+    }
+    if (f.fused_gate_up) {
+      ids.gate_up = linear({"gate_up_proj"}, h, 2 * f.width, f.bias);
+    } else {
+      ids.gate = linear({"gate_proj", "w1"}, h, f.width, f.bias);
+      ids.up = linear({"up_proj", "w3"}, h, f.width, f.bias);
+    }
+    ids.down = linear({"down_proj", "w2"}, f.width, h, f.bias);
+  }
+
+  // Transformers 5 stores the experts of a layer as two three-dimensional weights.
+  void mixture(const model::FeedForward& f, LayerIds& ids) {
+    const std::int64_t h = job_.model.hidden;
+    const std::int64_t fan = f.gated ? 2 : 1;
+    ids.router.w = push({f.experts * h, f.experts, f.experts, WeightKind::kMatrix, width_});
+    if (f.router_bias) ids.router.bias = vector(f.experts);
+    ids.experts_up = experts(f.experts, fan * f.expert_width * h);
+    if (f.expert_bias) ids.experts_up_bias = experts(f.experts, fan * f.expert_width);
+    ids.experts_down = experts(f.experts, f.expert_width * h);
+    if (f.expert_bias) ids.experts_down_bias = experts(f.experts, h);
+    if (f.shared_width > 0) {
+      ids.shared_gate = linear({"gate_proj"}, h, f.shared_width, false);
+      ids.shared_up = linear({"up_proj"}, h, f.shared_width, false);
+      ids.shared_down = linear({"down_proj"}, f.shared_width, h, false);
+      if (f.shared_gate) ids.shared_switch = linear({"shared_expert_gate"}, h, 1, false);
+    }
+  }
+
+  const job::Job& job_;
+  Model& m_;
+  std::uint8_t width_ = 2;
+  std::uint8_t small_width_ = 2;
+  bool adapted_ = false;
+  bool quantized_ = false;
+  std::int32_t layer_ = -1;
+};
+
+bool is_one_of(std::string_view type, std::initializer_list<std::string_view> types) {
+  return std::find(types.begin(), types.end(), type) != types.end();
+}
+
+}  // namespace
+
+Family family_of(const job::Job& job) {
+  const std::string_view type = job.model.model_type;
+  Family family;
+  family.classic = is_one_of(type, {"gpt2", "opt", "bloom", "falcon", "gpt_neox", "phi", "gpt_bigcode"});
+  family.conv1d = type == "gpt2";
+  family.scaled_embedding = is_one_of(type, {"gemma", "gemma2", "gemma3_text", "gemma3"});
+  family.norms_after_heads = is_one_of(type, {"gemma3_text", "gemma3"});
+  if (type == "gpt_neox" || type == "stablelm") family.rotary = 0.25;
+  if (is_one_of(type, {"phi", "glm", "glm4", "glm4_moe", "nemotron"})) family.rotary = 0.5;
+  family.slices_qkv = type == "phi3";
+  family.wide_rotation = is_one_of(type, {"olmo2", "cohere"});
+  family.weight_in_fp32 = type == "olmo2";
+  family.centred_norm = type == "cohere";
+  family.splits_heads = is_one_of(type, {"gpt_neox", "bloom"});
+  if (is_one_of(type, {"phi", "stablelm"})) family.rotation = Rotation::kJoinBothHeld;
+  if (type == "gpt_neox") family.rotation = Rotation::kJoinBoth;
+  if (is_one_of(type, {"phi3", "glm", "glm4", "glm4_moe", "nemotron"})) family.rotation = Rotation::kJoinEach;
+  return family;
+}
+
+std::int64_t Model::parameters() const {
+  std::int64_t sum = 0;
+  for (const Weight& w : weights) sum += w.elements;
+  return sum;
+}
+
+Model make_model(const job::Job& job) {
+  Model m;
+  m.job = &job;
+  m.family = family_of(job);
+  m.tied = job.model.tied_embeddings;
+  m.batch = job.batch.micro_batch;
+  m.sequence = job.batch.seq_length / std::max<std::int64_t>(1, job.parallel.context);
+  m.autocast = job.precision.autocast;
+  // Falcon's multi-query call always carries a mask, so PyTorch computes it unfused.
+  m.eager_attention =
+      job.kernels.attention == job::AttentionBackend::kUnfused || job.model.model_type == "falcon";
+  m.liger = job.kernels.liger;
+  m.torchtitan = job.kernels.implementation == job::Implementation::kTorchtitan;
+  const bool hopper = job.cluster.gpu.is_hopper_or_newer();
+  m.device.workspace = hopper ? 32 * kMiB : 8 * kMiB;
+  m.device.fused_attention = hopper;
+  m.device.multiprocessors = job.cluster.gpu.is_blackwell() ? 148 : hopper ? 132 : 108;
+
+  Collector collect(job, m);
+  m.width = collect.activation_width();
+  const model::Architecture& a = job.model;
+  const std::int64_t rows = job.vocab_rows > 0 ? job.vocab_rows : a.vocab;
+  const std::int64_t embedding = a.embedding_dim > 0 ? a.embedding_dim : a.hidden;
+  m.embedding = collect.table(rows, embedding, WeightKind::kEmbedding);
+  if (a.position_rows > 0) m.positions = collect.table(a.position_rows, a.hidden, WeightKind::kEmbedding);
+  if (a.embedding_norm) m.embedding_norm = collect.norm(a.hidden);
+  for (std::int64_t i = 0; i < a.depth(); ++i) collect.layer(a.layer(i));
+  if (a.final_norm) m.final_norm = collect.norm(a.hidden);
+  if (m.tied) {
+    m.head.w = m.embedding;
+  } else {
+    m.head.w = collect.table(rows, embedding, WeightKind::kHead);
+  }
+  if (a.head_bias) m.head.bias = collect.vector(rows);
+  return m;
+}
+
+}  // namespace plimsoll::step::transformers

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The weights of a model as Transformers creates them: one tensor each, in construction order, so that
+// gradients and optimizer states come out as separate blocks (facts other-frameworks-memory.md 0, 3.1).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "job/job.h"
+#include "step/tape.h"
+
+namespace plimsoll::step::transformers {
+
+enum class WeightKind : std::uint8_t {
+  kEmbedding,  // 32-bit states under Trainer's 8-bit optimizers
+  kMatrix,     // used by a linear: 4-bit under QLoRA
+  kHead,
+  kVector,   // norms and biases
+  kAdapter,  // LoRA and DoRA
+};
+
+struct Weight {
+  std::int64_t elements = 0;
+  std::int64_t rows = 0;  // dim 0 as stored: FSDP2 pads it
+  std::int64_t out = 0;   // output features of a linear
+  WeightKind kind = WeightKind::kMatrix;
+  std::uint8_t width = 2;  // bytes per element as the graph sees it
+  bool trainable = true;
+  bool quantized = false;  // 4-bit storage
+  bool by_input = false;   // stored [in, out] (GPT-2)
+  std::int32_t layer = -1;
+  Tensor memory{};
+  Tensor grad{};
+  // Uses by the graph of the running pass, and gradients that have arrived.
+  std::int32_t uses = 0;
+  std::int32_t arrived = 0;
+};
+
+}  // namespace plimsoll::step::transformers
