@@ -26,6 +26,7 @@ constexpr Field kFields[] = {
     {"train.micro_batch", Want::kInteger, true},
     {"train.seq", Want::kInteger},
     {"train.seq_choices", Want::kList},
+    {"train.steps", Want::kInteger},
     {"train.accumulation", Want::kInteger},
     {"train.precision", Want::kText, true},
     {"train.optimizer", Want::kText, true},
@@ -71,6 +72,19 @@ void read_optimizer(const std::string& text, job::Job& job) {
                                                                    : job::OptimizerImpl::kLoop;
 }
 
+// Sizes that complete() does not bound; far above any recording, and small enough for every product.
+std::string absurd_size(const Node& train) {
+  constexpr std::int64_t kLargest = 1 << 20;
+  for (const char* key : {"lora_rank", "eval_batch", "eval_seq", "accumulation"}) {
+    const std::int64_t size = integer_or(train, key, 1);
+    if (size < 0 || size > kLargest) return fmt::format("train.{} is {}; wanted 0 to {}", key, size, kLargest);
+  }
+  const Node* targets = train.find("lora_targets");
+  if (integer_or(train, "lora_rank", 0) > 0 && (targets == nullptr || targets->items.empty()))
+    return "train.lora_rank is given without train.lora_targets";
+  return {};
+}
+
 // The longest of the sequence lengths that the program draws from sets the peak.
 std::int64_t longest_sequence(const Node& train) {
   std::int64_t longest = integer_or(train, "seq", 0);
@@ -96,6 +110,8 @@ Record read_torch_recording(const Node& node) {
   record.skip = first_problem(node, kFields);
   if (!record.skip.empty()) return record;
   const Node& train = table_of(node, "train");
+  record.skip = absurd_size(train);
+  if (!record.skip.empty()) return record;
   const Node& measured = table_of(node, "measured");
   const bool fsdp = text_of(node, "framework") == "fsdp2";
   job::Job job = job::defaults_for(fsdp ? job::Framework::kFsdp2 : job::Framework::kTransformers);

@@ -50,7 +50,8 @@ TEST(Hostile, a_small_file_of_each_format_can_be_cut_at_every_byte) {
 
 TEST(Hostile, every_recorded_file_can_be_cut_at_many_places) {
   int files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(PLIMSOLL_SOURCE_DIR) + "/tests/data/truth")) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(PLIMSOLL_SOURCE_DIR) + "/tests/data/truth")) {
     if (entry.path().extension() != ".json") continue;
     ++files;
     const auto text = read_file(entry.path().string());
@@ -59,7 +60,8 @@ TEST(Hostile, every_recorded_file_can_be_cut_at_many_places) {
     constexpr std::size_t kCuts = 60;
     for (std::size_t i = 0; i < kCuts; ++i) {
       const std::size_t length = text->size() * i / kCuts;
-      ASSERT_FALSE(read_records("cut.json", std::string_view(*text).substr(0, length))) << entry.path() << " " << length;
+      ASSERT_FALSE(read_records("cut.json", std::string_view(*text).substr(0, length)))
+          << entry.path() << " " << length;
     }
   }
   EXPECT_GE(files, 6);
@@ -88,12 +90,15 @@ void for_each_value(const Node& root, const std::function<void(Node&)>& change,
 TEST(Hostile, any_value_may_be_of_any_other_type) {
   for (const auto& [name, record] : test::formats()) {
     const Node root = document::parse_json(test::file_of(record)).value();
-    for (const char* value : {"null", "true", "false", "0", "-1", "1", "3", "4096", "9223372036854775807", "-9223372036854775808",
-                              "1e300", "-1e300", "0.5", "\"\"", "\"text\"", "[]", "{}", "[1]", "{\"a\": 1}"}) {
+    for (const char* value :
+         {"null", "true", "false", "0", "-1", "1", "3", "4096", "9223372036854775807", "-9223372036854775808", "1e300",
+          "-1e300", "0.5", "\"\"", "\"text\"", "[]", "{}", "[1]", "{\"a\": 1}"}) {
       const Node replacement = document::parse_json(value).value();
       for_each_value(
           root, [&](Node& node) { node = replacement; },
-          [&, what = name](const Node& changed) { must_survive(document::to_json(changed), std::string(what) + " " + value); });
+          [&, what = name](const Node& changed) {
+            must_survive(document::to_json(changed), std::string(what) + " " + value);
+          });
     }
   }
 }
@@ -105,7 +110,8 @@ TEST(Hostile, any_field_may_be_missing) {
       for_each_value(
           root,
           [&](Node& node) {
-            if (drop < node.members.size()) node.members.erase(node.members.begin() + static_cast<std::ptrdiff_t>(drop));
+            if (drop < node.members.size())
+              node.members.erase(node.members.begin() + static_cast<std::ptrdiff_t>(drop));
           },
           [&, what = name](const Node& changed) { must_survive(document::to_json(changed), what); });
   }

@@ -72,8 +72,9 @@ TEST(MegatronRecording, a_missing_size_skips_the_record_and_is_named) {
 
 TEST(MegatronRecording, sizes_that_no_machine_has_are_refused) {
   for (const char* size : {"0", "-1", "1000000000000", "9223372036854775807", "-9223372036854775808"}) {
-    for (const char* field : {R"("layers": 4)", R"("hidden": 512)", R"("heads": 8)", R"("vocab": 1024)", R"("tp": 2)",
-                              R"("pp": 2)", R"("dp": 1)", R"("micro_batch": 1)", R"("world_size": 4)", R"("ffn": 1024)"}) {
+    for (const char* field :
+         {R"("layers": 4)", R"("hidden": 512)", R"("heads": 8)", R"("vocab": 1024)", R"("tp": 2)", R"("pp": 2)",
+          R"("dp": 1)", R"("micro_batch": 1)", R"("world_size": 4)", R"("ffn": 1024)"}) {
       const std::string name = std::string(field).substr(0, std::string(field).find(':') + 2);
       EXPECT_NE(only(with(kMegatron, field, name + size)).skip, "") << name << size;
     }
@@ -102,10 +103,18 @@ TEST(TorchRecording, becomes_a_job_of_transformers) {
 }
 
 TEST(TorchRecording, the_longest_of_drawn_sequences_counts_and_reserved_bytes_are_not_scored) {
-  const Record r = only(with(kTorch, R"("seq": 256, "seq_choices": null)", R"("seq": null, "seq_choices": [64, 512, 128])"));
+  const Record r = only(
+      with(kTorch, R"("seq": 256, "seq_choices": null)", R"("steps": 40, "seq": null, "seq_choices": [64, 512, 128])"));
   EXPECT_EQ(r.skip, "");
   EXPECT_EQ(r.job.batch.seq_length, 512);
   EXPECT_FALSE(r.peak_reserved);
+}
+
+// (2/3)^3 = 30 % that none of three draws was the longest of three.
+TEST(TorchRecording, a_run_too_short_to_draw_the_longest_sequence_is_not_scored) {
+  const Record r = only(
+      with(kTorch, R"("seq": 256, "seq_choices": null)", R"("steps": 3, "seq": null, "seq_choices": [64, 512, 128])"));
+  EXPECT_NE(r.skip.find("30 %"), std::string::npos) << r.skip;
 }
 
 TEST(TorchRecording, lora_takes_its_rank_and_targets) {
@@ -115,6 +124,14 @@ TEST(TorchRecording, lora_takes_its_rank_and_targets) {
   EXPECT_EQ(r.job.adapter.rank, 16);
   EXPECT_EQ(r.job.adapter.targets, (std::vector<std::string>{"q_proj", "v_proj"}));
   EXPECT_EQ(r.groups.at("adapter"), "lora");
+}
+
+TEST(TorchRecording, absurd_sizes_skip_the_record) {
+  EXPECT_EQ(only(with(kTorch, R"("lora_rank": null)", R"("lora_rank": 9223372036854775807)")).skip,
+            "train.lora_rank is 9223372036854775807; wanted 0 to 1048576");
+  EXPECT_EQ(only(with(kTorch, R"("lora_rank": null)", R"("lora_rank": 8)")).skip,
+            "train.lora_rank is given without train.lora_targets");
+  EXPECT_NE(only(with(kTorch, R"("seq": 256)", R"("seq": 9223372036854775807)")).skip, "");
 }
 
 TEST(TorchRecording, a_run_that_ended_in_an_error_is_not_scored) {

@@ -86,9 +86,9 @@ TEST(Score, compares_the_prediction_of_the_recorded_rank_with_the_measurement) {
 }
 
 TEST(Score, skipped_records_and_ranks_that_do_not_exist_keep_their_reason) {
-  auto file = read_records("small.json", test::file_of(std::string(test::kThroughput) + "," +
-                                                       test::with(test::kMegatron, R"("rank": {"pp": 1})",
-                                                                  R"("rank": {"pp": 7})")));
+  auto file = read_records("small.json",
+                           test::file_of(std::string(test::kThroughput) + "," +
+                                         test::with(test::kMegatron, R"("rank": {"pp": 1})", R"("rank": {"pp": 7})")));
   ASSERT_TRUE(file);
   const FileScore s = score(*file);
   EXPECT_EQ(s.scored, 0U);
@@ -98,7 +98,8 @@ TEST(Score, skipped_records_and_ranks_that_do_not_exist_keep_their_reason) {
 }
 
 TEST(Score, a_record_without_a_measurement_has_no_row) {
-  auto file = read_records("small.json", test::file_of(test::with(test::kMegatron, R"(, "peak_reserved": 120000000)", "")));
+  auto file =
+      read_records("small.json", test::file_of(test::with(test::kMegatron, R"(, "peak_reserved": 120000000)", "")));
   ASSERT_TRUE(file);
   EXPECT_EQ(score(*file).rows.size(), 1U);
 }
