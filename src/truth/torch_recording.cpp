@@ -75,7 +75,7 @@ void read_optimizer(const std::string& text, job::Job& job) {
 // Sizes that complete() does not bound; far above any recording, and small enough for every product.
 std::string absurd_size(const Node& train) {
   constexpr std::int64_t kLargest = 1 << 20;
-  for (const char* key : {"lora_rank", "eval_batch", "eval_seq", "accumulation"}) {
+  for (const char* key : {"lora_rank", "eval_batch", "eval_seq", "accumulation", "steps"}) {
     const std::int64_t size = integer_or(train, key, 1);
     if (size < 0 || size > kLargest) return fmt::format("train.{} is {}; wanted 0 to {}", key, size, kLargest);
   }
