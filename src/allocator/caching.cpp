@@ -2,6 +2,7 @@
 #include "allocator/caching.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/checked.h"
 
@@ -225,6 +226,7 @@ std::optional<CachingAllocator::BlockId> CachingAllocator::allocate(std::int64_t
   Pool& pool = pool_of(rounded);
   BlockId id = find_free(pool, rounded);
   if (id == kNone) id = new_segment(pool, rounded);
+  if (id == kNone && release_oversize(pool, rounded)) id = new_segment(pool, rounded);
   if (id == kNone) {
     release_cached();
     ++stats_.retries;
@@ -306,6 +308,43 @@ void CachingAllocator::unmap(Pool& pool, BlockId id) {
   add_unmapped(pool, id);
 }
 
+void CachingAllocator::release_segment(Pool& pool, std::set<Key>::iterator at) {
+  const BlockId id = at->block;
+  driver_.release(blocks_[index(id)].address, blocks_[index(id)].size);
+  ++stats_.driver_calls;
+  stats_.reserved -= blocks_[index(id)].size;
+  pool.free.erase(at);
+  drop_block(id);
+}
+
+// Section 7: the first that is large enough alone, else from the largest down until their sum is. What was
+// given back stays so when the sum is too small.
+bool CachingAllocator::release_oversize(Pool& pool, std::int64_t rounded) {
+  if (settings_.max_split_size == std::numeric_limits<std::int64_t>::max()) return false;
+  const auto releasable = [this](const Key& key) {
+    const Block& block = blocks_[index(key.block)];
+    return !block.expandable && block.prev == kNone && block.next == kNone;
+  };
+  const std::int64_t wanted = std::max(rounded, settings_.max_split_size);
+  auto at = pool.free.lower_bound({wanted, 0, kNone});
+  if (at != pool.free.end() && releasable(*at)) {
+    release_segment(pool, at);
+    return true;
+  }
+  std::int64_t sum = 0;
+  while (sum < wanted && at != pool.free.begin()) {
+    const auto below = std::prev(at);
+    if (below->size < settings_.max_split_size) break;
+    if (releasable(*below)) {
+      sum += below->size;
+      release_segment(pool, below);
+    } else {
+      at = below;
+    }
+  }
+  return sum >= wanted;
+}
+
 void CachingAllocator::release_cached() {
   for (Pool* pool : {&large_, &small_}) {
     std::vector<BlockId> expandable;
@@ -316,11 +355,7 @@ void CachingAllocator::release_cached() {
         expandable.push_back(id);
         ++it;
       } else if (block.prev == kNone && block.next == kNone) {
-        driver_.release(block.address, block.size);
-        ++stats_.driver_calls;
-        stats_.reserved -= block.size;
-        it = pool->free.erase(it);
-        drop_block(id);
+        release_segment(*pool, it++);
       } else {
         ++it;
       }

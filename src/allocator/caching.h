@@ -90,6 +90,9 @@ class CachingAllocator {
   BlockId grow_expandable(Pool& pool, std::int64_t rounded);
   bool map_front(Pool& pool, BlockId unmapped, std::int64_t bytes, BlockId& mapped);
   void unmap(Pool& pool, BlockId block);
+  // Gives back cached blocks of max_split_size and more that would make room for the request; whether they do.
+  bool release_oversize(Pool& pool, std::int64_t rounded);
+  void release_segment(Pool& pool, std::set<Key>::iterator at);
   void split(BlockId block, std::int64_t rounded);
   bool merge(BlockId block, BlockId neighbour);
   void add_unmapped(Pool& pool, BlockId block);

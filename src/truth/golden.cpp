@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "job/read.h"
+#include "truth/fields.h"
 #include "truth/record.h"
 
 namespace plimsoll::truth {
@@ -16,6 +17,20 @@ namespace plimsoll::truth {
 using document::Node;
 
 namespace {
+
+constexpr Field kFields[] = {
+    {"test_case", Want::kText, true},
+    {"golden_file", Want::kText, true},
+    {"run", Want::kText},
+    {"gpu_type", Want::kText},
+    {"test_type", Want::kText},
+    {"environment", Want::kText},
+    {"golden_last_commit_date", Want::kText},
+    {"world_size", Want::kInteger, true},
+    {"args", Want::kTable, true},
+    {"mem_max_allocated_bytes", Want::kTable},
+    {"mem_max_allocated_bytes.max", Want::kNumber},
+};
 
 // What the figure of a record measures besides a plain training step, or "".
 std::string why_not_comparable(const Node& node) {
@@ -59,7 +74,8 @@ Record read_golden(const Node& node) {
                    {"gpu", text_of(node, "gpu_type")},
                    {"family", text_of(node, "test_case").substr(0, text_of(node, "test_case").find('/'))},
                    {"test_type", text_of(node, "test_type")}};
-  record.skip = why_not_comparable(node);
+  record.skip = first_problem(node, kFields);
+  if (record.skip.empty()) record.skip = why_not_comparable(node);
   const Node& peak = table_of(node, "mem_max_allocated_bytes");
   const std::int64_t measured = integer_or(peak, "max", 0);
   if (record.skip.empty() && measured <= 0) record.skip = "no peak was published";

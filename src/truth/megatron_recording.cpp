@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "model/limits.h"
+#include "truth/fields.h"
 #include "truth/record.h"
 
 namespace plimsoll::truth {
@@ -13,6 +14,56 @@ namespace plimsoll::truth {
 using document::Node;
 
 namespace {
+
+constexpr Field kFields[] = {
+    {"id", Want::kText},
+    {"implementation", Want::kText},
+    {"gpu", Want::kText, true},
+    {"allocator", Want::kText},
+    {"world_size", Want::kInteger, true},
+    {"model", Want::kTable, true},
+    {"model.layers", Want::kInteger, true},
+    {"model.hidden", Want::kInteger, true},
+    {"model.heads", Want::kInteger, true},
+    {"model.vocab", Want::kInteger, true},
+    {"model.ffn", Want::kInteger},
+    {"model.kv_heads", Want::kInteger},
+    {"model.head_dim", Want::kInteger},
+    {"model.tied_embeddings", Want::kFlag},
+    {"model.experts", Want::kInteger},
+    {"model.topk", Want::kInteger},
+    {"model.moe_ffn", Want::kInteger},
+    {"parallel", Want::kTable, true},
+    {"parallel.tp", Want::kInteger, true},
+    {"parallel.pp", Want::kInteger, true},
+    {"parallel.dp", Want::kInteger, true},
+    {"parallel.vpp", Want::kInteger},
+    {"parallel.cp", Want::kInteger},
+    {"parallel.ep", Want::kInteger},
+    {"parallel.sequence_parallel", Want::kFlag},
+    {"parallel.account_for_embedding_in_pipeline_split", Want::kFlag},
+    {"parallel.account_for_loss_in_pipeline_split", Want::kFlag},
+    {"train", Want::kTable, true},
+    {"train.seq", Want::kInteger, true},
+    {"train.micro_batch", Want::kInteger, true},
+    {"train.num_microbatches", Want::kInteger, true},
+    {"train.distributed_optimizer", Want::kFlag},
+    {"train.grad_reduce_in_fp32", Want::kFlag},
+    {"train.overlap_grad_reduce", Want::kFlag},
+    {"train.cross_entropy_loss_fusion", Want::kFlag},
+    {"train.recompute", Want::kTable},
+    {"train.recompute.granularity", Want::kText},
+    {"train.recompute.method", Want::kText},
+    {"train.recompute.num_layers", Want::kInteger},
+    {"train.recompute.modules", Want::kList},
+    {"train.recompute.distribute_saved_activations", Want::kFlag},
+    {"rank", Want::kTable},
+    {"rank.pp", Want::kInteger},
+    {"measured", Want::kTable, true},
+    {"measured.peak_allocated", Want::kInteger, true},
+    {"measured.peak_reserved", Want::kInteger},
+    {"measured.step_seconds", Want::kNumber},
+};
 
 void read_model(const Node& node, job::Job& job) {
   model::Architecture& m = job.model;
@@ -48,12 +99,16 @@ Status read_recompute(const Node& node, job::Recompute& recompute) {
   if (granularity.empty()) return {};
   if (granularity == "full") {
     recompute.granularity = job::RecomputeGranularity::kFull;
-    recompute.method =
-        text_of(node, "method") == "block" ? job::RecomputeMethod::kBlock : job::RecomputeMethod::kUniform;
+    const std::string method = text_of(node, "method");
+    if (method != "uniform" && method != "block")
+      return bad_input(fmt::format("recompute method '{}' is neither uniform nor block", method));
+    recompute.method = method == "block" ? job::RecomputeMethod::kBlock : job::RecomputeMethod::kUniform;
     recompute.num_layers = integer_or(node, "num_layers", 1);
     recompute.distribute_saved = flag_of(node, "distribute_saved_activations");
     return {};
   }
+  if (granularity != "selective")
+    return bad_input(fmt::format("recompute granularity '{}' is neither selective nor full", granularity));
   recompute.granularity = job::RecomputeGranularity::kSelective;
   const Node* modules = node.find("modules");
   if (modules == nullptr) return {};
@@ -90,6 +145,8 @@ std::string recompute_group(const Node& node) {
 Record read_megatron_recording(const Node& node) {
   Record record;
   record.id = text_of(node, "id");
+  record.skip = first_problem(node, kFields);
+  if (!record.skip.empty()) return record;
   const Node& parallel = table_of(node, "parallel");
   const Node& train = table_of(node, "train");
   const Node& measured = table_of(node, "measured");
@@ -143,6 +200,9 @@ Record read_megatron_recording(const Node& node) {
   if (auto status = read_recompute(table_of(train, "recompute"), job.recompute); !status)
     record.skip = to_string(status.error());
   if (auto status = job::complete(job); !status && record.skip.empty()) record.skip = to_string(status.error());
+  if (const std::int64_t dp = integer_or(parallel, "dp", 1); record.skip.empty() && dp != job.data_parallel)
+    record.skip = fmt::format("parallel.dp is {}, but {} GPUs with these sizes make {}", dp, job.cluster.gpus,
+                              job.data_parallel);
   record.job = std::move(job);
   record.pp_rank = integer_or(table_of(node, "rank"), "pp", 0);
   record.peak_allocated = integer_or(measured, "peak_allocated", 0);

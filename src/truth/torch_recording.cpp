@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "model/hf_config.h"
+#include "truth/fields.h"
 #include "truth/record.h"
 
 namespace plimsoll::truth {
@@ -13,6 +14,36 @@ namespace plimsoll::truth {
 using document::Node;
 
 namespace {
+
+constexpr Field kFields[] = {
+    {"id", Want::kText},
+    {"framework", Want::kText, true},
+    {"gpu", Want::kText, true},
+    {"allocator", Want::kText},
+    {"world_size", Want::kInteger, true},
+    {"model", Want::kTable, true},
+    {"train", Want::kTable, true},
+    {"train.micro_batch", Want::kInteger, true},
+    {"train.seq", Want::kInteger},
+    {"train.seq_choices", Want::kList},
+    {"train.steps", Want::kInteger},
+    {"train.accumulation", Want::kInteger},
+    {"train.precision", Want::kText, true},
+    {"train.optimizer", Want::kText, true},
+    {"train.attention", Want::kText},
+    {"train.gradient_checkpointing", Want::kFlag},
+    {"train.clip_grad_norm", Want::kFlag},
+    {"train.lora_rank", Want::kInteger},
+    {"train.lora_targets", Want::kList},
+    {"train.reshard_after_forward", Want::kFlag},
+    {"train.eval_every", Want::kInteger},
+    {"train.eval_batch", Want::kInteger},
+    {"train.eval_seq", Want::kInteger},
+    {"measured", Want::kTable, true},
+    {"measured.peak_allocated", Want::kInteger, true},
+    {"measured.peak_reserved", Want::kInteger},
+    {"measured.oom_message", Want::kText},
+};
 
 std::string precision_group(const job::Job& job) {
   if (job.sharding.kind == job::ShardingKind::kFsdp2) return "fsdp2";
@@ -41,6 +72,19 @@ void read_optimizer(const std::string& text, job::Job& job) {
                                                                    : job::OptimizerImpl::kLoop;
 }
 
+// Sizes that complete() does not bound; far above any recording, and small enough for every product.
+std::string absurd_size(const Node& train) {
+  constexpr std::int64_t kLargest = 1 << 20;
+  for (const char* key : {"lora_rank", "eval_batch", "eval_seq", "accumulation", "steps"}) {
+    const std::int64_t size = integer_or(train, key, 1);
+    if (size < 0 || size > kLargest) return fmt::format("train.{} is {}; wanted 0 to {}", key, size, kLargest);
+  }
+  const Node* targets = train.find("lora_targets");
+  if (integer_or(train, "lora_rank", 0) > 0 && (targets == nullptr || targets->items.empty()))
+    return "train.lora_rank is given without train.lora_targets";
+  return {};
+}
+
 // The longest of the sequence lengths that the program draws from sets the peak.
 std::int64_t longest_sequence(const Node& train) {
   std::int64_t longest = integer_or(train, "seq", 0);
@@ -63,7 +107,11 @@ double chance_of_missing_the_longest(const Node& train) {
 Record read_torch_recording(const Node& node) {
   Record record;
   record.id = text_of(node, "id");
+  record.skip = first_problem(node, kFields);
+  if (!record.skip.empty()) return record;
   const Node& train = table_of(node, "train");
+  record.skip = absurd_size(train);
+  if (!record.skip.empty()) return record;
   const Node& measured = table_of(node, "measured");
   const bool fsdp = text_of(node, "framework") == "fsdp2";
   job::Job job = job::defaults_for(fsdp ? job::Framework::kFsdp2 : job::Framework::kTransformers);

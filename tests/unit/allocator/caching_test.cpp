@@ -14,12 +14,12 @@ using test::Machine;
 
 TEST(Segments, their_size_follows_the_rounded_request) {
   Machine m;
-  m.take(1);               // small pool: 2 MiB
-  m.take(kMiB + 1);        // below 10 MiB: 20 MiB
-  m.take(10 * kMiB);       // fits in the rest of those 20 MiB
-  m.take(10 * kMiB);       // from 10 MiB on: its own, in multiples of 2 MiB
-  m.take(10 * kMiB + 1);   // 12 MiB
-  m.take(129 * kMiB);      // 130 MiB
+  m.take(1);              // small pool: 2 MiB
+  m.take(kMiB + 1);       // below 10 MiB: 20 MiB
+  m.take(10 * kMiB);      // fits in the rest of those 20 MiB
+  m.take(10 * kMiB);      // from 10 MiB on: its own, in multiples of 2 MiB
+  m.take(10 * kMiB + 1);  // 12 MiB
+  m.take(129 * kMiB);     // 130 MiB
   EXPECT_EQ(m.driver.taken, (Bytes{2 * kMiB, 20 * kMiB, 10 * kMiB, 12 * kMiB, 130 * kMiB}));
   EXPECT_EQ(m.reserved(), 174 * kMiB);
   EXPECT_EQ(m.allocator.stats().driver_calls, 5);

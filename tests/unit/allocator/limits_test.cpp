@@ -58,6 +58,32 @@ TEST(Retry, a_partly_used_segment_cannot_go_back) {
   EXPECT_EQ(m.reserved(), 50 * kMiB);
 }
 
+TEST(Oversize, one_block_that_is_large_enough_goes_back_alone) {
+  Machine m("max_split_size_mb:64", 300 * kMiB);
+  const std::vector blocks = {m.take(12 * kMiB), m.take(80 * kMiB), m.take(140 * kMiB)};
+  for (const auto block : blocks) m.allocator.free(block);
+  m.take(110 * kMiB);  // 140 >= 110 + 20 is not handed out; 68 MiB are left on the device
+  EXPECT_EQ(m.driver.released, std::vector<int>{2});
+  EXPECT_EQ(m.allocator.stats().retries, 0);
+}
+
+TEST(Oversize, otherwise_the_largest_go_back_until_their_sum_is_enough) {
+  Machine m("max_split_size_mb:64", 300 * kMiB);
+  const std::vector blocks = {m.take(12 * kMiB), m.take(70 * kMiB), m.take(80 * kMiB), m.take(90 * kMiB)};
+  for (const auto block : blocks) m.allocator.free(block);
+  m.take(160 * kMiB);
+  EXPECT_EQ(m.driver.released, (std::vector<int>{3, 2})) << "90 + 80 >= 160; 70 and 12 stay cached";
+}
+
+TEST(Oversize, without_max_split_size_everything_goes_back) {
+  Machine m({}, 300 * kMiB);
+  const std::vector blocks = {m.take(12 * kMiB), m.take(80 * kMiB), m.take(100 * kMiB)};
+  for (const auto block : blocks) m.allocator.free(block);
+  m.take(120 * kMiB);
+  EXPECT_EQ(m.driver.released, (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(m.allocator.stats().retries, 1);
+}
+
 TEST(Fraction, counts_reserved_bytes_and_allows_exactly_the_limit) {
   Machine m("per_process_memory_fraction:0.5", 100 * kMiB);
   m.take(30 * kMiB);

@@ -59,15 +59,15 @@ TEST(Settings, the_last_of_two_equal_settings_wins) {
 
 TEST(Settings, settings_without_effect_on_sizes_are_kept_by_name) {
   const Settings s = settings("backend:native,pinned_use_cuda_host_register:True,release_lock_on_cudamalloc:True");
-  EXPECT_EQ(s.ignored, (std::vector<std::string>{"backend", "pinned_use_cuda_host_register",
-                                                 "release_lock_on_cudamalloc"}));
+  EXPECT_EQ(s.ignored,
+            (std::vector<std::string>{"backend", "pinned_use_cuda_host_register", "release_lock_on_cudamalloc"}));
 }
 
 // Entry i is for sizes from 2^i MiB.
 TEST(Settings, a_division_list_fills_below_its_first_key_and_from_its_last_key_on) {
   const Settings s = settings("roundup_power2_divisions:[256:1,512:2,1024:4,>:8],expandable_segments:True");
   for (std::size_t i = 0; i <= 8; ++i) EXPECT_EQ(s.divisions[i], 1) << i;  // up to 256 MiB
-  EXPECT_EQ(s.divisions[9], 2);                                           // 512 MiB
+  EXPECT_EQ(s.divisions[9], 2);                                            // 512 MiB
   // '>' includes the last key's own entry, so 1024:4 is overwritten.
   for (std::size_t i = 10; i < 16; ++i) EXPECT_EQ(s.divisions[i], 8) << i;
   EXPECT_TRUE(s.expandable_segments) << "the comma inside the list does not end it";
@@ -162,7 +162,8 @@ TEST(Rounding, every_size_below_2_mib_uses_the_first_division_and_from_32_gib_th
 }
 
 TEST(Rounding, rounding_twice_is_rounding_once) {
-  for (const char* text : {"", "roundup_power2_divisions:2", "roundup_power2_divisions:4", "roundup_power2_divisions:16"}) {
+  for (const char* text :
+       {"", "roundup_power2_divisions:2", "roundup_power2_divisions:4", "roundup_power2_divisions:16"}) {
     const Settings s = settings(text);
     for (std::int64_t size = 1; size < 3 * kGiB; size = size * 5 / 4 + 1) {
       const std::int64_t rounded = round_size(s, size);

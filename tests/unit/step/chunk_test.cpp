@@ -24,12 +24,13 @@ Ran run_middle_chunk(const job::Job& job, std::int64_t layers, bool folded) {
   const megatron::Choices choices = megatron::choices_of(job);
   const megatron::EndSizes end_sizes = megatron::end_sizes(job);
   const megatron::Ends ends(choices, end_sizes);
-  megatron::LayerKind kind(choices, megatron::layer_sizes(job, job.model.kinds[0], false), megatron::OffloadScope::kNone);
+  megatron::LayerKind kind(choices, megatron::layer_sizes(job, job.model.kinds[0], false),
+                           megatron::OffloadScope::kNone);
   job::Chunk chunk;
   chunk.first_layer = 20;
   chunk.num_layers = layers;
-  const ChunkBuilder builder(job, chunk, ends, std::vector<megatron::LayerKind*>(static_cast<std::size_t>(layers), &kind),
-                             nullptr, folded);
+  const ChunkBuilder builder(
+      job, chunk, ends, std::vector<megatron::LayerKind*>(static_cast<std::size_t>(layers), &kind), nullptr, folded);
   Tape tape;
   megatron::Pass pass;
   pass.received = tape.alloc(end_sizes.h, Name::kMessage);
@@ -57,7 +58,8 @@ job::Job full_recompute(job::RecomputeMethod method, std::int64_t layers) {
 
 TEST(Chunk, without_recompute_keeps_a_of_every_layer) {
   const Letters l = letters_of_llama_70b();
-  for (const bool folded : {false, true}) EXPECT_EQ(run_middle_chunk(completed(llama_70b()), 4, folded).kept, 4 * l.A());
+  for (const bool folded : {false, true})
+    EXPECT_EQ(run_middle_chunk(completed(llama_70b()), 4, folded).kept, 4 * l.A());
 }
 
 TEST(FullRecompute, uniform_keeps_one_hidden_state_per_group_of_a_chunk) {

@@ -292,8 +292,8 @@ TEST(MoeLayer, the_recorded_local_layer_sorts_with_int64_over_the_whole_map) {
   const Letters l = letters_of_llama_70b();
   const std::int64_t R = l.T() / l.ts * c.k * 2 * l.t;  // EP 2, expert TP 4
   const std::int64_t router = (5 * c.experts + 8 * c.k) * l.T() / l.ts;
-  EXPECT_EQ(kept_by_a_layer(completed(job)), l.A() - l.F1() - l.F2() + R * (2 * l.h + 6 * c.width / l.t + 2) +
-                                                 8 * c.experts * l.T() / l.ts + router);
+  EXPECT_EQ(kept_by_a_layer(completed(job)),
+            l.A() - l.F1() - l.F2() + R * (2 * l.h + 6 * c.width / l.t + 2) + 8 * c.experts * l.T() / l.ts + router);
 }
 
 // Facts megatron-memory.md 4.5.

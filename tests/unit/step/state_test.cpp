@@ -112,13 +112,13 @@ job::Job state_job(std::int64_t data_parallel) {
 
 struct Built {
   std::int64_t parameters;
-  std::int64_t model;           // after each phase
+  std::int64_t model;  // after each phase
   std::int64_t wrapped;
   std::int64_t wrap_peak;
   std::int64_t with_optimizer;
   std::int64_t after_update;
   std::int64_t update_peak;
-  std::int64_t next_step;       // after zero_grad
+  std::int64_t next_step;  // after zero_grad
   std::int64_t host;
 };
 
@@ -299,7 +299,8 @@ TEST(Optimizer, foreach_adam_needs_four_bytes_more_per_owned_matrix_element) {
   const Built b = build(job);
   const std::int64_t norms = 5 * 8192;
   // The norms' moments come after the matrices' temporaries are gone.
-  EXPECT_EQ(b.update_peak, 6 * b.parameters + 4 * b.parameters + 8 * (b.parameters - norms) + 4 * (b.parameters - norms));
+  EXPECT_EQ(b.update_peak,
+            6 * b.parameters + 4 * b.parameters + 8 * (b.parameters - norms) + 4 * (b.parameters - norms));
 }
 
 }  // namespace
