@@ -36,8 +36,8 @@ Var eager(Graph& g, const Model& m, const AttentionShape& s, bool softcap, const
   return output;
 }
 
-Var core(Graph& g, const Model& m, const AttentionShape& s, const model::Attention& a, const Var& q, const Var& k,
-         const Var& v, const Shared& shared) {
+Var core_attention(Graph& g, const Model& m, const AttentionShape& s, const model::Attention& a, const Var& q,
+                   const Var& k, const Var& v, const Shared& shared) {
   g.tape().at(Operation::kCoreAttention);
   const bool local = a.sliding_window > 0;
   const Var& mask = local ? shared.sliding_mask : shared.full_mask;
@@ -65,9 +65,15 @@ AttentionShape shape_of(const Model& m, const model::Attention& a) {
 
 }  // namespace
 
+Var attend(Graph& g, const Model& m, const AttentionShape& shape, const model::Attention& a, const Var& q, const Var& k,
+           const Var& v, const Shared& shared) {
+  return core_attention(g, m, shape, a, q, k, v, shared);
+}
+
 Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
               const Var& x) {
   const model::Attention& a = spec.attention;
+  if (a.kind == model::AttentionKind::kMla) return latent_attention(g, m, spec, ids, shared, x);
   const AttentionShape s = shape_of(m, a);
   const std::int64_t tokens = m.tokens();
   g.tape().at(Operation::kQkvLinear);
@@ -113,7 +119,7 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
     g.tape().at(Operation::kRotary);
     held = rotate(g, m, shared, a.head_dim, q, k);
   }
-  Var output = core(g, m, s, a, q, k, v, shared);
+  Var output = attend(g, m, s, a, q, k, v, shared);
   g.tape().at(Operation::kProjection);
   Var y = project(g, m, output, ids.o, Name::kHidden);
   output.reset();

@@ -156,6 +156,7 @@ Var Pass::run_base() {
 Var Pass::head(const Var& hidden) {
   tape_.at(Operation::kHead);
   Var logits = linear(g_, hidden, m_.head.w, m_.head.bias, Name::kLogits);
+  if (m_.family.scaled_logits) logits = scale(g_, logits, Name::kLogits);
   if (m_.architecture().final_softcap) {
     logits = scale(g_, logits, Name::kLogits);
     logits = keeps_result(g_, logits, Name::kLogits);
