@@ -41,7 +41,9 @@ Var core_attention(Graph& g, const Model& m, const AttentionShape& s, const mode
   g.tape().at(Operation::kCoreAttention);
   const bool local = a.sliding_window > 0;
   const Var& mask = local ? shared.sliding_mask : shared.full_mask;
-  if (m.eager_attention) return eager(g, m, s, a.softcap, q, k, v, mask);
+  // No kernel takes fp32 with grouped heads: PyTorch falls back to its unfused form.
+  const bool unfused = m.eager_attention || (q.width == 4 && !g.autocast && s.kv_heads < s.heads);
+  if (unfused) return eager(g, m, s, a.softcap, q, k, v, mask);
   const auto laid_out = [&](Var y) {  // the kernel's output has the query's layout
     return y.head_major ? copy(g, y, Name::kAttentionOutput) : y;
   };

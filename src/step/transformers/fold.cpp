@@ -39,6 +39,7 @@ MeasuredLayer LayerProfiles::measure(std::int64_t index, const LayerSituation& s
   g.workspaces = &workspaces;
   g.grad_enabled = situation.training;
   g.autocast = scratch_.autocast;
+  g.selective = scratch_.job->recompute.granularity == job::RecomputeGranularity::kSelectiveOps;
 
   // Tables have a storage here only where their end is part of the measurement.
   Shared tables;

@@ -65,6 +65,22 @@ struct AttentionShape {
 // One kernel that never materialises scores; mask may be empty.
 Var fused_attention(Graph& g, const AttentionShape& shape, const Var& q, const Var& k, const Var& v, const Var& mask);
 
+// Fused kernels (ops_fused.cpp)
+Var liger_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, Name name);
+Var liger_swiglu(Graph& g, const Var& gate, const Var& up, Name name);
+Var in_place(Graph& g, const Var& x, const Var& saved_a, const Var& saved_b);
+struct FusedLoss {
+  std::int64_t tokens = 0;
+  std::int64_t vocabulary = 0;
+  std::int64_t chunk = 0;  // tokens at a time
+  std::int32_t weight = -1;
+  bool unfused = false;        // plain operations within a chunk
+  bool wide_gradient = false;  // the hidden state's gradient is collected in fp32
+};
+[[nodiscard]] std::int64_t liger_chunk(std::int64_t tokens, std::int64_t vocabulary, std::int64_t hidden);
+// Head and cross entropy chunk by chunk; gradients are computed in forward.
+Var fused_loss(Graph& g, const Var& hidden, const FusedLoss& loss);
+
 // Routed experts (ops_moe.cpp)
 Var gather(Graph& g, const Var& x, const Var& index, std::int64_t elements, Name name);
 Var masked_fill(Graph& g, const Var& x, const Var& mask, bool in_place, Name name);

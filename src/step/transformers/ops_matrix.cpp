@@ -100,7 +100,9 @@ Var linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name)
     if (keeps_matrix) g.save(node, matrix);
     if (keeps_input) g.save(node, input);
   }
-  Var y = g.alloc(input.elements / in * out, input.width, name);
+  Var y = g.reuse_result(true);
+  if (!y) y = g.alloc(input.elements / in * out, input.width, name);
+  g.keep_result(y, true);
   g.first_forward_product(bias >= 0);
   if (node >= 0) g.produced(y, node);
   return y;
