@@ -42,6 +42,7 @@ class Var {
   void swap(Var& other) noexcept;
 
   [[nodiscard]] std::int64_t bytes() const { return elements * width; }
+  [[nodiscard]] bool has_storage() const { return slot_ != 0; }
   [[nodiscard]] bool has_grad() const { return node >= 0 || weight >= 0; }
   explicit operator bool() const { return elements > 0; }
 

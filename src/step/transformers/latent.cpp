@@ -65,7 +65,7 @@ Var latent_attention(Graph& g, const Model& m, const model::Layer& spec, const L
 
   tape.at(Operation::kCoreAttention);
   const AttentionShape shape{m.batch, m.sequence, a.heads, a.heads, a.qk_nope_dim + a.qk_rope_dim, a.v_head_dim};
-  Var output = attend(g, m, shape, a, query, key, expanded[1], shared);
+  Var output = attend(g, m, shape, a, -1, query, key, expanded[1], shared);
   tape.at(Operation::kProjection);
   return project(g, m, output, ids.o, Name::kHidden);
 }

@@ -62,7 +62,8 @@ struct Family {
   double rotary = 1.0;            // part of a head that rotates
   Rotation rotation = Rotation::kWhole;
   bool wide_rotation = false;  // OLMo 2, Command-R: rotation in fp32, converted back
-  bool weight_in_fp32 = false;  // OLMo 2: the norm's weight multiplies before the conversion
+  bool wide_tables = false;     // OLMo 2: rotary tables stay in fp32
+  bool weight_in_fp32 = false;  // OLMo 2, gpt-oss: the norm's weight multiplies before the conversion
   bool wide_router = false;     // DeepSeek V3: routing in fp32 from the hidden state on
   bool narrow_weights = false;  // routing weights are converted to the hidden state's dtype
   bool scaled_logits = false;   // Command-R, Granite
@@ -122,8 +123,8 @@ void make_masks(Graph& g, const Model& m, Shared& shared);
 Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
               const Var& x);
 // The kernel, or the eager chain, with the layer's mask.
-Var attend(Graph& g, const Model& m, const AttentionShape& shape, const model::Attention& a, const Var& q, const Var& k,
-           const Var& v, const Shared& shared);
+Var attend(Graph& g, const Model& m, const AttentionShape& shape, const model::Attention& a, std::int32_t sinks,
+           const Var& q, const Var& k, const Var& v, const Shared& shared);
 // latent.cpp
 Var latent_attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
                      const Var& x);

@@ -23,6 +23,7 @@ Var dropout(Graph& g, const Var& x, double p, Name name);
 // Rows and channels (ops_rows.cpp). A value of `rows` rows; channels = elements / rows.
 Var mean_rows(Graph& g, const Var& x, std::int64_t rows, Name name);
 Var rsqrt(Graph& g, const Var& x, Name name);
+Var softmax(Graph& g, const Var& x, Name name);
 Var softmax_fp32(Graph& g, const Var& x, Name name);  // through an fp32 copy where x is narrower
 Var layer_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, std::int32_t bias, Name name);
 Var rms_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, Name name);  // torch's fused kernel

@@ -83,7 +83,7 @@ Var linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name)
     input = cast(g, x, 2, Name::kCastInput);
   } else {
     if (bias >= 0) b = g.use(bias);
-    matrix = g.use(w);
+    matrix = cast(g, g.use(w), x.width, Name::kCastWeight);
     input = x;
   }
   const std::int32_t node = bias >= 0 ? g.node(addmm_backward, input, matrix, b) : g.node(mm_backward, input, matrix);

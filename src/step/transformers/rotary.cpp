@@ -48,7 +48,7 @@ void make_rotary(Graph& g, const Model& m, Shared& shared) {
     *table = g.alloc(n, 4, Name::kRope);
   }
   // Tables take the dtype of the hidden states: fp32 under autocast.
-  const std::uint8_t width = m.family.weight_in_fp32 ? std::uint8_t{4} : m.width;
+  const std::uint8_t width = m.family.wide_tables ? std::uint8_t{4} : m.width;
   shared.cos = cast(g, cos, width, Name::kRope);
   shared.sin = cast(g, sin, width, Name::kRope);
   positions.reset();
