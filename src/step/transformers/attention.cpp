@@ -8,8 +8,8 @@ namespace plimsoll::step::transformers {
 namespace {
 
 // Scores are materialised: bf16 scores, their fp32 softmax and its 16-bit copy.
-Var eager(Graph& g, const Model& m, const AttentionShape& s, bool softcap, const Var& q, const Var& k, const Var& v,
-          const Var& mask) {
+Var eager(Graph& g, const Model& m, const AttentionShape& s, const model::Attention& a, std::int32_t sinks, const Var& q,
+          const Var& k, const Var& v, const Var& mask) {
   const std::int64_t groups = s.heads / s.kv_heads;
   Var keys = expand(g, k, groups, Name::kKey);
   Var values = expand(g, v, groups, Name::kValue);
@@ -19,13 +19,22 @@ Var eager(Graph& g, const Model& m, const AttentionShape& s, bool softcap, const
     Var product = batched_matmul(g, q, keys, scores, Name::kAttentionTemp);
     weights = scale(g, product, Name::kAttentionTemp);
   }
-  if (softcap) {
+  if (a.softcap) {
     weights = scale(g, weights, Name::kAttentionTemp);
     weights = keeps_result(g, weights, Name::kScores);
     weights = scale(g, weights, Name::kAttentionTemp);
   }
   if (mask) weights = add(g, weights, mask, Name::kAttentionTemp);
-  {
+  if (sinks >= 0) {  // gpt-oss: a learned column joins the softmax and is cut off again
+    const std::int64_t rows = s.batch * s.heads * s.sequence;
+    Var joined = cat(g, weights, expand_view(g, g.use(sinks), rows), Name::kAttentionTemp);
+    joined = add_number(g, joined, Name::kAttentionTemp);
+    Var probabilities = softmax(g, joined, Name::kScores);
+    joined.reset();
+    weights = slice(g, probabilities, rows * s.sequence, true);
+  } else if (m.family.conv1d) {
+    weights = softmax(g, weights, Name::kScores);
+  } else {
     Var probabilities = softmax_fp32(g, weights, Name::kScores);
     weights = cast(g, probabilities, q.width, Name::kScores);
   }
@@ -36,12 +45,14 @@ Var eager(Graph& g, const Model& m, const AttentionShape& s, bool softcap, const
   return output;
 }
 
-Var core(Graph& g, const Model& m, const AttentionShape& s, const model::Attention& a, const Var& q, const Var& k,
-         const Var& v, const Shared& shared) {
+Var core_attention(Graph& g, const Model& m, const AttentionShape& s, const model::Attention& a,
+                   std::int32_t sinks, const Var& q, const Var& k, const Var& v, const Shared& shared) {
   g.tape().at(Operation::kCoreAttention);
   const bool local = a.sliding_window > 0;
   const Var& mask = local ? shared.sliding_mask : shared.full_mask;
-  if (m.eager_attention) return eager(g, m, s, a.softcap, q, k, v, mask);
+  // No kernel takes fp32 with grouped heads: PyTorch falls back to its unfused form.
+  const bool unfused = m.eager_attention || (q.width == 4 && !g.autocast && s.kv_heads < s.heads);
+  if (unfused) return eager(g, m, s, a, sinks, q, k, v, mask);
   const auto laid_out = [&](Var y) {  // the kernel's output has the query's layout
     return y.head_major ? copy(g, y, Name::kAttentionOutput) : y;
   };
@@ -65,9 +76,15 @@ AttentionShape shape_of(const Model& m, const model::Attention& a) {
 
 }  // namespace
 
+Var attend(Graph& g, const Model& m, const AttentionShape& shape, const model::Attention& a, std::int32_t sinks,
+           const Var& q, const Var& k, const Var& v, const Shared& shared) {
+  return core_attention(g, m, shape, a, sinks, q, k, v, shared);
+}
+
 Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
               const Var& x) {
   const model::Attention& a = spec.attention;
+  if (a.kind == model::AttentionKind::kMla) return latent_attention(g, m, spec, ids, shared, x);
   const AttentionShape s = shape_of(m, a);
   const std::int64_t tokens = m.tokens();
   g.tape().at(Operation::kQkvLinear);
@@ -113,7 +130,7 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
     g.tape().at(Operation::kRotary);
     held = rotate(g, m, shared, a.head_dim, q, k);
   }
-  Var output = core(g, m, s, a, q, k, v, shared);
+  Var output = attend(g, m, s, a, ids.sinks, q, k, v, shared);
   g.tape().at(Operation::kProjection);
   Var y = project(g, m, output, ids.o, Name::kHidden);
   output.reset();

@@ -39,6 +39,7 @@ MeasuredLayer LayerProfiles::measure(std::int64_t index, const LayerSituation& s
   g.workspaces = &workspaces;
   g.grad_enabled = situation.training;
   g.autocast = scratch_.autocast;
+  g.selective = scratch_.job->recompute.granularity == job::RecomputeGranularity::kSelectiveOps;
 
   // Tables have a storage here only where their end is part of the measurement.
   Shared tables;
@@ -46,7 +47,7 @@ MeasuredLayer LayerProfiles::measure(std::int64_t index, const LayerSituation& s
   const std::array<Var*, 4> used{&tables.cos, &tables.sin, &tables.full_mask, &tables.sliding_mask};
   for (std::size_t i = 0; i < given.size(); ++i) {
     if (!*given[i]) continue;
-    *used[i] = situation.frees_tables ? g.alloc(given[i]->elements, given[i]->width, Name::kRope)
+    *used[i] = situation.frees_tables && given[i]->has_storage() ? g.alloc(given[i]->elements, given[i]->width, Name::kRope)
                                       : g.constant(given[i]->elements, given[i]->width);
   }
   Var x = g.alloc(scratch_.tokens() * scratch_.architecture().hidden, input_width, Name::kLayerInput);
@@ -66,7 +67,7 @@ MeasuredLayer LayerProfiles::measure(std::int64_t index, const LayerSituation& s
   result.keeps_input = tape.live() == live;
   for (std::size_t i = 0; i < used.size(); ++i) {
     live = tape.live();
-    const bool had = static_cast<bool>(*used[i]);
+    const bool had = used[i]->has_storage();
     used[i]->reset();
     if (had && situation.frees_tables && tape.live() == live) result.keeps_tables |= 1U << i;
   }

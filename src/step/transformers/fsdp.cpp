@@ -85,8 +85,8 @@ void Fsdp2::build() {
   }
 }
 
-void Fsdp2::set_micro_batch(bool first, bool last) {
-  first_micro_batch_ = first;
+void Fsdp2::begin_micro_batch(bool first, bool last) {
+  (void)first;
   last_micro_batch_ = last;
 }
 

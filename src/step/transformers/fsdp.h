@@ -6,22 +6,23 @@
 #include <map>
 #include <vector>
 
-#include "step/transformers/optimizer.h"
-#include "step/transformers/pass.h"
+#include "step/transformers/sharder.h"
 
 namespace plimsoll::step::transformers {
 
-class Fsdp2 final : public UnitHooks {
+class Fsdp2 final : public Sharder {
  public:
   Fsdp2(Model& model, Tape& tape);
 
-  // Sharded parameters, after construction on the meta device.
-  void build();
-  void set_micro_batch(bool first, bool last);
-  [[nodiscard]] std::vector<Updated> updated() const;
-  // zero_grad after the optimizer step.
-  void drop_gradients();
-  [[nodiscard]] std::int64_t host_bytes() const { return host_bytes_; }
+  void build() override;
+  void begin_micro_batch(bool first, bool last) override;
+  void end_backward(bool) override {}
+  void before_step() override {}
+  void after_step() override {}
+  void drop_gradients() override;
+  [[nodiscard]] std::vector<Updated> updated() const override;
+  void gradient_ready(std::int32_t) override {}
+  [[nodiscard]] std::int64_t host_bytes() const override { return host_bytes_; }
 
   void before_forward(std::int64_t unit) override;
   void after_forward(std::int64_t unit) override;
@@ -63,7 +64,6 @@ class Fsdp2 final : public UnitHooks {
   Tensor held_buffer_;               // forward: the last gather's buffer, until the next copy-out
   Tensor reduce_input_;              // until the next reduction
   std::int64_t host_bytes_ = 0;
-  bool first_micro_batch_ = true;
   bool last_micro_batch_ = true;
   bool in_backward_ = false;
 };

@@ -138,10 +138,27 @@ Var Graph::checkpoint(const Var& x, std::function<Var(const Var&)> fn) {
   return y;
 }
 
+// Every second product is kept, starting with the first, and every attention result.
+void Graph::keep_result(const Var& value, bool is_product) {
+  if (!selective || mode_ != Mode::kPacking || stopped_) return;
+  if (is_product && region_->products++ % 2 != 0) return;
+  region_->results.push_back(value);
+}
+
+Var Graph::reuse_result(bool is_product) {
+  if (!selective || mode_ != Mode::kReplaying || stopped_) return {};
+  if (is_product && region_->products++ % 2 != 0) return {};
+  if (region_->reused >= region_->results.size()) return {};
+  Var value = std::move(region_->results[region_->reused++]);
+  value.node = value.weight = -1;
+  return value;
+}
+
 void Graph::unpack(Node& node) {
   Region& region = *regions_[static_cast<std::size_t>(node.region)];
   if (!region.replayed) {
     region.replayed = true;
+    region.products = 0;
     region_ = &region;
     region_index_ = node.region;
     mode_ = Mode::kReplaying;

@@ -42,6 +42,7 @@ class Var {
   void swap(Var& other) noexcept;
 
   [[nodiscard]] std::int64_t bytes() const { return elements * width; }
+  [[nodiscard]] bool has_storage() const { return slot_ != 0; }
   [[nodiscard]] bool has_grad() const { return node >= 0 || weight >= 0; }
   explicit operator bool() const { return elements > 0; }
 
@@ -146,6 +147,10 @@ class Graph {
 
   // Runs fn with its saved tensors dropped and replays it in backward. x is what the region keeps.
   Var checkpoint(const Var& x, std::function<Var(const Var&)> fn);
+  // Per-operation checkpointing: products in turn and attention results stay, so a replay reuses them.
+  bool selective = false;
+  [[nodiscard]] Var reuse_result(bool is_product);
+  void keep_result(const Var& value, bool is_product);
   // True after the last saved tensor of a replay: the rest of the region does nothing.
   [[nodiscard]] bool stopped() const { return stopped_; }
 
@@ -189,6 +194,9 @@ class Graph {
     bool autocast = false;
     bool replayed = false;
     std::vector<Var> values;  // filled by the replay
+    std::vector<Var> results;  // kept by the per-operation policy, in order
+    std::size_t reused = 0;
+    std::int32_t products = 0;
   };
   enum class Mode : std::uint8_t { kNormal, kPacking, kReplaying };
 

@@ -58,6 +58,16 @@ Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds&
     tape.at(Operation::kFc2Linear);
     return project(g, m, product, ids.down, Name::kHidden);
   }
+  if (m.liger) {
+    Var gate = project(g, m, x, ids.gate, Name::kFc1);
+    Var up = project(g, m, x, ids.up, Name::kFc1);
+    tape.at(Operation::kActivationFunction);
+    Var product = liger_swiglu(g, gate, up, Name::kActivation);
+    gate.reset();
+    up.reset();
+    tape.at(Operation::kFc2Linear);
+    return project(g, m, product, ids.down, Name::kHidden);
+  }
   Var active;
   {
     Var gate = project(g, m, x, ids.gate, Name::kFc1);

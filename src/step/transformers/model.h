@@ -10,6 +10,7 @@
 
 #include "job/job.h"
 #include "step/transformers/graph.h"
+#include "step/transformers/ops.h"
 
 namespace plimsoll::step::transformers {
 
@@ -61,7 +62,11 @@ struct Family {
   double rotary = 1.0;            // part of a head that rotates
   Rotation rotation = Rotation::kWhole;
   bool wide_rotation = false;  // OLMo 2, Command-R: rotation in fp32, converted back
-  bool weight_in_fp32 = false;  // OLMo 2: the norm's weight multiplies before the conversion
+  bool wide_tables = false;     // OLMo 2: rotary tables stay in fp32
+  bool weight_in_fp32 = false;  // OLMo 2, gpt-oss: the norm's weight multiplies before the conversion
+  bool wide_router = false;     // DeepSeek V3: routing in fp32 from the hidden state on
+  bool narrow_weights = false;  // routing weights are converted to the hidden state's dtype
+  bool scaled_logits = false;   // Command-R, Granite
   bool centred_norm = false;    // Command-R: LayerNorm as a chain of operations in fp32
   bool splits_heads = false;  // GPT-NeoX: the packed projection is split per head, after the transpose
   bool slices_qkv = false;  // Phi-3: the packed projection is sliced, not split
@@ -117,6 +122,12 @@ void make_masks(Graph& g, const Model& m, Shared& shared);
 // attention.cpp
 Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
               const Var& x);
+// The kernel, or the eager chain, with the layer's mask.
+Var attend(Graph& g, const Model& m, const AttentionShape& shape, const model::Attention& a, std::int32_t sinks,
+           const Var& q, const Var& k, const Var& v, const Shared& shared);
+// latent.cpp
+Var latent_attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
+                     const Var& x);
 // mlp.cpp
 Var activate(Graph& g, const Model& m, model::Activation activation, const Var& x);
 Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x);

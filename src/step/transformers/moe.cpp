@@ -1,15 +1,132 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mixture of experts with grouped products over tokens sorted by expert (Transformers 5's default).
+// Mixture of experts: a router, tokens sorted by expert, two grouped products around the activation, and
+// the weighted sum back (Transformers 5's default expert implementation).
 #include "step/transformers/model.h"
 #include "step/transformers/ops.h"
 
 namespace plimsoll::step::transformers {
 
+namespace {
+
+struct Routing {
+  Var logits, indices, weights;
+};
+
+Routing route(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x) {
+  Routing routing;
+  Var probabilities;
+  if (m.family.wide_router) {
+    const Var wide = cast(g, x, 4, Name::kRouter);
+    routing.logits = linear(g, wide, ids.router.w, ids.router.bias, Name::kRouter);
+    probabilities = keeps_result(g, routing.logits, Name::kRouter);
+  } else {
+    routing.logits = linear(g, x, ids.router.w, ids.router.bias, Name::kRouter);
+    probabilities = softmax_fp32(g, routing.logits, Name::kRouter);
+  }
+  const std::int64_t pairs = m.tokens() * ffn.experts_per_token;
+  Var values = top_k(g, probabilities, pairs, routing.indices);
+  probabilities.reset();
+  Var sum = sum_copies(g, values, m.tokens(), Name::kRouter);
+  routing.weights = mul(g, values, sum, Name::kRouter);
+  if (m.family.narrow_weights) routing.weights = cast(g, routing.weights, x.width, Name::kRouter);
+  return routing;
+}
+
+// Activation between the two products: silu(gate) * up, or gpt-oss's clamped form.
+Var gate(Graph& g, const Model& m, const model::FeedForward& ffn, const Var& fused) {
+  if (!ffn.gated) return activate(g, m, ffn.activation, fused);
+  auto parts = split(g, fused, {fused.elements / 2, fused.elements / 2, 0}, false);
+  if (ffn.expert_bias) {
+    // (clamp(up) + 1) * clamp(gate) * sigmoid(alpha * clamp(gate))
+    Var clamped_gate = keeps_input(g, parts[0], Name::kExpertActivation);
+    Var clamped_up = keeps_input(g, parts[1], Name::kExpertActivation);
+    Var scaled = scale(g, clamped_gate, Name::kHidden);
+    Var sigmoid = keeps_result(g, scaled, Name::kExpertActivation);
+    scaled.reset();
+    Var glu = mul(g, clamped_gate, sigmoid, Name::kExpertActivation);
+    Var shifted = add_number(g, clamped_up, Name::kExpertActivation);
+    return mul(g, shifted, glu, Name::kExpertActivation);
+  }
+  Var active = activate(g, m, ffn.activation, parts[0]);
+  return mul(g, active, parts[1], Name::kExpertActivation);
+}
+
+Var experts(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x,
+            const Routing& routing) {
+  const std::int64_t h = m.architecture().hidden;
+  const std::int64_t pairs = m.tokens() * ffn.experts_per_token;
+  g.tape().at(Operation::kDispatch);
+  Var sorted = g.alloc(pairs, 8, Name::kRouter);
+  Var order = g.alloc(pairs, 8, Name::kRouter);
+  g.tape().touch(g.stopped() ? 0 : 8 * pairs, Name::kMoeTemp);
+  Var selected;
+  {
+    Var source = g.alloc(pairs, 8, Name::kRouter);
+    selected = gather(g, x, source, pairs * h, Name::kRoutedTokens);
+  }
+  Var weights = gather(g, routing.weights, order, pairs, Name::kRouter);
+  Var narrow_ids = g.alloc(pairs, 4, Name::kRouter);
+  Var mask = g.alloc(pairs, 1, Name::kRouter);
+  selected = masked_fill(g, selected, mask, true, Name::kRoutedTokens);
+
+  g.tape().at(Operation::kExperts);
+  const std::int64_t fan = ffn.gated ? 2 : 1;
+  Var hidden = grouped_matmul(g, selected, ids.experts_up, pairs, fan * ffn.expert_width, Name::kExpertFc1);
+  if (ids.experts_up_bias >= 0) {
+    Var bias = gather(g, g.use(ids.experts_up_bias), sorted, pairs * fan * ffn.expert_width, Name::kExpertFc1);
+    hidden = add(g, hidden, bias, Name::kExpertFc1);
+  }
+  hidden = masked_fill(g, hidden, mask, false, Name::kExpertFc1);
+  hidden = gate(g, m, ffn, hidden);
+  hidden = grouped_matmul(g, hidden, ids.experts_down, pairs, h, Name::kExpertActivation);
+  if (ids.experts_down_bias >= 0) {
+    Var bias = gather(g, g.use(ids.experts_down_bias), sorted, pairs * h, Name::kExpertActivation);
+    hidden = add(g, hidden, bias, Name::kExpertActivation);
+  }
+  hidden = masked_fill(g, hidden, mask, false, Name::kExpertActivation);
+
+  g.tape().at(Operation::kCombine);
+  Var weighted = mul(g, hidden, weights, Name::kMoeTemp);
+  {
+    Var inverse = g.alloc(pairs, 8, Name::kRouter);
+    g.tape().touch(g.stopped() ? 0 : 8 * pairs, Name::kMoeTemp);
+    weighted = gather(g, weighted, inverse, pairs * h, Name::kMoeTemp);
+  }
+  Var summed = sum_copies(g, weighted, m.tokens() * h, Name::kMoeTemp);
+  return cast(g, summed, x.width, Name::kHidden);
+}
+
+}  // namespace
+
 Var mixture(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x) {
-  (void)ffn;
-  (void)ids;
-  (void)m;
-  return add_number(g, x, Name::kHidden);
+  const auto run_shared = [&] {
+    LayerIds inner;
+    inner.gate = ids.shared_gate;
+    inner.up = ids.shared_up;
+    inner.down = ids.shared_down;
+    model::FeedForward dense = ffn;
+    dense.gated = true;
+    return mlp(g, m, dense, inner, x);
+  };
+  const bool has_shared = ids.shared_gate.w >= 0;
+  const bool shared_first = ids.shared_switch.w >= 0;  // Qwen
+  Var shared;
+  if (has_shared && shared_first) shared = run_shared();
+  g.tape().at(Operation::kRouting);
+  Var y;
+  {
+    Routing routing = route(g, m, ffn, ids, x);
+    y = experts(g, m, ffn, ids, x, routing);
+  }
+  if (!has_shared) return y;
+  if (shared_first) {
+    Var open = linear(g, x, ids.shared_switch.w, -1, Name::kRouter);
+    open = keeps_result(g, open, Name::kRouter);
+    shared = mul(g, open, shared, Name::kSharedExpert);
+  } else {
+    shared = run_shared();
+  }
+  return add(g, y, shared, Name::kHidden);
 }
 
 }  // namespace plimsoll::step::transformers

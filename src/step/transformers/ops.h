@@ -23,7 +23,8 @@ Var dropout(Graph& g, const Var& x, double p, Name name);
 // Rows and channels (ops_rows.cpp). A value of `rows` rows; channels = elements / rows.
 Var mean_rows(Graph& g, const Var& x, std::int64_t rows, Name name);
 Var rsqrt(Graph& g, const Var& x, Name name);
-Var softmax_fp32(Graph& g, const Var& x, Name name);
+Var softmax(Graph& g, const Var& x, Name name);
+Var softmax_fp32(Graph& g, const Var& x, Name name);  // through an fp32 copy where x is narrower
 Var layer_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, std::int32_t bias, Name name);
 Var rms_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, Name name);  // torch's fused kernel
 // Sums a gradient to fewer elements: per channel (with scratch in global memory) or per row.
@@ -38,6 +39,7 @@ Var cat(Graph& g, const Var& a, const Var& b, Name name);
 std::array<Var, 3> split(Graph& g, const Var& x, const std::array<std::int64_t, 3>& elements, bool head_major);
 Var copy(Graph& g, const Var& x, Name name);  // clone or contiguous; backward passes the gradient on
 Var expand(Graph& g, const Var& x, std::int64_t times, Name name);  // repeat_kv; backward sums groups
+Var expand_view(Graph& g, const Var& x, std::int64_t elements);     // broadcast without a copy
 
 // Matrices (ops_matrix.cpp)
 Var linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name);
@@ -63,6 +65,30 @@ struct AttentionShape {
 };
 // One kernel that never materialises scores; mask may be empty.
 Var fused_attention(Graph& g, const AttentionShape& shape, const Var& q, const Var& k, const Var& v, const Var& mask);
+
+// Fused kernels (ops_fused.cpp)
+Var liger_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, Name name);
+Var liger_swiglu(Graph& g, const Var& gate, const Var& up, Name name);
+Var in_place(Graph& g, const Var& x, const Var& saved_a, const Var& saved_b);
+struct FusedLoss {
+  std::int64_t tokens = 0;
+  std::int64_t vocabulary = 0;
+  std::int64_t chunk = 0;  // tokens at a time
+  std::int32_t weight = -1;
+  bool unfused = false;        // plain operations within a chunk
+  bool wide_gradient = false;  // the hidden state's gradient is collected in fp32
+};
+[[nodiscard]] std::int64_t liger_chunk(std::int64_t tokens, std::int64_t vocabulary, std::int64_t hidden);
+// Head and cross entropy chunk by chunk; gradients are computed in forward.
+Var fused_loss(Graph& g, const Var& hidden, const FusedLoss& loss);
+
+// Routed experts (ops_moe.cpp)
+Var gather(Graph& g, const Var& x, const Var& index, std::int64_t elements, Name name);
+Var masked_fill(Graph& g, const Var& x, const Var& mask, bool in_place, Name name);
+Var top_k(Graph& g, const Var& scores, std::int64_t elements, Var& indices);
+// Rows sorted by expert times the experts' three-dimensional weight.
+Var grouped_matmul(Graph& g, const Var& x, std::int32_t w, std::int64_t rows, std::int64_t out, Name name);
+Var sum_copies(Graph& g, const Var& x, std::int64_t elements, Name name);  // over a token's experts
 
 // Ends (ops_ends.cpp)
 Var embedding(Graph& g, const Var& ids, std::int64_t tokens, std::int64_t hidden, std::int32_t weight);

@@ -60,9 +60,13 @@ Var fused_attention(Graph& g, const AttentionShape& s, const Var& query, const V
   g.save(node, v);
   Var seed = g.alloc(8, 1, Name::kLogSumExp);
   Var offset = g.alloc(8, 1, Name::kLogSumExp);
-  Var y = g.alloc(rows * s.value_dim, q.width, Name::kAttentionOutput);
+  Var y = g.reuse_result(false);
+  if (!y) y = g.alloc(rows * s.value_dim, q.width, Name::kAttentionOutput);
   y.head_major = q.head_major;
-  Var lse = g.alloc(rows, 4, Name::kLogSumExp);
+  Var lse = g.reuse_result(false);
+  if (!lse) lse = g.alloc(rows, 4, Name::kLogSumExp);
+  g.keep_result(y, false);
+  g.keep_result(lse, false);
   if (g.device().fused_attention) {
     Var plan = g.alloc(kPlanWorkspace, 1, Name::kAttentionTemp);
   }

@@ -83,7 +83,7 @@ Var linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name)
     input = cast(g, x, 2, Name::kCastInput);
   } else {
     if (bias >= 0) b = g.use(bias);
-    matrix = g.use(w);
+    matrix = cast(g, g.use(w), x.width, Name::kCastWeight);
     input = x;
   }
   const std::int32_t node = bias >= 0 ? g.node(addmm_backward, input, matrix, b) : g.node(mm_backward, input, matrix);
@@ -100,7 +100,9 @@ Var linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name)
     if (keeps_matrix) g.save(node, matrix);
     if (keeps_input) g.save(node, input);
   }
-  Var y = g.alloc(input.elements / in * out, input.width, name);
+  Var y = g.reuse_result(true);
+  if (!y) y = g.alloc(input.elements / in * out, input.width, name);
+  g.keep_result(y, true);
   g.first_forward_product(bias >= 0);
   if (node >= 0) g.produced(y, node);
   return y;

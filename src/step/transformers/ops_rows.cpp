@@ -69,14 +69,18 @@ Var rsqrt(Graph& g, const Var& x, Name name) {
   return y;
 }
 
-Var softmax_fp32(Graph& g, const Var& x, Name name) {
-  Var input = cast(g, x, 4, Name::kAttentionTemp);
-  const std::int32_t node = g.node(softmax_backward, input);
-  Var y = g.alloc(input.elements, 4, name);
+Var softmax(Graph& g, const Var& x, Name name) {
+  const std::int32_t node = g.node(softmax_backward, x);
+  Var y = g.alloc(x.elements, x.width, name);
   y.head_major = true;
   if (node >= 0) g.produced(y, node);
   g.save(node, y);
   return y;
+}
+
+Var softmax_fp32(Graph& g, const Var& x, Name name) {
+  const Var wide = cast(g, x, 4, Name::kAttentionTemp);
+  return softmax(g, wide, name);
 }
 
 Var layer_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, std::int32_t bias, Name name) {

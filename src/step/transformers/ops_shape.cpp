@@ -121,4 +121,12 @@ Var expand(Graph& g, const Var& x, std::int64_t times, Name name) {
   return y;
 }
 
+Var expand_view(Graph& g, const Var& x, std::int64_t elements) {
+  const std::int32_t node = g.node(expand_backward, x);
+  if (node >= 0) g.at(node).n[0] = x.elements;
+  Var y = g.view(x, elements);
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
 }  // namespace plimsoll::step::transformers

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/transformers/pass.h"
 
+#include <algorithm>
 #include <array>
+
+#include "base/checked.h"
 
 #include "step/transformers/ops.h"
 
@@ -11,11 +14,15 @@ Pass::Pass(Model& model, Tape& tape, Workspaces& workspaces, UnitHooks* units, b
     : m_(model), tape_(tape), workspaces_(workspaces), units_(units), g_(tape, model.weights, model.device) {
   if (folded) folded_ = std::make_unique<LayerProfiles>(m_);
   g_.workspaces = &workspaces_;
+  g_.selective = m_.job->recompute.granularity == job::RecomputeGranularity::kSelectiveOps;
 }
 
 bool Pass::checkpoints(std::int64_t layer) const {
   const job::Recompute& r = m_.job->recompute;
+  if (r.granularity == job::RecomputeGranularity::kSelectiveOps) return true;
   if (r.granularity != job::RecomputeGranularity::kFull) return false;
+  if (r.memory_budget >= 0)  // the budget's share of layers keeps its activations
+    return static_cast<double>(layer) >= r.memory_budget * static_cast<double>(m_.architecture().depth());
   return r.every_nth_layer <= 1 || layer % r.every_nth_layer == 0;
 }
 
@@ -129,7 +136,7 @@ Var Pass::run_base() {
   enter_unit(kEmbeddingUnit);
   Var embeds = embed();
   leave_unit(kEmbeddingUnit);
-  {
+  if (!m_.torchtitan) {
     Var counted = g_.alloc(m_.sequence, 8, Name::kTokens);
     positions_ = g_.alloc(m_.sequence, 8, Name::kTokens);
   }
@@ -139,8 +146,12 @@ Var Pass::run_base() {
     rows = embedding(g_, positions_, m_.sequence, a.hidden, m_.positions);
     x = add(g_, embeds, rows, Name::kHidden);
   }
-  make_masks(g_, m_, shared_);
-  if (a.rope) make_rotary(g_, m_, shared_);
+  if (m_.torchtitan) {  // frequencies are a buffer of the model
+    shared_.cos = g_.constant(m_.sequence * a.kinds[0].attention.head_dim, 4);
+  } else {
+    make_masks(g_, m_, shared_);
+    if (a.rope) make_rotary(g_, m_, shared_);
+  }
   if (a.embedding_norm) x = norm(g_, m_, x, m_.tokens(), m_.embedding_norm, Name::kNormOutput);
   x = dropout(g_, x, a.embedding_dropout, Name::kLayerInput);
   Var hidden = run_layers(std::move(x));
@@ -156,6 +167,7 @@ Var Pass::run_base() {
 Var Pass::head(const Var& hidden) {
   tape_.at(Operation::kHead);
   Var logits = linear(g_, hidden, m_.head.w, m_.head.bias, Name::kLogits);
+  if (m_.family.scaled_logits) logits = scale(g_, logits, Name::kLogits);
   if (m_.architecture().final_softcap) {
     logits = scale(g_, logits, Name::kLogits);
     logits = keeps_result(g_, logits, Name::kLogits);
@@ -164,11 +176,34 @@ Var Pass::head(const Var& hidden) {
   return logits;
 }
 
+bool Pass::has_fused_loss() const {
+  const job::LossKind kind = m_.job->kernels.loss;
+  return m_.liger || kind == job::LossKind::kLiger || kind == job::LossKind::kChunked;
+}
+
+Var Pass::run_fused_loss(const Var& hidden) {
+  FusedLoss fused;
+  fused.tokens = m_.tokens();
+  fused.vocabulary = m_.weights[static_cast<std::size_t>(m_.head.w)].rows;
+  fused.weight = m_.head.w;
+  if (m_.job->kernels.loss == job::LossKind::kChunked) {
+    fused.chunk = ceil_div(fused.tokens, std::max<std::int64_t>(1, m_.job->kernels.loss_chunks));
+    fused.unfused = true;
+    fused.wide_gradient = m_.torchtitan;
+  } else {
+    fused.chunk = liger_chunk(fused.tokens, fused.vocabulary, m_.architecture().hidden);
+  }
+  return fused_loss(g_, hidden, fused);
+}
+
 Var Pass::loss(const Var& logits) {
   tape_.at(Operation::kLoss);
   Var upcast = cast(g_, logits, 4, Name::kLogitsFp32);
-  Var padded = g_.alloc(m_.tokens() + m_.batch, 8, Name::kTokens);
-  Var labels = g_.alloc(m_.tokens(), 8, Name::kTokens);
+  Var padded, labels = ids_;
+  if (!m_.torchtitan) {  // labels are shifted by one
+    padded = g_.alloc(m_.tokens() + m_.batch, 8, Name::kTokens);
+    labels = g_.alloc(m_.tokens(), 8, Name::kTokens);
+  }
   Var value = cross_entropy(g_, upcast, labels);
   upcast.reset();
   return value;
@@ -180,10 +215,18 @@ void Pass::forward() {
   enter_unit(kRootUnit);
   Var hidden = run_base();
   drop_tables();
-  Var logits = head(hidden);
-  leave_unit(kHeadUnit);
-  after_head_ = g_.size();
-  loss_ = loss(logits);
+  Var logits;
+  if (has_fused_loss()) {
+    tape_.at(Operation::kLoss);
+    after_head_ = g_.size();
+    loss_ = run_fused_loss(hidden);
+    leave_unit(kHeadUnit);
+  } else {
+    logits = head(hidden);
+    leave_unit(kHeadUnit);
+    after_head_ = g_.size();
+    loss_ = loss(logits);
+  }
   leave_unit(kRootUnit);
   hidden.reset();
   if (m_.job->kernels.keeps_outputs) kept_logits_ = logits;

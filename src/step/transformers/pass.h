@@ -47,6 +47,8 @@ class Pass {
   Var run_base();
   Var head(const Var& hidden);
   Var loss(const Var& logits);
+  [[nodiscard]] bool has_fused_loss() const;
+  Var run_fused_loss(const Var& hidden);
   void enter_unit(std::int64_t unit);
   void leave_unit(std::int64_t unit);
   void backward_layers();

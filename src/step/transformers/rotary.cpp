@@ -48,7 +48,7 @@ void make_rotary(Graph& g, const Model& m, Shared& shared) {
     *table = g.alloc(n, 4, Name::kRope);
   }
   // Tables take the dtype of the hidden states: fp32 under autocast.
-  const std::uint8_t width = m.family.weight_in_fp32 ? std::uint8_t{4} : m.width;
+  const std::uint8_t width = m.family.wide_tables ? std::uint8_t{4} : m.width;
   shared.cos = cast(g, cos, width, Name::kRope);
   shared.sin = cast(g, sin, width, Name::kRope);
   positions.reset();
@@ -58,6 +58,19 @@ void make_rotary(Graph& g, const Model& m, Shared& shared) {
 
 std::array<Var, 4> rotate(Graph& g, const Model& m, const Shared& shared, std::int64_t head_dim, Var& q, Var& k) {
   const std::int64_t dim = rotary_dim(m, head_dim);
+  if (m.liger) {
+    q = in_place(g, q, shared.cos, shared.sin);
+    k = in_place(g, k, shared.cos, shared.sin);
+    return {};
+  }
+  if (m.torchtitan) {  // as complex numbers in fp32
+    for (Var* x : {&q, &k}) {
+      Var wide = cast(g, *x, 4, Name::kRopeTemp);
+      Var turned = mul(g, wide, shared.cos, Name::kRopeTemp);
+      *x = cast(g, turned, x->width, Name::kQuery);
+    }
+    return {};
+  }
   if (m.family.rotation == Rotation::kWhole) {
     const std::uint8_t width = q.width;
     Var turned_q, turned_k;

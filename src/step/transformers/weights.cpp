@@ -210,8 +210,12 @@ Family family_of(const job::Job& job) {
   if (is_one_of(type, {"phi", "glm", "glm4", "glm4_moe", "nemotron"})) family.rotary = 0.5;
   family.slices_qkv = type == "phi3";
   family.wide_rotation = is_one_of(type, {"olmo2", "cohere"});
-  family.weight_in_fp32 = type == "olmo2";
+  family.weight_in_fp32 = is_one_of(type, {"olmo2", "gpt_oss"});
+  family.wide_tables = type == "olmo2";
   family.centred_norm = type == "cohere";
+  family.wide_router = is_one_of(type, {"deepseek_v3", "deepseek_v32", "kimi_k2", "glm4_moe", "glm_moe_dsa"});
+  family.narrow_weights = is_one_of(type, {"qwen2_moe", "qwen3_moe", "gpt_oss", "qwen3_next"});
+  family.scaled_logits = is_one_of(type, {"cohere", "granite", "granitemoe"});
   family.splits_heads = is_one_of(type, {"gpt_neox", "bloom"});
   if (is_one_of(type, {"phi", "stablelm"})) family.rotation = Rotation::kJoinBothHeld;
   if (type == "gpt_neox") family.rotation = Rotation::kJoinBoth;

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fused kernels that replace chains of operations: Liger's norm, SwiGLU and rotation, and losses that
+// never hold all logits (facts other-frameworks-memory.md 2.5, 6.4).
+#include <algorithm>
+#include <bit>
+
+#include "base/checked.h"
+#include "step/transformers/ops.h"
+
+namespace plimsoll::step::transformers {
+
+namespace {
+
+// The input's gradient overwrites the output's; the weight's is summed from one row per multiprocessor.
+void liger_norm_backward(Graph& g, Node& node, Grads& result) {
+  Var partial = g.alloc(g.device().multiprocessors * node.n[1], 4, Name::kGrad);
+  if (node.edges[0].exists()) result[0] = node.grads[0];
+  if (node.edges[1].exists()) {
+    Var sum = g.alloc(node.n[1], 4, Name::kGrad);
+    result[1] = node.w[0] == 4 ? sum : g.alloc(node.n[1], node.w[0], Name::kWeightGrad);
+  }
+}
+
+// Gradients of gate and up overwrite their values.
+void liger_swiglu_backward(Graph&, Node& node, Grads& result) {
+  for (std::size_t i = 0; i < 2; ++i)
+    if (node.edges[i].exists()) result[i] = node.saved[i];
+}
+
+void in_place_backward(Graph&, Node& node, Grads& result) { result[0] = node.grads[0]; }
+
+// saved: the gradients that forward computed, of the hidden state and of the head's weight.
+void fused_loss_backward(Graph& g, Node& node, Grads& result) {
+  if (node.edges[0].exists()) {
+    result[0] = node.w[0] == node.saved[0].width ? node.saved[0] : g.alloc(node.n[0], node.w[0], Name::kGrad);
+    result[0].node = -1;
+  }
+  if (node.edges[1].exists()) result[1] = node.saved[1];
+  for (Var& value : node.saved) value.reset();
+}
+
+}  // namespace
+
+Var liger_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, Name name) {
+  const Var w = g.use(weight);
+  const std::int32_t node = g.node(liger_norm_backward, x, w);
+  if (node >= 0) {
+    g.at(node).n = {x.elements, w.elements};
+    g.at(node).w[0] = w.width;
+  }
+  Var y = g.alloc(x.elements, x.width, name);
+  Var rstd = g.alloc(rows, 4, Name::kNormStats);
+  g.save(node, x);
+  g.save(node, w);
+  g.save(node, rstd);
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+Var liger_swiglu(Graph& g, const Var& gate, const Var& up, Name name) {
+  const std::int32_t node = g.node(liger_swiglu_backward, gate, up);
+  Var y = g.alloc(gate.elements, gate.width, name);
+  g.save(node, gate);
+  g.save(node, up);
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+Var in_place(Graph& g, const Var& x, const Var& saved_a, const Var& saved_b) {
+  const std::int32_t node = g.node(in_place_backward, x);
+  g.save(node, saved_a);
+  g.save(node, saved_b);
+  Var y = x;
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+std::int64_t liger_chunk(std::int64_t tokens, std::int64_t vocabulary, std::int64_t hidden) {
+  const std::int64_t chunks = ceil_div(vocabulary, std::max<std::int64_t>(1, hidden));
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(ceil_div(tokens, chunks))));
+}
+
+Var fused_loss(Graph& g, const Var& hidden, const FusedLoss& loss) {
+  const Var matrix = g.autocast ? g.cast_weight(loss.weight) : g.use(loss.weight);
+  const std::int32_t node = g.node(fused_loss_backward, hidden, matrix);
+  if (node >= 0) {
+    g.at(node).n[0] = hidden.elements;
+    g.at(node).w[0] = hidden.width;
+  }
+  const bool trains_head = matrix.has_grad();
+  Var grad_hidden = g.alloc(hidden.elements, loss.wide_gradient ? 4 : hidden.width, Name::kLogitsGrad);
+  Var grad_weight = trains_head ? g.alloc(matrix.elements, matrix.width, Name::kWeightGrad) : Var{};
+  Var per_token = g.alloc(loss.tokens, 4, Name::kTokens);
+  const std::int64_t chunk = std::min(loss.chunk, loss.tokens);
+  for (std::int64_t done = 0, round = 0; done < loss.tokens && round < 2; done += chunk, ++round) {
+    Var logits = g.alloc(chunk * loss.vocabulary, 2, Name::kLogits);
+    if (loss.unfused) {  // plain operations on the chunk: fp32 copy, log-softmax and their gradients
+      Var wide = g.alloc(chunk * loss.vocabulary, 4, Name::kLogitsFp32);
+      Var probabilities = g.alloc(chunk * loss.vocabulary, 4, Name::kLogitsFp32);
+      wide.reset();
+      logits.reset();
+      Var likelihood = g.alloc(chunk * loss.vocabulary, 4, Name::kLogitsGrad);
+      Var gradient = g.alloc(chunk * loss.vocabulary, 4, Name::kLogitsGrad);
+      likelihood.reset();
+      probabilities.reset();
+      logits = g.alloc(chunk * loss.vocabulary, 2, Name::kLogitsGrad);
+    }
+    Var part = g.alloc(chunk * (hidden.elements / loss.tokens), hidden.width, Name::kLogitsGrad);
+  }
+  Var value = g.alloc(1, 4, Name::kTokens);
+  g.save(node, grad_hidden);
+  g.save(node, grad_weight);
+  if (node >= 0) g.produced(value, node);
+  return value;
+}
+
+}  // namespace plimsoll::step::transformers

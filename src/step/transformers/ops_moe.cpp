@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations of routed experts: gathers by index, masked copies, top-k and products grouped by expert.
+#include "step/transformers/ops.h"
+
+namespace plimsoll::step::transformers {
+
+namespace {
+
+constexpr std::int64_t kGroupedScratch = 67584;  // kernel arguments and workspace of a grouped product
+constexpr std::int64_t kSortScratch = 67071;
+
+// Accumulating by index sorts the indices first.
+void gather_backward(Graph& g, Node& node, Grads& result) {
+  const std::int64_t indices = node.n[1];
+  result[0] = g.alloc(node.n[0], node.grads[0].width, Name::kMoeTemp);
+  Var linear_index;
+  {
+    Var scaled = g.alloc(indices, 8, Name::kMoeTemp);
+    linear_index = g.alloc(indices, 8, Name::kMoeTemp);
+  }
+  Var sorted = g.alloc(indices, 8, Name::kMoeTemp);
+  Var origin = g.alloc(indices, 8, Name::kMoeTemp);
+  Var range = g.alloc(indices, 8, Name::kMoeTemp);
+  Var scratch = g.alloc(kSortScratch, 1, Name::kMoeTemp);
+}
+
+void masked_fill_backward(Graph& g, Node& node, Grads& result) {
+  result[0] = g.alloc(node.grads[0].elements, node.grads[0].width, Name::kMoeTemp);
+}
+
+void top_k_backward(Graph& g, Node& node, Grads& result) { result[0] = g.alloc(node.n[0], 4, Name::kRouter); }
+
+void grouped_backward(Graph& g, Node& node, Grads& result) {
+  for (std::size_t i = 2; i-- > 0;) {
+    if (!node.edges[i].exists()) continue;
+    result[i] = g.alloc(node.n[i], node.w[0], i == 0 ? Name::kMoeTemp : Name::kWeightGrad);
+    Var scratch = g.alloc(kGroupedScratch, 1, Name::kMoeTemp);
+  }
+}
+
+void sum_copies_backward(Graph& g, Node& node, Grads& result) {
+  result[0] = g.alloc(node.n[0], node.grads[0].width, Name::kMoeTemp);
+}
+
+}  // namespace
+
+Var gather(Graph& g, const Var& x, const Var& index, std::int64_t elements, Name name) {
+  const std::int32_t node = g.node(gather_backward, x);
+  if (node >= 0) g.at(node).n = {x.elements, index.elements};
+  g.save(node, index);
+  Var y = g.alloc(elements, x.width, name);
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+Var masked_fill(Graph& g, const Var& x, const Var& mask, bool in_place, Name name) {
+  const std::int32_t node = g.node(masked_fill_backward, x);
+  g.save(node, mask);
+  Var y = in_place ? x : g.alloc(x.elements, x.width, name);
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+Var top_k(Graph& g, const Var& scores, std::int64_t elements, Var& indices) {
+  const std::int32_t node = g.node(top_k_backward, scores);
+  if (node >= 0) g.at(node).n[0] = scores.elements;
+  Var values = g.alloc(elements, scores.width, Name::kRouter);
+  indices = g.alloc(elements, 8, Name::kRouter);
+  g.save(node, indices);
+  if (node >= 0) g.produced(values, node);
+  return values;
+}
+
+Var grouped_matmul(Graph& g, const Var& x, std::int32_t w, std::int64_t rows, std::int64_t out, Name name) {
+  Var matrix = g.use(w);
+  Var input = cast(g, x, matrix.width, Name::kCastInput);
+  const std::int32_t node = g.node(grouped_backward, input, matrix);
+  if (node >= 0) {
+    g.at(node).n = {input.elements, matrix.elements};
+    g.at(node).w[0] = matrix.width;
+  }
+  if (input.has_grad()) g.save(node, matrix);
+  if (matrix.has_grad()) g.save(node, input);
+  Var y = g.alloc(rows * out, matrix.width, name);
+  {
+    Var scratch = g.alloc(kGroupedScratch, 1, Name::kMoeTemp);
+  }
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+Var sum_copies(Graph& g, const Var& x, std::int64_t elements, Name name) {
+  const std::int32_t node = g.node(sum_copies_backward, x);
+  if (node >= 0) g.at(node).n[0] = x.elements;
+  Var y = g.alloc(elements, x.width, name);
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+}  // namespace plimsoll::step::transformers
