@@ -149,7 +149,6 @@ void Layer::core_backward(Tape& tape, Kept& kept, Tensor& grad_out) const {
     kept.v = tape.alloc(z_.v, Name::kValue);
     tape.free(up);
   }
-  Tensor replayed;
   if (c_.recompute.core_attn) {
     tape.free(kept.out);  // only the projection held it
     tape.at(Operation::kReplay);
