@@ -121,9 +121,41 @@ Status check_magnitude(const Job& job) {
   const double bytes =
       std::max(tokens * widest, score) * static_cast<double>(job.model.depth() + 8) * (passes + 2) * 64;
   if (!(bytes < 4e18))
-    return bad_input(fmt::format("{} tokens of {} layers in one micro-batch are more than any machine holds",
-                                 static_cast<std::int64_t>(tokens), job.model.depth()),
+    return bad_input(fmt::format("{:.0f} tokens of {} layers in one micro-batch are more than any machine holds", tokens,
+                                 job.model.depth()),
                      "check seq_length, micro_batch_size and the sizes of the model");
+  return {};
+}
+
+// A step is simulated pass by pass: counts beyond these are mistakes, and would never end.
+Status check_counts(const Job& job) {
+  struct Bound {
+    const char* key;
+    std::int64_t value;
+    std::int64_t most;
+  };
+  constexpr std::int64_t kMicroBatches = std::int64_t{1} << 20;
+  constexpr std::int64_t kSimulated = 4096;
+  const bool gpipe = job.parallel.schedule == PipelineSchedule::kGpipe && job.parallel.pipeline > 1;
+  const Bound bounds[] = {
+      {"micro-batches per step", job.micro_batches, gpipe ? kSimulated : kMicroBatches},
+      {"microbatch_group_size_per_vp_stage", job.parallel.microbatch_group_size.value_or(1), kSimulated},
+      {"lora rank", job.adapter.rank, 1 << 16},
+      {"evaluation micro-batch", job.batch.eval_micro_batch, 1 << 20},
+      {"evaluation sequence length", job.batch.eval_seq_length, 1 << 24},
+      {"evaluation batches kept", job.batch.eval_batches_kept, 1 << 24},
+  };
+  for (const Bound& bound : bounds) {
+    if (bound.value >= 0 && bound.value <= bound.most) continue;
+    return bad_input(fmt::format("{}: found {}, wanted at most {}", bound.key, bound.value, bound.most),
+                     "check global_batch_size, micro_batch_size and the number of GPUs");
+  }
+  const double eval_tokens = static_cast<double>(job.batch.eval_micro_batch) *
+                             static_cast<double>(job.batch.eval_seq_length) *
+                             static_cast<double>(std::max<std::int64_t>(1, job.batch.eval_batches_kept));
+  if (eval_tokens * static_cast<double>(job.vocab_rows + job.model.hidden) > 1e16)
+    return bad_input(fmt::format("{:.0f} tokens of evaluation are more than any machine holds", eval_tokens),
+                     "check the evaluation batch and sequence length");
   return {};
 }
 
@@ -319,6 +351,7 @@ Status check(Job& job) {
   PLIMSOLL_TRY_STATUS(check_sequence(job));
   PLIMSOLL_TRY_STATUS(check_model(job));
   PLIMSOLL_TRY_STATUS(check_magnitude(job));
+  PLIMSOLL_TRY_STATUS(check_counts(job));
   PLIMSOLL_TRY_STATUS(check_pipeline(job));
   PLIMSOLL_TRY_STATUS(check_recompute(job));
   PLIMSOLL_TRY_STATUS(check_offload(job));

@@ -75,8 +75,7 @@ class Rank final : public PassRunner {
     shape_.extra_warmup = job.parallel.overlap_moe_expert_comm;
     shape_.deallocates_outputs = job.parallel.deallocate_outputs;
     shape_.gpipe = job.parallel.schedule == job::PipelineSchedule::kGpipe;
-    const bool defers_all = job.parallel.defer_embedding_wgrad && job.parallel.wgrad_deferral_limit == 0;
-    if (!defers_all) shape_.micro_batches = micro_batches_to_simulate(shape_);
+    shape_.micro_batches = micro_batches_to_simulate(shape_);
     make_kinds();
     builders_.reserve(chunks.size());
     for (const job::Chunk& chunk : chunks) {
@@ -108,6 +107,7 @@ class Rank final : public PassRunner {
         leave_as_after_a_step();
       } else {
         tape_.begin_span();
+        defer_unsimulated();
         run_pipeline(shape_, tape_, *this, held_);
         drain_deferred();
       }
@@ -235,10 +235,21 @@ class Rank final : public PassRunner {
     return job_.parallel.wgrad_deferral_limit == 0 || waiting < job_.parallel.wgrad_deferral_limit;
   }
 
+  // Micro-batches that are not simulated would have deferred theirs before the last ones run.
+  void defer_unsimulated() {
+    const bool has_loss = builders_.back().chunk().has_loss;
+    if (!job_.parallel.defer_embedding_wgrad || !has_loss || shape_.stages == 1) return;
+    const std::int64_t limit = job_.parallel.wgrad_deferral_limit == 0 ? job_.micro_batches : job_.parallel.wgrad_deferral_limit;
+    const std::int64_t beyond = std::min(limit, job_.micro_batches) - shape_.micro_batches;
+    if (beyond <= 0) return;
+    unsimulated_ = tape_.alloc(beyond * (end_sizes_.logits + end_sizes_.h), Name::kLogitsGrad);
+  }
+
   void drain_deferred() {
     tape_.at(Operation::kHead);
     for (Tensor& tensor : deferred_) tape_.free(tensor);
     deferred_.clear();
+    tape_.free(unsimulated_);
   }
 
   // Token ids of the last micro-batch stay with each chunk's data iterator until the next.
@@ -334,6 +345,7 @@ class Rank final : public PassRunner {
   std::vector<Tokens> tokens_;
   HeldMessages held_;
   std::vector<Tensor> deferred_;
+  Tensor unsimulated_;
   bool first_step_ = true;
   bool has_backward_workspace_ = false;
   std::int64_t forward_autotune_ = 0;

@@ -174,11 +174,14 @@ TEST(Golden, wrong_fields_and_flags_skip_the_record) {
   EXPECT_NE(only(with(kGolden, R"("--num-layers": 4)", R"("--num-layers": 99999999999)")).skip, "");
 }
 
-TEST(Golden, a_figure_that_a_newer_one_contradicts_is_skipped) {
-  const std::string older = with(with(kGolden, "2026-01-01", "2025-01-01"), "1000000000.0", "500000000.0");
+TEST(Golden, a_reconfigured_figure_that_a_newer_one_contradicts_is_skipped) {
+  const std::string unchanged = with(with(kGolden, "2026-01-01", "2025-01-01"), "1000000000.0", "500000000.0");
+  const std::string older = with(unchanged, R"("test_case")", R"("config_changed_after_golden": true, "test_case")");
+  EXPECT_EQ(read_records("golden.json", file_of(unchanged + "," + std::string(kGolden)))->records[0].skip, "")
+      << "its flags are those on record";
   const auto file = read_records("golden.json", file_of(older + "," + std::string(kGolden)));
   ASSERT_TRUE(file);
-  EXPECT_NE(file->records[0].skip.find("newer figure"), std::string::npos);
+  EXPECT_NE(file->records[0].skip.find("reconfigured"), std::string::npos);
   EXPECT_EQ(file->records[1].skip, "");
   const std::string close = with(with(kGolden, "2026-01-01", "2025-01-01"), "1000000000.0", "700000000.0");
   EXPECT_EQ(read_records("golden.json", file_of(close + "," + std::string(kGolden)))->records[0].skip, "")
