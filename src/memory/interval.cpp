@@ -18,7 +18,7 @@ constexpr double kNotModelled = 0.05;  // for each named warning, up to three
 
 }  // namespace
 
-double relative_interval(const job::Job& job) {
+double relative_interval(const job::Job& job, std::size_t step_warnings) {
   double share = kDerived;
   if (job.is_megatron()) {
     share = job.kernels.implementation == job::Implementation::kLocal ? kMegatronLocal : kTransformerEngine;
@@ -27,7 +27,7 @@ double relative_interval(const job::Job& job) {
   }
   if (job.model.has_moe() || job.precision.fp8 != job::Fp8Recipe::kNone || job.precision.fp4)
     share = std::max(share, kDerived);
-  return share + kNotModelled * static_cast<double>(std::min<std::size_t>(3, job.warnings.size()));
+  return share + kNotModelled * static_cast<double>(std::min<std::size_t>(3, job.warnings.size() + step_warnings));
 }
 
 }  // namespace plimsoll::memory

@@ -4,11 +4,14 @@
 // recording covers.
 #pragma once
 
+#include <cstddef>
+
 #include "job/job.h"
 
 namespace plimsoll::memory {
 
 // Half-width as a share of the predicted bytes: 0.006 means plus or minus 0.6 %.
-[[nodiscard]] double relative_interval(const job::Job& job);
+// step_warnings: knobs that the step named as not followed, besides the job's own.
+[[nodiscard]] double relative_interval(const job::Job& job, std::size_t step_warnings = 0);
 
 }  // namespace plimsoll::memory
