@@ -8,8 +8,8 @@ namespace plimsoll::step::transformers {
 namespace {
 
 // Scores are materialised: bf16 scores, their fp32 softmax and its 16-bit copy.
-Var eager(Graph& g, const Model& m, const AttentionShape& s, const model::Attention& a, std::int32_t sinks, const Var& q,
-          const Var& k, const Var& v, const Var& mask) {
+Var eager(Graph& g, const Model& m, const AttentionShape& s, const model::Attention& a, std::int32_t sinks,
+          const Var& q, const Var& k, const Var& v, const Var& mask) {
   const std::int64_t groups = s.heads / s.kv_heads;
   Var keys = expand(g, k, groups, Name::kKey);
   Var values = expand(g, v, groups, Name::kValue);
@@ -45,8 +45,8 @@ Var eager(Graph& g, const Model& m, const AttentionShape& s, const model::Attent
   return output;
 }
 
-Var core_attention(Graph& g, const Model& m, const AttentionShape& s, const model::Attention& a,
-                   std::int32_t sinks, const Var& q, const Var& k, const Var& v, const Shared& shared) {
+Var core_attention(Graph& g, const Model& m, const AttentionShape& s, const model::Attention& a, std::int32_t sinks,
+                   const Var& q, const Var& k, const Var& v, const Shared& shared) {
   g.tape().at(Operation::kCoreAttention);
   const bool local = a.sliding_window > 0;
   const Var& mask = local ? shared.sliding_mask : shared.full_mask;

@@ -83,8 +83,7 @@ std::vector<Updated> Fsdp1::updated() const {
       const Weight& w = m_.weights[static_cast<std::size_t>(id)];
       const std::int64_t part = std::min(w.elements, std::max<std::int64_t>(0, shard - begin));
       begin += w.elements;
-      if (part > 0 && w.trainable)
-        list.push_back({part, part, 0, static_cast<std::uint8_t>(stored_width_), w.kind});
+      if (part > 0 && w.trainable) list.push_back({part, part, 0, static_cast<std::uint8_t>(stored_width_), w.kind});
     }
   }
   return list;

@@ -47,8 +47,9 @@ MeasuredLayer LayerProfiles::measure(std::int64_t index, const LayerSituation& s
   const std::array<Var*, 4> used{&tables.cos, &tables.sin, &tables.full_mask, &tables.sliding_mask};
   for (std::size_t i = 0; i < given.size(); ++i) {
     if (!*given[i]) continue;
-    *used[i] = situation.frees_tables && given[i]->has_storage() ? g.alloc(given[i]->elements, given[i]->width, Name::kRope)
-                                      : g.constant(given[i]->elements, given[i]->width);
+    *used[i] = situation.frees_tables && given[i]->has_storage()
+                   ? g.alloc(given[i]->elements, given[i]->width, Name::kRope)
+                   : g.constant(given[i]->elements, given[i]->width);
   }
   Var x = g.alloc(scratch_.tokens() * scratch_.architecture().hidden, input_width, Name::kLayerInput);
   if (situation.training && situation.input_needs_grad) g.require_grad(x);
@@ -57,10 +58,12 @@ MeasuredLayer LayerProfiles::measure(std::int64_t index, const LayerSituation& s
 
   tape.reset();
   Var y = situation.checkpointed
-              ? g.checkpoint(x, [&g, this, index, tables](const Var& input) { return layer(g, scratch_, index, tables, input); })
+              ? g.checkpoint(
+                    x, [&g, this, index, tables](const Var& input) { return layer(g, scratch_, index, tables, input); })
               : layer(g, scratch_, index, tables, x);
   result.forward = tape.profile();
   result.width = y.width;
+  result.has_grad = y.has_grad();
   result.output = blocks(y.bytes());
   std::int64_t live = tape.live();
   x.reset();

@@ -28,6 +28,7 @@ struct MeasuredLayer {
   Profile leave_autocast;  // weight casts that nothing saved
   Profile backward;
   bool keeps_input = false;
+  bool has_grad = false;      // of the output: whether gradients flow through
   unsigned keeps_tables = 0;  // bits: cos, sin, full mask, sliding mask
   bool grad_is_view = false;  // of the gradient that leaves
   std::uint8_t width = 2;     // of the output

@@ -151,8 +151,7 @@ void Fsdp2::copy_out(Unit& unit) {
 void Fsdp2::release(Unit& unit) {
   const std::int64_t fewer = m_.job->sharding.reshard_to;
   for (Tensor& parameter : unit.unsharded) {
-    if (!in_backward_ && fewer > 1)
-      unit.kept.push_back(tape_.alloc(parameter.bytes / fewer, Name::kUnshardedWeight));
+    if (!in_backward_ && fewer > 1) unit.kept.push_back(tape_.alloc(parameter.bytes / fewer, Name::kUnshardedWeight));
     tape_.free(parameter);
   }
   unit.unsharded.clear();

@@ -36,10 +36,10 @@ class Fsdp2 final : public Sharder {
     std::int64_t shard = 0;  // elements of this rank, padded
     bool reshard = true;
     bool gathered = false;
-    Tensor buffer;                  // all-gather output not yet copied out
-    std::vector<Tensor> unsharded;  // parameters in full
-    std::vector<Tensor> kept;       // reshard to fewer ranks: this rank's part
-    Tensor gradient;                // sharded gradients: one buffer
+    Tensor buffer;                               // all-gather output not yet copied out
+    std::vector<Tensor> unsharded;               // parameters in full
+    std::vector<Tensor> kept;                    // reshard to fewer ranks: this rank's part
+    Tensor gradient;                             // sharded gradients: one buffer
     std::map<std::int32_t, Tensor> accumulated;  // unsharded gradients of micro-batches without synchronisation
   };
 
@@ -59,10 +59,10 @@ class Fsdp2 final : public Sharder {
   std::int64_t gather_width_ = 2;
   std::int64_t reduce_width_ = 4;
   std::int64_t stored_width_ = 4;
-  std::vector<Unit> units_;          // in the order in which their forward ends
+  std::vector<Unit> units_;  // in the order in which their forward ends
   std::vector<Tensor> shards_;
-  Tensor held_buffer_;               // forward: the last gather's buffer, until the next copy-out
-  Tensor reduce_input_;              // until the next reduction
+  Tensor held_buffer_;   // forward: the last gather's buffer, until the next copy-out
+  Tensor reduce_input_;  // until the next reduction
   std::int64_t host_bytes_ = 0;
   bool last_micro_batch_ = true;
   bool in_backward_ = false;

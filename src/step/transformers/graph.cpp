@@ -21,6 +21,10 @@ Graph::~Graph() {
   regions_.clear();
 }
 
+void Graph::abandon() {
+  for (Slot& slot : slots_) slot.tensor = {};
+}
+
 Var Graph::alloc(std::int64_t elements, std::uint8_t width, Name name) {
   Var value;
   if (stopped_ || elements <= 0) return value;
@@ -135,6 +139,7 @@ Var Graph::checkpoint(const Var& x, std::function<Var(const Var&)> fn) {
   mode_ = Mode::kPacking;
   Var y = region_->fn(x);
   mode_ = Mode::kNormal;
+  if (region_->users == 0) regions_.pop_back();  // no gradient flows through it
   return y;
 }
 

@@ -163,6 +163,9 @@ class Graph {
   void backward(std::size_t first);
   [[nodiscard]] std::size_t size() const { return nodes_.size(); }
 
+  // The program ends here: what is still alive stays on the tape.
+  void abandon();
+
   // Gradient mode and autocast, as the surrounding Python would set them.
   bool grad_enabled = true;
   bool autocast = false;
@@ -189,11 +192,11 @@ class Graph {
   struct Region {
     std::function<Var(const Var&)> fn;
     Var x;
-    std::int32_t saves = 0;   // tensors that the region's operations save
-    std::int32_t users = 0;   // nodes that still need the replay
+    std::int32_t saves = 0;  // tensors that the region's operations save
+    std::int32_t users = 0;  // nodes that still need the replay
     bool autocast = false;
     bool replayed = false;
-    std::vector<Var> values;  // filled by the replay
+    std::vector<Var> values;   // filled by the replay
     std::vector<Var> results;  // kept by the per-operation policy, in order
     std::size_t reused = 0;
     std::int32_t products = 0;
@@ -215,10 +218,10 @@ class Graph {
   std::vector<std::uint32_t> free_slots_;
   std::vector<Node> nodes_;
   std::vector<std::unique_ptr<Region>> regions_;
-  std::vector<Var> casts_;               // autocast cache, by weight
-  std::vector<std::int32_t> cast_ids_;   // its filled entries
-  std::vector<Var> pending_;             // gradients of weights that are used more than once, by weight
-  std::vector<std::int32_t> ready_;      // weights whose gradient is complete
+  std::vector<Var> casts_;              // autocast cache, by weight
+  std::vector<std::int32_t> cast_ids_;  // its filled entries
+  std::vector<Var> pending_;            // gradients of weights that are used more than once, by weight
+  std::vector<std::int32_t> ready_;     // weights whose gradient is complete
   Mode mode_ = Mode::kNormal;
   Region* region_ = nullptr;
   std::int32_t region_index_ = -1;

@@ -54,22 +54,22 @@ enum class Rotation : std::uint8_t {
 
 // What differs between families in the code around the layers.
 struct Family {
-  bool classic = false;           // GPT-2, OPT, BLOOM, Falcon, GPT-NeoX: norms come first in construction
-  bool conv1d = false;            // GPT-2: weights stored [in, out], always addmm
-  bool scaled_embedding = false;  // Gemma
+  bool classic = false;            // GPT-2, OPT, BLOOM, Falcon, GPT-NeoX: norms come first in construction
+  bool conv1d = false;             // GPT-2: weights stored [in, out], always addmm
+  bool scaled_embedding = false;   // Gemma
   bool norms_after_heads = false;  // Gemma 3: query and key are normalised after all projections
-  bool dropout_add = false;       // BLOOM, Falcon, GPT-NeoX: residual additions without a kept block output
-  double rotary = 1.0;            // part of a head that rotates
+  bool dropout_add = false;        // BLOOM, Falcon, GPT-NeoX: residual additions without a kept block output
+  double rotary = 1.0;             // part of a head that rotates
   Rotation rotation = Rotation::kWhole;
-  bool wide_rotation = false;  // OLMo 2, Command-R: rotation in fp32, converted back
+  bool wide_rotation = false;   // OLMo 2, Command-R: rotation in fp32, converted back
   bool wide_tables = false;     // OLMo 2: rotary tables stay in fp32
   bool weight_in_fp32 = false;  // OLMo 2, gpt-oss: the norm's weight multiplies before the conversion
   bool wide_router = false;     // DeepSeek V3: routing in fp32 from the hidden state on
   bool narrow_weights = false;  // routing weights are converted to the hidden state's dtype
   bool scaled_logits = false;   // Command-R, Granite
   bool centred_norm = false;    // Command-R: LayerNorm as a chain of operations in fp32
-  bool splits_heads = false;  // GPT-NeoX: the packed projection is split per head, after the transpose
-  bool slices_qkv = false;  // Phi-3: the packed projection is sliced, not split
+  bool splits_heads = false;    // GPT-NeoX: the packed projection is split per head, after the transpose
+  bool slices_qkv = false;      // Phi-3: the packed projection is sliced, not split
 };
 
 struct Model {
@@ -87,7 +87,7 @@ struct Model {
   // Shapes of the running pass
   std::int64_t batch = 0;
   std::int64_t sequence = 0;
-  std::uint8_t width = 2;     // of activations outside autocast
+  std::uint8_t width = 2;  // of activations outside autocast
   bool autocast = false;
   bool eager_attention = false;
   bool liger = false;

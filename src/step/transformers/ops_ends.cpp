@@ -7,9 +7,9 @@ namespace plimsoll::step::transformers {
 
 namespace {
 
-constexpr std::int64_t kSortFrom = 3072;    // more tokens than this are sorted by id first
-constexpr std::int64_t kRowsPerPart = 10;   // tokens of one id summed by one thread block
-constexpr std::int64_t kSortScratch = 20;   // bytes per key of a radix sort, about
+constexpr std::int64_t kSortFrom = 3072;   // more tokens than this are sorted by id first
+constexpr std::int64_t kRowsPerPart = 10;  // tokens of one id summed by one thread block
+constexpr std::int64_t kSortScratch = 20;  // bytes per key of a radix sort, about
 
 // n: tokens, hidden, vocabulary rows.
 void embedding_backward(Graph& g, Node& node, Grads& result) {
@@ -44,9 +44,7 @@ void embedding_backward(Graph& g, Node& node, Grads& result) {
   sorted.reset();
 }
 
-void log_softmax_backward(Graph& g, Node& node, Grads& result) {
-  result[0] = g.alloc(node.n[0], 4, Name::kLogitsGrad);
-}
+void log_softmax_backward(Graph& g, Node& node, Grads& result) { result[0] = g.alloc(node.n[0], 4, Name::kLogitsGrad); }
 
 void nll_backward(Graph& g, Node& node, Grads& result) { result[0] = g.alloc(node.n[0], 4, Name::kLogitsGrad); }
 

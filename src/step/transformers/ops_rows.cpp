@@ -6,9 +6,7 @@ namespace plimsoll::step::transformers {
 
 namespace {
 
-void mean_backward(Graph& g, Node& node, Grads& result) {
-  result[0] = g.alloc(node.n[0], node.w[0], Name::kGrad);
-}
+void mean_backward(Graph& g, Node& node, Grads& result) { result[0] = g.alloc(node.n[0], node.w[0], Name::kGrad); }
 
 void rsqrt_backward(Graph& g, Node& node, Grads& result) {
   const Var& y = node.saved[0];
@@ -38,8 +36,7 @@ void sum_to(Graph& g, Var& grad, std::int64_t elements, bool channels) {
   if (!grad || elements <= 0) return;
   Var sum = g.alloc(elements, grad.width, channels ? Name::kWeightGrad : Name::kGrad);
   if (channels) {
-    const ReduceScratch scratch =
-        outer_reduce_scratch(elements, grad.elements / elements, g.device().multiprocessors);
+    const ReduceScratch scratch = outer_reduce_scratch(elements, grad.elements / elements, g.device().multiprocessors);
     Var partials = g.alloc(scratch.partials, 1, Name::kGrad);
     Var semaphores = g.alloc(scratch.semaphores, 1, Name::kGrad);
     semaphores.reset();

@@ -4,13 +4,15 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "step/transformers/reduce.h"
 
 namespace plimsoll::step::transformers {
 
 namespace {
 
-constexpr std::int64_t kBlock8bit = 256;          // elements per fp32 scale
-constexpr std::int64_t kSmallest8bit = 4096;      // fewer elements keep 32-bit states
+constexpr std::int64_t kBlock8bit = 256;      // elements per fp32 scale
+constexpr std::int64_t kSmallest8bit = 4096;  // fewer elements keep 32-bit states
+constexpr std::int64_t kMultiprocessors = 132;
 constexpr std::int64_t kSmallestPaged = 100'000;  // fewer elements are not paged
 
 }  // namespace
@@ -79,28 +81,40 @@ void OptimizerStates::torch_adam(Tape& tape) {
   }
 }
 
-// Loops over tensors in fp32: the gradient's copy, its square, the factored estimate and the update.
-void OptimizerStates::adafactor(Tape& tape, const Updated& t, bool first) {
-  (void)first;
-  const std::int64_t bytes = 4 * t.elements;
-  Tensor grad = t.width < 4 ? tape.alloc(bytes, Name::kOptimizerTemp) : Tensor{};
-  Tensor param = t.width < 4 ? tape.alloc(bytes, Name::kOptimizerTemp) : Tensor{};
-  Tensor square = tape.alloc(bytes, Name::kOptimizerTemp);
-  Tensor update = tape.alloc(bytes, Name::kOptimizerTemp);
-  tape.free(square);
-  tape.free(update);
-  tape.free(param);
+// Loops over tensors in fp32. The loop's variables keep the last tensor's copies until the next replaces
+// them (facts other-frameworks-memory.md 2.8).
+void OptimizerStates::adafactor(Tape& tape) {
+  Tensor grad, param, update;
+  const auto assign = [&](Tensor& variable, Tensor value) {
+    tape.free(variable);
+    variable = value;
+  };
+  for (const Updated& t : tensors_) {
+    const std::int64_t bytes = 4 * t.elements;
+    if (t.width < 4) assign(grad, tape.alloc(bytes, Name::kOptimizerTemp));
+    if (!made_) make_states(tape, t);
+    if (t.width < 4) assign(param, tape.alloc(bytes, Name::kOptimizerTemp));
+    Tensor square = tape.alloc(bytes, Name::kOptimizerTemp);
+    Tensor shifted = tape.alloc(bytes, Name::kOptimizerTemp);
+    tape.free(square);
+    assign(update, shifted);
+    if (t.columns > 0) {
+      tape.touch(4 * t.rows, Name::kOptimizerTemp);
+      const ReduceScratch scratch = outer_reduce_scratch(t.columns, t.rows, kMultiprocessors);
+      tape.touch(scratch.partials, Name::kOptimizerTemp);
+    }
+    assign(update, tape.alloc(bytes, Name::kOptimizerTemp));
+  }
   tape.free(grad);
+  tape.free(param);
+  tape.free(update);
 }
 
 void OptimizerStates::step(Tape& tape) {
   tape.at(Operation::kAdam);
   const job::OptimizerKind kind = job_.optimizer.kind;
   if (kind == job::OptimizerKind::kAdafactor) {
-    for (const Updated& t : tensors_) {
-      if (!made_) make_states(tape, t);
-      adafactor(tape, t, !made_);
-    }
+    adafactor(tape);
   } else {
     if (!made_)
       for (const Updated& t : tensors_) make_states(tape, t);

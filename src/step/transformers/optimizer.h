@@ -32,7 +32,7 @@ class OptimizerStates {
  private:
   void make_states(Tape& tape, const Updated& tensor);
   void torch_adam(Tape& tape);
-  void adafactor(Tape& tape, const Updated& tensor, bool first);
+  void adafactor(Tape& tape);
   const job::Job& job_;
   std::vector<Updated> tensors_;
   std::vector<Tensor> states_;

@@ -56,7 +56,7 @@ LayerSituation Pass::situation_of(std::int64_t index) const {
   LayerSituation situation;
   situation.training = g_.grad_enabled;
   situation.checkpointed = g_.grad_enabled && checkpoints(index);
-  situation.input_needs_grad = g_.grad_enabled && (index > 0 || needs_grad_);
+  situation.input_needs_grad = g_.grad_enabled && needs_grad_[static_cast<std::size_t>(index)];
   situation.frees_tables = g_.grad_enabled && index == lowest_;
   const LayerIds& ids = m_.layers[static_cast<std::size_t>(index)];
   for (std::int32_t id = ids.first; id < ids.last; ++id) {
@@ -91,8 +91,9 @@ Var Pass::fold_layers(Var x) {
     leave_unit(i);
     if (m.keeps_input) (void)g_.take(hidden);  // the layer's backward frees it
     hidden = std::move(next);
+    needs_grad_[static_cast<std::size_t>(i) + 1] = m.has_grad;
   }
-  if (g_.grad_enabled) {
+  if (g_.grad_enabled && needs_grad_.back()) {
     g_.require_grad(hidden);
     boundary_ = hidden.node;
   }
@@ -102,7 +103,9 @@ Var Pass::fold_layers(Var x) {
 Var Pass::run_layers(Var x) {
   const std::int64_t depth = m_.architecture().depth();
   starts_.clear();
-  needs_grad_ = g_.grad_enabled && x.has_grad();
+  needs_grad_.assign(static_cast<std::size_t>(depth) + 1, false);
+  needs_grad_[0] = g_.grad_enabled && x.has_grad();
+  boundary_ = -1;
   input_ = x.node;
   input_output_ = x.output;
   input_width_ = x.width;
@@ -284,10 +287,15 @@ void Pass::backward_layers() {
     return;
   }
   folded_->use(m_);
-  Var grad = g_.take_grad(boundary_);
+  Var grad;
+  if (boundary_ >= 0) grad = g_.take_grad(boundary_);
   for (std::int64_t i = depth; i-- > 0;) {
     tape_.layer(i);
     if (units_ != nullptr) units_->before_backward(i);
+    if (!grad) {  // nothing below is trained
+      if (units_ != nullptr) units_->after_backward(i);
+      continue;
+    }
     LayerSituation situation = situation_of(i);
     situation.grad_is_view = grad.is_view;
     const MeasuredLayer& m = folded_->of(i, situation, shared_, input_width_);
@@ -311,7 +319,7 @@ void Pass::backward_layers() {
     }
     if (units_ != nullptr) units_->after_backward(i);
   }
-  g_.backward(static_cast<std::size_t>(boundary_));
+  if (boundary_ >= 0) g_.backward(static_cast<std::size_t>(boundary_));
   if (grad && input_ >= 0) {
     Var input;
     input.node = input_;

@@ -28,6 +28,10 @@ class Pass {
  public:
   Pass(Model& model, Tape& tape, Workspaces& workspaces, UnitHooks* units, bool folded);
 
+  ~Pass() { g_.abandon(); }
+  Pass(const Pass&) = delete;
+  Pass& operator=(const Pass&) = delete;
+
   // Tokens of the next micro-batch replace the last ones.
   void load_batch();
   // With labels, up to and including the loss.
@@ -62,14 +66,14 @@ class Pass {
   std::unique_ptr<LayerProfiles> folded_;
   Var ids_, evaluated_ids_, padding_, positions_;
   Shared shared_;
-  std::int64_t lowest_ = -1;                // folded: the layer whose backward frees the tables
+  std::int64_t lowest_ = -1;  // folded: the layer whose backward frees the tables
   Var loss_, kept_logits_;
   std::vector<std::size_t> starts_;  // first node of each layer
   std::int32_t boundary_ = -1;       // folded: collects the gradient of the last layer's output
   std::int32_t input_ = -1;          // producer of the first layer's input
   std::uint8_t input_output_ = 0;
   std::uint8_t input_width_ = 2;
-  bool needs_grad_ = false;  // of the first layer's input
+  std::vector<bool> needs_grad_;  // by layer: of its input
   std::size_t after_layers_ = 0;
   std::size_t after_head_ = 0;
 };

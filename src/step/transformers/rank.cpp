@@ -58,10 +58,25 @@ class Rank {
     result.outside_bytes = optimizer_->outside_bytes();
     result.host_bytes = sharder_->host_bytes();
     result.nvme_bytes = sharder_->nvme_bytes();
+    add_warnings(result);
     return result;
   }
 
  private:
+  void add_warnings(RankResult& result) const {
+    const bool trains =
+        std::any_of(model_.weights.begin(), model_.weights.end(), [](const Weight& w) { return w.trainable; });
+    if (!trains) result.warnings.emplace_back("adapter.targets: no module of the model matches, so nothing is trained");
+    if (job_.parallel.tensor > 1)
+      result.warnings.emplace_back("parallel.tensor: tensor parallelism of this framework is not in the numbers");
+    if (job_.parallel.pipeline > 1)
+      result.warnings.emplace_back("parallel.pipeline: pipeline stages of this framework are not in the numbers");
+    if (job_.offload.activations || job_.offload.checkpointed_inputs)
+      result.warnings.emplace_back("offload: activations are counted on the GPU");
+    if (job_.kernels.torch_compile)
+      result.warnings.emplace_back("kernels.torch_compile: tensors that compilation fuses away are counted");
+  }
+
   // Logits of evaluated batches stay on the GPU until the phase ends (facts other-frameworks-memory.md 2.9).
   void evaluate() {
     const job::Batch& b = job_.batch;

@@ -40,8 +40,8 @@ ReduceScratch outer_reduce_scratch(std::int64_t outputs, std::int64_t inputs, st
   values = ceil_div(values, height);
   const std::int64_t target = multiprocessors * (kThreadsPerMultiprocessor / (width * height));
   if (values < kMaxValuesPerThread || grid > target) return {};
-  const std::int64_t blocks =
-      std::max(std::min(ceil_div(target, grid), ceil_div(values, kMinValuesPerThread)), ceil_div(values, kMaxValuesPerThread));
+  const std::int64_t blocks = std::max(std::min(ceil_div(target, grid), ceil_div(values, kMinValuesPerThread)),
+                                       ceil_div(values, kMaxValuesPerThread));
   if (blocks <= 1) return {};
   return {4 * outputs * blocks * width * vector, 4 * grid};
 }

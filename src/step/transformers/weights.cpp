@@ -24,7 +24,8 @@ class Collector {
  public:
   Collector(const job::Job& job, Model& m) : job_(job), m_(m) {
     const job::Precision& p = job.precision;
-    const bool sharded = job.sharding.kind == job::ShardingKind::kFsdp2 || job.sharding.kind == job::ShardingKind::kFsdp1;
+    const bool sharded =
+        job.sharding.kind == job::ShardingKind::kFsdp2 || job.sharding.kind == job::ShardingKind::kFsdp1;
     const job::DType stored = sharded ? p.compute : p.params;
     width_ = static_cast<std::uint8_t>(job::size_of(stored));
     adapted_ = job.adapter.kind != job::AdapterKind::kNone;
@@ -41,7 +42,9 @@ class Collector {
     if (job_.model.norm == model::NormKind::kLayer) ids.bias = vector(width);
     return ids;
   }
-  std::int32_t vector(std::int64_t elements) { return push({elements, elements, 0, WeightKind::kVector, small_width_}); }
+  std::int32_t vector(std::int64_t elements) {
+    return push({elements, elements, 0, WeightKind::kVector, small_width_});
+  }
 
   LinearIds linear(Aliases names, std::int64_t in, std::int64_t out, bool bias) {
     LinearIds ids;
@@ -238,8 +241,7 @@ Model make_model(const job::Job& job) {
   m.sequence = job.batch.seq_length / std::max<std::int64_t>(1, job.parallel.context);
   m.autocast = job.precision.autocast;
   // Falcon's multi-query call always carries a mask, so PyTorch computes it unfused.
-  m.eager_attention =
-      job.kernels.attention == job::AttentionBackend::kUnfused || job.model.model_type == "falcon";
+  m.eager_attention = job.kernels.attention == job::AttentionBackend::kUnfused || job.model.model_type == "falcon";
   m.liger = job.kernels.liger;
   m.torchtitan = job.kernels.implementation == job::Implementation::kTorchtitan;
   const bool hopper = job.cluster.gpu.is_hopper_or_newer();

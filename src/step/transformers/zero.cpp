@@ -18,8 +18,8 @@ Zero::Zero(Model& model, Tape& tape) : m_(model), tape_(tape) {
   const bool is_bf16 = job.precision.params == job::DType::kBf16;
   const bool wide_gradients = s.grad_accum.value_or(job::DType::kBf16) == job::DType::kFp32;
   // Without ZeRO, or at stage 1 with fp32 accumulation, bf16 runs under its own optimizer.
-  bf16_optimizer_ = is_bf16 && (stage_ == 0 || (stage_ == 1 && wide_gradients &&
-                                                s.offload_optimizer == job::OffloadTarget::kNone));
+  bf16_optimizer_ =
+      is_bf16 && (stage_ == 0 || (stage_ == 1 && wide_gradients && s.offload_optimizer == job::OffloadTarget::kNone));
   for (const Weight& w : m_.weights)
     if (w.trainable) trained_ += w.elements;
   gathered_.resize(m_.weights.size());
@@ -72,7 +72,8 @@ void Zero::build() {
       if (!w.trainable && !persists(w)) frozen += ceil_div(w.elements, ranks_);
     const bool on_gpu = s.offload_param == job::OffloadTarget::kNone;
     if (on_gpu) held_.push_back(tape_.alloc((partition() + frozen) * width_, Name::kParamBuffer));
-    if (s.hpz_partition > 1) held_.push_back(tape_.alloc(ceil_div(padded, s.hpz_partition) * width_, Name::kParamBuffer));
+    if (s.hpz_partition > 1)
+      held_.push_back(tape_.alloc(ceil_div(padded, s.hpz_partition) * width_, Name::kParamBuffer));
     for (std::size_t i = 0; i < m_.weights.size(); ++i)
       if (persists(m_.weights[i])) gathered_[i] = tape_.alloc(m_.weights[i].elements * width_, Name::kUnshardedWeight);
     tape_.enter(Phase::kWrap);

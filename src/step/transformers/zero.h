@@ -39,8 +39,8 @@ class Zero final : public Sharder {
     std::vector<std::int32_t> weights;
     std::int64_t elements = 0;
   };
-  [[nodiscard]] std::int64_t partition() const;          // elements of this rank, padded
-  [[nodiscard]] std::int64_t optimizer_on_gpu() const;   // of them, with states on the GPU
+  [[nodiscard]] std::int64_t partition() const;         // elements of this rank, padded
+  [[nodiscard]] std::int64_t optimizer_on_gpu() const;  // of them, with states on the GPU
   void fetch(const Unit& unit);
   void prefetch();
   void release_unused(const Unit& unit);
@@ -60,11 +60,11 @@ class Zero final : public Sharder {
   std::vector<Tensor> buckets_;
   std::int64_t filled_ = 0;  // elements in the current bucket
   // Stage 3
-  std::vector<Unit> units_;                // in forward order
-  std::vector<std::size_t> trace_;         // units of a step, forward then backward
+  std::vector<Unit> units_;         // in forward order
+  std::vector<std::size_t> trace_;  // units of a step, forward then backward
   std::size_t position_ = 0;
   bool traced_ = false;
-  std::vector<Tensor> gathered_;           // by weight
+  std::vector<Tensor> gathered_;  // by weight
 };
 
 }  // namespace plimsoll::step::transformers
