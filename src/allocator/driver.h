@@ -24,8 +24,8 @@ class Driver {
   [[nodiscard]] virtual std::int64_t total() const = 0;
 };
 
-// A device with so many bytes, `capacity` of which are left for this process. Addresses grow and are never reused, so that ties in size go to the
-// older segment; a real device may choose otherwise.
+// A device with so many bytes, `capacity` of which are left for this process. Addresses grow and are never reused, so
+// that ties in size go to the older segment; a real device may choose otherwise.
 class SimulatedDriver final : public Driver {
  public:
   explicit SimulatedDriver(std::int64_t capacity) : SimulatedDriver(capacity, capacity) {}

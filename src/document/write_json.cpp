@@ -13,11 +13,21 @@ void append_string(std::string& out, std::string_view text) {
   out += '"';
   for (const char c : text) {
     switch (c) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
       default:
         if (static_cast<unsigned char>(c) < 0x20) {
           out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
@@ -31,11 +41,21 @@ void append_string(std::string& out, std::string_view text) {
 
 void append(std::string& out, const Node& node) {
   switch (node.kind) {
-    case Node::Kind::kNull: out += "null"; break;
-    case Node::Kind::kBool: out += node.boolean ? "true" : "false"; break;
-    case Node::Kind::kInteger: out += std::to_string(node.integer); break;
-    case Node::Kind::kReal: out += std::isfinite(node.real) ? fmt::format("{}", node.real) : "null"; break;
-    case Node::Kind::kString: append_string(out, node.text); break;
+    case Node::Kind::kNull:
+      out += "null";
+      break;
+    case Node::Kind::kBool:
+      out += node.boolean ? "true" : "false";
+      break;
+    case Node::Kind::kInteger:
+      out += std::to_string(node.integer);
+      break;
+    case Node::Kind::kReal:
+      out += std::isfinite(node.real) ? fmt::format("{}", node.real) : "null";
+      break;
+    case Node::Kind::kString:
+      append_string(out, node.text);
+      break;
     case Node::Kind::kArray:
       out += '[';
       for (std::size_t i = 0; i < node.items.size(); ++i) {

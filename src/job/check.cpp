@@ -121,8 +121,8 @@ Status check_magnitude(const Job& job) {
   const double bytes =
       std::max(tokens * widest, score) * static_cast<double>(job.model.depth() + 8) * (passes + 2) * 64;
   if (!(bytes < 4e18))
-    return bad_input(fmt::format("{:.0f} tokens of {} layers in one micro-batch are more than any machine holds", tokens,
-                                 job.model.depth()),
+    return bad_input(fmt::format("{:.0f} tokens of {} layers in one micro-batch are more than any machine holds",
+                                 tokens, job.model.depth()),
                      "check seq_length, micro_batch_size and the sizes of the model");
   return {};
 }

@@ -96,7 +96,8 @@ Walk walk(const step::Tape& tape, const allocator::Settings& settings, std::int6
   }
   result.by_phase[static_cast<std::size_t>(moment.phase)].allocated_after = allocator.stats().allocated;
   for (; next_mark < marks.size(); ++next_mark)  // phases without an event of their own
-    result.by_phase[static_cast<std::size_t>(marks[next_mark].moment.phase)].allocated_after = allocator.stats().allocated;
+    result.by_phase[static_cast<std::size_t>(marks[next_mark].moment.phase)].allocated_after =
+        allocator.stats().allocated;
   for (const PeakPoint& group : result.by_group)
     if (group.allocated > result.peak.allocated) result.peak = group;
   result.peak_reserved = allocator.stats().peak_reserved;

@@ -11,9 +11,9 @@ RankResult run_rank(const job::Job& job, const job::PipelineLayout& layout, std:
                     bool folded) {
   if (job.is_megatron()) return megatron::run_rank(job, layout, pp_rank, tape, folded);
   const bool splits = job.parallel.tensor > 1;
-  transformers::RankResult result =
-      splits ? transformers::run_rank(transformers::tensor_parallel_share(job), tape, folded)
-             : transformers::run_rank(job, tape, folded);
+  transformers::RankResult result = splits
+                                        ? transformers::run_rank(transformers::tensor_parallel_share(job), tape, folded)
+                                        : transformers::run_rank(job, tape, folded);
   if (!folded)
     for (std::string& warning : transformers::unmodelled(job)) result.warnings.push_back(std::move(warning));
   return {result.parameters, result.host_bytes, result.nvme_bytes, result.outside_bytes, std::move(result.warnings)};

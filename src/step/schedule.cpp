@@ -234,7 +234,7 @@ class Interleaved {
   HeldMessages& held_;
   Order order_;
   std::int64_t total_;
-  std::vector<InputQueue> inputs_;  // received, not yet used
+  std::vector<InputQueue> inputs_;       // received, not yet used
   std::vector<InputQueue> used_inputs_;  // of passes in flight
   std::vector<std::int64_t> latest_;     // micro-batch of each chunk's last forward
   Tensor output_;

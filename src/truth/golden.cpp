@@ -58,9 +58,12 @@ std::string gpu_name(const std::string& type) {
 
 std::string recompute_group(const job::Job& job) {
   switch (job.recompute.granularity) {
-    case job::RecomputeGranularity::kNone: return "none";
-    case job::RecomputeGranularity::kFull: return "full";
-    default: return "selective";
+    case job::RecomputeGranularity::kNone:
+      return "none";
+    case job::RecomputeGranularity::kFull:
+      return "full";
+    default:
+      return "selective";
   }
 }
 
@@ -94,7 +97,8 @@ Record read_golden(const Node& node) {
     return record;
   }
   record.groups["recompute"] = recompute_group(*job);
-  record.groups["precision"] = job->precision.fp8 != job::Fp8Recipe::kNone ? "fp8" : std::string(job::name_of(job->precision.params));
+  record.groups["precision"] =
+      job->precision.fp8 != job::Fp8Recipe::kNone ? "fp8" : std::string(job::name_of(job->precision.params));
   record.pp_rank = job->parallel.pipeline - 1;
   record.job = *std::move(job);
   return record;
@@ -129,7 +133,8 @@ void skip_contradicted(const Node& records, std::vector<Record>& read) {
     const double reference = found->second.peak;
     if (reference <= 0 || std::abs(figure.peak - reference) <= kTolerance * reference) continue;
     read[i].skip =
-        "its test was reconfigured after it was recorded, and another figure of the same test and GPU is more than 30 % "
+        "its test was reconfigured after it was recorded, and another figure of the same test and GPU is more than 30 "
+        "% "
         "off: the flags on record are not those of this run";
   }
 }

@@ -201,8 +201,8 @@ Record read_megatron_recording(const Node& node) {
     record.skip = to_string(status.error());
   if (auto status = job::complete(job); !status && record.skip.empty()) record.skip = to_string(status.error());
   if (const std::int64_t dp = integer_or(parallel, "dp", 1); record.skip.empty() && dp != job.data_parallel)
-    record.skip = fmt::format("parallel.dp is {}, but {} GPUs with these sizes make {}", dp, job.cluster.gpus,
-                              job.data_parallel);
+    record.skip =
+        fmt::format("parallel.dp is {}, but {} GPUs with these sizes make {}", dp, job.cluster.gpus, job.data_parallel);
   record.job = std::move(job);
   record.pp_rank = integer_or(table_of(node, "rank"), "pp", 0);
   record.peak_allocated = integer_or(measured, "peak_allocated", 0);

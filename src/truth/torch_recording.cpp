@@ -98,7 +98,8 @@ double chance_of_missing_the_longest(const Node& train) {
   const Node* choices = train.find("seq_choices");
   if (choices == nullptr || !choices->is_array() || choices->items.empty()) return 0;
   const auto lengths = static_cast<double>(choices->items.size());
-  const auto draws = static_cast<double>(integer_or(train, "steps", 1) * std::max<std::int64_t>(1, integer_or(train, "accumulation", 1)));
+  const auto draws = static_cast<double>(integer_or(train, "steps", 1) *
+                                         std::max<std::int64_t>(1, integer_or(train, "accumulation", 1)));
   return std::pow(1 - 1 / lengths, draws);
 }
 
@@ -164,7 +165,8 @@ Record read_torch_recording(const Node& node) {
   constexpr double kNegligible = 0.01;
   if (const double chance = chance_of_missing_the_longest(train); record.skip.empty() && chance > kNegligible)
     record.skip = fmt::format(
-        "lengths are drawn at random and which came is not recorded: with a chance of {:.0f} % the longest, which sets the "
+        "lengths are drawn at random and which came is not recorded: with a chance of {:.0f} % the longest, which sets "
+        "the "
         "peak, was not among them",
         100 * chance);
   if (auto status = job::complete(job); !status && record.skip.empty()) record.skip = to_string(status.error());

@@ -61,7 +61,8 @@ inline model::Architecture random_model(std::mt19937_64& random) {
 
 inline void random_recompute(std::mt19937_64& random, job::Job& job) {
   switch (random() % 4) {
-    case 0: break;
+    case 0:
+      break;
     case 1:
       job.recompute.granularity = job::RecomputeGranularity::kSelective;
       job.recompute.modules.core_attn = chance(random, 60);
@@ -112,9 +113,9 @@ inline std::optional<job::Job> random_megatron_job(std::uint64_t seed) {
   job.kernels.implementation =
       chance(random, 60) ? job::Implementation::kTransformerEngine : job::Implementation::kLocal;
   if (job.precision.fp8 != job::Fp8Recipe::kNone) job.kernels.implementation = job::Implementation::kTransformerEngine;
-  job.kernels.attention = p.context == 1 && chance(random, 20) ? job::AttentionBackend::kUnfused
-                                                               : one_of(random, {job::AttentionBackend::kFlash,
-                                                                                 job::AttentionBackend::kFused});
+  job.kernels.attention = p.context == 1 && chance(random, 20)
+                              ? job::AttentionBackend::kUnfused
+                              : one_of(random, {job::AttentionBackend::kFlash, job::AttentionBackend::kFused});
   job.kernels.loss = one_of(random, {job::LossKind::kUnfused, job::LossKind::kNativeFused, job::LossKind::kTe});
   job.kernels.gradient_accumulation_fusion = chance(random, 50);
   job.kernels.rope_fusion = chance(random, 70);

@@ -21,6 +21,7 @@ struct AdaptedLinears {
 
 // Trainable elements of the adapter on a linear of in -> out features, as one tensor-parallel rank holds
 // it: the factor on the split side is split with it.
-[[nodiscard]] std::int64_t adapter_elements(const job::Job& job, std::int64_t in, std::int64_t out, bool column_parallel);
+[[nodiscard]] std::int64_t adapter_elements(const job::Job& job, std::int64_t in, std::int64_t out,
+                                            bool column_parallel);
 
 }  // namespace plimsoll::step::megatron

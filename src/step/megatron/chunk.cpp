@@ -72,8 +72,8 @@ std::int64_t ChunkBuilder::offloaded_bytes() const {
   return sum;
 }
 
-ChunkBuilder::ChunkBuilder(const job::Job& job, const job::Chunk& chunk, const Ends& ends, std::vector<LayerKind*> kinds,
-                           LayerKind* mtp_kind, bool folded)
+ChunkBuilder::ChunkBuilder(const job::Job& job, const job::Chunk& chunk, const Ends& ends,
+                           std::vector<LayerKind*> kinds, LayerKind* mtp_kind, bool folded)
     : chunk_(chunk),
       ends_(ends),
       kinds_(std::move(kinds)),

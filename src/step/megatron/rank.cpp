@@ -239,7 +239,8 @@ class Rank final : public PassRunner {
   void defer_unsimulated() {
     const bool has_loss = builders_.back().chunk().has_loss;
     if (!job_.parallel.defer_embedding_wgrad || !has_loss || shape_.stages == 1) return;
-    const std::int64_t limit = job_.parallel.wgrad_deferral_limit == 0 ? job_.micro_batches : job_.parallel.wgrad_deferral_limit;
+    const std::int64_t limit =
+        job_.parallel.wgrad_deferral_limit == 0 ? job_.micro_batches : job_.parallel.wgrad_deferral_limit;
     const std::int64_t beyond = std::min(limit, job_.micro_batches) - shape_.micro_batches;
     if (beyond <= 0) return;
     unsimulated_ = tape_.alloc(beyond * (end_sizes_.logits + end_sizes_.h), Name::kLogitsGrad);

@@ -27,9 +27,9 @@ struct Choices {
 
 struct LayerSizes {
   // Hidden states
-  std::int64_t h = 0;             // H
-  std::int64_t hf = 0;            // HF
-  std::int64_t norm1_saved = 0;   // norm output as the following linear saves it (1 byte each under FP8)
+  std::int64_t h = 0;            // H
+  std::int64_t hf = 0;           // HF
+  std::int64_t norm1_saved = 0;  // norm output as the following linear saves it (1 byte each under FP8)
   std::int64_t norm2_saved = 0;
   std::int64_t stats = 0;         // per norm
   std::int64_t dropout_mask = 0;  // after each block; 0 without dropout

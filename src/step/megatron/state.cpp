@@ -212,7 +212,8 @@ void State::build_optimizer(Tape& tape) {
   if (!keeps_main_copy(job_)) return;
   if (o.precision_aware) {
     // The CPU-offloading optimizer keeps whole fp32 main parameters for what stays on the GPU.
-    const bool remainders = o.store_param_remainders && job_.precision.params == job::DType::kBf16 && o.cpu_offload_fraction == 0;
+    const bool remainders =
+        o.store_param_remainders && job_.precision.params == job::DType::kBf16 && o.cpu_offload_fraction == 0;
     const std::int64_t main = o.main_params == job::DType::kFp32 && !remainders ? 4 : 2;
     for (const Piece& piece : owned_) keep(tape, main_, tape.alloc(main * piece.elements, Name::kMainParam));
     return;

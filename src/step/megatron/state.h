@@ -53,7 +53,7 @@ class State {
     std::int64_t layers = 0;
     std::vector<Weight> weights;
     std::vector<Tensor> dense, experts, frozen;  // weights as created by the model
-    std::vector<Tensor> buffers;  // param and grad buffers
+    std::vector<Tensor> buffers;                 // param and grad buffers
     std::vector<Piece> pieces;
   };
   void wrap_chunk(Tape& tape, ChunkState& chunk, std::int64_t index, bool experts);
