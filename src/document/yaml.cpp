@@ -204,6 +204,11 @@ bool block_nesting_is_sane(std::string_view text) {
 }  // namespace
 
 Result<Node> parse_yaml(std::string_view text) {
+  // yaml-cpp needs seconds for what no configuration needs.
+  constexpr std::size_t kLargest = 4U << 20;
+  if (text.size() > kLargest)
+    return bad_input(
+        fmt::format("{} MiB of YAML are more than any configuration; wanted at most 4", text.size() >> 20));
   if (!flow_nesting_is_sane(text) || !block_nesting_is_sane(text))
     return bad_input(fmt::format("YAML is nested deeper than {} levels", kMaxDepth));
   struct View final : std::streambuf {
