@@ -34,8 +34,9 @@ Var project(Graph& g, const Model& m, const Var& x, const LinearIds& ids, Name n
   if (ids.lora_a < 0) return result;
   const std::uint8_t result_width = result.width;
   const std::uint8_t adapter_width = m.weights[static_cast<std::size_t>(ids.lora_a)].width;
-  // Under autocast PEFT leaves the cast to autocast.
-  Var input = g.autocast ? x : cast(g, x, adapter_width, Name::kAdapterInput);
+  // PEFT casts the input to the adapter's dtype; autocast then casts that copy to 16 bits again. An input
+  // that already has the adapter's dtype (a norm's fp32 output) is not copied.
+  Var input = cast(g, x, adapter_width, Name::kAdapterInput);
   input = dropout(g, input, m.job->adapter.dropout, Name::kAdapterInput);
   Var hidden = linear(g, input, ids.lora_a, -1, Name::kAdapterInput);
   Var up = linear(g, hidden, ids.lora_b, -1, Name::kHidden);
