@@ -58,10 +58,12 @@ TEST(Truth, recorded_transformers_and_fsdp2_runs_are_predicted) {
 }
 
 TEST(Truth, transformers_runs_of_other_families_are_predicted_as_well) {
-  const Scored s = scored("transformers-h200-blind.json");
+  for (const char* name : {"transformers-h200-more.json", "transformers-h200-blind.json"}) {
+    const Scored s = scored(name);
 
-  EXPECT_EQ(s.score.scored, s.score.records);
-  expect_within(statistics(s.score, s.file, "peak_allocated"), 0.1, 0.6, 1.5);
+    EXPECT_EQ(s.score.scored, s.score.records) << name;
+    expect_within(statistics(s.score, s.file, "peak_allocated"), 0.1, 0.6, 1.5);
+  }
 }
 
 TEST(Truth, runs_under_other_allocator_settings_are_predicted) {
