@@ -64,7 +64,7 @@ struct Family {
   bool wide_rotation = false;   // OLMo 2, Command-R: rotation in fp32, converted back
   bool wide_tables = false;     // OLMo 2: rotary tables stay in fp32
   bool weight_in_fp32 = false;  // OLMo 2, gpt-oss: the norm's weight multiplies before the conversion
-  bool wide_router = false;     // DeepSeek V3: routing in fp32 from the hidden state on
+  bool wide_router = false;     // DeepSeek: routing in fp32 from the hidden state on
   bool narrow_weights = false;  // routing weights are converted to the hidden state's dtype
   bool scaled_logits = false;   // Command-R, Granite
   bool centred_norm = false;    // Command-R: LayerNorm as a chain of operations in fp32
