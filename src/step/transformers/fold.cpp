@@ -51,7 +51,7 @@ MeasuredLayer LayerProfiles::measure(std::int64_t index, const LayerSituation& s
                    ? g.alloc(given[i]->elements, given[i]->width, Name::kRope)
                    : g.constant(given[i]->elements, given[i]->width);
   }
-  Var x = g.alloc(scratch_.tokens() * scratch_.architecture().hidden, input_width, Name::kLayerInput);
+  Var x = g.alloc(scratch_.residual_tokens() * scratch_.architecture().hidden, input_width, Name::kLayerInput);
   if (situation.training && situation.input_needs_grad) g.require_grad(x);
   const std::int32_t boundary = x.node;
   const std::size_t first = g.size();

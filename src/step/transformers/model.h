@@ -92,9 +92,14 @@ struct Model {
   bool eager_attention = false;
   bool liger = false;
   bool torchtitan = false;
+  std::int64_t tensor = 1;         // tensor-parallel ranks: heads, MLP width and vocabulary are divided
+  bool sequence_parallel = false;  // the residual stream is divided too
+  std::int64_t context = 1;        // context-parallel ranks: `sequence` is this rank's part
 
   [[nodiscard]] const model::Architecture& architecture() const { return job->model; }
   [[nodiscard]] std::int64_t tokens() const { return batch * sequence; }
+  // Tokens of the residual stream on this rank.
+  [[nodiscard]] std::int64_t residual_tokens() const { return sequence_parallel ? tokens() / tensor : tokens(); }
   [[nodiscard]] std::int64_t parameters() const;
 };
 

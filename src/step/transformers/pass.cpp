@@ -87,7 +87,8 @@ Var Pass::fold_layers(Var x) {
     enter_unit(i);
     const MeasuredLayer& m = folded_->of(i, situation_of(i), shared_, hidden.width);
     tape_.apply(m.forward);
-    Var next = g_.adopt(Tensor{m.output, 0, Name::kLayerInput}, m_.tokens() * m_.architecture().hidden, m.width);
+    Var next =
+        g_.adopt(Tensor{m.output, 0, Name::kLayerInput}, m_.residual_tokens() * m_.architecture().hidden, m.width);
     leave_unit(i);
     if (m.keeps_input) (void)g_.take(hidden);  // the layer's backward frees it
     hidden = std::move(next);
@@ -155,12 +156,14 @@ Var Pass::run_base() {
     make_masks(g_, m_, shared_);
     if (a.rope) make_rotary(g_, m_, shared_);
   }
-  if (a.embedding_norm) x = norm(g_, m_, x, m_.tokens(), m_.embedding_norm, Name::kNormOutput);
+  if (m_.sequence_parallel) x = reduce_scatter(g_, x, m_.tensor);
+  if (a.embedding_norm) x = norm(g_, m_, x, m_.residual_tokens(), m_.embedding_norm, Name::kNormOutput);
   x = dropout(g_, x, a.embedding_dropout, Name::kLayerInput);
   Var hidden = run_layers(std::move(x));
   enter_unit(kHeadUnit);
   tape_.at(Operation::kFinalNorm);
-  if (a.final_norm) hidden = norm(g_, m_, hidden, m_.tokens(), m_.final_norm, Name::kNormOutput);
+  if (a.final_norm) hidden = norm(g_, m_, hidden, m_.residual_tokens(), m_.final_norm, Name::kNormOutput);
+  if (m_.sequence_parallel) hidden = all_gather(g_, hidden, m_.tensor);
   positions_.reset();
   embeds.reset();
   rows.reset();
@@ -308,7 +311,7 @@ void Pass::backward_layers() {
     }
     grad.reset();
     if (m.grad > 0) {
-      grad = g_.adopt(Tensor{m.grad, 0, Name::kResidualGrad}, m_.tokens() * m_.architecture().hidden, m.width);
+      grad = g_.adopt(Tensor{m.grad, 0, Name::kResidualGrad}, m_.residual_tokens() * m_.architecture().hidden, m.width);
       grad.is_view = m.grad_is_view;
     }
     const LayerIds& ids = m_.layers[static_cast<std::size_t>(i)];

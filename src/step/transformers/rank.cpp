@@ -67,8 +67,6 @@ class Rank {
     const bool trains =
         std::any_of(model_.weights.begin(), model_.weights.end(), [](const Weight& w) { return w.trainable; });
     if (!trains) result.warnings.emplace_back("adapter.targets: no module of the model matches, so nothing is trained");
-    if (job_.parallel.tensor > 1)
-      result.warnings.emplace_back("parallel.tensor: tensor parallelism of this framework is not in the numbers");
     if (job_.parallel.pipeline > 1)
       result.warnings.emplace_back("parallel.pipeline: pipeline stages of this framework are not in the numbers");
     if (job_.offload.activations || job_.offload.checkpointed_inputs)
