@@ -73,7 +73,7 @@ Var classic_layer(Graph& g, const Model& m, const model::Layer& spec, const Laye
 
 Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, const Var& x) {
   const model::Architecture& a = m.architecture();
-  const model::Layer& spec = a.layer(index);
+  const model::Layer& spec = a.layer(m.first_layer + index);
   const LayerIds& ids = m.layers[static_cast<std::size_t>(index)];
   if (spec.parallel_block) return parallel_layer(g, m, spec, ids, shared, x);
   if (m.family.conv1d) return classic_layer(g, m, spec, ids, shared, x);

@@ -236,8 +236,18 @@ std::int64_t Model::parameters() const {
   return sum;
 }
 
-Model make_model(const job::Job& job) {
+job::Chunk whole_model(const job::Job& job) {
+  job::Chunk chunk;
+  chunk.num_layers = job.model.depth();
+  chunk.has_embedding = chunk.has_loss = true;
+  return chunk;
+}
+
+Model make_model(const job::Job& job, const job::Chunk& stage) {
   Model m;
+  m.first_layer = stage.first_layer;
+  m.has_embedding = stage.has_embedding;
+  m.has_loss = stage.has_loss;
   m.job = &job;
   m.family = family_of(job);
   m.tied = job.model.tied_embeddings;
@@ -261,16 +271,17 @@ Model make_model(const job::Job& job) {
   const model::Architecture& a = job.model;
   const std::int64_t rows = (job.vocab_rows > 0 ? job.vocab_rows : a.vocab) / m.tensor;
   const std::int64_t embedding = a.embedding_dim > 0 ? a.embedding_dim : a.hidden;
-  m.embedding = collect.table(rows, embedding, WeightKind::kEmbedding);
-  if (a.position_rows > 0) m.positions = collect.table(a.position_rows, a.hidden, WeightKind::kEmbedding);
-  if (a.embedding_norm) m.embedding_norm = collect.norm(a.hidden);
-  for (std::int64_t i = 0; i < a.depth(); ++i) collect.layer(a.layer(i));
-  if (a.final_norm) m.final_norm = collect.norm(a.hidden);
-  if (m.tied) {
-    m.head.w = m.embedding;
-  } else {
-    m.head.w = collect.table(rows, embedding, WeightKind::kHead);
+  if (stage.has_embedding) {
+    m.embedding = collect.table(rows, embedding, WeightKind::kEmbedding);
+    if (a.position_rows > 0) m.positions = collect.table(a.position_rows, a.hidden, WeightKind::kEmbedding);
+    if (a.embedding_norm) m.embedding_norm = collect.norm(a.hidden);
   }
+  for (std::int64_t i = 0; i < stage.num_layers; ++i) collect.layer(a.layer(stage.first_layer + i));
+  if (!stage.has_loss) return m;
+  if (a.final_norm) m.final_norm = collect.norm(a.hidden);
+  // A tied head on a stage of its own is a copy of the embedding.
+  m.tied = m.tied && stage.has_embedding;
+  m.head.w = m.tied ? m.embedding : collect.table(rows, embedding, WeightKind::kHead);
   if (a.head_bias) m.head.bias = collect.vector(rows);
   return m;
 }
