@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention blocks: projections, rotation, the kernel or the eager chain, and the output projection.
+#include <algorithm>
+
 #include "step/transformers/model.h"
 #include "step/transformers/ops.h"
 
@@ -71,7 +73,13 @@ Var head_norm(Graph& g, const Model& m, const Var& x, const NormIds& ids, Name n
 }
 
 AttentionShape shape_of(const Model& m, const model::Attention& a) {
-  return {m.batch, m.sequence, a.heads, a.kv_heads, a.head_dim, a.head_dim};
+  return {m.batch,
+          m.sequence,
+          std::max<std::int64_t>(1, a.heads / m.tensor),
+          std::max<std::int64_t>(1, a.kv_heads / m.tensor),
+          a.head_dim,
+          a.head_dim,
+          m.context};
 }
 
 }  // namespace
@@ -91,8 +99,8 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
   Var q, k, v;
   if (ids.qkv.w >= 0) {
     Var packed = project(g, m, x, ids.qkv, Name::kQkv);
-    const std::array<std::int64_t, 3> sizes{tokens * a.heads * a.head_dim, tokens * a.kv_heads * a.head_dim,
-                                            tokens * a.kv_heads * a.head_dim};
+    const std::array<std::int64_t, 3> sizes{tokens * s.heads * a.head_dim, tokens * s.kv_heads * a.head_dim,
+                                            tokens * s.kv_heads * a.head_dim};
     std::array<Var, 3> parts;
     if (m.family.splits_heads) {
       parts = split(g, to_heads(g, packed), sizes, true);

@@ -16,7 +16,8 @@ void LayerProfiles::use(const Model& model) {
 
 const MeasuredLayer& LayerProfiles::of(std::int64_t layer_index, const LayerSituation& situation, const Shared& shared,
                                        std::uint8_t input_width) {
-  const std::uint8_t kind = scratch_.architecture().layers[static_cast<std::size_t>(layer_index)];
+  const std::uint8_t kind =
+      scratch_.architecture().layers[static_cast<std::size_t>(scratch_.first_layer + layer_index)];
   const auto key = std::make_tuple(kind, situation, scratch_.batch, scratch_.sequence);
   const auto found = measured_.find(key);
   if (found != measured_.end()) return found->second;
@@ -30,7 +31,6 @@ MeasuredLayer LayerProfiles::measure(std::int64_t index, const LayerSituation& s
   for (std::int32_t id = ids.first; id < ids.last; ++id) {
     Weight& w = scratch_.weights[static_cast<std::size_t>(id)];
     w.grad = situation.accumulates ? Tensor{kBlockUnit, 0, Name::kGradient} : Tensor{};
-    w.uses = w.arrived = 0;
   }
   const Tensor exists{kBlockUnit, 0, Name::kCublas};
   Workspaces workspaces{exists, exists, exists};
@@ -51,7 +51,9 @@ MeasuredLayer LayerProfiles::measure(std::int64_t index, const LayerSituation& s
                    ? g.alloc(given[i]->elements, given[i]->width, Name::kRope)
                    : g.constant(given[i]->elements, given[i]->width);
   }
-  Var x = g.alloc(scratch_.tokens() * scratch_.architecture().hidden, input_width, Name::kLayerInput);
+  const std::int64_t elements = scratch_.residual_tokens() * scratch_.architecture().hidden;
+  Var x =
+      situation.input_is_held ? g.constant(elements, input_width) : g.alloc(elements, input_width, Name::kLayerInput);
   if (situation.training && situation.input_needs_grad) g.require_grad(x);
   const std::int32_t boundary = x.node;
   const std::size_t first = g.size();
@@ -83,7 +85,8 @@ MeasuredLayer LayerProfiles::measure(std::int64_t index, const LayerSituation& s
     return result;
   }
 
-  Var incoming = g.alloc(y.elements, y.width, Name::kResidualGrad);
+  Var incoming =
+      situation.grad_is_held ? g.constant(y.elements, y.width) : g.alloc(y.elements, y.width, Name::kResidualGrad);
   incoming.is_view = situation.grad_is_view;
   Var output = y;
   (void)g.take(y);

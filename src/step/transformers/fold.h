@@ -16,9 +16,11 @@ struct LayerSituation {
   bool training = true;
   bool checkpointed = false;
   bool input_needs_grad = true;
-  bool accumulates = false;   // its weights have gradients already
-  bool grad_is_view = false;  // the gradient that arrives cannot be added to in place
-  bool frees_tables = false;  // the lowest layer: shared tables die in its backward
+  bool accumulates = false;    // its weights have gradients already
+  bool grad_is_view = false;   // the gradient that arrives cannot be added to in place
+  bool input_is_held = false;  // a pipeline schedule holds it
+  bool grad_is_held = false;   // likewise the gradient that arrives
+  bool frees_tables = false;   // the lowest layer: shared tables die in its backward
 
   friend auto operator<=>(const LayerSituation&, const LayerSituation&) = default;
 };

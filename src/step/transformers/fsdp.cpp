@@ -31,7 +31,7 @@ Fsdp2::Fsdp2(Model& model, Tape& tape) : m_(model), tape_(tape) {
   if (separate) {
     for (const std::int32_t id : {m_.final_norm.w, m_.final_norm.bias, m_.tied ? m_.embedding : m_.head.w})
       if (id >= 0) head.push_back(id);
-    if (!m_.tied) add_unit(kEmbeddingUnit, {m_.embedding}, s.reshard_after_forward);
+    if (!m_.tied && m_.embedding >= 0) add_unit(kEmbeddingUnit, {m_.embedding}, s.reshard_after_forward);
   }
   std::vector<bool> owned(m_.weights.size(), false);
   for (std::size_t i = 0; i < m_.layers.size(); ++i) {
@@ -41,7 +41,7 @@ Fsdp2::Fsdp2(Model& model, Tape& tape) : m_(model), tape_(tape) {
   }
   if (separate) {
     for (const std::int32_t id : head) owned[static_cast<std::size_t>(id)] = true;
-    owned[static_cast<std::size_t>(m_.embedding)] = true;
+    if (m_.embedding >= 0) owned[static_cast<std::size_t>(m_.embedding)] = true;
     add_unit(kHeadUnit, head, false);
   }
   for (std::int32_t id = 0; id < count; ++id)

@@ -100,7 +100,9 @@ std::int32_t Graph::node_of(Backward fn, const Edge* edges, int count) {
   node.operation = tape_.moment().operation;
   for (int i = 0; i < count; ++i) {
     node.edges[static_cast<std::size_t>(i)] = edges[i];
-    if (mode_ != Mode::kReplaying && edges[i].weight >= 0) ++weight(edges[i].weight).uses;
+    if (mode_ == Mode::kReplaying || edges[i].weight < 0) continue;
+    if (arrivals_.size() < weights_.size()) arrivals_.resize(weights_.size());
+    ++arrivals_[static_cast<std::size_t>(edges[i].weight)].uses;
   }
   return static_cast<std::int32_t>(nodes_.size()) - 1;
 }
@@ -220,17 +222,17 @@ void Graph::deliver(const Edge& edge, Var grad) {
   if (edge.node >= 0) {
     accumulate(at(edge.node).grads[edge.output], std::move(grad));
   } else if (edge.weight >= 0) {
-    Weight& w = weight(edge.weight);
+    Arrivals& arrivals = arrivals_[static_cast<std::size_t>(edge.weight)];
     if (pending_.size() < weights_.size()) pending_.resize(weights_.size());
     accumulate(pending_[static_cast<std::size_t>(edge.weight)], std::move(grad));
-    if (++w.arrived == w.uses) ready_.push_back(edge.weight);
+    if (++arrivals.came == arrivals.uses) ready_.push_back(edge.weight);
   }
 }
 
 void Graph::take_gradient(std::int32_t id) {
   Weight& w = weight(id);
   Var grad = std::move(pending_[static_cast<std::size_t>(id)]);
-  w.uses = w.arrived = 0;
+  arrivals_[static_cast<std::size_t>(id)] = {};
   if (w.grad) {
     grad.reset();  // added in place
   } else if (grad.slot_ != 0 && slots_[grad.slot_].references == 1) {

@@ -201,6 +201,10 @@ class Graph {
     std::size_t reused = 0;
     std::int32_t products = 0;
   };
+  struct Arrivals {
+    std::int32_t uses = 0;
+    std::int32_t came = 0;
+  };
   enum class Mode : std::uint8_t { kNormal, kPacking, kReplaying };
 
   Edge edge_of(const Var& value) const { return {value.node, value.weight, value.output}; }
@@ -220,6 +224,7 @@ class Graph {
   std::vector<std::unique_ptr<Region>> regions_;
   std::vector<Var> casts_;              // autocast cache, by weight
   std::vector<std::int32_t> cast_ids_;  // its filled entries
+  std::vector<Arrivals> arrivals_;      // by weight: uses of the pass, and gradients that came
   std::vector<Var> pending_;            // gradients of weights that are used more than once, by weight
   std::vector<std::int32_t> ready_;     // weights whose gradient is complete
   Mode mode_ = Mode::kNormal;

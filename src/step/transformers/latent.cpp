@@ -29,7 +29,8 @@ Var latent_attention(Graph& g, const Model& m, const model::Layer& spec, const L
                      const Var& x) {
   const model::Attention& a = spec.attention;
   const std::int64_t tokens = m.tokens();
-  const std::int64_t per_head = tokens * a.heads;
+  const std::int64_t heads = a.heads / m.tensor;
+  const std::int64_t per_head = tokens * heads;
   Tape& tape = g.tape();
   tape.at(Operation::kQkvLinear);
   Var q;
@@ -64,7 +65,7 @@ Var latent_attention(Graph& g, const Model& m, const model::Layer& spec, const L
   Var key = cat(g, expanded[0], shared_key, Name::kKey);
 
   tape.at(Operation::kCoreAttention);
-  const AttentionShape shape{m.batch, m.sequence, a.heads, a.heads, a.qk_nope_dim + a.qk_rope_dim, a.v_head_dim};
+  const AttentionShape shape{m.batch, m.sequence, heads, heads, a.qk_nope_dim + a.qk_rope_dim, a.v_head_dim, m.context};
   Var output = attend(g, m, shape, a, -1, query, key, expanded[1], shared);
   tape.at(Operation::kProjection);
   return project(g, m, output, ids.o, Name::kHidden);

@@ -7,18 +7,30 @@ namespace plimsoll::step::transformers {
 
 namespace {
 
+// Under sequence parallelism a block gathers its input and scatters its output.
+Var enter_block(Graph& g, const Model& m, const Var& x) { return m.sequence_parallel ? all_gather(g, x, m.tensor) : x; }
+Var leave_block(Graph& g, const Model& m, const Var& y) {
+  return m.sequence_parallel ? reduce_scatter(g, y, m.tensor) : y;
+}
+
+Var attend_block(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
+                 const Var& x) {
+  return leave_block(g, m, attention(g, m, spec, ids, shared, enter_block(g, m, x)));
+}
+
 Var feed_forward(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Var& x) {
-  return spec.ffn.is_moe() ? mixture(g, m, spec.ffn, ids, x) : mlp(g, m, spec.ffn, ids, x);
+  const Var input = enter_block(g, m, x);
+  return leave_block(g, m, spec.ffn.is_moe() ? mixture(g, m, spec.ffn, ids, input) : mlp(g, m, spec.ffn, ids, input));
 }
 
 // Attention and MLP read the same input; their outputs are added to it.
 Var parallel_layer(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
                    const Var& x) {
-  const std::int64_t tokens = m.tokens();
+  const std::int64_t tokens = m.residual_tokens();
   const double p = m.architecture().hidden_dropout;
   g.tape().at(Operation::kNorm1);
   Var hidden = norm(g, m, x, tokens, ids.norm[0], Name::kNormOutput);
-  Var attended = attention(g, m, spec, ids, shared, hidden);
+  Var attended = attend_block(g, m, spec, ids, shared, hidden);
   if (ids.norm[1].w >= 0) hidden.reset();
   attended = dropout(g, attended, p, Name::kHidden);
   if (ids.norm[1].w >= 0) {
@@ -38,12 +50,12 @@ Var parallel_layer(Graph& g, const Model& m, const model::Layer& spec, const Lay
 // GPT-2 names each block's output, so it lives to the end of the layer.
 Var classic_layer(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
                   const Var& x) {
-  const std::int64_t tokens = m.tokens();
+  const std::int64_t tokens = m.residual_tokens();
   const double p = m.architecture().hidden_dropout;
   Var residual = x;
   g.tape().at(Operation::kNorm1);
   Var hidden = norm(g, m, x, tokens, ids.norm[0], Name::kNormOutput);
-  Var attended = attention(g, m, spec, ids, shared, hidden);
+  Var attended = attend_block(g, m, spec, ids, shared, hidden);
   attended = dropout(g, attended, p, Name::kHidden);
   hidden = add(g, attended, residual, Name::kNormInput);
   residual = hidden;
@@ -61,11 +73,11 @@ Var classic_layer(Graph& g, const Model& m, const model::Layer& spec, const Laye
 
 Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, const Var& x) {
   const model::Architecture& a = m.architecture();
-  const model::Layer& spec = a.layer(index);
+  const model::Layer& spec = a.layer(m.first_layer + index);
   const LayerIds& ids = m.layers[static_cast<std::size_t>(index)];
   if (spec.parallel_block) return parallel_layer(g, m, spec, ids, shared, x);
   if (m.family.conv1d) return classic_layer(g, m, spec, ids, shared, x);
-  const std::int64_t tokens = m.tokens();
+  const std::int64_t tokens = m.residual_tokens();
   const bool four = spec.norms == 4;
   Var residual = x;
   Var hidden = x;
@@ -73,7 +85,7 @@ Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, co
     g.tape().at(Operation::kNorm1);
     hidden = norm(g, m, hidden, tokens, ids.norm[0], Name::kNormOutput);
   }
-  hidden = attention(g, m, spec, ids, shared, hidden);
+  hidden = attend_block(g, m, spec, ids, shared, hidden);
   if (a.hidden_dropout > 0) hidden = dropout(g, hidden, a.hidden_dropout, Name::kHidden);
   if (four || a.post_norm_only) hidden = norm(g, m, hidden, tokens, ids.norm[four ? 1 : 0], Name::kNormOutput);
   hidden = add(g, residual, hidden, Name::kNormInput);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "job/job.h"
+#include "job/pipeline_layout.h"
 #include "step/transformers/graph.h"
 #include "step/transformers/ops.h"
 
@@ -77,7 +78,10 @@ struct Model {
   Family family;
   Device device;
   std::vector<Weight> weights;
-  std::vector<LayerIds> layers;
+  std::vector<LayerIds> layers;  // of this pipeline stage
+  std::int64_t first_layer = 0;
+  bool has_embedding = true;
+  bool has_loss = true;
   std::int32_t embedding = -1;
   std::int32_t positions = -1;
   NormIds embedding_norm, final_norm;
@@ -92,15 +96,23 @@ struct Model {
   bool eager_attention = false;
   bool liger = false;
   bool torchtitan = false;
+  std::int64_t tensor = 1;         // tensor-parallel ranks: heads, MLP width and vocabulary are divided
+  bool sequence_parallel = false;  // the residual stream is divided too
+  std::int64_t context = 1;        // context-parallel ranks: `sequence` is this rank's part
 
   [[nodiscard]] const model::Architecture& architecture() const { return job->model; }
+  [[nodiscard]] std::int64_t depth() const { return static_cast<std::int64_t>(layers.size()); }
   [[nodiscard]] std::int64_t tokens() const { return batch * sequence; }
+  // Tokens of the residual stream on this rank.
+  [[nodiscard]] std::int64_t residual_tokens() const { return sequence_parallel ? tokens() / tensor : tokens(); }
   [[nodiscard]] std::int64_t parameters() const;
 };
 
 [[nodiscard]] Family family_of(const job::Job& job);
 // Weights in construction order with their dtypes and trainability; nothing is allocated yet.
-[[nodiscard]] Model make_model(const job::Job& job);
+[[nodiscard]] Model make_model(const job::Job& job, const job::Chunk& stage);
+// All of the model.
+[[nodiscard]] job::Chunk whole_model(const job::Job& job);
 
 // Tables and masks that every layer of a pass shares.
 struct Shared {

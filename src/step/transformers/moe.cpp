@@ -8,6 +8,8 @@ namespace plimsoll::step::transformers {
 
 namespace {
 
+std::int64_t expert_width(const Model& m, const model::FeedForward& ffn) { return ffn.expert_width / m.tensor; }
+
 struct Routing {
   Var logits, indices, weights;
 };
@@ -71,9 +73,9 @@ Var experts(Graph& g, const Model& m, const model::FeedForward& ffn, const Layer
 
   g.tape().at(Operation::kExperts);
   const std::int64_t fan = ffn.gated ? 2 : 1;
-  Var hidden = grouped_matmul(g, selected, ids.experts_up, pairs, fan * ffn.expert_width, Name::kExpertFc1);
+  Var hidden = grouped_matmul(g, selected, ids.experts_up, pairs, fan * expert_width(m, ffn), Name::kExpertFc1);
   if (ids.experts_up_bias >= 0) {
-    Var bias = gather(g, g.use(ids.experts_up_bias), sorted, pairs * fan * ffn.expert_width, Name::kExpertFc1);
+    Var bias = gather(g, g.use(ids.experts_up_bias), sorted, pairs * fan * expert_width(m, ffn), Name::kExpertFc1);
     hidden = add(g, hidden, bias, Name::kExpertFc1);
   }
   hidden = masked_fill(g, hidden, mask, false, Name::kExpertFc1);

@@ -41,6 +41,10 @@ Var copy(Graph& g, const Var& x, Name name);  // clone or contiguous; backward p
 Var expand(Graph& g, const Var& x, std::int64_t times, Name name);  // repeat_kv; backward sums groups
 Var expand_view(Graph& g, const Var& x, std::int64_t elements);     // broadcast without a copy
 
+// Collectives of sequence parallelism: each is the other's backward.
+Var all_gather(Graph& g, const Var& x, std::int64_t ranks);
+Var reduce_scatter(Graph& g, const Var& x, std::int64_t ranks);
+
 // Matrices (ops_matrix.cpp)
 Var linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name);
 // A 4-bit weight is dequantised for each product; nothing but the packed weight is kept.
@@ -62,6 +66,7 @@ struct AttentionShape {
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
   std::int64_t value_dim = 0;
+  std::int64_t context = 1;  // ranks whose keys and values are gathered
 };
 // One kernel that never materialises scores; mask may be empty.
 Var fused_attention(Graph& g, const AttentionShape& shape, const Var& q, const Var& k, const Var& v, const Var& mask);

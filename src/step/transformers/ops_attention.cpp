@@ -16,6 +16,7 @@ void fused_attention_backward(Graph& g, Node& node, Grads& result) {
     result[i] = g.alloc(node.n[i], node.w[0], Name::kGrad);
     result[i].head_major = (node.w[1] >> i & 1) != 0;
   }
+  Var gathered = g.alloc(node.n[5], node.w[0], Name::kCpBuffer);
   // An fp32 accumulator of dq and a sum per row; grouped queries also need dk and dv of every head.
   const std::int64_t accumulator = 4 * node.n[0];
   const std::int64_t sums = 4 * node.n[3];
@@ -49,8 +50,12 @@ Var fused_attention(Graph& g, const AttentionShape& s, const Var& query, const V
   const std::int32_t node = g.node(fused_attention_backward, q, k, v);
   if (node >= 0) {
     Node& n = g.at(node);
-    n.n = {q.elements, k.elements, v.elements, rows,
-           s.kv_heads < s.heads && !mask ? rows * (s.head_dim + s.value_dim) : 0};
+    n.n = {q.elements,
+           k.elements,
+           v.elements,
+           rows,
+           s.kv_heads < s.heads && !mask ? rows * (s.head_dim + s.value_dim) : 0,
+           s.context > 1 ? (k.elements + v.elements) * s.context : 0};
     n.w[0] = q.width;
     n.w[1] = static_cast<std::uint8_t>((q.head_major ? 1 : 0) | (k.head_major ? 2 : 0) | (v.head_major ? 4 : 0));
   }
@@ -58,6 +63,7 @@ Var fused_attention(Graph& g, const AttentionShape& s, const Var& query, const V
   g.save(node, k);
   g.save(node, q);
   g.save(node, v);
+  Var gathered = g.alloc(s.context > 1 ? (k.elements + v.elements) * s.context : 0, q.width, Name::kCpBuffer);
   Var seed = g.alloc(8, 1, Name::kLogSumExp);
   Var offset = g.alloc(8, 1, Name::kLogSumExp);
   Var y = g.reuse_result(false);
@@ -74,6 +80,7 @@ Var fused_attention(Graph& g, const AttentionShape& s, const Var& query, const V
   g.save(node, y);
   g.save(node, offset);
   g.save(node, seed);
+  gathered.reset();
   if (node >= 0) g.produced(y, node);
   return y;
 }

@@ -2,7 +2,6 @@
 #include "step/transformers/pass.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/checked.h"
 
@@ -10,20 +9,15 @@
 
 namespace plimsoll::step::transformers {
 
-Pass::Pass(Model& model, Tape& tape, Workspaces& workspaces, UnitHooks* units, bool folded)
-    : m_(model), tape_(tape), workspaces_(workspaces), units_(units), g_(tape, model.weights, model.device) {
-  if (folded) folded_ = std::make_unique<LayerProfiles>(m_);
+Pass::Pass(Model& model, Tape& tape, Workspaces& workspaces, UnitHooks* units, LayerProfiles* folded)
+    : m_(model),
+      tape_(tape),
+      workspaces_(workspaces),
+      units_(units),
+      g_(tape, model.weights, model.device),
+      folded_(folded) {
   g_.workspaces = &workspaces_;
   g_.selective = m_.job->recompute.granularity == job::RecomputeGranularity::kSelectiveOps;
-}
-
-bool Pass::checkpoints(std::int64_t layer) const {
-  const job::Recompute& r = m_.job->recompute;
-  if (r.granularity == job::RecomputeGranularity::kSelectiveOps) return true;
-  if (r.granularity != job::RecomputeGranularity::kFull) return false;
-  if (r.memory_budget >= 0)  // the budget's share of layers keeps its activations
-    return static_cast<double>(layer) >= r.memory_budget * static_cast<double>(m_.architecture().depth());
-  return r.every_nth_layer <= 1 || layer % r.every_nth_layer == 0;
 }
 
 void Pass::enter_unit(std::int64_t unit) {
@@ -52,93 +46,17 @@ Var Pass::embed() {
   return x;
 }
 
-LayerSituation Pass::situation_of(std::int64_t index) const {
-  LayerSituation situation;
-  situation.training = g_.grad_enabled;
-  situation.checkpointed = g_.grad_enabled && checkpoints(index);
-  situation.input_needs_grad = g_.grad_enabled && needs_grad_[static_cast<std::size_t>(index)];
-  situation.frees_tables = g_.grad_enabled && index == lowest_;
-  const LayerIds& ids = m_.layers[static_cast<std::size_t>(index)];
-  for (std::int32_t id = ids.first; id < ids.last; ++id) {
-    const Weight& w = m_.weights[static_cast<std::size_t>(id)];
-    if (w.trainable && w.grad) situation.accumulates = true;
-  }
-  return situation;
-}
-
-Var Pass::fold_layers(Var x) {
-  const std::int64_t depth = m_.architecture().depth();
-  folded_->use(m_);
-  bool biased = false;
-  for (const LayerIds& ids : m_.layers)
-    for (const LinearIds* linear_ids : {&ids.q, &ids.qkv, &ids.o, &ids.up, &ids.down, &ids.gate})
-      biased = biased || linear_ids->bias >= 0;
-  g_.first_forward_product(biased);
-  // The lowest layer that saves a table frees it in its backward.
-  lowest_ = 0;
-  if (g_.grad_enabled) {
-    LayerSituation probe = situation_of(0);
-    probe.frees_tables = true;
-    if (depth > 1 && folded_->of(0, probe, shared_, x.width).keeps_tables == 0) lowest_ = 1;
-  }
-  Var hidden = std::move(x);
-  for (std::int64_t i = 0; i < depth; ++i) {
-    tape_.layer(i);
-    enter_unit(i);
-    const MeasuredLayer& m = folded_->of(i, situation_of(i), shared_, hidden.width);
-    tape_.apply(m.forward);
-    Var next = g_.adopt(Tensor{m.output, 0, Name::kLayerInput}, m_.tokens() * m_.architecture().hidden, m.width);
-    leave_unit(i);
-    if (m.keeps_input) (void)g_.take(hidden);  // the layer's backward frees it
-    hidden = std::move(next);
-    needs_grad_[static_cast<std::size_t>(i) + 1] = m.has_grad;
-  }
-  if (g_.grad_enabled && needs_grad_.back()) {
-    g_.require_grad(hidden);
-    boundary_ = hidden.node;
-  }
-  return hidden;
-}
-
-Var Pass::run_layers(Var x) {
-  const std::int64_t depth = m_.architecture().depth();
-  starts_.clear();
-  needs_grad_.assign(static_cast<std::size_t>(depth) + 1, false);
-  needs_grad_[0] = g_.grad_enabled && x.has_grad();
-  boundary_ = -1;
-  input_ = x.node;
-  input_output_ = x.output;
-  input_width_ = x.width;
-  Var hidden;
-  if (folded_ != nullptr) {
-    hidden = fold_layers(std::move(x));
-  } else {
-    hidden = std::move(x);
-    for (std::int64_t i = 0; i < depth; ++i) {
-      tape_.layer(i);
-      enter_unit(i);
-      starts_.push_back(g_.size());
-      Var next;
-      if (checkpoints(i)) {
-        next = g_.checkpoint(hidden,
-                             [this, i, shared = shared_](const Var& input) { return layer(g_, m_, i, shared, input); });
-      } else {
-        next = layer(g_, m_, i, shared_, hidden);
-      }
-      leave_unit(i);
-      hidden = std::move(next);
-    }
-  }
-  tape_.layer(-1);
-  after_layers_ = g_.size();
-  return hidden;
-}
-
 Var Pass::run_base() {
   const model::Architecture& a = m_.architecture();
-  enter_unit(kEmbeddingUnit);
-  Var embeds = embed();
-  leave_unit(kEmbeddingUnit);
+  Var embeds;
+  if (m_.has_embedding) {
+    enter_unit(kEmbeddingUnit);
+    embeds = embed();
+    leave_unit(kEmbeddingUnit);
+  } else {  // the schedule holds what the stage before has sent
+    embeds = g_.constant(m_.residual_tokens() * a.hidden, m_.width);
+    g_.require_grad(embeds);
+  }
   if (!m_.torchtitan) {
     Var counted = g_.alloc(m_.sequence, 8, Name::kTokens);
     positions_ = g_.alloc(m_.sequence, 8, Name::kTokens);
@@ -155,12 +73,18 @@ Var Pass::run_base() {
     make_masks(g_, m_, shared_);
     if (a.rope) make_rotary(g_, m_, shared_);
   }
-  if (a.embedding_norm) x = norm(g_, m_, x, m_.tokens(), m_.embedding_norm, Name::kNormOutput);
-  x = dropout(g_, x, a.embedding_dropout, Name::kLayerInput);
+  if (m_.has_embedding) {
+    if (m_.sequence_parallel) x = reduce_scatter(g_, x, m_.tensor);
+    if (a.embedding_norm) x = norm(g_, m_, x, m_.residual_tokens(), m_.embedding_norm, Name::kNormOutput);
+    x = dropout(g_, x, a.embedding_dropout, Name::kLayerInput);
+  }
   Var hidden = run_layers(std::move(x));
-  enter_unit(kHeadUnit);
-  tape_.at(Operation::kFinalNorm);
-  if (a.final_norm) hidden = norm(g_, m_, hidden, m_.tokens(), m_.final_norm, Name::kNormOutput);
+  if (m_.has_loss) {
+    enter_unit(kHeadUnit);
+    tape_.at(Operation::kFinalNorm);
+    if (a.final_norm) hidden = norm(g_, m_, hidden, m_.residual_tokens(), m_.final_norm, Name::kNormOutput);
+    if (m_.sequence_parallel) hidden = all_gather(g_, hidden, m_.tensor);
+  }
   positions_.reset();
   embeds.reset();
   rows.reset();
@@ -212,12 +136,20 @@ Var Pass::loss(const Var& logits) {
   return value;
 }
 
-void Pass::forward() {
+Tensor Pass::forward() {
   g_.grad_enabled = true;
   g_.autocast = m_.autocast;
   enter_unit(kRootUnit);
   Var hidden = run_base();
   drop_tables();
+  if (!m_.has_loss) {
+    leave_unit(kRootUnit);
+    sent_ = g_.constant(hidden.elements, hidden.width);
+    if (hidden.has_grad()) g_.produced(sent_, hidden.node, hidden.output);
+    Tensor output = g_.take(hidden);
+    leave_autocast();
+    return output;
+  }
   Var logits;
   if (has_fused_loss()) {
     tape_.at(Operation::kLoss);
@@ -234,98 +166,52 @@ void Pass::forward() {
   hidden.reset();
   if (m_.job->kernels.keeps_outputs) kept_logits_ = logits;
   logits.reset();
-  g_.leave_autocast();
-  if (folded_ != nullptr && m_.autocast)
-    for (std::int64_t i = 0; i < m_.architecture().depth(); ++i)
-      tape_.apply(folded_->of(i, situation_of(i), shared_, input_width_).leave_autocast);
-  g_.autocast = false;
+  leave_autocast();
+  return {};
 }
 
-// The model's forward returns: tables live on only where a layer saved them.
-void Pass::drop_tables() {
-  if (folded_ == nullptr || !g_.grad_enabled) {
-    shared_ = {};
-    return;
-  }
-  const unsigned kept = folded_->of(lowest_, situation_of(lowest_), shared_, input_width_).keeps_tables;
-  const std::array<Var*, 4> tables{&shared_.cos, &shared_.sin, &shared_.full_mask, &shared_.sliding_mask};
-  for (std::size_t t = 0; t < tables.size(); ++t)
-    if ((kept >> t & 1U) == 0) tables[t]->reset();
-}
-
-void Pass::backward() {
+Tensor Pass::backward() {
   tape_.at(Operation::kLoss);
-  Var averaged = g_.alloc(1, 4, Name::kTokens);
-  Var ones = g_.alloc(1, 4, Name::kTokens);
+  Var averaged, ones;
+  if (m_.has_loss) {
+    averaged = g_.alloc(1, 4, Name::kTokens);
+    ones = g_.alloc(1, 4, Name::kTokens);
+  }
   if (units_ != nullptr) units_->before_backward(kRootUnit);
-  g_.start_backward(loss_, g_.alloc(1, 4, Name::kTokens));
-  g_.backward(after_head_);
-  if (units_ != nullptr) units_->before_backward(kHeadUnit);
-  g_.backward(after_layers_);
-  if (units_ != nullptr) units_->after_backward(kHeadUnit);
+  if (m_.has_loss) {
+    g_.start_backward(loss_, g_.alloc(1, 4, Name::kTokens));
+    g_.backward(after_head_);
+    if (units_ != nullptr) units_->before_backward(kHeadUnit);
+    g_.backward(after_layers_);
+    if (units_ != nullptr) units_->after_backward(kHeadUnit);
+  } else {  // the schedule holds the gradient that arrived
+    Var arrived = g_.constant(sent_.elements, sent_.width);
+    arrived.is_view = true;
+    g_.start_backward(sent_, std::move(arrived));
+    sent_.reset();
+  }
   backward_layers();
   shared_ = {};
   tape_.layer(-1);
-  if (units_ != nullptr) units_->before_backward(kEmbeddingUnit);
+  Tensor leaving;
+  if (m_.has_embedding) {
+    if (units_ != nullptr) units_->before_backward(kEmbeddingUnit);
+  } else {
+    Var grad = g_.take_grad(0);
+    leaving = grad.has_storage() ? g_.take(grad) : tape_.alloc(grad.bytes(), Name::kMessage);
+    tape_.rename(leaving, Name::kMessage);
+  }
   g_.backward(0);
   if (units_ != nullptr) units_->after_backward(kRootUnit);
   ones.reset();
   averaged.reset();
   loss_.reset();
   kept_logits_.reset();
+  return leaving;
 }
 
-void Pass::backward_layers() {
-  const std::int64_t depth = m_.architecture().depth();
-  if (folded_ == nullptr) {
-    for (std::int64_t i = depth; i-- > 0;) {
-      tape_.layer(i);
-      if (units_ != nullptr) units_->before_backward(i);
-      g_.backward(starts_[static_cast<std::size_t>(i)]);
-      if (units_ != nullptr) units_->after_backward(i);
-    }
-    return;
-  }
-  folded_->use(m_);
-  Var grad;
-  if (boundary_ >= 0) grad = g_.take_grad(boundary_);
-  for (std::int64_t i = depth; i-- > 0;) {
-    tape_.layer(i);
-    if (units_ != nullptr) units_->before_backward(i);
-    if (!grad) {  // nothing below is trained
-      if (units_ != nullptr) units_->after_backward(i);
-      continue;
-    }
-    LayerSituation situation = situation_of(i);
-    situation.grad_is_view = grad.is_view;
-    const MeasuredLayer& m = folded_->of(i, situation, shared_, input_width_);
-    tape_.apply(m.backward);
-    (void)g_.take(grad);
-    if (i == lowest_) {
-      const std::array<Var*, 4> tables{&shared_.cos, &shared_.sin, &shared_.full_mask, &shared_.sliding_mask};
-      for (std::size_t t = 0; t < tables.size(); ++t)
-        if ((m.keeps_tables >> t & 1U) != 0) (void)g_.take(*tables[t]);
-    }
-    grad.reset();
-    if (m.grad > 0) {
-      grad = g_.adopt(Tensor{m.grad, 0, Name::kResidualGrad}, m_.tokens() * m_.architecture().hidden, m.width);
-      grad.is_view = m.grad_is_view;
-    }
-    const LayerIds& ids = m_.layers[static_cast<std::size_t>(i)];
-    for (std::int32_t id = ids.first; id < ids.last; ++id) {
-      Weight& w = m_.weights[static_cast<std::size_t>(id)];
-      if (!w.trainable || w.grad) continue;
-      w.grad = Tensor{(w.elements * w.width + kBlockUnit - 1) / kBlockUnit * kBlockUnit, 0, Name::kGradient};
-    }
-    if (units_ != nullptr) units_->after_backward(i);
-  }
-  if (boundary_ >= 0) g_.backward(static_cast<std::size_t>(boundary_));
-  if (grad && input_ >= 0) {
-    Var input;
-    input.node = input_;
-    input.output = input_output_;
-    g_.start_backward(input, std::move(grad));
-  }
+void Pass::release() {
+  for (Var* value : {&ids_, &evaluated_ids_, &padding_, &positions_}) value->reset();
 }
 
 void Pass::evaluate(bool with_loss, std::vector<Tensor>* kept, bool kept_fp32) {
@@ -347,11 +233,7 @@ void Pass::evaluate(bool with_loss, std::vector<Tensor>* kept, bool kept_fp32) {
   if (kept != nullptr && kept_fp32) logits = cast(g_, logits, 4, Name::kEvalLogits);
   if (kept != nullptr) kept->push_back(g_.take(logits));
   logits.reset();
-  g_.leave_autocast();
-  if (folded_ != nullptr && m_.autocast)
-    for (std::int64_t i = 0; i < m_.architecture().depth(); ++i)
-      tape_.apply(folded_->of(i, situation_of(i), shared_, input_width_).leave_autocast);
-  g_.autocast = false;
+  leave_autocast();
   g_.grad_enabled = true;
   loss_.reset();
   ids_ = std::move(trained);

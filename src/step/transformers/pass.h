@@ -3,8 +3,6 @@
 // passes run every layer; folded ones add each layer kind's measured profile, on the same path.
 #pragma once
 
-#include <memory>
-
 #include "step/transformers/fold.h"
 #include "step/transformers/model.h"
 
@@ -26,7 +24,7 @@ class UnitHooks {
 
 class Pass {
  public:
-  Pass(Model& model, Tape& tape, Workspaces& workspaces, UnitHooks* units, bool folded);
+  Pass(Model& model, Tape& tape, Workspaces& workspaces, UnitHooks* units, LayerProfiles* folded);
 
   ~Pass() { g_.abandon(); }
   Pass(const Pass&) = delete;
@@ -34,9 +32,12 @@ class Pass {
 
   // Tokens of the next micro-batch replace the last ones.
   void load_batch();
-  // With labels, up to and including the loss.
-  void forward();
-  void backward();
+  // With labels, up to and including the loss; a stage without the loss returns what it sends.
+  Tensor forward();
+  // A stage without the embedding returns the gradient of what it received.
+  Tensor backward();
+  // Frees what a finished pass still holds.
+  void release();
   // No gradients; keeps the logits of the batch in `kept` (fp32 where asked) or computes a loss.
   void evaluate(bool with_loss, std::vector<Tensor>* kept, bool kept_fp32);
   void end_evaluation();
@@ -48,6 +49,7 @@ class Pass {
   Var run_layers(Var x);
   Var fold_layers(Var x);
   void drop_tables();
+  void leave_autocast();
   Var run_base();
   Var head(const Var& hidden);
   Var loss(const Var& logits);
@@ -63,11 +65,12 @@ class Pass {
   Workspaces& workspaces_;
   UnitHooks* units_;
   Graph g_;
-  std::unique_ptr<LayerProfiles> folded_;
+  LayerProfiles* folded_;  // null: every layer is walked
   Var ids_, evaluated_ids_, padding_, positions_;
   Shared shared_;
   std::int64_t lowest_ = -1;  // folded: the layer whose backward frees the tables
   Var loss_, kept_logits_;
+  Var sent_;                         // a stage's output, without its storage
   std::vector<std::size_t> starts_;  // first node of each layer
   std::int32_t boundary_ = -1;       // folded: collects the gradient of the last layer's output
   std::int32_t input_ = -1;          // producer of the first layer's input

@@ -7,6 +7,7 @@
 #include "step/transformers/optimizer.h"
 #include "step/transformers/pass.h"
 #include "step/transformers/sharder.h"
+#include "step/transformers/stages.h"
 
 namespace plimsoll::step::transformers {
 
@@ -14,13 +15,23 @@ namespace {
 
 constexpr std::int64_t kEvaluatedBatches = 8;  // more are summed up
 
+void add_warnings(const job::Job& job, bool trains, RankResult& result) {
+  if (!trains) result.warnings.emplace_back("adapter.targets: no module of the model matches, so nothing is trained");
+  if (job.offload.activations || job.offload.checkpointed_inputs)
+    result.warnings.emplace_back("offload: activations are counted on the GPU");
+  if (job.kernels.torch_compile)
+    result.warnings.emplace_back("kernels.torch_compile: tensors that compilation fuses away are counted");
+}
+
 class Rank {
  public:
-  Rank(const job::Job& job, Tape& tape, bool folded) : job_(job), tape_(tape), model_(make_model(job)) {
+  Rank(const job::Job& job, Tape& tape, bool folded)
+      : job_(job), tape_(tape), model_(make_model(job, whole_model(job))) {
     sharder_ = make_sharder(model_, tape);
     // Hooks on single gradients cross layers, so their layers are not folded.
     const bool folds = folded && !sharder_->follows_gradients();
-    pass_ = std::make_unique<Pass>(model_, tape, workspaces_, sharder_.get(), folds);
+    if (folds) profiles_ = std::make_unique<LayerProfiles>(model_);
+    pass_ = std::make_unique<Pass>(model_, tape, workspaces_, sharder_.get(), profiles_.get());
     if (sharder_->follows_gradients())
       pass_->graph().on_gradient = [this](std::int32_t id) { sharder_->gradient_ready(id); };
     optimizer_ = std::make_unique<OptimizerStates>(job, sharder_->updated());
@@ -41,9 +52,9 @@ class Rank {
         tape_.pass(step == 0 ? Phase::kFirstForward : Phase::kForward, 0, i);
         sharder_->begin_micro_batch(i == 0, last);
         pass_->load_batch();
-        pass_->forward();
+        (void)pass_->forward();
         tape_.pass(step == 0 ? Phase::kFirstBackward : Phase::kBackward, 0, i);
-        pass_->backward();
+        (void)pass_->backward();
         sharder_->end_backward(last);
       }
       tape_.enter(step == 0 ? Phase::kFirstUpdate : Phase::kUpdate);
@@ -58,25 +69,12 @@ class Rank {
     result.outside_bytes = optimizer_->outside_bytes();
     result.host_bytes = sharder_->host_bytes();
     result.nvme_bytes = sharder_->nvme_bytes();
-    add_warnings(result);
+    const auto trained = [](const Weight& w) { return w.trainable; };
+    add_warnings(job_, std::any_of(model_.weights.begin(), model_.weights.end(), trained), result);
     return result;
   }
 
  private:
-  void add_warnings(RankResult& result) const {
-    const bool trains =
-        std::any_of(model_.weights.begin(), model_.weights.end(), [](const Weight& w) { return w.trainable; });
-    if (!trains) result.warnings.emplace_back("adapter.targets: no module of the model matches, so nothing is trained");
-    if (job_.parallel.tensor > 1)
-      result.warnings.emplace_back("parallel.tensor: tensor parallelism of this framework is not in the numbers");
-    if (job_.parallel.pipeline > 1)
-      result.warnings.emplace_back("parallel.pipeline: pipeline stages of this framework are not in the numbers");
-    if (job_.offload.activations || job_.offload.checkpointed_inputs)
-      result.warnings.emplace_back("offload: activations are counted on the GPU");
-    if (job_.kernels.torch_compile)
-      result.warnings.emplace_back("kernels.torch_compile: tensors that compilation fuses away are counted");
-  }
-
   // Logits of evaluated batches stay on the GPU until the phase ends (facts other-frameworks-memory.md 2.9).
   void evaluate() {
     const job::Batch& b = job_.batch;
@@ -106,15 +104,30 @@ class Rank {
   Model model_;
   Workspaces workspaces_;
   std::unique_ptr<Sharder> sharder_;
+  std::unique_ptr<LayerProfiles> profiles_;
   std::unique_ptr<Pass> pass_;
   std::unique_ptr<OptimizerStates> optimizer_;
 };
 
 }  // namespace
 
-RankResult run_rank(const job::Job& job, Tape& tape, bool folded) {
-  Rank rank(job, tape, folded);
-  return rank.run();
+RankResult run_rank(const job::Job& job, Tape& tape, bool folded, std::int64_t pp_rank) {
+  if (job.parallel.pipeline <= 1) {
+    Rank rank(job, tape, folded);
+    return rank.run();
+  }
+  RankResult result;
+  const auto layout = job::pipeline_layout(job);
+  if (!layout || pp_rank < 0 || pp_rank >= static_cast<std::int64_t>(layout->ranks.size())) {
+    result.warnings.emplace_back("parallel.pipeline: the job's layers cannot be laid out over its stages");
+    return result;
+  }
+  Stages stages(job, layout->ranks[static_cast<std::size_t>(pp_rank)], pp_rank, tape, folded);
+  stages.run();
+  result.parameters = stages.parameters();
+  result.host_bytes = stages.host_bytes();
+  add_warnings(job, stages.parameters() > 0, result);
+  return result;
 }
 
 }  // namespace plimsoll::step::transformers

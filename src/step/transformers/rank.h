@@ -21,6 +21,7 @@ struct RankResult {
 
 // The job must be complete and refer to a validated model. Folded: only sums, fast; its peak is that of
 // the recorded run.
-RankResult run_rank(const job::Job& job, Tape& tape, bool folded);
+// pp_rank counts pipeline stages (torchtitan); it must lie in the job's layout.
+RankResult run_rank(const job::Job& job, Tape& tape, bool folded, std::int64_t pp_rank = 0);
 
 }  // namespace plimsoll::step::transformers

@@ -31,7 +31,7 @@ void build_weights(Model& m, Tape& tape) {
     tape.free(source);
   }
   // The head is created as a weight of its own before it is tied to the embedding.
-  if (m.tied) {
+  if (m.tied && m.embedding >= 0) {
     const Weight& w = m.weights[static_cast<std::size_t>(m.embedding)];
     tape.touch(w.elements * w.width, Name::kConstruction);
   }

@@ -117,8 +117,8 @@ class Collector {
 
   void attention(const model::Attention& a, LayerIds& ids) {
     const std::int64_t h = job_.model.hidden;
-    const std::int64_t q = a.heads * a.head_dim;
-    const std::int64_t kv = a.kv_heads * a.head_dim;
+    const std::int64_t q = a.heads / m_.tensor * a.head_dim;
+    const std::int64_t kv = std::max<std::int64_t>(1, a.kv_heads / m_.tensor) * a.head_dim;
     if (a.kind == model::AttentionKind::kMla) return latent(a, ids);
     if (a.fused_qkv) {
       if (m_.family.slices_qkv) ids.o = linear({"o_proj"}, q, h, a.out_bias);
@@ -134,55 +134,59 @@ class Collector {
       ids.q_norm = norm(a.qk_norm == model::QkNorm::kPerHead ? a.head_dim : q);
       ids.k_norm = norm(a.qk_norm == model::QkNorm::kPerHead ? a.head_dim : kv);
     }
-    if (a.sinks) ids.sinks = vector(a.heads);
+    if (a.sinks) ids.sinks = vector(a.heads / m_.tensor);
   }
 
   void latent(const model::Attention& a, LayerIds& ids) {
     const std::int64_t h = job_.model.hidden;
     const std::int64_t qk = a.qk_nope_dim + a.qk_rope_dim;
+    const std::int64_t heads = a.heads / m_.tensor;
     if (a.q_lora_rank > 0) {
       ids.q_down = linear({"q_a_proj"}, h, a.q_lora_rank, false);
       ids.q_norm = norm(a.q_lora_rank);
-      ids.q = linear({"q_b_proj"}, a.q_lora_rank, a.heads * qk, false);
+      ids.q = linear({"q_b_proj"}, a.q_lora_rank, heads * qk, false);
     } else {
-      ids.q = linear({"q_proj"}, h, a.heads * qk, false);
+      ids.q = linear({"q_proj"}, h, heads * qk, false);
     }
     ids.kv_down = linear({"kv_a_proj_with_mqa"}, h, a.kv_lora_rank + a.qk_rope_dim, false);
     ids.k_norm = norm(a.kv_lora_rank);
-    ids.k = linear({"kv_b_proj"}, a.kv_lora_rank, a.heads * (a.qk_nope_dim + a.v_head_dim), false);
-    ids.o = linear({"o_proj"}, a.heads * a.v_head_dim, h, false);
+    ids.k = linear({"kv_b_proj"}, a.kv_lora_rank, heads * (a.qk_nope_dim + a.v_head_dim), false);
+    ids.o = linear({"o_proj"}, heads * a.v_head_dim, h, false);
   }
 
   void dense(const model::FeedForward& f, LayerIds& ids) {
     const std::int64_t h = job_.model.hidden;
+    const std::int64_t width = f.width / m_.tensor;
     if (!f.gated) {
-      ids.up = linear({"fc1", "c_fc", "dense_h_to_4h", "up_proj"}, h, f.width, f.bias);
-      ids.down = linear({"fc2", "c_proj", "dense_4h_to_h", "down_proj"}, f.width, h, f.bias);
+      ids.up = linear({"fc1", "c_fc", "dense_h_to_4h", "up_proj"}, h, width, f.bias);
+      ids.down = linear({"fc2", "c_proj", "dense_4h_to_h", "down_proj"}, width, h, f.bias);
       return;
     }
     if (f.fused_gate_up) {
-      ids.gate_up = linear({"gate_up_proj"}, h, 2 * f.width, f.bias);
+      ids.gate_up = linear({"gate_up_proj"}, h, 2 * width, f.bias);
     } else {
-      ids.gate = linear({"gate_proj", "w1"}, h, f.width, f.bias);
-      ids.up = linear({"up_proj", "w3"}, h, f.width, f.bias);
+      ids.gate = linear({"gate_proj", "w1"}, h, width, f.bias);
+      ids.up = linear({"up_proj", "w3"}, h, width, f.bias);
     }
-    ids.down = linear({"down_proj", "w2"}, f.width, h, f.bias);
+    ids.down = linear({"down_proj", "w2"}, width, h, f.bias);
   }
 
   // Transformers 5 stores the experts of a layer as two three-dimensional weights.
   void mixture(const model::FeedForward& f, LayerIds& ids) {
     const std::int64_t h = job_.model.hidden;
     const std::int64_t fan = f.gated ? 2 : 1;
+    const std::int64_t width = f.expert_width / m_.tensor;
+    const std::int64_t shared = f.shared_width / m_.tensor;
     ids.router.w = push({f.experts * h, f.experts, f.experts, WeightKind::kMatrix, width_});
     if (f.router_bias) ids.router.bias = vector(f.experts);
-    ids.experts_up = experts(f.experts, fan * f.expert_width * h);
-    if (f.expert_bias) ids.experts_up_bias = experts(f.experts, fan * f.expert_width);
-    ids.experts_down = experts(f.experts, f.expert_width * h);
+    ids.experts_up = experts(f.experts, fan * width * h);
+    if (f.expert_bias) ids.experts_up_bias = experts(f.experts, fan * width);
+    ids.experts_down = experts(f.experts, width * h);
     if (f.expert_bias) ids.experts_down_bias = experts(f.experts, h);
     if (f.shared_width > 0) {
-      ids.shared_gate = linear({"gate_proj"}, h, f.shared_width, false);
-      ids.shared_up = linear({"up_proj"}, h, f.shared_width, false);
-      ids.shared_down = linear({"down_proj"}, f.shared_width, h, false);
+      ids.shared_gate = linear({"gate_proj"}, h, shared, false);
+      ids.shared_up = linear({"up_proj"}, h, shared, false);
+      ids.shared_down = linear({"down_proj"}, shared, h, false);
       if (f.shared_gate) ids.shared_switch = linear({"shared_expert_gate"}, h, 1, false);
     }
   }
@@ -232,8 +236,18 @@ std::int64_t Model::parameters() const {
   return sum;
 }
 
-Model make_model(const job::Job& job) {
+job::Chunk whole_model(const job::Job& job) {
+  job::Chunk chunk;
+  chunk.num_layers = job.model.depth();
+  chunk.has_embedding = chunk.has_loss = true;
+  return chunk;
+}
+
+Model make_model(const job::Job& job, const job::Chunk& stage) {
   Model m;
+  m.first_layer = stage.first_layer;
+  m.has_embedding = stage.has_embedding;
+  m.has_loss = stage.has_loss;
   m.job = &job;
   m.family = family_of(job);
   m.tied = job.model.tied_embeddings;
@@ -243,6 +257,9 @@ Model make_model(const job::Job& job) {
   // Falcon's multi-query call always carries a mask, so PyTorch computes it unfused.
   m.eager_attention = job.kernels.attention == job::AttentionBackend::kUnfused || job.model.model_type == "falcon";
   m.liger = job.kernels.liger;
+  m.tensor = std::max<std::int64_t>(1, job.parallel.tensor);
+  m.context = std::max<std::int64_t>(1, job.parallel.context);
+  m.sequence_parallel = m.tensor > 1 && job.parallel.sequence_parallel;
   m.torchtitan = job.kernels.implementation == job::Implementation::kTorchtitan;
   const bool hopper = job.cluster.gpu.is_hopper_or_newer();
   m.device.workspace = hopper ? 32 * kMiB : 8 * kMiB;
@@ -252,18 +269,19 @@ Model make_model(const job::Job& job) {
   Collector collect(job, m);
   m.width = collect.activation_width();
   const model::Architecture& a = job.model;
-  const std::int64_t rows = job.vocab_rows > 0 ? job.vocab_rows : a.vocab;
+  const std::int64_t rows = (job.vocab_rows > 0 ? job.vocab_rows : a.vocab) / m.tensor;
   const std::int64_t embedding = a.embedding_dim > 0 ? a.embedding_dim : a.hidden;
-  m.embedding = collect.table(rows, embedding, WeightKind::kEmbedding);
-  if (a.position_rows > 0) m.positions = collect.table(a.position_rows, a.hidden, WeightKind::kEmbedding);
-  if (a.embedding_norm) m.embedding_norm = collect.norm(a.hidden);
-  for (std::int64_t i = 0; i < a.depth(); ++i) collect.layer(a.layer(i));
-  if (a.final_norm) m.final_norm = collect.norm(a.hidden);
-  if (m.tied) {
-    m.head.w = m.embedding;
-  } else {
-    m.head.w = collect.table(rows, embedding, WeightKind::kHead);
+  if (stage.has_embedding) {
+    m.embedding = collect.table(rows, embedding, WeightKind::kEmbedding);
+    if (a.position_rows > 0) m.positions = collect.table(a.position_rows, a.hidden, WeightKind::kEmbedding);
+    if (a.embedding_norm) m.embedding_norm = collect.norm(a.hidden);
   }
+  for (std::int64_t i = 0; i < stage.num_layers; ++i) collect.layer(a.layer(stage.first_layer + i));
+  if (!stage.has_loss) return m;
+  if (a.final_norm) m.final_norm = collect.norm(a.hidden);
+  // A tied head on a stage of its own is a copy of the embedding.
+  m.tied = m.tied && stage.has_embedding;
+  m.head.w = m.tied ? m.embedding : collect.table(rows, embedding, WeightKind::kHead);
   if (a.head_bias) m.head.bias = collect.vector(rows);
   return m;
 }

@@ -31,9 +31,6 @@ struct Weight {
   std::int32_t layer = -1;
   Tensor memory{};
   Tensor grad{};
-  // Uses by the graph of the running pass, and gradients that have arrived.
-  std::int32_t uses = 0;
-  std::int32_t arrived = 0;
 };
 
 }  // namespace plimsoll::step::transformers

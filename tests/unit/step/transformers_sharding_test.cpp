@@ -229,5 +229,88 @@ TEST(TransformersZero, OffloadMovesStatesToTheHostAndToNvme) {
   EXPECT_NEAR(static_cast<double>(result.nvme_bytes), 18 * p / kRanks, 0.01 * p);
 }
 
+job::Job titan(std::int64_t layers, std::int64_t stages, std::int64_t micro_batches) {
+  job::Job job = fsdp2(layers);
+  job.framework = job::Framework::kTorchtitan;
+  job.kernels.implementation = job::Implementation::kTorchtitan;
+  job.sharding.units = job::FsdpUnits::kTorchtitan;
+  job.sharding.reshard_after_forward = false;
+  job.sharding.sync_each_micro_batch = false;
+  job.parallel.pipeline = stages;
+  job.micro_batches = micro_batches;
+  job.batch.seq_length = 512;
+  return job;
+}
+
+TEST(TorchtitanStages, TheFirstStageHoldsAsManyMicroBatchesAsThereAreStages) {
+  const auto highest = [](std::int64_t rank, std::int64_t micro_batches) {
+    Tape tape;
+    run_rank(titan(8, 4, micro_batches), tape, false, rank);
+    return tape.peak();
+  };
+  EXPECT_EQ(highest(0, 8), highest(0, 16));
+  EXPECT_GT(highest(0, 8), highest(1, 8));
+  EXPECT_GT(highest(1, 8), highest(2, 8));
+}
+
+TEST(TorchtitanStages, StagesShareTheModel) {
+  std::int64_t sum = 0;
+  for (std::int64_t rank = 0; rank < 4; ++rank) {
+    Tape tape;
+    sum += run_rank(titan(8, 4, 4), tape, false, rank).parameters;
+  }
+  Tape whole;
+  EXPECT_EQ(sum, run_rank(titan(8, 1, 1), whole, false).parameters);
+}
+
+TEST(TorchtitanStages, FoldToThePeakOfTheRecordedRun) {
+  for (std::int64_t rank = 0; rank < 4; ++rank) {
+    for (const bool checkpointed : {false, true}) {
+      job::Job job = titan(8, 4, 6);
+      if (checkpointed) job.recompute.granularity = job::RecomputeGranularity::kFull;
+      Tape recorded(true);
+      Tape folded;
+      run_rank(job, recorded, false, rank);
+      run_rank(job, folded, true, rank);
+      EXPECT_EQ(folded.peak(), recorded.peak()) << rank;
+      EXPECT_EQ(folded.live(), recorded.live()) << rank;
+    }
+  }
+}
+
+TEST(TorchtitanStages, TensorParallelismDividesWeightsAndSequenceParallelismTheResidualStream) {
+  job::Job job = titan(4, 1, 1);
+  Tape whole;
+  const std::int64_t parameters = run_rank(job, whole, false).parameters;
+  job.parallel.tensor = 4;
+  Tape divided;
+  const RankResult result = run_rank(job, divided, false);
+  EXPECT_NEAR(static_cast<double>(result.parameters), static_cast<double>(parameters) / 4,
+              0.02 * static_cast<double>(parameters));
+  job.parallel.sequence_parallel = true;
+  Tape sequence(true);
+  Tape folded;
+  run_rank(job, sequence, false);
+  run_rank(job, folded, true);
+  EXPECT_LT(sequence.peak(), divided.peak());
+  EXPECT_EQ(folded.peak(), sequence.peak());
+}
+
+TEST(TorchtitanStages, SelectiveCheckpointingLiesBetweenFullAndNone) {
+  job::Job job = titan(6, 1, 1);
+  job.batch.seq_length = 2048;
+  const auto highest = [&](job::RecomputeGranularity granularity) {
+    job.recompute.granularity = granularity;
+    Tape tape;
+    run_rank(job, tape, true);
+    return tape.peak();
+  };
+  const std::int64_t none = highest(job::RecomputeGranularity::kNone);
+  const std::int64_t selective = highest(job::RecomputeGranularity::kSelectiveOps);
+  const std::int64_t full = highest(job::RecomputeGranularity::kFull);
+  EXPECT_LT(full, selective);
+  EXPECT_LT(selective, none);
+}
+
 }  // namespace
 }  // namespace plimsoll::step::transformers

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layers of a pass: walked one by one, or added as measured profiles.
+#include <array>
+
+#include "step/transformers/ops.h"
+#include "step/transformers/pass.h"
+
+namespace plimsoll::step::transformers {
+
+bool Pass::checkpoints(std::int64_t layer) const {
+  const job::Recompute& r = m_.job->recompute;
+  if (r.granularity == job::RecomputeGranularity::kSelectiveOps) return true;
+  if (r.granularity != job::RecomputeGranularity::kFull) return false;
+  if (r.memory_budget >= 0)  // the budget's share of layers keeps its activations
+    return static_cast<double>(layer) >= r.memory_budget * static_cast<double>(m_.depth());
+  return r.every_nth_layer <= 1 || layer % r.every_nth_layer == 0;
+}
+
+LayerSituation Pass::situation_of(std::int64_t index) const {
+  LayerSituation situation;
+  situation.training = g_.grad_enabled;
+  situation.checkpointed = g_.grad_enabled && checkpoints(index);
+  situation.input_needs_grad = g_.grad_enabled && needs_grad_[static_cast<std::size_t>(index)];
+  situation.frees_tables = g_.grad_enabled && index == lowest_;
+  situation.input_is_held = g_.grad_enabled && index == 0 && !m_.has_embedding;
+  const LayerIds& ids = m_.layers[static_cast<std::size_t>(index)];
+  for (std::int32_t id = ids.first; id < ids.last; ++id) {
+    const Weight& w = m_.weights[static_cast<std::size_t>(id)];
+    if (w.trainable && w.grad) situation.accumulates = true;
+  }
+  return situation;
+}
+
+Var Pass::fold_layers(Var x) {
+  const std::int64_t depth = m_.depth();
+  folded_->use(m_);
+  bool biased = false;
+  for (const LayerIds& ids : m_.layers)
+    for (const LinearIds* linear_ids : {&ids.q, &ids.qkv, &ids.o, &ids.up, &ids.down, &ids.gate})
+      biased = biased || linear_ids->bias >= 0;
+  g_.first_forward_product(biased);
+  // The lowest layer that saves a table frees it in its backward.
+  lowest_ = 0;
+  if (g_.grad_enabled && depth > 0) {
+    LayerSituation probe = situation_of(0);
+    probe.frees_tables = true;
+    if (depth > 1 && folded_->of(0, probe, shared_, x.width).keeps_tables == 0) lowest_ = 1;
+  }
+  Var hidden = std::move(x);
+  for (std::int64_t i = 0; i < depth; ++i) {
+    tape_.layer(m_.first_layer + i);
+    enter_unit(i);
+    const MeasuredLayer& m = folded_->of(i, situation_of(i), shared_, hidden.width);
+    tape_.apply(m.forward);
+    Var next =
+        g_.adopt(Tensor{m.output, 0, Name::kLayerInput}, m_.residual_tokens() * m_.architecture().hidden, m.width);
+    leave_unit(i);
+    if (m.keeps_input) (void)g_.take(hidden);  // the layer's backward frees it
+    hidden = std::move(next);
+    needs_grad_[static_cast<std::size_t>(i) + 1] = m.has_grad;
+  }
+  if (g_.grad_enabled && needs_grad_.back()) {
+    g_.require_grad(hidden);
+    boundary_ = hidden.node;
+  }
+  return hidden;
+}
+
+Var Pass::run_layers(Var x) {
+  const std::int64_t depth = m_.depth();
+  starts_.clear();
+  needs_grad_.assign(static_cast<std::size_t>(depth) + 1, false);
+  needs_grad_[0] = g_.grad_enabled && x.has_grad();
+  boundary_ = -1;
+  input_ = x.node;
+  input_output_ = x.output;
+  input_width_ = x.width;
+  Var hidden;
+  if (folded_ != nullptr) {
+    hidden = fold_layers(std::move(x));
+  } else {
+    hidden = std::move(x);
+    for (std::int64_t i = 0; i < depth; ++i) {
+      tape_.layer(m_.first_layer + i);
+      enter_unit(i);
+      starts_.push_back(g_.size());
+      Var next;
+      if (checkpoints(i)) {
+        next = g_.checkpoint(hidden,
+                             [this, i, shared = shared_](const Var& input) { return layer(g_, m_, i, shared, input); });
+      } else {
+        next = layer(g_, m_, i, shared_, hidden);
+      }
+      leave_unit(i);
+      hidden = std::move(next);
+    }
+  }
+  tape_.layer(-1);
+  after_layers_ = g_.size();
+  return hidden;
+}
+
+// The model's forward returns: tables live on only where a layer saved them.
+void Pass::drop_tables() {
+  if (folded_ == nullptr || !g_.grad_enabled || m_.depth() == 0) {
+    shared_ = {};
+    return;
+  }
+  const unsigned kept = folded_->of(lowest_, situation_of(lowest_), shared_, input_width_).keeps_tables;
+  const std::array<Var*, 4> tables{&shared_.cos, &shared_.sin, &shared_.full_mask, &shared_.sliding_mask};
+  for (std::size_t t = 0; t < tables.size(); ++t)
+    if ((kept >> t & 1U) == 0) tables[t]->reset();
+}
+
+// Autocast ends: casts that no layer saved go.
+void Pass::leave_autocast() {
+  g_.leave_autocast();
+  if (folded_ != nullptr && m_.autocast)
+    for (std::int64_t i = 0; i < m_.depth(); ++i)
+      tape_.apply(folded_->of(i, situation_of(i), shared_, input_width_).leave_autocast);
+  g_.autocast = false;
+}
+
+void Pass::backward_layers() {
+  const std::int64_t depth = m_.depth();
+  if (folded_ == nullptr) {
+    for (std::int64_t i = depth; i-- > 0;) {
+      tape_.layer(m_.first_layer + i);
+      if (units_ != nullptr) units_->before_backward(i);
+      g_.backward(starts_[static_cast<std::size_t>(i)]);
+      if (units_ != nullptr) units_->after_backward(i);
+    }
+    return;
+  }
+  folded_->use(m_);
+  Var grad;
+  if (boundary_ >= 0) grad = g_.take_grad(boundary_);
+  if (grad && depth > 0) g_.first_backward_product();
+  for (std::int64_t i = depth; i-- > 0;) {
+    tape_.layer(m_.first_layer + i);
+    if (units_ != nullptr) units_->before_backward(i);
+    if (!grad) {  // nothing below is trained
+      if (units_ != nullptr) units_->after_backward(i);
+      continue;
+    }
+    LayerSituation situation = situation_of(i);
+    situation.grad_is_view = grad.is_view;
+    situation.grad_is_held = !grad.has_storage();
+    const MeasuredLayer& m = folded_->of(i, situation, shared_, input_width_);
+    tape_.apply(m.backward);
+    (void)g_.take(grad);
+    if (i == lowest_) {
+      const std::array<Var*, 4> tables{&shared_.cos, &shared_.sin, &shared_.full_mask, &shared_.sliding_mask};
+      for (std::size_t t = 0; t < tables.size(); ++t)
+        if ((m.keeps_tables >> t & 1U) != 0) (void)g_.take(*tables[t]);
+    }
+    grad.reset();
+    if (m.grad > 0) {
+      grad = g_.adopt(Tensor{m.grad, 0, Name::kResidualGrad}, m_.residual_tokens() * m_.architecture().hidden, m.width);
+      grad.is_view = m.grad_is_view;
+    }
+    const LayerIds& ids = m_.layers[static_cast<std::size_t>(i)];
+    for (std::int32_t id = ids.first; id < ids.last; ++id) {
+      Weight& w = m_.weights[static_cast<std::size_t>(id)];
+      if (!w.trainable || w.grad) continue;
+      w.grad = Tensor{(w.elements * w.width + kBlockUnit - 1) / kBlockUnit * kBlockUnit, 0, Name::kGradient};
+    }
+    if (units_ != nullptr) units_->after_backward(i);
+  }
+  if (boundary_ >= 0) g_.backward(static_cast<std::size_t>(boundary_));
+  if (grad && input_ >= 0) {
+    Var input;
+    input.node = input_;
+    input.output = input_output_;
+    g_.start_backward(input, std::move(grad));
+  }
+}
+
+}  // namespace plimsoll::step::transformers
