@@ -19,6 +19,7 @@ void add_warnings(const job::Job& job, bool trains, RankResult& result) {
   if (!trains) result.warnings.emplace_back("adapter.targets: no module of the model matches, so nothing is trained");
   if (job.offload.activations || job.offload.checkpointed_inputs)
     result.warnings.emplace_back("offload: activations are counted on the GPU");
+  if (job.parallel.expert > 1) result.warnings.emplace_back("parallel.expert: every expert is counted on each rank");
   if (job.kernels.torch_compile)
     result.warnings.emplace_back("kernels.torch_compile: tensors that compilation fuses away are counted");
 }

@@ -220,7 +220,8 @@ Family family_of(const job::Job& job) {
   family.weight_in_fp32 = is_one_of(type, {"olmo2", "gpt_oss"});
   family.wide_tables = type == "olmo2";
   family.centred_norm = type == "cohere";
-  family.wide_router = is_one_of(type, {"deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "glm4_moe", "glm_moe_dsa"});
+  family.wide_router =
+      is_one_of(type, {"deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "glm4_moe", "glm_moe_dsa"});
   family.narrow_weights = is_one_of(type, {"qwen2_moe", "qwen3_moe", "gpt_oss", "qwen3_next"});
   family.scaled_logits = is_one_of(type, {"cohere", "granite", "granitemoe"});
   family.splits_heads = is_one_of(type, {"gpt_neox", "bloom"});
