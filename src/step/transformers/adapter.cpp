@@ -8,48 +8,59 @@ namespace plimsoll::step::transformers {
 
 namespace {
 
-// DoRA rebuilds B*A and the norm of the merged weight each time, without gradients: an identity, its
-// image through A and B, the dequantised weight and their sum.
-void weight_norm(Graph& g, const Model& m, const LinearIds& ids) {
-  const Weight& base = m.weights[static_cast<std::size_t>(ids.w)];
-  const std::uint8_t width = m.weights[static_cast<std::size_t>(ids.lora_a)].width;
-  const std::int64_t in = base.elements / base.rows;
+const Weight& weight_of(const Model& m, std::int32_t id) { return m.weights[static_cast<std::size_t>(id)]; }
+
+// B(A(x)), each in the adapter's dtype or autocast's.
+Var low_rank(Graph& g, const Var& x, const LinearIds& ids) {
+  Var hidden = linear(g, x, ids.lora_a, -1, Name::kAdapterInput);
+  return linear(g, hidden, ids.lora_b, -1, Name::kHidden);
+}
+
+// DoRA scales every column by magnitude over the norm of the merged weight. The norm is rebuilt in each call
+// without gradients: an identity sent through A and B, the base weight in the input's dtype, and their sum.
+Var magnitude_scaled(Graph& g, const Model& m, const Var& x, const Var& base_result, const LinearIds& ids) {
+  const Weight& base = weight_of(m, ids.w);
+  const std::int64_t in = base.elements / base.out;
+  const std::uint8_t width = weight_of(m, ids.lora_a).width;
   Var identity = g.alloc(in * in, width, Name::kDequantized);
   Var image = g.alloc(base.elements, width, Name::kDequantized);
-  identity.reset();
-  Var weight = cast(g, g.constant(base.elements, base.width), width, Name::kDequantized);
-  Var merged = g.alloc(base.elements, width, Name::kDequantized);
-  Var norm = g.alloc(base.rows, width, Name::kDequantized);
+  const Var weight =
+      base.quantized || base.width != x.width ? g.alloc(base.elements, x.width, Name::kDequantized) : Var{};
+  {
+    Var scaled = g.alloc(base.elements, width, Name::kDequantized);
+    Var merged = g.alloc(base.elements, width, Name::kDequantized);
+    scaled.reset();
+    Var norm = g.alloc(base.out, width, Name::kDequantized);
+  }
+  const Var magnitude = g.use(ids.magnitude);
+  Var lora = low_rank(g, x, ids);
+  Var shifted = add_number(g, magnitude, Name::kAdapterInput);
+  Var from_base = mul(g, shifted, base_result, Name::kHidden);
+  Var from_lora = mul(g, magnitude, lora, Name::kHidden);
+  from_lora = scale(g, from_lora, Name::kHidden);
+  return add(g, from_base, from_lora, Name::kHidden);
 }
 
 }  // namespace
 
 Var project(Graph& g, const Model& m, const Var& x, const LinearIds& ids, Name name) {
-  Var result;
-  if (m.weights[static_cast<std::size_t>(ids.w)].quantized) {
-    result = quantized_linear(g, x, ids.w, ids.bias, name);
-  } else {
-    result = linear(g, x, ids.w, ids.bias, name);
-  }
+  const bool quantized = weight_of(m, ids.w).quantized;
+  Var result = quantized ? quantized_linear(g, x, ids.w, ids.bias, name) : linear(g, x, ids.w, ids.bias, name);
   if (ids.lora_a < 0) return result;
+  if (quantized) result = copy(g, result, name);
   const std::uint8_t result_width = result.width;
-  const std::uint8_t adapter_width = m.weights[static_cast<std::size_t>(ids.lora_a)].width;
-  // PEFT casts the input to the adapter's dtype; autocast then casts that copy to 16 bits again. An input
-  // that already has the adapter's dtype (a norm's fp32 output) is not copied.
-  Var input = cast(g, x, adapter_width, Name::kAdapterInput);
+  // Above a 4-bit base autocast does the conversion; elsewhere PEFT converts to the adapter's dtype itself.
+  Var input = quantized && g.autocast ? x : cast(g, x, weight_of(m, ids.lora_a).width, Name::kAdapterInput);
   input = dropout(g, input, m.job->adapter.dropout, Name::kAdapterInput);
-  Var hidden = linear(g, input, ids.lora_a, -1, Name::kAdapterInput);
-  Var up = linear(g, hidden, ids.lora_b, -1, Name::kHidden);
-  hidden.reset();
   if (ids.magnitude >= 0) {
-    weight_norm(g, m, ids);
-    Var magnitude = g.use(ids.magnitude);
-    Var scaled = mul(g, magnitude, up, Name::kAdapterInput);
-    Var base = mul(g, magnitude, result, Name::kAdapterInput);
-    result = add(g, base, scaled, name);
+    const Var scaled = magnitude_scaled(g, m, input, result, ids);
+    result = add(g, result, scaled, name);
   } else {
-    Var scaled = scale(g, up, Name::kHidden);
-    up.reset();
+    Var scaled;
+    {
+      Var up = low_rank(g, input, ids);
+      scaled = scale(g, up, Name::kHidden);
+    }
     result = add(g, result, scaled, name);
   }
   return cast(g, result, result_width, name);

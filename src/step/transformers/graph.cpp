@@ -62,7 +62,7 @@ Var Graph::use(std::int32_t weight_id) {
   const Weight& w = weight(weight_id);
   Var value = constant(w.elements, w.width);
   if (w.trainable) value.weight = weight_id;
-  value.per_channel = w.kind == WeightKind::kVector;
+  value.per_channel = w.per_channel;
   return value;
 }
 

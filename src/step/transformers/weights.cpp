@@ -60,6 +60,7 @@ class Collector {
     ids.lora_b = push({r * out, out, out, WeightKind::kAdapter, width});
     if (job_.adapter.kind == job::AdapterKind::kDora) {
       ids.magnitude = push({out, out, 0, WeightKind::kAdapter, width});
+      m_.weights.back().per_channel = true;
     }
     return ids;
   }
@@ -98,6 +99,7 @@ class Collector {
 
  private:
   std::int32_t push(Weight w) {
+    w.per_channel = w.kind == WeightKind::kVector;
     w.trainable = !adapted_ || w.kind == WeightKind::kAdapter;
     w.layer = layer_;
     m_.weights.push_back(w);

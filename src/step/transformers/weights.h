@@ -26,8 +26,9 @@ struct Weight {
   WeightKind kind = WeightKind::kMatrix;
   std::uint8_t width = 2;  // bytes per element as the graph sees it
   bool trainable = true;
-  bool quantized = false;  // 4-bit storage
-  bool by_input = false;   // stored [in, out] (GPT-2)
+  bool quantized = false;    // 4-bit storage
+  bool by_input = false;     // stored [in, out] (GPT-2)
+  bool per_channel = false;  // a vector along the last dimension
   std::int32_t layer = -1;
   Tensor memory{};
   Tensor grad{};
