@@ -110,16 +110,19 @@ void fill_scores(const Job& job, std::int64_t heads, LayerSizes& z) {
 void fill_context_parallel(const Job& job, LayerSizes& z) {
   const std::int64_t cp = job.parallel.context;
   if (cp <= 1) return;
-  switch (job.parallel.cp_comm_type.front()) {
-    case job::CpCommType::kP2p:
-    case job::CpCommType::kA2aP2p:
-      z.cp_buffer = 2 * (z.k + z.v);
-      break;  // two K,V receive buffers of the ring
-    case job::CpCommType::kAllGather:
-      z.cp_buffer = (z.k + z.v) * cp;
-      break;
-    case job::CpCommType::kA2a:
-      break;  // same bytes before and after the exchange
+  // The types may alternate between layers; a buffer lives for one layer, so the largest counts.
+  for (const job::CpCommType type : job.parallel.cp_comm_type) {
+    switch (type) {
+      case job::CpCommType::kP2p:
+      case job::CpCommType::kA2aP2p:  // two K,V receive buffers of the ring
+        z.cp_buffer = std::max(z.cp_buffer, 2 * (z.k + z.v));
+        break;
+      case job::CpCommType::kAllGather:
+        z.cp_buffer = std::max(z.cp_buffer, (z.k + z.v) * cp);
+        break;
+      case job::CpCommType::kA2a:  // same bytes before and after the exchange
+        break;
+    }
   }
 }
 

@@ -112,7 +112,7 @@ void Graph::save(std::int32_t index, const Var& value) {
   Node& node = at(index);
   switch (mode_) {
     case Mode::kNormal:
-      node.saved[static_cast<std::size_t>(node.saves++)] = value;
+      node.saved[node.saves++] = value;
       return;
     case Mode::kPacking:
       if (node.saves == 0) {
@@ -185,8 +185,8 @@ void Graph::unpack(Node& node) {
     mode_ = Mode::kNormal;
     tape_.at(moment.operation);
   }
-  for (std::int8_t i = 0; i < node.saves; ++i)
-    node.saved[static_cast<std::size_t>(i)] = std::move(region.values[static_cast<std::size_t>(node.packed + i)]);
+  const auto first_saved = static_cast<std::size_t>(node.packed);
+  for (std::size_t i = 0; i < node.saves; ++i) node.saved[i] = std::move(region.values[first_saved + i]);
 }
 
 void Graph::release_region_user(std::int32_t index) {

@@ -99,7 +99,7 @@ struct Node {
   std::array<std::int64_t, 6> n{};
   std::array<std::uint8_t, 4> w{};
   Operation operation = Operation::kNone;
-  std::int8_t saves = 0;
+  std::uint8_t saves = 0;
   std::int32_t region = -1;  // checkpointed region whose replay fills `saved`
   std::int32_t packed = 0;   // index of the first saved tensor in the region
 };
