@@ -7,15 +7,26 @@ namespace plimsoll::step {
 
 namespace {
 
-// First in, first out; room for every micro-batch is made at once.
-struct InputQueue {
-  explicit InputQueue(std::int64_t capacity = 0) { items.reserve(static_cast<std::size_t>(capacity)); }
-  std::vector<Tensor> items;
-  std::size_t head = 0;
-  void push(const Tensor& t) { items.push_back(t); }
-  Tensor pop() { return items[head++]; }
-  [[nodiscard]] bool empty() const { return head == items.size(); }
+// First in, first out, over room that its owner made for every micro-batch.
+class InputQueue {
+ public:
+  explicit InputQueue(Tensor* room) : next_in_(room), next_out_(room) {}
+  void push(const Tensor& tensor) { *next_in_++ = tensor; }
+  Tensor pop() { return *next_out_++; }
+  [[nodiscard]] bool empty() const { return next_in_ == next_out_; }
+
+ private:
+  Tensor* next_in_;
+  Tensor* next_out_;
 };
+
+std::vector<InputQueue> make_queues(std::vector<Tensor>& room, std::int64_t queues, std::int64_t each) {
+  room.resize(static_cast<std::size_t>(queues * each));
+  std::vector<InputQueue> result;
+  result.reserve(static_cast<std::size_t>(queues));
+  for (std::int64_t i = 0; i < queues; ++i) result.emplace_back(room.data() + i * each);
+  return result;
+}
 
 void release(Tape& tape, HeldMessages::Input& input) {
   tape.free(input.x);
@@ -35,8 +46,10 @@ void run_1f1b(const PipelineShape& s, Tape& tape, PassRunner& runner, HeldMessag
   const bool last = s.rank == s.stages - 1;
   const std::int64_t m = s.micro_batches;
   const std::int64_t warmup = s.gpipe ? m : warmup_passes(s);
-  InputQueue inputs;
-  InputQueue undropped;                                 // outputs, where they are not deallocated after the send
+  std::vector<Tensor> room;
+  std::vector<InputQueue> queues = make_queues(room, 2, m);
+  InputQueue& inputs = queues[0];
+  InputQueue& undropped = queues[1];  // outputs, where they are not deallocated after the send
   HeldMessages::Input& finished = held.chunk_input[0];  // input and gradient of the pass just finished
   Tensor output_grad;
 
@@ -126,8 +139,7 @@ class Interleaved {
         held_(held),
         order_(shape),
         total_(static_cast<std::int64_t>(order_.chunk_of.size())),
-        inputs_(static_cast<std::size_t>(shape.chunks), InputQueue(shape.micro_batches)),
-        used_inputs_(static_cast<std::size_t>(shape.chunks), InputQueue(shape.micro_batches)),
+        queues_(make_queues(room_, 2 * shape.chunks, shape.micro_batches)),
         latest_(static_cast<std::size_t>(shape.chunks), -1) {}
 
   void run() {
@@ -166,9 +178,13 @@ class Interleaved {
   }
   [[nodiscard]] std::int64_t backward_chunk(std::int64_t k) const { return s_.chunks - 1 - chunk(k); }
 
+  // Inputs that arrived and wait for their pass, and inputs of passes between forward and backward.
+  InputQueue& received(std::size_t slot) { return queues_[slot]; }
+  InputQueue& in_flight(std::size_t slot) { return queues_[static_cast<std::size_t>(s_.chunks) + slot]; }
+
   void receive_input(std::int64_t to_chunk) {
     tape_.at(Operation::kSendReceive);
-    inputs_[static_cast<std::size_t>(to_chunk)].push(tape_.alloc(s_.message, Name::kMessage));
+    received(static_cast<std::size_t>(to_chunk)).push(tape_.alloc(s_.message, Name::kMessage));
   }
 
   // After forward pass k: the first stage receives what the last stage made p-1 passes earlier.
@@ -206,10 +222,10 @@ class Interleaved {
     const auto slot = static_cast<std::size_t>(c);
     Tensor x;
     if (!(s_.rank == 0 && c == 0)) {
-      x = inputs_[slot].pop();
+      x = received(slot).pop();
       release(tape_, held_.chunk_input[slot]);
     }
-    used_inputs_[slot].push(x);
+    in_flight(slot).push(x);
     latest_[slot] = micro_batch(k);
     output_ = runner_.forward(c, micro_batch(k), x);
   }
@@ -217,7 +233,7 @@ class Interleaved {
   void backward(std::int64_t k) {
     const std::int64_t c = backward_chunk(k);
     const auto slot = static_cast<std::size_t>(c);
-    Tensor x = used_inputs_[slot].pop();
+    Tensor x = in_flight(slot).pop();
     Tensor grad = runner_.backward(c, micro_batch(k));
     tape_.free(sent_grad_);
     if (latest_[slot] == micro_batch(k)) {
@@ -234,8 +250,8 @@ class Interleaved {
   HeldMessages& held_;
   Order order_;
   std::int64_t total_;
-  std::vector<InputQueue> inputs_;       // received, not yet used
-  std::vector<InputQueue> used_inputs_;  // of passes in flight
+  std::vector<Tensor> room_;
+  std::vector<InputQueue> queues_;
   std::vector<std::int64_t> latest_;     // micro-batch of each chunk's last forward
   Tensor output_;
   Tensor held_grad_;

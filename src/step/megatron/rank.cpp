@@ -214,11 +214,12 @@ class Rank final : public PassRunner {
       new_batch(forward, replaced);
       profile.output = builders_[i].forward(forward, pass, false);
       profile.forward = forward.profile();
-      Pass again = pass;
+      const bool defers = job_.parallel.defer_embedding_wgrad && builders_[i].chunk().has_loss;
+      Pass again = defers ? pass : Pass{};
       Tape backward;
       profile.grad = builders_[i].backward(backward, pass);
       profile.backward = backward.profile();
-      if (!job_.parallel.defer_embedding_wgrad || !builders_[i].chunk().has_loss) continue;
+      if (!defers) continue;
       again.ends.defers_wgrad = true;
       Tape deferring;
       (void)builders_[i].backward(deferring, again);

@@ -82,6 +82,7 @@ State::State(const job::Job& job, const std::vector<job::Chunk>& chunks, std::in
     chunk_weights(job, chunks[i], stage, chunks_[i].weights);
     chunks_[i].layers = chunks[i].num_layers + chunks[i].mtp_layers;
     parameters_ += count(chunks_[i].weights);
+    for (const Weight& weight : chunks_[i].weights) has_experts_ = has_experts_ || weight.expert;
   }
 }
 
@@ -138,6 +139,8 @@ void State::build_model(Tape& tape) {
 }
 
 void State::wrap_chunk(Tape& tape, ChunkState& chunk, std::int64_t index, bool experts) {
+  if (experts && !has_experts_) return;
+  if (chunk.buffers.empty()) chunk.buffers.reserve(4);
   const job::Optimizer& o = job_.optimizer;
   const std::int64_t domain = experts ? job_.expert_data_parallel : job_.data_parallel * job_.parallel.context;
   const std::int64_t shards = o.distributed ? std::max<std::int64_t>(1, domain / o.instances) : 1;
@@ -159,14 +162,18 @@ void State::wrap_chunk(Tape& tape, ChunkState& chunk, std::int64_t index, bool e
   const std::int64_t bucket =
       bucketed ? o.bucket_size.value_or(std::max<std::int64_t>(40'000'000, 1'000'000 * job_.data_parallel))
                : std::numeric_limits<std::int64_t>::max();
-  const BufferPlan plan = plan_buffer(chunk.weights, experts, shards, 0, bucket, o.pad_buckets_for_busbw);
+  BufferPlan plan = plan_buffer(chunk.weights, experts, shards, 0, bucket, o.pad_buckets_for_busbw);
   const std::int64_t padding = plan.elements - elements;
   chunk.buffers.push_back(tape.alloc(bytes + job::size_of(job_.precision.params) * padding, Name::kParamBuffer));
   chunk.buffers.push_back(tape.alloc(gradient_bytes(job_) * plan.elements, Name::kGradBuffer));
   // Every original weight is freed, one by one, after its values were copied: until then they coexist.
   std::vector<Tensor>& originals = experts ? chunk.experts : chunk.dense;
   for (auto original = originals.rbegin(); original != originals.rend(); ++original) tape.free(*original);
-  chunk.pieces.insert(chunk.pieces.end(), plan.pieces.begin(), plan.pieces.end());
+  if (chunk.pieces.empty()) {
+    chunk.pieces = std::move(plan.pieces);
+  } else {
+    chunk.pieces.insert(chunk.pieces.end(), plan.pieces.begin(), plan.pieces.end());
+  }
 }
 
 void State::wrap(Tape& tape) {
@@ -189,11 +196,13 @@ void State::build_optimizer(Tape& tape) {
   for (const ChunkState& chunk : chunks_) pieces += chunk.pieces.size();
   owned_.reserve(pieces);
   // Dense optimizer, then expert optimizer; in each, the decayed matrices, then norms and biases.
-  for (const bool expert : {false, true})
+  for (const bool expert : {false, true}) {
+    if (expert && !has_experts_) continue;
     for (const bool decayed : {true, false})
       for (const ChunkState& chunk : chunks_)
         for (const Piece& piece : chunk.pieces)
           if (piece.expert == expert && piece.decayed == decayed) owned_.push_back(piece);
+  }
 
   const job::Optimizer& o = job_.optimizer;
   if (o.cpu_offload_fraction > 0) {
@@ -277,8 +286,10 @@ void State::update(Tape& tape) {
   // 16-bit gradients are copied to fp32 for the update and stay until the next zero_grad.
   if (keeps_main_copy(job_) && gradient_bytes(job_) == 2 && !o.precision_aware)
     for (const Piece& piece : owned_) keep(tape, grad_copies_, tape.alloc(4 * piece.elements, Name::kGradientFp32));
+  if (has_moments_ && o.impl != job::OptimizerImpl::kForeach) return;  // nothing is made any more
   static thread_local std::vector<Tensor> temporaries;
   for (const bool expert : {false, true}) {
+    if (expert && !has_experts_) continue;
     for (const bool decayed : {true, false}) {
       if (!has_moments_) {
         for (const Piece& piece : owned_) {

@@ -75,6 +75,7 @@ class State {
   std::int64_t parameters_ = 0;
   std::int64_t host_bytes_ = 0;
   bool has_moments_ = false;
+  bool has_experts_ = false;  // some weights live in the expert domain
 };
 
 }  // namespace plimsoll::step::megatron
