@@ -49,7 +49,7 @@ void run_1f1b(const PipelineShape& s, Tape& tape, PassRunner& runner, HeldMessag
   std::vector<Tensor> room;
   std::vector<InputQueue> queues = make_queues(room, 2, m);
   InputQueue& inputs = queues[0];
-  InputQueue& undropped = queues[1];  // outputs, where they are not deallocated after the send
+  InputQueue& undropped = queues[1];                    // outputs, where they are not deallocated after the send
   HeldMessages::Input& finished = held.chunk_input[0];  // input and gradient of the pass just finished
   Tensor output_grad;
 
@@ -252,7 +252,7 @@ class Interleaved {
   std::int64_t total_;
   std::vector<Tensor> room_;
   std::vector<InputQueue> queues_;
-  std::vector<std::int64_t> latest_;     // micro-batch of each chunk's last forward
+  std::vector<std::int64_t> latest_;  // micro-batch of each chunk's last forward
   Tensor output_;
   Tensor held_grad_;
   Tensor sent_grad_;
