@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::uint32_t kMostRows = (1U << 28) - 1;  // what a Container's row can hold
 constexpr std::size_t kMostDevices = 1024;
+constexpr std::size_t kMostSettings = 1024;
 constexpr std::size_t kSpare = 1U << 20;
 constexpr std::size_t kBytesPerDistinct = 64;  // of stacks and frames: most are shared
 constexpr std::size_t kBytesPerEvent = 64;     // under the 79 that were seen: reserved memory, not touched memory
@@ -154,7 +155,10 @@ Status Builder::on_set_items(std::uint32_t dict, std::span<const Value> pairs) {
       break;
     case Role::kSettings:
       row = settings_.size();
-      good = add_settings();
+      if (row >= kMostSettings)
+        return bad_input(fmt::format("more than {} dicts of settings; wanted one", kMostSettings));
+      settings_.emplace_back();
+      if (!read_settings(settings_.back())) settings_.back().problem = problem_;
       break;
     case Role::kTop:
       if (top_ != kNoTop && top_ != dict) return bad_input("a second snapshot lies in the file; wanted one");
@@ -354,13 +358,18 @@ Status Builder::finish_top() {
     if (value.kind != Kind::kDict ||
         (dict.role != Role::kSettings && dict.role != Role::kEmpty && dict.role != Role::kOther))
       return bad_input(fmt::format("allocator_settings: found {}; wanted a dict of settings", kind_name(value.kind)));
-    snapshot_.settings = dict.role == Role::kSettings ? settings_[dict.row] : AllocatorSettings{};
+    snapshot_.settings = AllocatorSettings{};
+    if (dict.role == Role::kSettings) {
+      const SettingsRow& row = settings_[dict.row];
+      if (!row.problem.empty()) return bad_input(row.problem);
+      snapshot_.settings = row.settings;
+      if (row.max_entries) PLIMSOLL_TRY_STATUS(finish_trace_limits(*row.max_entries, Key::kTraceAllocMaxEntries));
+      if (row.overflowed) PLIMSOLL_TRY_STATUS(finish_trace_limits(*row.overflowed, Key::kTraceAllocOverflowed));
+    }
   }
   for (const Key key : {Key::kTraceAllocMaxEntries, Key::kTraceAllocOverflowed})
     if ((top_keys_ & bit(key)) != 0)
       PLIMSOLL_TRY_STATUS(finish_trace_limits(top_fields_[static_cast<std::size_t>(key)], key));
-  for (std::size_t i = 0; i + 1 < settings_limits_.size(); i += 2)
-    PLIMSOLL_TRY_STATUS(finish_trace_limits(settings_limits_[i + 1], static_cast<Key>(settings_limits_[i].bits)));
   return {};
 }
 

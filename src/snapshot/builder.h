@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,6 +55,14 @@ class Builder final : public PickleSink {
     std::uint32_t row : 28 = 0;
   };
   static_assert(sizeof(Container) == 4);
+  // Users add keys of their own to a snapshot, among them dicts that look like settings: a mistake in one counts
+  // only when it stands under allocator_settings.
+  struct SettingsRow {
+    AllocatorSettings settings;
+    std::optional<Value> max_entries;
+    std::optional<Value> overflowed;
+    std::string problem;
+  };
   struct History {
     std::int64_t real_size = 0;
     std::uint32_t stack = kNoStack;
@@ -90,7 +99,7 @@ class Builder final : public PickleSink {
   bool add_block();
   bool add_history();
   bool add_annotation();
-  bool add_settings();
+  bool read_settings(SettingsRow& found);
   bool add_divisions(std::span<const Value> pairs, bool& is_divisions);
   Status problem() const;
 
@@ -116,8 +125,7 @@ class Builder final : public PickleSink {
   std::vector<Value> numbers_;
   std::vector<PoolId> tuples_;  // 0 stands for every tuple that is not a pair of integers
   std::vector<History> histories_;
-  std::vector<AllocatorSettings> settings_;
-  std::vector<Value> settings_limits_;  // trace_alloc_* found among settings, in pairs
+  std::vector<SettingsRow> settings_;
   std::vector<std::vector<std::pair<std::int64_t, std::int64_t>>> divisions_;
   InternTable frame_table_;
   InternTable stack_table_;

@@ -178,7 +178,11 @@ bool Builder::add_frame(std::uint32_t& row) {
   Frame frame;
   if (!read_string(Key::kFilename, frame.filename)) return false;
   if (has(Key::kName) && !read_string(Key::kName, frame.name)) return false;
-  if (has(Key::kLine) && !read_integer(Key::kLine, frame.line)) return false;
+  // A frame without a line has -1, which some writers give as unsigned.
+  if (has(Key::kLine) && field(Key::kLine).kind == Kind::kUint)
+    frame.line = field(Key::kLine).bits;
+  else if (has(Key::kLine) && !read_integer(Key::kLine, frame.line))
+    return false;
   const auto next = static_cast<std::uint32_t>(snapshot_.frames.size());
   const std::uint64_t hash = mix(mix(mix(4, frame.filename), frame.name), static_cast<std::uint64_t>(frame.line));
   row = frame_table_.find_or_enter(hash, next, [&](std::uint32_t known) { return snapshot_.frames[known] == frame; });
@@ -257,12 +261,8 @@ bool Builder::add_annotation() {
   return true;
 }
 
-bool Builder::add_settings() {
-  AllocatorSettings settings;
-  if (!settings_.empty()) {
-    problem_ = "a second dict of allocator settings; wanted one";
-    return false;
-  }
+bool Builder::read_settings(SettingsRow& found) {
+  AllocatorSettings& settings = found.settings;
   for (const Key key : {Key::kAllocConf, Key::kCudaAllocConf}) {
     std::uint32_t conf = 0;
     if (!has(key)) continue;
@@ -296,12 +296,8 @@ bool Builder::add_settings() {
       return wrong(Key::kRoundupPower2Divisions, "a dict from sizes to divisions");
     if (dict.role == Role::kDivisions) settings.roundup_power2_divisions = divisions_[dict.row];
   }
-  for (const Key key : {Key::kTraceAllocMaxEntries, Key::kTraceAllocOverflowed}) {
-    if (!has(key)) continue;
-    settings_limits_.push_back({Kind::kInt, 0, static_cast<std::int64_t>(key)});
-    settings_limits_.push_back(field(key));
-  }
-  settings_.push_back(std::move(settings));
+  if (has(Key::kTraceAllocMaxEntries)) found.max_entries = field(Key::kTraceAllocMaxEntries);
+  if (has(Key::kTraceAllocOverflowed)) found.overflowed = field(Key::kTraceAllocOverflowed);
   return true;
 }
 

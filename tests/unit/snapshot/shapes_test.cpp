@@ -130,6 +130,18 @@ TEST(Shapes, newer_keys_are_kept_and_unknown_actions_are_not_fatal) {
   EXPECT_EQ(frees_without_alloc(*snapshot, snapshot->devices[0]), 1U) << "the trace wrapped";
 }
 
+TEST(Shapes, a_users_own_keys_and_unsigned_lines_are_no_mistake) {
+  const Writer w;
+  const std::string frames = w.pair("frames", Writer::list(w.frame("f", UINT64_MAX)));
+  const std::string own =
+      w.pair("mine", Writer::dict(w.pair("max_split_size", "N"))) + w.pair("allocator_settings", "}");
+  const auto snapshot = read_snapshot("s", w.whole(w.top("", Writer::list(w.event("alloc", 1, 1, frames)), own)));
+  ASSERT_TRUE(snapshot) << error_of(snapshot);
+  EXPECT_EQ(snapshot->frames[0].line, -1);
+  ASSERT_TRUE(snapshot->settings);
+  EXPECT_EQ(snapshot->settings->max_split_size, std::nullopt);
+}
+
 TEST(Shapes, contradictions_name_the_key_and_what_was_wanted) {
   const Writer w;
   const auto error = [&](const std::string& value) { return error_of(read_snapshot("s.pickle", w.whole(value))); };
