@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stack machine. Stack entries are 16 bytes, memo entries 4: three bits of kind, 29 of number.
+// The stack machine. Its steps return false and leave the error aside: a Status per opcode costs more than the
+// opcode. Stack entries are 16 bytes, memo entries 4: three bits of kind, 29 of number.
 #include "snapshot/pickle.h"
 
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -36,12 +38,12 @@ class Machine {
   Result<Value> run();
 
  private:
-  Status step();
-  Status refuse() const;
+  bool step();
+  bool refuse();
 
   // The error of the opcode being read.
-  [[nodiscard]] tl::unexpected<Error> fail(const std::string& what) const;
-  [[nodiscard]] Status told(Status status) const;
+  bool fail(const std::string& what);
+  bool told(const Status& status);
   [[nodiscard]] std::size_t left() const { return static_cast<std::size_t>(end_ - at_); }
 
   template <class T>
@@ -51,48 +53,46 @@ class Machine {
     at_ += sizeof(T);
     return true;
   }
-  [[nodiscard]] tl::unexpected<Error> truncated(std::size_t wanted) const {
-    return fail(fmt::format("{} bytes are left; wanted {}", left(), wanted));
-  }
+  bool truncated(std::size_t wanted) { return fail(fmt::format("{} bytes are left; wanted {}", left(), wanted)); }
 
-  Status push(Value value) {
+  bool push(Value value) {
     if (stack_.size() >= most_stack_) [[unlikely]]
       return fail(fmt::format("the stack is full; wanted at most {} entries for a file of this size", most_stack_));
     stack_.push_back(value);
-    return {};
+    return true;
   }
-  Status push_integer(std::int64_t value) { return push({Kind::kInt, 0, value}); }
+  bool push_integer(std::int64_t value) { return push({Kind::kInt, 0, value}); }
 
   template <class Length>
-  Status read_string() {
+  bool read_string() {
     Length length{};
     if (!take(length)) return truncated(sizeof(Length));
     if (length > left()) return truncated(length);
     return intern({at_, static_cast<std::size_t>(length)});
   }
   template <class Length>
-  Status skip_bytes() {
+  bool skip_bytes() {
     Length length{};
     if (!take(length)) return truncated(sizeof(Length));
     if (length > left()) return truncated(length);
     at_ += length;
     return push({Kind::kBytes, 0, 0});
   }
-  Status intern(std::string_view text);
-  Status read_long(std::size_t length);
-  Status read_float();
-  Status new_container(Kind kind);
-  Status tuple(std::size_t count);
-  Status get(std::size_t slot);
-  Status put(std::size_t slot);
-  Status fill(Kind kind, std::size_t first);
+  bool intern(std::string_view text);
+  bool read_long(std::size_t length);
+  bool read_float();
+  bool new_container(Kind kind);
+  bool tuple(std::size_t count);
+  bool get(std::size_t slot);
+  bool put(std::size_t slot);
+  bool fill(Kind kind, std::size_t first);
 
   // How many entries lie above the innermost mark (or the bottom): what an opcode may take.
   [[nodiscard]] std::size_t reachable() const { return stack_.size() - (marks_.empty() ? 0 : marks_.back()); }
-  [[nodiscard]] tl::unexpected<Error> underflow(std::size_t wanted) const {
+  bool underflow(std::size_t wanted) {
     return fail(fmt::format("{} entries are on the stack; wanted {}", reachable(), wanted));
   }
-  [[nodiscard]] tl::unexpected<Error> no_mark() const { return fail("no MARK is open; wanted one before it"); }
+  bool no_mark() { return fail("no MARK is open; wanted one before it"); }
 
   const char* begin_;
   const char* at_;
@@ -105,6 +105,7 @@ class Machine {
   std::size_t most_containers_;
   std::size_t most_strings_;
   bool stopped_ = false;
+  Error error_;  // of the opcode that failed
 
   std::vector<Value> stack_;
   std::vector<std::size_t> marks_;  // stack heights
@@ -117,20 +118,21 @@ class Machine {
   InternTable string_table_;
 };
 
-tl::unexpected<Error> Machine::fail(const std::string& what) const {
+bool Machine::fail(const std::string& what) {
   const auto opcode = static_cast<std::uint8_t>(*opcode_at_);
   const std::string_view name = opcode_name(opcode);
-  return bad_input(fmt::format("byte {}: {}: {}", opcode_at_ - begin_,
-                               name.empty() ? fmt::format("opcode 0x{:02x}", opcode) : std::string(name), what));
+  error_.message = fmt::format("byte {}: {}: {}", opcode_at_ - begin_,
+                               name.empty() ? fmt::format("opcode 0x{:02x}", opcode) : std::string(name), what);
+  return false;
 }
 
-Status Machine::told(Status status) const {
+bool Machine::told(const Status& status) {
   if (status) [[likely]]
-    return status;
+    return true;
   return fail(status.error().message);
 }
 
-Status Machine::intern(std::string_view text) {
+bool Machine::intern(std::string_view text) {
   at_ += text.size();
   if (text.size() > limits_.longest_string)
     return fail(fmt::format("a string of {} bytes; wanted at most {}", text.size(), limits_.longest_string));
@@ -144,13 +146,13 @@ Status Machine::intern(std::string_view text) {
       return fail(fmt::format("{} distinct strings of {} bytes together; wanted at most {} and {}", strings_.size() + 1,
                               string_bytes_, most_strings_, limits_.all_strings));
     strings_.push_back(text);
-    PLIMSOLL_TRY_STATUS(told(sink_.on_string(id, text)));
+    if (!told(sink_.on_string(id, text))) return false;
   }
   return push({Kind::kString, id, 0});
 }
 
 // Little-endian two's complement of any length; an unsigned 64-bit value takes 9 bytes (facts snapshot-format.md 1).
-Status Machine::read_long(std::size_t length) {
+bool Machine::read_long(std::size_t length) {
   if (length > left()) return truncated(length);
   if (length > 9) return fail(fmt::format("an integer of {} bytes; wanted at most 9", length));
   std::uint64_t word = 0;
@@ -166,19 +168,19 @@ Status Machine::read_long(std::size_t length) {
   return push({length == 9 && high && !negative ? Kind::kUint : Kind::kInt, 0, static_cast<std::int64_t>(word)});
 }
 
-Status Machine::read_float() {
+bool Machine::read_float() {
   std::uint64_t big_endian = 0;
   if (!take(big_endian)) return truncated(8);
   return push({Kind::kFloat, 0, static_cast<std::int64_t>(__builtin_bswap64(big_endian))});
 }
 
-Status Machine::new_container(Kind kind) {
+bool Machine::new_container(Kind kind) {
   if (containers_ >= most_containers_)
     return fail(fmt::format("too many lists and dicts; wanted at most {} in a file of this size", most_containers_));
   return push({kind, containers_++, 0});
 }
 
-Status Machine::tuple(std::size_t count) {
+bool Machine::tuple(std::size_t count) {
   if (reachable() < count) return underflow(count);
   const std::size_t first = stack_.size() - count;
   auto id = sink_.on_tuple(std::span<const Value>(stack_).subspan(first));
@@ -188,7 +190,7 @@ Status Machine::tuple(std::size_t count) {
   return push({Kind::kTuple, *id, 0});
 }
 
-Status Machine::get(std::size_t slot) {
+bool Machine::get(std::size_t slot) {
   if (slot >= memo_.size() || memo_[slot] == 0) [[unlikely]]
     return fail(fmt::format("memo slot {} is empty; wanted a value stored before", slot));
   const std::uint32_t entry = memo_[slot];
@@ -207,7 +209,7 @@ Status Machine::get(std::size_t slot) {
   }
 }
 
-Status Machine::put(std::size_t slot) {
+bool Machine::put(std::size_t slot) {
   if (reachable() < 1) return underflow(1);
   if (slot >= most_memo_)
     return fail(fmt::format("memo slot {}; wanted one below {} in a file of this size", slot, most_memo_));
@@ -235,11 +237,11 @@ Status Machine::put(std::size_t slot) {
   if (slot >= memo_.size()) memo_.resize(slot + 1);
   if (memo_[slot] == 0) ++memo_used_;
   memo_[slot] = (kind << kSlotBits) | id;
-  return {};
+  return true;
 }
 
 // Hands the entries from `first` on to the container below them.
-Status Machine::fill(Kind kind, std::size_t first) {
+bool Machine::fill(Kind kind, std::size_t first) {
   const std::size_t floor = marks_.empty() ? 0 : marks_.back();
   if (first <= floor) return fail(fmt::format("nothing lies below the items; wanted {}", kind_name(kind)));
   const Value& container = stack_[first - 1];
@@ -247,27 +249,26 @@ Status Machine::fill(Kind kind, std::size_t first) {
     return fail(fmt::format("{} lies below the items; wanted {}", kind_name(container.kind), kind_name(kind)));
   const auto items = std::span<const Value>(stack_).subspan(first);
   if (kind == Kind::kList) {
-    PLIMSOLL_TRY_STATUS(told(sink_.on_append(container.id, items)));
+    if (!told(sink_.on_append(container.id, items))) return false;
   } else {
     if (items.size() % 2 != 0) return fail("a key has no value; wanted pairs");
-    PLIMSOLL_TRY_STATUS(told(sink_.on_set_items(container.id, items)));
+    if (!told(sink_.on_set_items(container.id, items))) return false;
   }
   stack_.resize(first);
-  return {};
+  return true;
 }
 
-Status Machine::refuse() const {
+bool Machine::refuse() {
   const auto opcode = static_cast<std::uint8_t>(*opcode_at_);
   if (carries_code(opcode)) {
-    auto refused = fail("this opcode carries code; wanted plain data (refused, nothing was run)");
-    refused.value().hint = "the file is no memory snapshot as PyTorch writes it; do not open it with Python";
-    return refused;
+    error_.hint = "the file is no memory snapshot as PyTorch writes it; do not open it with Python";
+    return fail("this opcode carries code; wanted plain data (refused, nothing was run)");
   }
   return fail(opcode_name(opcode).empty() ? "no such opcode; wanted a pickle of protocol 2 to 5"
                                           : "snapshots hold no such value; wanted what PyTorch's writers use");
 }
 
-Status Machine::step() {
+bool Machine::step() {
   std::uint8_t byte = 0;
   std::uint16_t half = 0;
   std::int32_t word = 0;
@@ -332,13 +333,13 @@ Status Machine::step() {
       if (marks_.size() >= limits_.deepest_mark)
         return fail(fmt::format("nesting of more than {} levels; wanted a snapshot's dozen", limits_.deepest_mark));
       marks_.push_back(stack_.size());
-      return {};
+      return true;
     case Opcode::kTuple: {
       if (marks_.empty()) return no_mark();
       const std::size_t count = reachable();
-      PLIMSOLL_TRY_STATUS(tuple(count));
+      if (!tuple(count)) return false;
       marks_.pop_back();
-      return {};
+      return true;
     }
     case Opcode::kAppends:
     case Opcode::kSetItems: {
@@ -354,12 +355,12 @@ Status Machine::step() {
     case Opcode::kPop:
       if (reachable() < 1) return underflow(1);
       stack_.pop_back();
-      return {};
+      return true;
     case Opcode::kPopMark:
       if (marks_.empty()) return no_mark();
       stack_.resize(marks_.back());
       marks_.pop_back();
-      return {};
+      return true;
     case Opcode::kDup:
       if (reachable() < 1) return underflow(1);
       return push(Value(stack_.back()));
@@ -367,7 +368,7 @@ Status Machine::step() {
       std::uint64_t length = 0;
       if (!take(length)) return truncated(8);
       if (length > left()) return truncated(length);
-      return {};
+      return true;
     }
     case Opcode::kProto:
       return fail("PROTO inside the pickle; wanted it as the first opcode only");
@@ -377,7 +378,7 @@ Status Machine::step() {
             fmt::format("{} values and {} open marks at the end; wanted one value", stack_.size(), marks_.size()));
       if (left() != 0) return fail(fmt::format("{} bytes follow the end; wanted none", left()));
       stopped_ = true;
-      return {};
+      return true;
   }
   return refuse();
 }
@@ -387,12 +388,16 @@ Result<Value> Machine::run() {
     return bad_input("byte 0: no PROTO opcode; wanted a pickle of protocol 2 to 5");
   opcode_at_ = at_;
   const auto protocol = static_cast<unsigned char>(at_[1]);
-  if (protocol < 2 || protocol > 5) return fail(fmt::format("protocol {}; wanted 2 to 5", protocol));
+  if (protocol < 2 || protocol > 5) {
+    fail(fmt::format("protocol {}; wanted 2 to 5", protocol));
+    return tl::make_unexpected(std::move(error_));
+  }
   at_ += 2;
   while (!stopped_) {
     if (at_ == end_) return bad_input(fmt::format("byte {}: the pickle ends; wanted an opcode or STOP", at_ - begin_));
     opcode_at_ = at_++;
-    PLIMSOLL_TRY_STATUS(step());
+    if (!step()) [[unlikely]]
+      return tl::make_unexpected(std::move(error_));
   }
   return stack_.front();
 }
