@@ -156,6 +156,12 @@ bool Machine::read_long(std::size_t length) {
   if (length > left()) return truncated(length);
   if (length > 9) return fail(fmt::format("an integer of {} bytes; wanted at most 9", length));
   std::uint64_t word = 0;
+  if (length >= 1 && length <= 8 && left() >= 8) [[likely]] {
+    std::memcpy(&word, at_, 8);
+    at_ += length;
+    const std::size_t unused = 64 - 8 * length;
+    return push_integer(static_cast<std::int64_t>(word << unused) >> unused);
+  }
   std::memcpy(&word, at_, std::min<std::size_t>(length, 8));
   const bool negative = length != 0 && (static_cast<unsigned char>(at_[length - 1]) & 0x80) != 0;
   if (length < 8 && negative) word |= ~std::uint64_t{0} << (8 * length);
@@ -193,20 +199,10 @@ bool Machine::tuple(std::size_t count) {
 bool Machine::get(std::size_t slot) {
   if (slot >= memo_.size() || memo_[slot] == 0) [[unlikely]]
     return fail(fmt::format("memo slot {} is empty; wanted a value stored before", slot));
-  const std::uint32_t entry = memo_[slot];
-  const std::uint32_t id = entry & kSlotMask;
-  switch (static_cast<MemoKind>(entry >> kSlotBits)) {
-    case kStringSlot:
-      return push({Kind::kString, id, 0});
-    case kTupleSlot:
-      return push({Kind::kTuple, id, 0});
-    case kListSlot:
-      return push({Kind::kList, id, 0});
-    case kDictSlot:
-      return push({Kind::kDict, id, 0});
-    default:
-      return push(scalars_[id]);
-  }
+  constexpr Kind kKinds[] = {Kind::kNone, Kind::kString, Kind::kTuple, Kind::kList, Kind::kDict};
+  const std::uint32_t kind = memo_[slot] >> kSlotBits;
+  const std::uint32_t id = memo_[slot] & kSlotMask;
+  return push(kind == kScalarSlot ? scalars_[id] : Value{kKinds[kind], id, 0});
 }
 
 bool Machine::put(std::size_t slot) {
