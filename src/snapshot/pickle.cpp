@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stack machine. Its steps return false and leave the error aside: a Status per opcode costs more than the
-// opcode. Stack entries are 16 bytes, memo entries 4: three bits of kind, 29 of number.
+// The stack machine. Its steps return false and leave the error aside, since a Status per opcode slowed reading.
+// Stack entries are 16 bytes, memo entries 4: three bits of kind, 29 of number.
 #include "snapshot/pickle.h"
 
 #include <algorithm>
