@@ -27,9 +27,10 @@ const Arrows& arrows() {
       {"job", {"model", "cluster"}},
       {"step", {"job"}},
       {"allocator", {"base"}},
+      {"snapshot", {"base"}},
       {"memory", {"step", "allocator"}},
       {"truth", {"memory"}},
-      {"cli", {"truth"}},
+      {"cli", {"truth", "snapshot"}},
   };
   return kArrows;
 }

@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+// Containers: which dict is which record, and lists as ranges of rows. The records themselves are in records.cpp.
+#include "snapshot/builder.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+
+namespace plimsoll::snapshot {
+
+namespace {
+
+constexpr std::uint32_t kMostRows = (1U << 28) - 1;  // what a Container's row can hold
+constexpr std::size_t kMostDevices = 1024;
+constexpr std::size_t kMostSettings = 1024;
+constexpr std::size_t kSpare = 1U << 20;
+constexpr std::size_t kBytesPerDistinct = 64;  // of stacks and frames: most are shared
+constexpr std::size_t kBytesPerEvent = 64;     // under the 79 that were seen: reserved memory, not touched memory
+
+constexpr std::uint64_t kTopKeys = bit(Key::kSegments) | bit(Key::kDeviceTraces) | bit(Key::kAllocatorSettings) |
+                                   bit(Key::kExternalAnnotations) | bit(Key::kHostSegments) | bit(Key::kHostTraces);
+constexpr std::uint64_t kSettingsKeys = bit(Key::kCudaAllocConf) | bit(Key::kAllocConf) | bit(Key::kMaxSplitSize) |
+                                        bit(Key::kGarbageCollectionThreshold) | bit(Key::kExpandableSegments) |
+                                        bit(Key::kRoundupPower2Divisions);
+
+bool is_number(Kind kind) {
+  return kind == Kind::kInt || kind == Kind::kBool || kind == Kind::kUint || kind == Kind::kFloat;
+}
+
+Key find_key(std::string_view text) {
+  const auto* found = std::find(std::begin(kKeyNames), std::end(kKeyNames), text);
+  return static_cast<Key>(found - std::begin(kKeyNames));
+}
+
+Action find_action(std::string_view text) {
+  for (int i = 0; i < static_cast<int>(Action::kOther); ++i)
+    if (action_name(static_cast<Action>(i)) == text) return static_cast<Action>(i);
+  return Action::kOther;
+}
+
+}  // namespace
+
+Builder::Builder(std::size_t input_bytes)
+    : most_refilled_(kSpare + input_bytes), most_distinct_(kSpare + input_bytes / kBytesPerDistinct) {
+  const std::size_t events = input_bytes / kBytesPerEvent;
+  snapshot_.events.action.reserve(events);
+  snapshot_.events.address.reserve(events);
+  snapshot_.events.size.reserve(events);
+  snapshot_.events.stream.reserve(events);
+  snapshot_.events.time_us.reserve(events);
+  snapshot_.events.stack.reserve(events);
+  tuples_.push_back({});
+  enter_stack(scratch_);  // stack 0 is the empty one
+}
+
+std::string_view Builder::role_name(Role role) {
+  constexpr std::string_view kNames[] = {"nothing",         "trace events", "frames",      "segments",  "blocks",
+                                         "block histories", "annotations",  "settings",    "divisions", "a snapshot",
+                                         "lists",           "numbers",      "other values"};
+  return kNames[static_cast<std::size_t>(role)];
+}
+
+Builder::Role Builder::role_of(std::uint64_t keys) {
+  if ((keys & bit(Key::kAction)) != 0) return Role::kEvent;
+  if ((keys & bit(Key::kFilename)) != 0) return Role::kFrame;
+  if ((keys & bit(Key::kTotalSize)) != 0) return Role::kSegment;
+  if ((keys & bit(Key::kState)) != 0) return Role::kBlock;
+  if ((keys & bit(Key::kRealSize)) != 0) return Role::kHistory;
+  if ((keys & bit(Key::kStage)) != 0) return Role::kAnnotation;
+  if ((keys & kTopKeys) != 0) return Role::kTop;
+  if ((keys & kSettingsKeys) != 0) return Role::kSettings;
+  return Role::kOther;
+}
+
+void Builder::set_container(std::uint32_t id, Role role, std::size_t row) {
+  if (id >= containers_.size()) containers_.resize(std::size_t{id} + 1);
+  containers_[id].role = role;
+  containers_[id].row = static_cast<std::uint32_t>(row) & kMostRows;
+}
+
+Status Builder::problem() const { return bad_input(problem_); }
+
+Status Builder::on_string(std::uint32_t /*id*/, std::string_view text) {
+  texts_.push_back(text);
+  key_of_.push_back(find_key(text));
+  action_of_.push_back(find_action(text));
+  return {};
+}
+
+Result<std::uint32_t> Builder::on_tuple(std::span<const Value> items) {
+  const auto is_integer = [](const Value& value) { return value.kind == Kind::kInt || value.kind == Kind::kUint; };
+  if (items.size() != 2 || !is_integer(items[0]) || !is_integer(items[1])) return 0;
+  const PoolId pair{items[0].unsigned_bits(), items[1].unsigned_bits()};
+  const auto next = static_cast<std::uint32_t>(tuples_.size());
+  const std::uint32_t found = tuple_table_.find_or_enter(mix(mix(1, pair.first), pair.second), next,
+                                                         [&](std::uint32_t known) { return tuples_[known] == pair; });
+  if (found == InternTable::kNone) return bad_input("too many distinct pairs share one hash; wanted a few pool ids");
+  if (found == next) {
+    constexpr std::size_t kMostPairs = 1U << 20;
+    if (tuples_.size() >= kMostPairs) return bad_input(fmt::format("more than {} distinct pairs", kMostPairs));
+    tuples_.push_back(pair);
+  }
+  return found;
+}
+
+Status Builder::on_set_items(std::uint32_t dict, std::span<const Value> pairs) {
+  if (pairs.empty()) return {};
+  keys_ = 0;
+  for (std::size_t i = 0; i < pairs.size(); i += 2) {
+    const Value& key = pairs[i];
+    if (key.kind != Kind::kString) continue;
+    const Key known = key_of_[key.id];
+    fields_[static_cast<std::size_t>(known)] = &pairs[i + 1];
+    if (known == Key::kUnknown) continue;
+    if (has(known)) return bad_input(fmt::format("the key {} stands twice in a record", key_name(known)));
+    keys_ |= bit(known);
+  }
+  const Container before = container(dict);
+  role_ = role_of(keys_);
+  if (before.role != Role::kEmpty && before.role != Role::kTop) {
+    if (before.role == Role::kOther && role_ == Role::kOther) return {};
+    return bad_input(fmt::format("a record among {} is filled a second time; wanted it whole", role_name(before.role)));
+  }
+  if (before.role == Role::kTop) role_ = Role::kTop;
+
+  std::size_t row = 0;
+  std::uint32_t frame = 0;
+  bool is_divisions = false;
+  bool good = true;
+  switch (role_) {
+    case Role::kEvent:
+      row = snapshot_.events.count();
+      good = add_event();
+      break;
+    case Role::kFrame:
+      good = add_frame(frame);
+      row = frame;
+      break;
+    case Role::kSegment:
+      row = snapshot_.segments.size();
+      good = add_segment();
+      break;
+    case Role::kBlock:
+      row = snapshot_.blocks.size();
+      good = add_block();
+      break;
+    case Role::kHistory:
+      row = histories_.size();
+      good = add_history();
+      break;
+    case Role::kAnnotation:
+      row = snapshot_.annotations.size();
+      good = add_annotation();
+      break;
+    case Role::kSettings:
+      row = settings_.size();
+      if (row >= kMostSettings)
+        return bad_input(fmt::format("more than {} dicts of settings; wanted one", kMostSettings));
+      settings_.emplace_back();
+      if (!read_settings(settings_.back())) settings_.back().problem = problem_;
+      break;
+    case Role::kTop:
+      if (top_ != kNoTop && top_ != dict) return bad_input("a second snapshot lies in the file; wanted one");
+      top_ = dict;
+      for (std::size_t i = 0; i < kKeyCount; ++i)
+        if ((keys_ >> i & 1) != 0) top_fields_[i] = *fields_[i];
+      top_keys_ |= keys_;
+      break;
+    default:
+      row = divisions_.size();
+      good = add_divisions(pairs, is_divisions);
+      role_ = is_divisions ? Role::kDivisions : Role::kOther;
+  }
+  if (!good) return problem();
+  if (row > kMostRows) return bad_input(fmt::format("more than {} {}", kMostRows, role_name(role_)));
+  set_container(dict, role_, row);
+  return {};
+}
+
+Status Builder::on_append(std::uint32_t list, std::span<const Value> items) {
+  if (items.empty()) return {};
+  const Container before = container(list);
+  if (before.role == Role::kOther) return {};
+
+  const auto role_of_item = [this](const Value& item) {
+    if (item.kind == Kind::kDict) {
+      const Role role = container(item.id).role;
+      return role == Role::kEmpty ? Role::kOther : role;
+    }
+    if (item.kind == Kind::kList) return Role::kList;
+    return is_number(item.kind) ? Role::kNumber : Role::kOther;
+  };
+  const Role role = before.role == Role::kEmpty ? role_of_item(items.front()) : before.role;
+  const bool is_uniform =
+      std::all_of(items.begin(), items.end(), [&](const Value& item) { return role_of_item(item) == role; });
+  const bool is_record = role == Role::kEvent || role == Role::kSegment || role == Role::kBlock ||
+                         role == Role::kHistory || role == Role::kAnnotation;
+  if (!is_uniform) {
+    if (is_record || role == Role::kFrame)
+      return bad_input(
+          fmt::format("a list mixes {} with other values; wanted {} only", role_name(role), role_name(role)));
+    set_container(list, Role::kOther, 0);
+    return {};
+  }
+  if (role == Role::kFrame) return append_frames(list, items);
+
+  std::size_t first = 0;
+  if (is_record) {
+    first = container(items.front().id).row;
+    for (std::size_t i = 0; i < items.size(); ++i)
+      if (container(items[i].id).row != first + i)
+        return bad_input(fmt::format("a list has {} out of the order they were written in, or twice", role_name(role)));
+  } else if (role == Role::kList) {
+    first = lists_.size();
+    for (const Value& item : items) lists_.push_back(item.id);
+  } else if (role == Role::kNumber) {
+    first = numbers_.size();
+    numbers_.insert(numbers_.end(), items.begin(), items.end());
+  } else {
+    set_container(list, Role::kOther, 0);
+    return {};
+  }
+  const auto count = static_cast<std::uint32_t>(items.size());
+  if (before.role == Role::kEmpty) {
+    if (ranges_.size() > kMostRows) return bad_input("too many lists of records");
+    set_container(list, role, ranges_.size());
+    ranges_.push_back({static_cast<std::uint32_t>(first), count});
+    return {};
+  }
+  Range& range = ranges_[before.row];
+  if (std::size_t{range.first} + range.count != first) {
+    if (is_record) return bad_input(fmt::format("a list of {} is filled in turns with another", role_name(role)));
+    set_container(list, Role::kOther, 0);
+    return {};
+  }
+  range.count += count;
+  return {};
+}
+
+Status Builder::append_frames(std::uint32_t list, std::span<const Value> items) {
+  constexpr std::size_t kDeepestStack = 65536;
+  const Container before = container(list);
+  scratch_.clear();
+  if (before.role == Role::kFrame) {
+    const Range known = snapshot_.stacks[before.row];
+    // Writers fill a list in batches of 1,000 or at once; frame by frame would cost the square of the length.
+    refilled_ += known.count;
+    if (refilled_ > most_refilled_) return bad_input("lists of frames are filled piece by piece; wanted batches");
+    scratch_.assign(snapshot_.stack_frames.begin() + known.first,
+                    snapshot_.stack_frames.begin() + known.first + known.count);
+  }
+  for (const Value& item : items) scratch_.push_back(container(item.id).row);
+  if (scratch_.size() > kDeepestStack)
+    return bad_input(fmt::format("a stack of {} frames; wanted at most {}", scratch_.size(), kDeepestStack));
+  const std::uint32_t stack = enter_stack(scratch_);
+  if (stack > kMostRows || snapshot_.stacks.size() > most_distinct_)
+    return bad_input(fmt::format("more than {} distinct stacks in a file of this size", most_distinct_));
+  set_container(list, Role::kFrame, stack);
+  return {};
+}
+
+std::uint32_t Builder::enter_stack(std::vector<std::uint32_t>& frames) {
+  std::uint64_t hash = mix(2, frames.size());
+  for (const std::uint32_t frame : frames) hash = mix(hash, frame);
+  const auto next = static_cast<std::uint32_t>(snapshot_.stacks.size());
+  const std::uint32_t found = stack_table_.find_or_enter(hash, next, [&](std::uint32_t known) {
+    const Range range = snapshot_.stacks[known];
+    return range.count == frames.size() &&
+           std::equal(frames.begin(), frames.end(), snapshot_.stack_frames.begin() + range.first);
+  });
+  if (found != next || found == InternTable::kNone) return found;
+  // Numbers of frames are 32 bits wide, so the pool may hold no more.
+  if (snapshot_.stack_frames.size() + frames.size() > InternTable::kNone) return InternTable::kNone;
+  snapshot_.stacks.push_back(
+      {static_cast<std::uint32_t>(snapshot_.stack_frames.size()), static_cast<std::uint32_t>(frames.size())});
+  snapshot_.stack_frames.insert(snapshot_.stack_frames.end(), frames.begin(), frames.end());
+  return found;
+}
+
+bool Builder::add_divisions(std::span<const Value> pairs, bool& is_divisions) {
+  constexpr std::size_t kMostDivisions = 64;
+  std::vector<std::pair<std::int64_t, std::int64_t>> found;
+  if (pairs.size() > 2 * kMostDivisions || divisions_.size() >= kMostDivisions) return true;
+  for (std::size_t i = 0; i < pairs.size(); i += 2) {
+    if (pairs[i].kind != Kind::kString || pairs[i + 1].kind != Kind::kInt) return true;
+    const std::string_view text = texts_[pairs[i].id];
+    std::int64_t size = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
+    if (error != std::errc{} || end != text.data() + text.size()) return true;
+    found.emplace_back(size, pairs[i + 1].bits);
+  }
+  divisions_.push_back(std::move(found));
+  is_divisions = true;
+  return true;
+}
+
+Status Builder::finish_traces(Key key, std::vector<Trace>& traces) {
+  if ((top_keys_ & bit(key)) == 0) return {};
+  const Value& value = top_fields_[static_cast<std::size_t>(key)];
+  const auto wrong = [&](std::string_view found) {
+    return bad_input(fmt::format("{}: found {}; wanted one list of trace events per device", key_name(key), found));
+  };
+  if (value.kind != Kind::kList) return wrong(kind_name(value.kind));
+  const Container outer = container(value.id);
+  if (outer.role == Role::kEmpty) return {};
+  if (outer.role != Role::kList) return wrong(fmt::format("a list of {}", role_name(outer.role)));
+  const Range inner = ranges_[outer.row];
+  if (inner.count > kMostDevices) return wrong(fmt::format("{} lists", inner.count));
+  for (std::uint32_t i = 0; i < inner.count; ++i) {
+    const Container list = container(lists_[inner.first + i]);
+    Trace trace;
+    if (list.role == Role::kEvent)
+      trace.events = ranges_[list.row];
+    else if (list.role != Role::kEmpty)
+      return wrong(fmt::format("a list of {} for device {}", role_name(list.role), i));
+    traces.push_back(trace);
+  }
+  return {};
+}
+
+// One entry per device; a list that is shorter or longer than the traces says nothing of the others.
+Status Builder::finish_trace_limits(const Value& value, Key key) {
+  const Container list = value.kind == Kind::kList ? container(value.id) : Container{};
+  if (value.kind != Kind::kList || (list.role != Role::kNumber && list.role != Role::kEmpty))
+    return bad_input(fmt::format("{}: found {}; wanted one number per device", key_name(key), kind_name(value.kind)));
+  if (list.role == Role::kEmpty) return {};
+  const Range range = ranges_[list.row];
+  for (std::size_t i = 0; i < std::min<std::size_t>(range.count, snapshot_.devices.size()); ++i) {
+    const Value& number = numbers_[range.first + i];
+    if (number.kind != Kind::kInt && number.kind != Kind::kBool && number.kind != Kind::kUint)
+      return bad_input(fmt::format("{}: device {}: found {}; wanted an integer or a bool", key_name(key), i,
+                                   kind_name(number.kind)));
+    if (key == Key::kTraceAllocOverflowed)
+      snapshot_.devices[i].overflowed = number.bits != 0;
+    else if (number.kind == Kind::kInt)  // an unsigned maximum is no limit
+      snapshot_.devices[i].max_entries = number.bits;
+  }
+  return {};
+}
+
+Status Builder::finish_top() {
+  const auto records = [this](Key key, Role role, Range& out) -> Status {
+    if ((top_keys_ & bit(key)) == 0) return {};
+    fields_[static_cast<std::size_t>(key)] = &top_fields_[static_cast<std::size_t>(key)];
+    role_ = Role::kTop;
+    return read_range(key, role, out) ? Status{} : problem();
+  };
+  Range annotations;
+  PLIMSOLL_TRY_STATUS(records(Key::kSegments, Role::kSegment, snapshot_.device_segments));
+  PLIMSOLL_TRY_STATUS(records(Key::kHostSegments, Role::kSegment, snapshot_.host_segments));
+  PLIMSOLL_TRY_STATUS(records(Key::kExternalAnnotations, Role::kAnnotation, annotations));
+  PLIMSOLL_TRY_STATUS(finish_traces(Key::kDeviceTraces, snapshot_.devices));
+  PLIMSOLL_TRY_STATUS(finish_traces(Key::kHostTraces, snapshot_.host_devices));
+  if ((top_keys_ & bit(Key::kAllocatorSettings)) != 0) {
+    const Value& value = top_fields_[static_cast<std::size_t>(Key::kAllocatorSettings)];
+    const Container dict = value.kind == Kind::kDict ? container(value.id) : Container{};
+    if (value.kind != Kind::kDict ||
+        (dict.role != Role::kSettings && dict.role != Role::kEmpty && dict.role != Role::kOther))
+      return bad_input(fmt::format("allocator_settings: found {}; wanted a dict of settings", kind_name(value.kind)));
+    snapshot_.settings = AllocatorSettings{};
+    if (dict.role == Role::kSettings) {
+      const SettingsRow& row = settings_[dict.row];
+      if (!row.problem.empty()) return bad_input(row.problem);
+      snapshot_.settings = row.settings;
+      if (row.max_entries) PLIMSOLL_TRY_STATUS(finish_trace_limits(*row.max_entries, Key::kTraceAllocMaxEntries));
+      if (row.overflowed) PLIMSOLL_TRY_STATUS(finish_trace_limits(*row.overflowed, Key::kTraceAllocOverflowed));
+    }
+  }
+  for (const Key key : {Key::kTraceAllocMaxEntries, Key::kTraceAllocOverflowed})
+    if ((top_keys_ & bit(key)) != 0)
+      PLIMSOLL_TRY_STATUS(finish_trace_limits(top_fields_[static_cast<std::size_t>(key)], key));
+  return {};
+}
+
+// Blocks of PyTorch 2.0 have no address: they follow each other from the segment's (facts snapshot-format.md 3).
+Status Builder::finish_blocks() {
+  for (std::size_t i = 0; i < snapshot_.segments.size(); ++i) {
+    const Segment& segment = snapshot_.segments[i];
+    std::uint64_t at = segment.address;
+    std::int64_t filled = 0;
+    for (std::uint32_t b = 0; b < segment.blocks.count; ++b) {
+      Block& block = snapshot_.blocks[segment.blocks.first + b];
+      if (block.address == 0) block.address = at;
+      if (block.address != at || block.size > segment.total_size - filled)
+        return bad_input(
+            fmt::format("segment {} at {:#x}: block {} of {} bytes lies at {:#x}; wanted it at {:#x}, within {} bytes",
+                        i, segment.address, b, block.size, block.address, at, segment.total_size));
+      filled += block.size;
+      at += static_cast<std::uint64_t>(block.size);
+    }
+    if (filled != segment.total_size)
+      return bad_input(fmt::format("segment {} at {:#x}: its blocks hold {} of {} bytes; wanted all", i,
+                                   segment.address, filled, segment.total_size));
+  }
+  return {};
+}
+
+Result<Snapshot> Builder::finish(const Value& root) {
+  const Container shape = container(root.id);
+  if (root.kind == Kind::kDict && shape.role == Role::kTop && root.id == top_) {
+    PLIMSOLL_TRY_STATUS(finish_top());
+  } else if (root.kind == Kind::kList && (shape.role == Role::kSegment || shape.role == Role::kEmpty)) {
+    if (shape.role == Role::kSegment) snapshot_.device_segments = ranges_[shape.row];
+  } else {
+    return bad_input(
+        fmt::format("the pickle holds {}; wanted a dict with segments and device_traces, or a list of segments",
+                    kind_name(root.kind)),
+        "make the file with torch.cuda.memory._dump_snapshot");
+  }
+  PLIMSOLL_TRY_STATUS(finish_blocks());
+  snapshot_.strings.assign(texts_.begin(), texts_.end());
+  return std::move(snapshot_);
+}
+
+}  // namespace plimsoll::snapshot

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Folds a pickle's dicts and lists into a Snapshot's columns while it is read. A dict is known by its keys and
+// becomes a row when it is filled; a list of rows is a range of them. Invariant: a row is in its column before
+// any list or record refers to it, so nothing is walked twice and nothing recurses.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "snapshot/intern.h"
+#include "snapshot/keys.h"
+#include "snapshot/pickle.h"
+#include "snapshot/snapshot.h"
+
+namespace plimsoll::snapshot {
+
+class Builder final : public PickleSink {
+ public:
+  explicit Builder(std::size_t input_bytes);
+
+  Status on_string(std::uint32_t id, std::string_view text) override;
+  Result<std::uint32_t> on_tuple(std::span<const Value> items) override;
+  Status on_append(std::uint32_t list, std::span<const Value> items) override;
+  Status on_set_items(std::uint32_t dict, std::span<const Value> pairs) override;
+
+  // The snapshot whose pickle's root is `root`. Call once, at the end.
+  [[nodiscard]] Result<Snapshot> finish(const Value& root);
+
+ private:
+  // What a dict is, or what a list is a list of.
+  enum class Role : std::uint8_t {
+    kEmpty,
+    kEvent,
+    kFrame,
+    kSegment,
+    kBlock,
+    kHistory,
+    kAnnotation,
+    kSettings,
+    kDivisions,
+    kTop,
+    kList,
+    kNumber,
+    kOther,
+  };
+  // A list's row: a stack for kFrame, else a number in ranges_.
+  struct Container {
+    Role role : 4 = Role::kEmpty;
+    std::uint32_t row : 28 = 0;
+  };
+  static_assert(sizeof(Container) == 4);
+  // Users add keys of their own to a snapshot, among them dicts that look like settings: a mistake in one counts
+  // only when it stands under allocator_settings.
+  struct SettingsRow {
+    AllocatorSettings settings;
+    std::optional<Value> max_entries;
+    std::optional<Value> overflowed;
+    std::string problem;
+  };
+  struct History {
+    std::int64_t real_size = 0;
+    std::uint32_t stack = kNoStack;
+  };
+
+  static std::string_view role_name(Role role);
+  static Role role_of(std::uint64_t keys);
+
+  [[nodiscard]] Container container(std::uint32_t id) const {
+    return id < containers_.size() ? containers_[id] : Container{};
+  }
+  void set_container(std::uint32_t id, Role role, std::size_t row);
+
+  // Fields of the record at hand. Each returns false and sets problem_ when the value is not of the kind.
+  [[nodiscard]] bool has(Key key) const { return (keys_ & bit(key)) != 0; }
+  [[nodiscard]] const Value& field(Key key) const { return *fields_[static_cast<std::size_t>(key)]; }
+  bool wrong(Key key, std::string_view wanted);
+  bool read_bytes(Key key, std::int64_t& out);
+  bool read_bytes(Key key, std::optional<std::int64_t>& out);
+  bool read_integer(Key key, std::int64_t& out);
+  bool read_address(Key key, std::uint64_t& out);
+  bool read_bool(Key key, bool& out);
+  bool read_bool(Key key, std::optional<bool>& out);
+  bool read_string(Key key, std::uint32_t& out);
+  bool read_stream(std::uint32_t& out);
+  bool read_pool(Key key, PoolId& out);
+  bool read_stack(std::uint32_t& out);
+  bool read_range(Key key, Role role, Range& out);
+
+  bool add_event();
+  bool add_note(Note note, std::uint32_t event);
+  bool add_frame(std::uint32_t& row);
+  bool add_segment();
+  bool add_block();
+  bool add_history();
+  bool add_annotation();
+  bool read_settings(SettingsRow& found);
+  bool add_divisions(std::span<const Value> pairs, bool& is_divisions);
+  Status problem() const;
+
+  Status append_frames(std::uint32_t list, std::span<const Value> items);
+  std::uint32_t enter_stack(std::vector<std::uint32_t>& frames);
+
+  Status finish_top();
+  Status finish_traces(Key key, std::vector<Trace>& traces);
+  Status finish_trace_limits(const Value& value, Key key);
+  Status finish_blocks();
+
+  std::size_t most_refilled_;  // frames copied because their list grew
+  std::size_t most_distinct_;  // stacks, and frames
+  std::size_t refilled_ = 0;
+
+  Snapshot snapshot_;
+  std::vector<std::string_view> texts_;
+  std::vector<Key> key_of_;        // by string
+  std::vector<Action> action_of_;  // by string
+  std::vector<Container> containers_;
+  std::vector<Range> ranges_;
+  std::vector<std::uint32_t> lists_;  // the inner lists of lists of lists
+  std::vector<Value> numbers_;
+  std::vector<PoolId> tuples_;  // 0 stands for every tuple that is not a pair of integers
+  std::vector<History> histories_;
+  std::vector<SettingsRow> settings_;
+  std::vector<std::vector<std::pair<std::int64_t, std::int64_t>>> divisions_;
+  InternTable frame_table_;
+  InternTable stack_table_;
+  InternTable tuple_table_;
+  InternTable stream_table_;
+  std::uint32_t last_stream_ = 0;
+
+  static constexpr std::uint32_t kNoTop = 0xffffffff;
+  std::uint32_t top_ = kNoTop;
+  std::uint64_t top_keys_ = 0;
+  std::array<Value, kKeyCount> top_fields_{};
+
+  std::uint64_t keys_ = 0;
+  std::array<const Value*, kKeyCount + 1> fields_{};  // the last takes unknown keys
+  Role role_ = Role::kEmpty;
+  std::string problem_;
+  std::vector<std::uint32_t> scratch_;
+};
+
+}  // namespace plimsoll::snapshot
