@@ -58,7 +58,7 @@ Walk walk(const step::Tape& tape, const allocator::Settings& settings, std::int6
   if (!stop_at_capacity) capacity = device_total = kEndless;
   allocator::SimulatedDriver driver(capacity, device_total > 0 ? device_total : capacity);
   allocator::Settings used = settings;
-  if (!stop_at_capacity) used.fraction = 1;
+  if (!stop_at_capacity) used.fraction.reset();
   allocator::CachingAllocator allocator(used, driver);
   std::vector<allocator::CachingAllocator::BlockId> block_of;
   block_of.reserve(tape.events().size() / 2 + 1);
@@ -101,7 +101,7 @@ Walk walk(const step::Tape& tape, const allocator::Settings& settings, std::int6
   for (const PeakPoint& group : result.by_group)
     if (group.allocated > result.peak.allocated) result.peak = group;
   result.peak_reserved = allocator.stats().peak_reserved;
-  result.driver_calls = allocator.stats().driver_calls;
+  result.driver_calls = allocator.stats().driver_calls();
   return result;
 }
 

@@ -22,7 +22,7 @@ TEST(Segments, their_size_follows_the_rounded_request) {
   m.take(129 * kMiB);     // 130 MiB
   EXPECT_EQ(m.driver.taken, (Bytes{2 * kMiB, 20 * kMiB, 10 * kMiB, 12 * kMiB, 130 * kMiB}));
   EXPECT_EQ(m.reserved(), 174 * kMiB);
-  EXPECT_EQ(m.allocator.stats().driver_calls, 5);
+  EXPECT_EQ(m.allocator.stats().driver_calls(), 5);
 }
 
 TEST(Segments, a_larger_large_segment_serves_requests_below_10_mib) {
