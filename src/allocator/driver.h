@@ -38,7 +38,7 @@ enum class Placement : std::uint8_t { kAscending, kDescending };
 class SimulatedDriver final : public Driver {
  public:
   explicit SimulatedDriver(std::int64_t capacity) : SimulatedDriver(capacity, capacity) {}
-  SimulatedDriver(std::int64_t capacity, std::int64_t total, Placement placement = Placement::kAscending)
+  SimulatedDriver(std::int64_t capacity, std::int64_t total, Placement placement = Placement::kDescending)
       : total_(total), free_(capacity), placement_(placement) {}
 
   std::optional<Address> allocate(std::int64_t bytes) override {
