@@ -90,6 +90,29 @@ class Tape {
     free(tensor);
   }
 
+  // Memory that the first matrix product takes for good: its library's workspace once the product has its output, the
+  // buffer that its input is gathered into before that.
+  void arm_before_product(std::int64_t bytes, Name name) { before_product_.push_back({bytes, name}); }
+  void arm_after_product(std::int64_t bytes, Name name) { after_product_.push_back({bytes, name}); }
+  void before_product() {
+    if (!before_product_.empty()) take(before_product_);
+  }
+  void after_product() {
+    if (!after_product_.empty()) take(after_product_);
+  }
+
+  [[nodiscard]] bool has_armed() const { return !before_product_.empty() || !after_product_.empty(); }
+  // For a piece that is measured on a tape of its own.
+  void take_over_armed(Tape& other) {
+    before_product_.swap(other.before_product_);
+    after_product_.swap(other.after_product_);
+  }
+  // What no product has taken yet.
+  void take_armed() {
+    before_product();
+    after_product();
+  }
+
   // The same storage seen under another name, e.g. an output that becomes the next layer's residual.
   void rename(Tensor& tensor, Name name) {
     if (!tensor || tensor.name == name) return;
@@ -137,7 +160,16 @@ class Tape {
   }
 
  private:
+  struct Armed {
+    std::int64_t bytes;
+    Name name;
+  };
+
   void record(Tensor& tensor, std::int64_t requested);
+  void take(std::vector<Armed>& armed) {
+    for (const Armed& a : armed) (void)alloc(a.bytes, a.name);
+    armed.clear();
+  }
   void set(Phase phase, Operation operation, std::int16_t layer, std::int16_t chunk, std::int32_t micro_batch) {
     moment_ = {phase, operation, chunk, layer, micro_batch};
     if (recording_) mark();
@@ -152,6 +184,8 @@ class Tape {
   Moment peak_moment_;
   std::vector<Event> events_;
   std::vector<Mark> marks_;
+  std::vector<Armed> before_product_;
+  std::vector<Armed> after_product_;
   std::uint32_t next_id_ = 0;
 };
 
