@@ -30,11 +30,16 @@ struct Tensor {
   explicit operator bool() const { return bytes > 0; }
 };
 
+// Cached memory is reused within a stream only.
+enum class Stream : std::uint8_t { kCompute, kGather, kReduce };
+inline constexpr int kStreams = 3;
+
 struct Event {
   std::int64_t bytes = 0;      // > 0 allocated, < 0 freed, 0 renamed
   std::int64_t requested = 0;  // what the framework asked for, before rounding
   std::uint32_t id = 0;
   Name name = Name::kHidden;
+  Stream stream = Stream::kCompute;  // of an allocation
 };
 
 // From `event` on, events happen at `moment`.
@@ -80,7 +85,7 @@ class Tape {
   void free(Tensor& tensor) {
     if (!tensor) return;
     live_ -= tensor.bytes;
-    if (recording_) events_.push_back({-tensor.bytes, 0, tensor.id, tensor.name});
+    if (recording_) events_.push_back({-tensor.bytes, 0, tensor.id, tensor.name, Stream::kCompute});
     tensor = {};
   }
 
@@ -117,7 +122,7 @@ class Tape {
   void rename(Tensor& tensor, Name name) {
     if (!tensor || tensor.name == name) return;
     tensor.name = name;
-    if (recording_) events_.push_back({0, 0, tensor.id, name});
+    if (recording_) events_.push_back({0, 0, tensor.id, name, Stream::kCompute});
   }
 
   void apply(const Profile& profile) {
@@ -128,6 +133,9 @@ class Tape {
     }
     live_ += profile.net;
   }
+
+  // Allocations from here on are made on this stream.
+  void use(Stream stream) { stream_ = stream; }
 
   void enter(Phase phase) { set(phase, Operation::kNone, -1, moment_.chunk, moment_.micro_batch); }
   void pass(Phase phase, std::int64_t chunk, std::int64_t micro_batch) {
@@ -177,6 +185,7 @@ class Tape {
   void mark();
 
   bool recording_;
+  Stream stream_ = Stream::kCompute;
   std::int64_t live_ = 0;
   std::int64_t peak_ = 0;
   std::int64_t span_peak_ = 0;

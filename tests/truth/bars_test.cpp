@@ -50,6 +50,20 @@ TEST(Truth, reserved_memory_of_recorded_megatron_ranks_is_close) {
   expect_within(statistics(s.score, s.file, "peak_reserved"), 0.3, 2, 13);
 }
 
+TEST(Truth, reserved_memory_of_transformers_and_fsdp2_runs_is_close) {
+  for (const char* name : {"transformers-h200.json", "transformers-h200-more.json", "transformers-h200-blind.json"}) {
+    const Scored s = scored(name);
+    expect_within(statistics(s.score, s.file, "peak_reserved"), 0.1, 2, 4);
+  }
+}
+
+TEST(Truth, reserved_memory_under_expandable_segments_is_predicted) {
+  for (const char* name : {"megatron-h200.json", "megatron-h200-blind.json", "transformers-h200.json"}) {
+    const Scored s = scored(name);
+    expect_within(statistics(s.score, s.file, "peak_reserved", "allocator", "expandable_segments:True"), 0.5, 0.5, 0.5);
+  }
+}
+
 TEST(Truth, recorded_transformers_and_fsdp2_runs_are_predicted) {
   const Scored s = scored("transformers-h200.json");
 

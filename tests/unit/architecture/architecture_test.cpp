@@ -28,9 +28,10 @@ const Arrows& arrows() {
       {"step", {"job"}},
       {"allocator", {"base"}},
       {"snapshot", {"base"}},
+      {"replay", {"snapshot", "allocator"}},
       {"memory", {"step", "allocator"}},
       {"truth", {"memory"}},
-      {"cli", {"truth", "snapshot"}},
+      {"cli", {"truth", "replay"}},
   };
   return kArrows;
 }
