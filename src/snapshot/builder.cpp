@@ -11,12 +11,12 @@ namespace plimsoll::snapshot {
 
 namespace {
 
-constexpr std::uint32_t kMostRows = (1U << 28) - 1;  // what a Container's row can hold
 constexpr std::size_t kMostDevices = 1024;
 constexpr std::size_t kMostSettings = 1024;
 constexpr std::size_t kSpare = 1U << 20;
 constexpr std::size_t kBytesPerDistinct = 64;  // of stacks and frames: most are shared
 constexpr std::size_t kBytesPerEvent = 64;     // under the 79 that were seen: reserved memory, not touched memory
+constexpr std::size_t kMostReserved = 1U << 26;
 
 constexpr std::uint64_t kTopKeys = bit(Key::kSegments) | bit(Key::kDeviceTraces) | bit(Key::kAllocatorSettings) |
                                    bit(Key::kExternalAnnotations) | bit(Key::kHostSegments) | bit(Key::kHostTraces);
@@ -43,13 +43,14 @@ Action find_action(std::string_view text) {
 
 Builder::Builder(std::size_t input_bytes)
     : most_refilled_(kSpare + input_bytes), most_distinct_(kSpare + input_bytes / kBytesPerDistinct) {
-  const std::size_t events = input_bytes / kBytesPerEvent;
+  const std::size_t events = std::min(kMostReserved, input_bytes / kBytesPerEvent);
   snapshot_.events.action.reserve(events);
   snapshot_.events.address.reserve(events);
   snapshot_.events.size.reserve(events);
   snapshot_.events.stream.reserve(events);
   snapshot_.events.time_us.reserve(events);
   snapshot_.events.stack.reserve(events);
+  containers_.reserve(2 * events);
   tuples_.push_back({});
   enter_stack(scratch_);  // stack 0 is the empty one
 }
@@ -82,7 +83,8 @@ void Builder::set_container(std::uint32_t id, Role role, std::size_t row) {
 Status Builder::problem() const { return bad_input(problem_); }
 
 Status Builder::on_string(std::uint32_t /*id*/, std::string_view text) {
-  texts_.push_back(text);
+  snapshot_.strings.emplace_back(text);
+  text_bytes_ += text.size();
   key_of_.push_back(find_key(text));
   action_of_.push_back(find_action(text));
   return {};
@@ -91,17 +93,35 @@ Status Builder::on_string(std::uint32_t /*id*/, std::string_view text) {
 Result<std::uint32_t> Builder::on_tuple(std::span<const Value> items) {
   const auto is_integer = [](const Value& value) { return value.kind == Kind::kInt || value.kind == Kind::kUint; };
   if (items.size() != 2 || !is_integer(items[0]) || !is_integer(items[1])) return 0;
-  const PoolId pair{items[0].unsigned_bits(), items[1].unsigned_bits()};
+  const std::uint32_t found = tuple_number({items[0].unsigned_bits(), items[1].unsigned_bits()});
+  if (found == InternTable::kNone) return bad_input("too many distinct pairs; wanted a few pool ids");
+  return found;
+}
+
+// InternTable::kNone when there are too many.
+std::uint32_t Builder::tuple_number(const PoolId& pair) {
+  constexpr std::size_t kMostPairs = 1U << 20;
+  if (pair == last_pair_ && last_tuple_ != 0) return last_tuple_;
   const auto next = static_cast<std::uint32_t>(tuples_.size());
+  if (next >= kMostPairs) return InternTable::kNone;
   const std::uint32_t found = tuple_table_.find_or_enter(mix(mix(1, pair.first), pair.second), next,
                                                          [&](std::uint32_t known) { return tuples_[known] == pair; });
-  if (found == InternTable::kNone) return bad_input("too many distinct pairs share one hash; wanted a few pool ids");
-  if (found == next) {
-    constexpr std::size_t kMostPairs = 1U << 20;
-    if (tuples_.size() >= kMostPairs) return bad_input(fmt::format("more than {} distinct pairs", kMostPairs));
-    tuples_.push_back(pair);
-  }
+  if (found == InternTable::kNone) return found;
+  if (found == next) tuples_.push_back(pair);
+  last_pair_ = pair;
+  last_tuple_ = found;
   return found;
+}
+
+std::size_t Builder::held_bytes() const {
+  constexpr std::size_t kEventBytes = sizeof(Action) + 3 * sizeof(std::uint64_t) + 2 * sizeof(std::uint32_t);
+  const auto bytes = [](const auto& column) { return column.size() * sizeof(column[0]); };
+  return snapshot_.events.count() * kEventBytes + bytes(snapshot_.notes) + bytes(snapshot_.segments) +
+         bytes(snapshot_.blocks) + bytes(snapshot_.annotations) + bytes(snapshot_.streams) + bytes(snapshot_.stacks) +
+         bytes(snapshot_.stack_frames) + bytes(snapshot_.frames) + bytes(snapshot_.strings) + text_bytes_ +
+         bytes(key_of_) + bytes(action_of_) + bytes(containers_) + bytes(ranges_) + bytes(lists_) + bytes(numbers_) +
+         bytes(tuples_) + bytes(histories_) + frame_table_.held_bytes() + stack_table_.held_bytes() +
+         tuple_table_.held_bytes() + stream_table_.held_bytes();
 }
 
 Status Builder::on_set_items(std::uint32_t dict, std::span<const Value> pairs) {
@@ -284,7 +304,7 @@ bool Builder::add_divisions(std::span<const Value> pairs, bool& is_divisions) {
   if (pairs.size() > 2 * kMostDivisions || divisions_.size() >= kMostDivisions) return true;
   for (std::size_t i = 0; i < pairs.size(); i += 2) {
     if (pairs[i].kind != Kind::kString || pairs[i + 1].kind != Kind::kInt) return true;
-    const std::string_view text = texts_[pairs[i].id];
+    const std::string_view text = snapshot_.strings[pairs[i].id];
     std::int64_t size = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
     if (error != std::errc{} || end != text.data() + text.size()) return true;
@@ -409,7 +429,6 @@ Result<Snapshot> Builder::finish(const Value& root) {
         "make the file with torch.cuda.memory._dump_snapshot");
   }
   PLIMSOLL_TRY_STATUS(finish_blocks());
-  snapshot_.strings.assign(texts_.begin(), texts_.end());
   return std::move(snapshot_);
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "snapshot/event_shape.h"
 #include "snapshot/intern.h"
 #include "snapshot/keys.h"
 #include "snapshot/pickle.h"
@@ -25,9 +26,12 @@ class Builder final : public PickleSink {
   explicit Builder(std::size_t input_bytes);
 
   Status on_string(std::uint32_t id, std::string_view text) override;
+  [[nodiscard]] std::string_view text(std::uint32_t id) const override { return snapshot_.strings[id]; }
   Result<std::uint32_t> on_tuple(std::span<const Value> items) override;
   Status on_append(std::uint32_t list, std::span<const Value> items) override;
   Status on_set_items(std::uint32_t dict, std::span<const Value> pairs) override;
+  void on_bulk(Bulk& bulk) override;
+  [[nodiscard]] std::size_t held_bytes() const override;
 
   // The snapshot whose pickle's root is `root`. Call once, at the end.
   [[nodiscard]] Result<Snapshot> finish(const Value& root);
@@ -55,6 +59,7 @@ class Builder final : public PickleSink {
     std::uint32_t row : 28 = 0;
   };
   static_assert(sizeof(Container) == 4);
+  static constexpr std::uint32_t kMostRows = (1U << 28) - 1;  // what a Container's row can hold
   // Users add keys of their own to a snapshot, among them dicts that look like settings: a mistake in one counts
   // only when it stands under allocator_settings.
   struct SettingsRow {
@@ -106,6 +111,16 @@ class Builder final : public PickleSink {
   Status append_frames(std::uint32_t list, std::span<const Value> items);
   std::uint32_t enter_stack(std::vector<std::uint32_t>& frames);
 
+  // Events read whole (bulk_events.cpp). Each returns false and changes nothing when the bytes are of another form.
+  bool learn_shape(const Bulk& bulk);
+  bool match_event(const Bulk& bulk, const char*& at, RawEvent& event);
+  bool decode_field(Key key, const Bulk& bulk, const char*& at, RawEvent& event);
+  bool decode_frames(const Bulk& bulk, const char*& at, RawEvent& event);
+  bool decode_text(Literal& known, const Bulk& bulk, const char*& at, RawEvent& event, std::uint32_t& out);
+  bool commit_event(Bulk& bulk, const RawEvent& event);
+  std::uint32_t stream_number(std::uint64_t handle);
+  std::uint32_t tuple_number(const PoolId& pair);
+
   Status finish_top();
   Status finish_traces(Key key, std::vector<Trace>& traces);
   Status finish_trace_limits(const Value& value, Key key);
@@ -116,7 +131,6 @@ class Builder final : public PickleSink {
   std::size_t refilled_ = 0;
 
   Snapshot snapshot_;
-  std::vector<std::string_view> texts_;
   std::vector<Key> key_of_;        // by string
   std::vector<Action> action_of_;  // by string
   std::vector<Container> containers_;
@@ -132,6 +146,9 @@ class Builder final : public PickleSink {
   InternTable tuple_table_;
   InternTable stream_table_;
   std::uint32_t last_stream_ = 0;
+  PoolId last_pair_;
+  std::uint32_t last_tuple_ = 0;  // of last_pair_; 0 before the first
+  std::size_t text_bytes_ = 0;
 
   static constexpr std::uint32_t kNoTop = 0xffffffff;
   std::uint32_t top_ = kNoTop;
@@ -143,6 +160,10 @@ class Builder final : public PickleSink {
   Role role_ = Role::kEmpty;
   std::string problem_;
   std::vector<std::uint32_t> scratch_;
+
+  EventShape shape_;
+  Literal compile_context_;  // as it stood in the event before
+  Literal user_metadata_;
 };
 
 }  // namespace plimsoll::snapshot

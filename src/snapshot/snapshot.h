@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,8 +15,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "snapshot/inflate.h"
 #include "snapshot/pickle.h"
+#include "snapshot/source.h"
 
 namespace plimsoll::snapshot {
 
@@ -160,9 +161,13 @@ struct ReadLimits {
   InflateLimits inflate;
 };
 
-// Reads a snapshot, plain or gzip. `name` is the file's, for messages.
+// Reads a snapshot, plain, gzip or zstd. `name` is the file's, for messages.
 [[nodiscard]] Result<Snapshot> read_snapshot(std::string_view name, std::string_view bytes,
                                              const ReadLimits& limits = {});
+[[nodiscard]] Result<Snapshot> read_snapshot(std::string_view name, std::unique_ptr<Source> source,
+                                             const ReadLimits& limits = {});
+// The same from a file, or from standard input for "-"; the file is never held as a whole.
+[[nodiscard]] Result<Snapshot> read_snapshot_file(const std::string& path, const ReadLimits& limits = {});
 
 [[nodiscard]] std::string_view action_name(Action action);
 

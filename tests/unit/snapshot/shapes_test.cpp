@@ -2,7 +2,6 @@
 // The shapes of PyTorch 2.0 to 2.14, written by hand, and files that contradict themselves.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include <string>
 
@@ -12,20 +11,6 @@ namespace plimsoll::snapshot {
 namespace {
 
 using testing::HasSubstr;
-
-std::string gzip(const std::string& bytes) {
-  z_stream stream{};
-  deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY);
-  std::string out(deflateBound(&stream, bytes.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-  stream.avail_in = static_cast<uInt>(bytes.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
 
 TEST(Shapes, every_protocol_reads_alike) {
   for (int protocol = 2; protocol <= 5; ++protocol) {
@@ -52,21 +37,6 @@ TEST(Shapes, every_protocol_reads_alike) {
     EXPECT_EQ(snapshot->blocks[1].address, 4608U) << "blocks of 2.0 have no address";
     EXPECT_EQ(snapshot->blocks[0].requested_size, std::nullopt);
   }
-}
-
-TEST(Shapes, every_cut_of_a_snapshot_is_an_error) {
-  for (const int protocol : {2, 4}) {
-    const std::string whole = Writer{protocol}.small_snapshot();
-    for (std::size_t length = 0; length < whole.size(); ++length) {
-      const auto snapshot = read_snapshot("cut", whole.substr(0, length));
-      ASSERT_FALSE(snapshot) << length;
-      ASSERT_FALSE(snapshot.error().message.empty());
-    }
-  }
-  const std::string packed = gzip(Writer{}.small_snapshot());
-  ASSERT_TRUE(read_snapshot("whole", packed));
-  for (std::size_t length = 0; length < packed.size(); ++length)
-    ASSERT_FALSE(read_snapshot("cut", packed.substr(0, length))) << length;
 }
 
 TEST(Shapes, every_changed_byte_is_read_or_refused) {
@@ -173,26 +143,7 @@ TEST(Shapes, frames_appended_one_by_one_cannot_cost_their_square) {
 
 TEST(Shapes, other_files_are_named_for_what_they_are) {
   EXPECT_THAT(error_of(read_snapshot("s", "")), HasSubstr("empty"));
-  EXPECT_THAT(error_of(read_snapshot("s", "\x28\xb5\x2f\xfd....")), HasSubstr("zstd"));
   EXPECT_THAT(error_of(read_snapshot("s", "PK\x03\x04....")), HasSubstr("zip archive"));
-}
-
-TEST(Shapes, gzip_is_bounded_and_whole) {
-  const std::string plain = Writer{}.small_snapshot();
-  const std::string packed = gzip(plain);
-  EXPECT_TRUE(read_snapshot("two members", gzip(plain.substr(0, 50)) + gzip(plain.substr(50))));
-  EXPECT_THAT(error_of(read_snapshot("s", packed + "x")), HasSubstr("something follows the end"));
-  std::string broken = packed;
-  broken[broken.size() - 6] = static_cast<char>(broken[broken.size() - 6] ^ 1);
-  EXPECT_THAT(error_of(read_snapshot("s", broken)), HasSubstr("gzip: byte"));
-  const std::string bomb = gzip(std::string(64U << 20, '\0'));
-  EXPECT_THAT(error_of(read_snapshot("bomb", bomb)),
-              HasSubstr("inflate to more than 16777216; wanted at most 100 to one"));
-  InflateLimits exact;
-  exact.largest = plain.size();
-  EXPECT_TRUE(inflate_gzip(packed, exact));
-  exact.largest = plain.size() - 1;
-  EXPECT_FALSE(inflate_gzip(packed, exact));
 }
 
 }  // namespace
