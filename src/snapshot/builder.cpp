@@ -44,13 +44,17 @@ Action find_action(std::string_view text) {
 Builder::Builder(std::size_t input_bytes)
     : most_refilled_(kSpare + input_bytes), most_distinct_(kSpare + input_bytes / kBytesPerDistinct) {
   const std::size_t events = std::min(kMostReserved, input_bytes / kBytesPerEvent);
-  snapshot_.events.action.reserve(events);
-  snapshot_.events.address.reserve(events);
-  snapshot_.events.size.reserve(events);
-  snapshot_.events.stream.reserve(events);
-  snapshot_.events.time_us.reserve(events);
-  snapshot_.events.stack.reserve(events);
-  containers_.reserve(2 * events);
+  const auto reserve = [events](auto& column) {
+    column.reserve(events);
+    prefer_huge_pages(column.data(), events * sizeof(column[0]));
+  };
+  reserve(snapshot_.events.action);
+  reserve(snapshot_.events.address);
+  reserve(snapshot_.events.size);
+  reserve(snapshot_.events.stream);
+  reserve(snapshot_.events.time_us);
+  reserve(snapshot_.events.stack);
+  containers_.make_room(2 * events);
   tuples_.push_back({});
   enter_stack(scratch_);  // stack 0 is the empty one
 }
@@ -76,15 +80,16 @@ Builder::Role Builder::role_of(std::uint64_t keys) {
 
 void Builder::set_container(std::uint32_t id, Role role, std::size_t row) {
   if (id >= containers_.size()) containers_.resize(std::size_t{id} + 1);
-  containers_[id].role = role;
-  containers_[id].row = static_cast<std::uint32_t>(row) & kMostRows;
+  containers_[id] = make_container(role, row);
 }
 
 Status Builder::problem() const { return bad_input(problem_); }
 
-Status Builder::on_string(std::uint32_t /*id*/, std::string_view text) {
+Status Builder::on_string(std::uint32_t id, std::string_view text) {
   snapshot_.strings.emplace_back(text);
   text_bytes_ += text.size();
+  if (text.empty()) no_text_ = id;
+  if (text == "N/A") not_compiled_ = id;
   key_of_.push_back(find_key(text));
   action_of_.push_back(find_action(text));
   return {};
@@ -280,7 +285,7 @@ Status Builder::append_frames(std::uint32_t list, std::span<const Value> items) 
   return {};
 }
 
-std::uint32_t Builder::enter_stack(std::vector<std::uint32_t>& frames) {
+std::uint32_t Builder::enter_stack(std::span<const std::uint32_t> frames) {
   std::uint64_t hash = mix(2, frames.size());
   for (const std::uint32_t frame : frames) hash = mix(hash, frame);
   const auto next = static_cast<std::uint32_t>(snapshot_.stacks.size());

@@ -17,6 +17,7 @@
 #include "snapshot/intern.h"
 #include "snapshot/keys.h"
 #include "snapshot/pickle.h"
+#include "snapshot/pod_array.h"
 #include "snapshot/snapshot.h"
 
 namespace plimsoll::snapshot {
@@ -79,6 +80,12 @@ class Builder final : public PickleSink {
   [[nodiscard]] Container container(std::uint32_t id) const {
     return id < containers_.size() ? containers_[id] : Container{};
   }
+  [[nodiscard]] static Container make_container(Role role, std::size_t row) {
+    Container made;
+    made.role = role;
+    made.row = static_cast<std::uint32_t>(row) & kMostRows;
+    return made;
+  }
   void set_container(std::uint32_t id, Role role, std::size_t row);
 
   // Fields of the record at hand. Each returns false and sets problem_ when the value is not of the kind.
@@ -109,15 +116,16 @@ class Builder final : public PickleSink {
   Status problem() const;
 
   Status append_frames(std::uint32_t list, std::span<const Value> items);
-  std::uint32_t enter_stack(std::vector<std::uint32_t>& frames);
+  std::uint32_t enter_stack(std::span<const std::uint32_t> frames);
 
-  // Events read whole (bulk_events.cpp). Each returns false and changes nothing when the bytes are of another form.
+  // Events read whole (bulk_events.cpp). Each returns the place behind what it read, or null, having changed nothing,
+  // when the bytes are of another form.
   bool learn_shape(const Bulk& bulk);
-  bool match_event(const Bulk& bulk, const char*& at, RawEvent& event);
-  bool decode_field(Key key, const Bulk& bulk, const char*& at, RawEvent& event);
-  bool decode_frames(const Bulk& bulk, const char*& at, RawEvent& event);
-  bool decode_text(Literal& known, const Bulk& bulk, const char*& at, RawEvent& event, std::uint32_t& out);
-  bool commit_event(Bulk& bulk, const RawEvent& event);
+  const char* match_event(const Bulk& bulk);
+  const char* decode_field(Key key, const Bulk& bulk, const char* at, RawEvent& event);
+  const char* decode_frames(const Bulk& bulk, const char* at, RawEvent& event);
+  bool commit_event(Bulk& bulk);
+  bool read_batch(Bulk& bulk);
   std::uint32_t stream_number(std::uint64_t handle);
   std::uint32_t tuple_number(const PoolId& pair);
 
@@ -133,7 +141,7 @@ class Builder final : public PickleSink {
   Snapshot snapshot_;
   std::vector<Key> key_of_;        // by string
   std::vector<Action> action_of_;  // by string
-  std::vector<Container> containers_;
+  PodArray<Container> containers_;
   std::vector<Range> ranges_;
   std::vector<std::uint32_t> lists_;  // the inner lists of lists of lists
   std::vector<Value> numbers_;
@@ -162,7 +170,11 @@ class Builder final : public PickleSink {
   std::vector<std::uint32_t> scratch_;
 
   EventShape shape_;
-  Literal compile_context_;  // as it stood in the event before
+  RawEvent raw_;
+  EventRows rows_;
+  std::uint32_t not_compiled_ = kNoString;  // the string "N/A"
+  std::uint32_t no_text_ = kNoString;       // the empty string
+  Literal compile_context_;                 // as it stood in the event before
   Literal user_metadata_;
 };
 

@@ -5,7 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+
+#include "snapshot/pod_array.h"
 
 namespace plimsoll::snapshot {
 
@@ -33,12 +34,12 @@ class Memo {
     if (entries_[at].bits == 0) ++used_;
     entries_[at] = entry;
   }
-  // Under the number that comes next; only while is_dense().
+  // Under the number that comes next; only while is_dense(), and after make_room().
   void append(Entry entry) {
-    entries_.push_back(entry);
+    entries_.append(entry);
     ++used_;
   }
-  void reserve(std::size_t entries) { entries_.reserve(entries); }
+  void make_room(std::size_t more) { entries_.make_room(more); }
 
   // How many are stored: what MEMOIZE numbers by.
   [[nodiscard]] std::size_t used() const { return used_; }
@@ -47,7 +48,7 @@ class Memo {
   [[nodiscard]] std::size_t held_bytes() const { return entries_.size() * sizeof(Entry); }
 
  private:
-  std::vector<Entry> entries_;
+  PodArray<Entry> entries_;
   std::size_t used_ = 0;
 };
 

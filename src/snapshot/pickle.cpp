@@ -26,7 +26,7 @@ class Machine {
   Machine(Window& input, PickleSink& sink, const PickleLimits& limits)
       : input_(input), at_(input.begin()), end_(input.end()), opcode_at_(at_), sink_(sink), limits_(limits) {
     set_bounds();
-    memo_.reserve(std::min<std::size_t>(kMostReserved, input.known_size() / kBytesPerMemoEntry));
+    memo_.make_room(std::min<std::size_t>(kMostReserved, input.known_size() / kBytesPerMemoEntry));
   }
 
   Result<Value> run();
