@@ -19,10 +19,12 @@ constexpr std::size_t kBytesPerEvent = 64;     // under the 79 that were seen: r
 constexpr std::size_t kMostReserved = 1U << 26;
 
 constexpr std::uint64_t kTopKeys = bit(Key::kSegments) | bit(Key::kDeviceTraces) | bit(Key::kAllocatorSettings) |
-                                   bit(Key::kExternalAnnotations) | bit(Key::kHostSegments) | bit(Key::kHostTraces);
+                                   bit(Key::kExternalAnnotations) | bit(Key::kHostSegments) | bit(Key::kHostTraces) |
+                                   bit(Key::kCategories);
 constexpr std::uint64_t kSettingsKeys = bit(Key::kCudaAllocConf) | bit(Key::kAllocConf) | bit(Key::kMaxSplitSize) |
                                         bit(Key::kGarbageCollectionThreshold) | bit(Key::kExpandableSegments) |
-                                        bit(Key::kRoundupPower2Divisions);
+                                        bit(Key::kRoundupPower2Divisions) | bit(Key::kTraceAllocMaxEntries) |
+                                        bit(Key::kTraceAllocOverflowed);
 
 bool is_number(Kind kind) {
   return kind == Kind::kInt || kind == Kind::kBool || kind == Kind::kUint || kind == Kind::kFloat;
@@ -60,9 +62,9 @@ Builder::Builder(std::size_t input_bytes)
 }
 
 std::string_view Builder::role_name(Role role) {
-  constexpr std::string_view kNames[] = {"nothing",         "trace events", "frames",      "segments",  "blocks",
-                                         "block histories", "annotations",  "settings",    "divisions", "a snapshot",
-                                         "lists",           "numbers",      "other values"};
+  constexpr std::string_view kNames[] = {"nothing",         "trace events", "frames",   "segments",    "blocks",
+                                         "block histories", "annotations",  "settings", "divisions",   "a snapshot",
+                                         "lists",           "numbers",      "strings",  "other values"};
   return kNames[static_cast<std::size_t>(role)];
 }
 
@@ -125,8 +127,8 @@ std::size_t Builder::held_bytes() const {
          bytes(snapshot_.blocks) + bytes(snapshot_.annotations) + bytes(snapshot_.streams) + bytes(snapshot_.stacks) +
          bytes(snapshot_.stack_frames) + bytes(snapshot_.frames) + bytes(snapshot_.strings) + text_bytes_ +
          bytes(key_of_) + bytes(action_of_) + bytes(containers_) + bytes(ranges_) + bytes(lists_) + bytes(numbers_) +
-         bytes(tuples_) + bytes(histories_) + frame_table_.held_bytes() + stack_table_.held_bytes() +
-         tuple_table_.held_bytes() + stream_table_.held_bytes();
+         bytes(snapshot_.forward_lines) + bytes(categories_) + bytes(tuples_) + bytes(histories_) +
+         frame_table_.held_bytes() + stack_table_.held_bytes() + tuple_table_.held_bytes() + stream_table_.held_bytes();
 }
 
 Status Builder::on_set_items(std::uint32_t dict, std::span<const Value> pairs) {
@@ -214,6 +216,7 @@ Status Builder::on_append(std::uint32_t list, std::span<const Value> items) {
       return role == Role::kEmpty ? Role::kOther : role;
     }
     if (item.kind == Kind::kList) return Role::kList;
+    if (item.kind == Kind::kString) return Role::kText;
     return is_number(item.kind) ? Role::kNumber : Role::kOther;
   };
   const Role role = before.role == Role::kEmpty ? role_of_item(items.front()) : before.role;
@@ -242,6 +245,9 @@ Status Builder::on_append(std::uint32_t list, std::span<const Value> items) {
   } else if (role == Role::kNumber) {
     first = numbers_.size();
     numbers_.insert(numbers_.end(), items.begin(), items.end());
+  } else if (role == Role::kText) {
+    first = snapshot_.forward_lines.size();
+    for (const Value& item : items) snapshot_.forward_lines.push_back(item.id);
   } else {
     set_container(list, Role::kOther, 0);
     return {};
@@ -398,6 +404,26 @@ Status Builder::finish_top() {
   return {};
 }
 
+// The profiler's files number the categories of an event; the names stand at the top.
+Status Builder::finish_categories() {
+  if (categories_.empty()) return {};
+  Range names;
+  if ((top_keys_ & bit(Key::kCategories)) != 0) {
+    const Value& value = top_fields_[static_cast<std::size_t>(Key::kCategories)];
+    const Container list = value.kind == Kind::kList ? container(value.id) : Container{};
+    if (list.role != Role::kText)
+      return bad_input(fmt::format("categories: found {}; wanted a list of names", kind_name(value.kind)));
+    names = ranges_[list.row];
+  }
+  for (const auto& [note, category] : categories_) {
+    if (category >= names.count)
+      return bad_input(fmt::format("trace events: category: found {}; wanted one of the {} categories of the file",
+                                   category, names.count));
+    snapshot_.notes[note].category = snapshot_.forward_lines[names.first + category];
+  }
+  return {};
+}
+
 // Blocks of PyTorch 2.0 have no address: they follow each other from the segment's (facts snapshot-format.md 3).
 Status Builder::finish_blocks() {
   for (std::size_t i = 0; i < snapshot_.segments.size(); ++i) {
@@ -433,6 +459,7 @@ Result<Snapshot> Builder::finish(const Value& root) {
                     kind_name(root.kind)),
         "make the file with torch.cuda.memory._dump_snapshot");
   }
+  PLIMSOLL_TRY_STATUS(finish_categories());
   PLIMSOLL_TRY_STATUS(finish_blocks());
   return std::move(snapshot_);
 }

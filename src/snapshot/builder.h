@@ -52,6 +52,7 @@ class Builder final : public PickleSink {
     kTop,
     kList,
     kNumber,
+    kText,
     kOther,
   };
   // A list's row: a stack for kFrame, else a number in ranges_.
@@ -106,6 +107,7 @@ class Builder final : public PickleSink {
 
   bool add_event();
   bool add_note(Note note, std::uint32_t event);
+  bool read_category(Note& note);
   bool add_frame(std::uint32_t& row);
   bool add_segment();
   bool add_block();
@@ -133,6 +135,7 @@ class Builder final : public PickleSink {
   Status finish_traces(Key key, std::vector<Trace>& traces);
   Status finish_trace_limits(const Value& value, Key key);
   Status finish_blocks();
+  Status finish_categories();
 
   std::size_t most_refilled_;  // frames copied because their list grew
   std::size_t most_distinct_;  // stacks, and frames
@@ -145,6 +148,7 @@ class Builder final : public PickleSink {
   std::vector<Range> ranges_;
   std::vector<std::uint32_t> lists_;  // the inner lists of lists of lists
   std::vector<Value> numbers_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> categories_;  // note, number in the file's list of categories
   std::vector<PoolId> tuples_;  // 0 stands for every tuple that is not a pair of integers
   std::vector<History> histories_;
   std::vector<SettingsRow> settings_;

@@ -147,8 +147,9 @@ bool Builder::add_event() {
 
   Events& events = snapshot_.events;
   const auto event = static_cast<std::uint32_t>(events.count());
-  constexpr std::uint64_t kNoted =
-      bit(Key::kCompileContext) | bit(Key::kUserMetadata) | bit(Key::kPoolId) | bit(Key::kDeviceFree);
+  constexpr std::uint64_t kNoted = bit(Key::kCompileContext) | bit(Key::kUserMetadata) | bit(Key::kPoolId) |
+                                   bit(Key::kDeviceFree) | bit(Key::kForwardFrames) | bit(Key::kCategory) |
+                                   bit(Key::kInternalMetadata);
   if ((action == Action::kOther || (keys_ & kNoted) != 0)) {
     Note note;
     if (action == Action::kOther) note.action = name;
@@ -176,10 +177,28 @@ bool Builder::add_note(Note note, std::uint32_t event) {
     user_metadata_.set(text(note.user_metadata), note.user_metadata);
     if (snapshot_.strings[note.user_metadata].empty()) note.user_metadata = kNoString;
   }
+  if (has(Key::kInternalMetadata) && !read_string(Key::kInternalMetadata, note.internal_metadata)) return false;
+  if (has(Key::kForwardFrames) && !read_range(Key::kForwardFrames, Role::kText, note.forward_frames)) return false;
   if (!read_pool(Key::kPoolId, note.pool) || !read_bytes(Key::kDeviceFree, note.device_free)) return false;
+  const std::size_t numbered = categories_.size();
+  if (has(Key::kCategory) && !read_category(note)) return false;
   const bool is_plain = note.action == kNoString && note.compile_context == kNoString &&
-                        note.user_metadata == kNoString && note.pool == PoolId{} && !note.device_free;
+                        note.user_metadata == kNoString && note.internal_metadata == kNoString &&
+                        note.category == kNoString && categories_.size() == numbered &&
+                        note.forward_frames.count == 0 && note.pool == PoolId{} && !note.device_free;
   if (!is_plain) snapshot_.notes.push_back(note);
+  return true;
+}
+
+// A name, or a number in the list at the top of the file, which may come later.
+bool Builder::read_category(Note& note) {
+  const Value& value = field(Key::kCategory);
+  if (value.kind == Kind::kNone) return true;
+  if (value.kind == Kind::kString) return read_string(Key::kCategory, note.category);
+  constexpr std::int64_t kMostCategories = 1024;
+  if (value.kind != Kind::kInt || value.bits < 0 || value.bits >= kMostCategories)
+    return wrong(Key::kCategory, "a category's name or number");
+  categories_.emplace_back(static_cast<std::uint32_t>(snapshot_.notes.size()), static_cast<std::uint32_t>(value.bits));
   return true;
 }
 

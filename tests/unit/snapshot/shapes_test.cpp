@@ -100,6 +100,51 @@ TEST(Shapes, newer_keys_are_kept_and_unknown_actions_are_not_fatal) {
   EXPECT_EQ(frees_without_alloc(*snapshot, snapshot->devices[0]), 1U) << "the trace wrapped";
 }
 
+TEST(Shapes, forward_stacks_metadata_and_categories_are_noted) {
+  const Writer w;
+  const std::string forward = w.pair("forward_frames", Writer::list(w.text("a.py:1:f") + w.text("b.py:2:g"))) +
+                              w.pair("internal_metadata", w.text("at an address")) +
+                              w.pair("category", Writer::number(1));
+  const std::string named = w.pair("category", w.text("GRADIENT"));
+  const std::string fx = w.pair(
+      "frames", Writer::list(Writer::dict(w.pair("name", w.text("f")) + w.pair("filename", w.text("a.py")) +
+                                          w.pair("line", Writer::number(1)) + w.pair("fx_node_op", w.text("call")) +
+                                          w.pair("fx_original_trace", w.text(std::string(200, 'x'))))));
+  const auto events = Writer::list(w.event("alloc", 512, 8, forward) + w.event("alloc", 1024, 8, named + fx) +
+                                   w.event("annotate", 512, 8, w.pair("user_metadata", w.text("mine"))) +
+                                   w.event("alloc", 2048, 8, w.pair("category", "N") + w.pair("forward_frames", "]")));
+  const auto read = [&](const std::string& more) { return read_snapshot("s", w.whole(w.top("", events, more))); };
+  const auto snapshot =
+      read(w.pair("categories", Writer::list(w.text("INPUT") + w.text("PARAMETER") + w.text("GRADIENT"))));
+  ASSERT_TRUE(snapshot) << error_of(snapshot);
+  const Note* note = snapshot->note_of(0);
+  ASSERT_NE(note, nullptr);
+  ASSERT_EQ(note->forward_frames.count, 2U);
+  EXPECT_EQ(snapshot->text(snapshot->forward_lines[note->forward_frames.first + 1]), "b.py:2:g");
+  EXPECT_EQ(snapshot->text(note->internal_metadata), "at an address");
+  EXPECT_EQ(snapshot->text(note->category), "PARAMETER");
+  EXPECT_EQ(snapshot->text(snapshot->note_of(1)->category), "GRADIENT");
+  EXPECT_EQ(snapshot->stacks[snapshot->events.stack[1]].count, 1U);
+  EXPECT_EQ(snapshot->events.action[2], Action::kAnnotate);
+  EXPECT_EQ(snapshot->text(snapshot->note_of(2)->user_metadata), "mine");
+  EXPECT_EQ(snapshot->note_of(3), nullptr);
+  EXPECT_THAT(error_of(read("")), HasSubstr("category: found 1; wanted one of the 0 categories"));
+}
+
+TEST(Shapes, overflow_is_found_at_the_top_and_among_the_settings) {
+  const Writer w;
+  const std::string flags = w.pair("trace_alloc_overflowed", Writer::list("\x88\x89"));
+  const std::string traces = Writer::list(w.event("free_completed", 512, 8)) + "]";
+  for (const std::string& more : {flags, w.pair("allocator_settings", Writer::dict(flags))}) {
+    const auto snapshot = read_snapshot("s", w.whole(w.top("", traces, more)));
+    ASSERT_TRUE(snapshot) << error_of(snapshot);
+    ASSERT_EQ(snapshot->devices.size(), 2U);
+    EXPECT_EQ(snapshot->devices[0].overflowed, true);
+    EXPECT_EQ(snapshot->devices[1].overflowed, false);
+    EXPECT_EQ(frees_without_alloc(*snapshot, snapshot->devices[0]), 1U);
+  }
+}
+
 TEST(Shapes, a_users_own_keys_and_unsigned_lines_are_no_mistake) {
   const Writer w;
   const std::string frames = w.pair("frames", Writer::list(w.frame("f", UINT64_MAX)));
