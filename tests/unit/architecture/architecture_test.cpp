@@ -27,7 +27,7 @@ const Arrows& arrows() {
       {"job", {"model", "cluster"}},
       {"step", {"job"}},
       {"allocator", {"base"}},
-      {"snapshot", {"base"}},
+      {"snapshot", {"document"}},
       {"memory", {"step", "allocator"}},
       {"truth", {"memory"}},
       {"cli", {"truth", "snapshot"}},
