@@ -52,6 +52,8 @@ class InternTable {
     return kNone;
   }
 
+  [[nodiscard]] std::size_t held_bytes() const { return slots_.size() * sizeof(Slot); }
+
  private:
   struct Slot {
     std::uint64_t hash = 0;

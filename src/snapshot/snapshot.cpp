@@ -10,30 +10,45 @@ namespace plimsoll::snapshot {
 
 namespace {
 
-Result<Snapshot> read_plain(std::string_view bytes, const ReadLimits& limits) {
-  if (bytes.empty()) return bad_input("the file is empty; wanted a pickle");
-  if (bytes.starts_with("\x28\xb5\x2f\xfd"))
-    return bad_input("the file is compressed with zstd; wanted a pickle, plain or gzip", "unpack it: zstd -d FILE");
-  if (bytes.starts_with("PK\x03\x04"))
-    return bad_input("the file is a zip archive, as torch.save writes; wanted a pickle",
-                     "make the file with torch.cuda.memory._dump_snapshot");
-  Builder builder(bytes.size());
-  PLIMSOLL_TRY(root, read_pickle(bytes, builder, limits.pickle));
+Result<Snapshot> read_window(Window& input, const ReadLimits& limits) {
+  Builder builder(input.known_size());
+  PLIMSOLL_TRY(root, read_pickle(input, builder, limits.pickle));
   return builder.finish(root);
 }
 
-Result<Snapshot> read_packed(std::string_view bytes, const ReadLimits& limits) {
-  if (!is_gzip(bytes)) return read_plain(bytes, limits);
-  PLIMSOLL_TRY(plain, inflate_gzip(bytes, limits.inflate));
-  return read_plain(plain, limits);
+Result<Snapshot> read_source(std::unique_ptr<Source> packed, const ReadLimits& limits) {
+  PLIMSOLL_TRY(source, unpacked_source(std::move(packed), limits.inflate));
+  Window input(*source);
+  PLIMSOLL_TRY_STATUS(input.extend(input.begin()));
+  if (input.is_at_end()) return bad_input("the file is empty; wanted a pickle");
+  return read_window(input, limits);
+}
+
+Result<Snapshot> read_bytes(std::string_view bytes, const ReadLimits& limits) {
+  if (is_gzip(bytes) || is_zstd(bytes) || bytes.starts_with("PK")) return read_source(memory_source(bytes), limits);
+  if (bytes.empty()) return bad_input("the file is empty; wanted a pickle");
+  Window input(bytes);
+  return read_window(input, limits);
+}
+
+Result<Snapshot> named(std::string_view name, Result<Snapshot> snapshot) {
+  if (!snapshot) return tl::make_unexpected(std::move(snapshot.error()).with_context(std::string(name)));
+  return snapshot;
 }
 
 }  // namespace
 
 Result<Snapshot> read_snapshot(std::string_view name, std::string_view bytes, const ReadLimits& limits) {
-  auto snapshot = read_packed(bytes, limits);
-  if (!snapshot) return tl::make_unexpected(std::move(snapshot.error()).with_context(std::string(name)));
-  return snapshot;
+  return named(name, read_bytes(bytes, limits));
+}
+
+Result<Snapshot> read_snapshot(std::string_view name, std::unique_ptr<Source> source, const ReadLimits& limits) {
+  return named(name, read_source(std::move(source), limits));
+}
+
+Result<Snapshot> read_snapshot_file(const std::string& path, const ReadLimits& limits) {
+  PLIMSOLL_TRY(source, file_source(path));
+  return named(path == "-" ? "standard input" : path, read_source(std::move(source), limits));
 }
 
 std::string_view action_name(Action action) {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,8 +15,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "snapshot/inflate.h"
 #include "snapshot/pickle.h"
+#include "snapshot/source.h"
 
 namespace plimsoll::snapshot {
 
@@ -63,12 +64,15 @@ struct Events {
 };
 
 // What only few events carry, in order of the event. An event without a note has the default pool, the compile
-// context "N/A" or none, and no user metadata.
+// context "N/A" or none, and none of the other texts.
 struct Note {
   std::uint32_t event = 0;
   std::uint32_t action = kNoString;  // the name of a kOther
   std::uint32_t compile_context = kNoString;
   std::uint32_t user_metadata = kNoString;
+  std::uint32_t internal_metadata = kNoString;  // PyTorch 2.14+
+  std::uint32_t category = kNoString;           // files made from the profiler
+  Range forward_frames;                         // in Snapshot::forward_lines: where the forward pass was
   PoolId pool;
   std::optional<std::int64_t> device_free;  // bytes, of an oom
 };
@@ -146,6 +150,7 @@ struct Snapshot {
   std::vector<Range> stacks;                // into stack_frames, innermost first
   std::vector<std::uint32_t> stack_frames;  // numbers in frames
   std::vector<Frame> frames;
+  std::vector<std::uint32_t> forward_lines;  // strings, a line of a stack each
   std::vector<std::string> strings;
 
   [[nodiscard]] bool has_history() const;
@@ -160,9 +165,13 @@ struct ReadLimits {
   InflateLimits inflate;
 };
 
-// Reads a snapshot, plain or gzip. `name` is the file's, for messages.
+// Reads a snapshot, plain, gzip or zstd. `name` is the file's, for messages.
 [[nodiscard]] Result<Snapshot> read_snapshot(std::string_view name, std::string_view bytes,
                                              const ReadLimits& limits = {});
+[[nodiscard]] Result<Snapshot> read_snapshot(std::string_view name, std::unique_ptr<Source> source,
+                                             const ReadLimits& limits = {});
+// The same from a file, or from standard input for "-"; the file is never held as a whole.
+[[nodiscard]] Result<Snapshot> read_snapshot_file(const std::string& path, const ReadLimits& limits = {});
 
 [[nodiscard]] std::string_view action_name(Action action);
 

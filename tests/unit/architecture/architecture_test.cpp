@@ -27,7 +27,7 @@ const Arrows& arrows() {
       {"job", {"model", "cluster"}},
       {"step", {"job"}},
       {"allocator", {"base"}},
-      {"snapshot", {"base"}},
+      {"snapshot", {"document"}},
       {"replay", {"snapshot", "allocator"}},
       {"memory", {"step", "allocator"}},
       {"truth", {"memory"}},
