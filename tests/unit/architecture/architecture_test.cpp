@@ -28,9 +28,10 @@ const Arrows& arrows() {
       {"step", {"job"}},
       {"allocator", {"base"}},
       {"snapshot", {"base"}},
+      {"why", {"base"}},
       {"memory", {"step", "allocator"}},
       {"truth", {"memory"}},
-      {"cli", {"truth", "snapshot"}},
+      {"cli", {"truth", "snapshot", "why"}},
   };
   return kArrows;
 }
