@@ -29,9 +29,10 @@ const Arrows& arrows() {
       {"allocator", {"base"}},
       {"snapshot", {"document"}},
       {"replay", {"snapshot", "allocator"}},
+      {"why", {"base"}},
       {"memory", {"step", "allocator"}},
       {"truth", {"memory"}},
-      {"cli", {"truth", "replay"}},
+      {"cli", {"truth", "replay", "why"}},
   };
   return kArrows;
 }
