@@ -289,7 +289,7 @@ bool Builder::commit_event(Bulk& bulk) {
     note.compile_context = compiled;
     note.user_metadata = metadata;
     note.pool = raw_.pool;
-    snapshot_.notes.push_back(note);
+    if (!push_row(snapshot_.notes, note)) return false;
   }
   const std::size_t at = rows_.count++;
   rows_.action[at] = action;

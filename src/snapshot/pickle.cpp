@@ -161,6 +161,7 @@ void Machine::set_bounds() {
   most_containers_ = most(limits_.spare, limits_.bytes_per_container, Memo::kMostNumber);
   most_strings_ = most(limits_.spare_strings, limits_.bytes_per_string, Memo::kMostNumber);
   most_bytes_ = limits_.spare_bytes + bytes / 100 * limits_.held_percent;
+  sink_.set_budget(most_bytes_);
 }
 
 bool Machine::more(std::size_t wanted) {
