@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "base/result.h"
 #include "snapshot/memo.h"
@@ -40,7 +39,7 @@ struct Bulk {
   const char* at;
   const char* end;  // nothing may be read from here on
   Memo& memo;
-  std::vector<Value>& stack;
+  PodArray<Value>& stack;
   std::uint32_t& containers;
   std::size_t most_stack;
   std::size_t most_memo;
@@ -73,7 +72,7 @@ struct PickleLimits {
   std::size_t spare = 1U << 20;
   std::size_t spare_bytes = 64U << 20;
   std::size_t held_percent = 140;
-  std::size_t bytes_per_stack_entry = 16;
+  std::size_t bytes_per_stack_entry = 32;
   std::size_t bytes_per_memo_entry = 4;
   std::size_t bytes_per_container = 8;
   std::size_t bytes_per_string = 64;

@@ -24,7 +24,10 @@ class PodArray {
   ~PodArray() { std::free(data_); }
 
   [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] T* data() { return data_; }
+  [[nodiscard]] const T* data() const { return data_; }
+  [[nodiscard]] T& back() { return data_[size_ - 1]; }
   [[nodiscard]] T& operator[](std::size_t at) { return data_[at]; }
   [[nodiscard]] const T& operator[](std::size_t at) const { return data_[at]; }
 
@@ -38,6 +41,7 @@ class PodArray {
     make_room(1);
     append(value);
   }
+  void pop_back() { --size_; }
   // New values are T{}.
   void resize(std::size_t size) {
     if (size > size_) {

@@ -204,9 +204,8 @@ bool Builder::read_category(Origin& origin) {
   constexpr std::int64_t kMostCategories = 1024;
   if (value.kind != Kind::kInt || value.bits < 0 || value.bits >= kMostCategories)
     return wrong(Key::kCategory, "a category's name or number");
-  categories_.emplace_back(static_cast<std::uint32_t>(snapshot_.origins.size()),
-                           static_cast<std::uint32_t>(value.bits));
-  return true;
+  return push_row(categories_, std::pair(static_cast<std::uint32_t>(snapshot_.origins.size()),
+                                         static_cast<std::uint32_t>(value.bits)));
 }
 
 bool Builder::add_frame(std::uint32_t& row) {
