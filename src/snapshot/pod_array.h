@@ -37,6 +37,8 @@ class PodArray {
   }
   // Needs room.
   void append(T value) { data_[size_++] = value; }
+  // Counts values as there that were written behind the last; needs room.
+  void grow_by(std::size_t count) { size_ += count; }
   void push_back(T value) {
     make_room(1);
     append(value);
