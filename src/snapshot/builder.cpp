@@ -85,6 +85,12 @@ void Builder::set_container(std::uint32_t id, Role role, std::size_t row) {
   containers_[id] = make_container(role, row);
 }
 
+bool Builder::over_budget() {
+  problem_ =
+      fmt::format("what was read takes {} bytes; wanted at most {} for a file of this size", held_bytes(), budget_);
+  return false;
+}
+
 Status Builder::problem() const { return bad_input(problem_); }
 
 Status Builder::on_string(std::uint32_t id, std::string_view text) {
@@ -123,11 +129,11 @@ std::uint32_t Builder::tuple_number(const PoolId& pair) {
 std::size_t Builder::held_bytes() const {
   constexpr std::size_t kEventBytes = sizeof(Action) + 3 * sizeof(std::uint64_t) + 2 * sizeof(std::uint32_t);
   const auto bytes = [](const auto& column) { return column.size() * sizeof(column[0]); };
-  return snapshot_.events.count() * kEventBytes + bytes(snapshot_.notes) + bytes(snapshot_.segments) +
-         bytes(snapshot_.blocks) + bytes(snapshot_.annotations) + bytes(snapshot_.streams) + bytes(snapshot_.stacks) +
-         bytes(snapshot_.stack_frames) + bytes(snapshot_.frames) + bytes(snapshot_.strings) + text_bytes_ +
-         bytes(key_of_) + bytes(action_of_) + bytes(containers_) + bytes(ranges_) + bytes(lists_) + bytes(numbers_) +
-         bytes(snapshot_.forward_lines) + bytes(categories_) + bytes(tuples_) + bytes(histories_) +
+  return snapshot_.events.count() * kEventBytes + bytes(snapshot_.notes) + bytes(snapshot_.origins) +
+         bytes(snapshot_.segments) + bytes(snapshot_.blocks) + bytes(snapshot_.annotations) + bytes(snapshot_.streams) +
+         bytes(snapshot_.stacks) + bytes(snapshot_.stack_frames) + bytes(snapshot_.frames) + bytes(snapshot_.strings) +
+         text_bytes_ + bytes(key_of_) + bytes(action_of_) + bytes(containers_) + bytes(ranges_) + bytes(lists_) +
+         bytes(numbers_) + bytes(snapshot_.forward_lines) + bytes(categories_) + bytes(tuples_) + bytes(histories_) +
          frame_table_.held_bytes() + stack_table_.held_bytes() + tuple_table_.held_bytes() + stream_table_.held_bytes();
 }
 
@@ -241,13 +247,16 @@ Status Builder::on_append(std::uint32_t list, std::span<const Value> items) {
         return bad_input(fmt::format("a list has {} out of the order they were written in, or twice", role_name(role)));
   } else if (role == Role::kList) {
     first = lists_.size();
-    for (const Value& item : items) lists_.push_back(item.id);
+    for (const Value& item : items)
+      if (!push_row(lists_, item.id)) return problem();
   } else if (role == Role::kNumber) {
     first = numbers_.size();
-    numbers_.insert(numbers_.end(), items.begin(), items.end());
+    for (const Value& item : items)
+      if (!push_row(numbers_, item)) return problem();
   } else if (role == Role::kText) {
     first = snapshot_.forward_lines.size();
-    for (const Value& item : items) snapshot_.forward_lines.push_back(item.id);
+    for (const Value& item : items)
+      if (!push_row(snapshot_.forward_lines, item.id)) return problem();
   } else {
     set_container(list, Role::kOther, 0);
     return {};
@@ -256,8 +265,7 @@ Status Builder::on_append(std::uint32_t list, std::span<const Value> items) {
   if (before.role == Role::kEmpty) {
     if (ranges_.size() > kMostRows) return bad_input("too many lists of records");
     set_container(list, role, ranges_.size());
-    ranges_.push_back({static_cast<std::uint32_t>(first), count});
-    return {};
+    return push_row(ranges_, Range{static_cast<std::uint32_t>(first), count}) ? Status{} : problem();
   }
   Range& range = ranges_[before.row];
   if (std::size_t{range.first} + range.count != first) {
@@ -415,11 +423,11 @@ Status Builder::finish_categories() {
       return bad_input(fmt::format("categories: found {}; wanted a list of names", kind_name(value.kind)));
     names = ranges_[list.row];
   }
-  for (const auto& [note, category] : categories_) {
+  for (const auto& [origin, category] : categories_) {
     if (category >= names.count)
       return bad_input(fmt::format("trace events: category: found {}; wanted one of the {} categories of the file",
                                    category, names.count));
-    snapshot_.notes[note].category = snapshot_.forward_lines[names.first + category];
+    snapshot_.origins[origin].category = snapshot_.forward_lines[names.first + category];
   }
   return {};
 }

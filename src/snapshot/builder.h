@@ -4,6 +4,7 @@
 // any list or record refers to it, so nothing is walked twice and nothing recurses.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -33,6 +34,7 @@ class Builder final : public PickleSink {
   Status on_set_items(std::uint32_t dict, std::span<const Value> pairs) override;
   void on_bulk(Bulk& bulk) override;
   [[nodiscard]] std::size_t held_bytes() const override;
+  void set_budget(std::size_t bytes) override { budget_ = bytes; }
 
   // The snapshot whose pickle's root is `root`. Call once, at the end.
   [[nodiscard]] Result<Snapshot> finish(const Value& root);
@@ -105,9 +107,26 @@ class Builder final : public PickleSink {
   bool read_stack(std::uint32_t& out);
   bool read_range(Key key, Role role, Range& out);
 
+  // Enters a row. A column that must move to grow is for a while there twice, which the budget has to allow.
+  template <class Row>
+  bool push_row(std::vector<Row>& column, const Row& row) {
+    if (column.size() == column.capacity() && !make_room(column)) return false;
+    column.push_back(row);
+    return true;
+  }
+  template <class Row>
+  bool make_room(std::vector<Row>& column) {
+    constexpr std::size_t kSmall = 1U << 16;
+    if (column.size() > kSmall && held_bytes() + column.size() * sizeof(Row) > budget_) return over_budget();
+    column.reserve(std::max<std::size_t>(64, column.size() + column.size() / 2));
+    return true;
+  }
+  bool over_budget();
+
   bool add_event();
   bool add_note(Note note, std::uint32_t event);
-  bool read_category(Note& note);
+  bool add_origin(std::uint32_t event);
+  bool read_category(Origin& origin);
   bool add_frame(std::uint32_t& row);
   bool add_segment();
   bool add_block();
@@ -140,6 +159,7 @@ class Builder final : public PickleSink {
   std::size_t most_refilled_;  // frames copied because their list grew
   std::size_t most_distinct_;  // stacks, and frames
   std::size_t refilled_ = 0;
+  std::size_t budget_ = SIZE_MAX;
 
   Snapshot snapshot_;
   std::vector<Key> key_of_;        // by string
@@ -148,7 +168,7 @@ class Builder final : public PickleSink {
   std::vector<Range> ranges_;
   std::vector<std::uint32_t> lists_;  // the inner lists of lists of lists
   std::vector<Value> numbers_;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> categories_;  // note, number in the file's list of categories
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> categories_;  // origin, number in the file's list
   std::vector<PoolId> tuples_;  // 0 stands for every tuple that is not a pair of integers
   std::vector<History> histories_;
   std::vector<SettingsRow> settings_;

@@ -289,7 +289,7 @@ bool Builder::commit_event(Bulk& bulk) {
     note.compile_context = compiled;
     note.user_metadata = metadata;
     note.pool = raw_.pool;
-    snapshot_.notes.push_back(note);
+    if (!push_row(snapshot_.notes, note)) return false;
   }
   const std::size_t at = rows_.count++;
   rows_.action[at] = action;
@@ -305,8 +305,8 @@ bool Builder::commit_event(Bulk& bulk) {
     ++bulk.containers;
     containers_.append(make_container(raw_.stack == 0 ? Role::kEmpty : Role::kFrame, raw_.stack));
   }
-  bulk.stack.push_back({Kind::kDict, dict, 0});
-  for (std::size_t i = 0; i < raw_.put_count; ++i) bulk.memo.append(raw_.puts[i]);
+  bulk.stack.append({Kind::kDict, dict, 0});
+  bulk.memo.append(raw_.puts, raw_.put_count);
   return true;
 }
 
@@ -315,6 +315,7 @@ bool Builder::read_batch(Bulk& bulk) {
   containers_.resize(bulk.containers);
   containers_.make_room(kContainersPerEvent * EventRows::kMost);
   bulk.memo.make_room(RawEvent::kMostPuts * EventRows::kMost);
+  bulk.stack.make_room(EventRows::kMost);
   while (rows_.count < EventRows::kMost) {
     const char* const behind = match_event(bulk);
     if (behind == nullptr || !commit_event(bulk)) break;

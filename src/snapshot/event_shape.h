@@ -68,7 +68,7 @@ struct Literal {
 
 // An event as it was decoded, before anything is changed. Keys that its shape lacks keep their first values.
 struct RawEvent {
-  static constexpr std::size_t kMostPuts = 6;
+  static constexpr std::size_t kMostPuts = Memo::kMostAtOnce;
 
   void restart() {
     has_list = false;

@@ -3,8 +3,10 @@
 // and 29 of number, since a long history has tens of millions of entries.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "snapshot/pod_array.h"
 
@@ -34,10 +36,13 @@ class Memo {
     if (entries_[at].bits == 0) ++used_;
     entries_[at] = entry;
   }
-  // Under the number that comes next; only while is_dense(), and after make_room().
-  void append(Entry entry) {
-    entries_.append(entry);
-    ++used_;
+  // Under the numbers that come next; only while is_dense(), and after make_room() for kMostAtOnce. All of the array is
+  // copied, whatever the count: a loop of two or three would cost more.
+  static constexpr std::size_t kMostAtOnce = 6;
+  void append(const std::array<Entry, kMostAtOnce>& entries, std::size_t count) {
+    std::memcpy(entries_.data() + entries_.size(), entries.data(), sizeof entries);
+    entries_.grow_by(count);
+    used_ += count;
   }
   void make_room(std::size_t more) { entries_.make_room(more); }
 

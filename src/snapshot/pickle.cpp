@@ -101,6 +101,9 @@ class Machine {
   bool put(std::size_t slot);
   bool fill(Kind kind, std::size_t first);
 
+  [[nodiscard]] std::span<const Value> entries_from(std::size_t first) const {
+    return {stack_.data() + first, stack_.size() - first};
+  }
   // How many entries lie above the innermost mark (or the bottom): what an opcode may take.
   [[nodiscard]] std::size_t reachable() const { return stack_.size() - (marks_.empty() ? 0 : marks_.back()); }
   bool underflow(std::size_t wanted) {
@@ -126,7 +129,7 @@ class Machine {
   bool has_failed_ = false;  // outside an opcode: error_ stands as it is
   Error error_;              // of the opcode that failed
 
-  std::vector<Value> stack_;
+  PodArray<Value> stack_;
   std::vector<std::size_t> marks_;  // stack heights
   Memo memo_;
   std::vector<Value> scalars_;  // memoised scalars: legal, never written by the known writers
@@ -161,6 +164,7 @@ void Machine::set_bounds() {
   most_containers_ = most(limits_.spare, limits_.bytes_per_container, Memo::kMostNumber);
   most_strings_ = most(limits_.spare_strings, limits_.bytes_per_string, Memo::kMostNumber);
   most_bytes_ = limits_.spare_bytes + bytes / 100 * limits_.held_percent;
+  sink_.set_budget(most_bytes_);
 }
 
 bool Machine::more(std::size_t wanted) {
@@ -252,7 +256,7 @@ bool Machine::new_container(Kind kind) {
 bool Machine::tuple(std::size_t count) {
   if (reachable() < count) return underflow(count);
   const std::size_t first = stack_.size() - count;
-  auto id = sink_.on_tuple(std::span<const Value>(stack_).subspan(first));
+  auto id = sink_.on_tuple(entries_from(first));
   if (!id) return fail(id.error().message);
   if (*id > Memo::kMostNumber) return fail("too many distinct tuples");
   stack_.resize(first);
@@ -304,7 +308,7 @@ bool Machine::fill(Kind kind, std::size_t first) {
   const Value& container = stack_[first - 1];
   if (container.kind != kind)
     return fail(fmt::format("{} lies below the items; wanted {}", kind_name(container.kind), kind_name(kind)));
-  const auto items = std::span<const Value>(stack_).subspan(first);
+  const auto items = entries_from(first);
   if (kind == Kind::kList) {
     if (!told(sink_.on_append(container.id, items))) return false;
   } else {
@@ -478,7 +482,7 @@ Result<Value> Machine::run() {
     if (!step()) [[unlikely]]
       return failed();
   }
-  return stack_.front();
+  return stack_[0];
 }
 
 }  // namespace

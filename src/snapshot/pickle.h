@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "base/result.h"
 #include "snapshot/memo.h"
@@ -40,7 +39,7 @@ struct Bulk {
   const char* at;
   const char* end;  // nothing may be read from here on
   Memo& memo;
-  std::vector<Value>& stack;
+  PodArray<Value>& stack;
   std::uint32_t& containers;
   std::size_t most_stack;
   std::size_t most_memo;
@@ -60,18 +59,20 @@ class PickleSink {
   // Key, value, key, value...; the length is even.
   virtual Status on_set_items(std::uint32_t dict, std::span<const Value> pairs) = 0;
   virtual void on_bulk(Bulk& /*bulk*/) {}
-  // Memory that the sink has filled so far.
+  // Memory that the sink has filled so far, and how much it may fill: more as more of a stream is read.
   [[nodiscard]] virtual std::size_t held_bytes() const { return 0; }
+  virtual void set_budget(std::size_t /*bytes*/) {}
 };
 
 // A count may reach `spare` plus one per so many bytes of input: a true snapshot holds a container and two
 // memo entries per 40 bytes at most (facts snapshot-format.md 5). All memory together may reach `spare_bytes` plus
-// `held_percent` of the input, which is not held itself; a true snapshot needs 67 to 108 of 100.
+// `held_percent` of the input, which is not held itself; a true snapshot needs 60, or 130 when
+// every event carries metadata.
 struct PickleLimits {
   std::size_t spare = 1U << 20;
-  std::size_t spare_bytes = 96U << 20;
-  std::size_t held_percent = 120;
-  std::size_t bytes_per_stack_entry = 16;
+  std::size_t spare_bytes = 64U << 20;
+  std::size_t held_percent = 140;
+  std::size_t bytes_per_stack_entry = 32;
   std::size_t bytes_per_memo_entry = 4;
   std::size_t bytes_per_container = 8;
   std::size_t bytes_per_string = 64;

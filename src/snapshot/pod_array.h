@@ -24,7 +24,10 @@ class PodArray {
   ~PodArray() { std::free(data_); }
 
   [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] T* data() { return data_; }
+  [[nodiscard]] const T* data() const { return data_; }
+  [[nodiscard]] T& back() { return data_[size_ - 1]; }
   [[nodiscard]] T& operator[](std::size_t at) { return data_[at]; }
   [[nodiscard]] const T& operator[](std::size_t at) const { return data_[at]; }
 
@@ -34,10 +37,13 @@ class PodArray {
   }
   // Needs room.
   void append(T value) { data_[size_++] = value; }
+  // Counts values as there that were written behind the last; needs room.
+  void grow_by(std::size_t count) { size_ += count; }
   void push_back(T value) {
     make_room(1);
     append(value);
   }
+  void pop_back() { --size_; }
   // New values are T{}.
   void resize(std::size_t size) {
     if (size > size_) {

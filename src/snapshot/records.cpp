@@ -147,9 +147,10 @@ bool Builder::add_event() {
 
   Events& events = snapshot_.events;
   const auto event = static_cast<std::uint32_t>(events.count());
-  constexpr std::uint64_t kNoted = bit(Key::kCompileContext) | bit(Key::kUserMetadata) | bit(Key::kPoolId) |
-                                   bit(Key::kDeviceFree) | bit(Key::kForwardFrames) | bit(Key::kCategory) |
-                                   bit(Key::kInternalMetadata);
+  constexpr std::uint64_t kNoted =
+      bit(Key::kCompileContext) | bit(Key::kUserMetadata) | bit(Key::kPoolId) | bit(Key::kDeviceFree);
+  constexpr std::uint64_t kOrigin = bit(Key::kForwardFrames) | bit(Key::kCategory) | bit(Key::kInternalMetadata);
+  if ((keys_ & kOrigin) != 0 && !add_origin(event)) return false;
   if ((action == Action::kOther || (keys_ & kNoted) != 0)) {
     Note note;
     if (action == Action::kOther) note.action = name;
@@ -177,29 +178,34 @@ bool Builder::add_note(Note note, std::uint32_t event) {
     user_metadata_.set(text(note.user_metadata), note.user_metadata);
     if (snapshot_.strings[note.user_metadata].empty()) note.user_metadata = kNoString;
   }
-  if (has(Key::kInternalMetadata) && !read_string(Key::kInternalMetadata, note.internal_metadata)) return false;
-  if (has(Key::kForwardFrames) && !read_range(Key::kForwardFrames, Role::kText, note.forward_frames)) return false;
   if (!read_pool(Key::kPoolId, note.pool) || !read_bytes(Key::kDeviceFree, note.device_free)) return false;
-  const std::size_t numbered = categories_.size();
-  if (has(Key::kCategory) && !read_category(note)) return false;
   const bool is_plain = note.action == kNoString && note.compile_context == kNoString &&
-                        note.user_metadata == kNoString && note.internal_metadata == kNoString &&
-                        note.category == kNoString && categories_.size() == numbered &&
-                        note.forward_frames.count == 0 && note.pool == PoolId{} && !note.device_free;
-  if (!is_plain) snapshot_.notes.push_back(note);
-  return true;
+                        note.user_metadata == kNoString && note.pool == PoolId{} && !note.device_free;
+  return is_plain || push_row(snapshot_.notes, note);
+}
+
+bool Builder::add_origin(std::uint32_t event) {
+  Origin origin;
+  origin.event = event;
+  if (has(Key::kInternalMetadata) && !read_string(Key::kInternalMetadata, origin.internal_metadata)) return false;
+  if (has(Key::kForwardFrames) && !read_range(Key::kForwardFrames, Role::kText, origin.forward_frames)) return false;
+  const std::size_t numbered = categories_.size();
+  if (has(Key::kCategory) && !read_category(origin)) return false;
+  const bool is_plain = origin.internal_metadata == kNoString && origin.category == kNoString &&
+                        categories_.size() == numbered && origin.forward_frames.count == 0;
+  return is_plain || push_row(snapshot_.origins, origin);
 }
 
 // A name, or a number in the list at the top of the file, which may come later.
-bool Builder::read_category(Note& note) {
+bool Builder::read_category(Origin& origin) {
   const Value& value = field(Key::kCategory);
   if (value.kind == Kind::kNone) return true;
-  if (value.kind == Kind::kString) return read_string(Key::kCategory, note.category);
+  if (value.kind == Kind::kString) return read_string(Key::kCategory, origin.category);
   constexpr std::int64_t kMostCategories = 1024;
   if (value.kind != Kind::kInt || value.bits < 0 || value.bits >= kMostCategories)
     return wrong(Key::kCategory, "a category's name or number");
-  categories_.emplace_back(static_cast<std::uint32_t>(snapshot_.notes.size()), static_cast<std::uint32_t>(value.bits));
-  return true;
+  return push_row(categories_, std::pair(static_cast<std::uint32_t>(snapshot_.origins.size()),
+                                         static_cast<std::uint32_t>(value.bits)));
 }
 
 bool Builder::add_frame(std::uint32_t& row) {
@@ -238,8 +244,7 @@ bool Builder::add_segment() {
   if (!read_pool(Key::kSegmentPoolId, segment.pool) || !read_stack(segment.stack)) return false;
   if (!has(Key::kBlocks)) return wrong(Key::kBlocks, "a list of blocks");
   if (!read_range(Key::kBlocks, Role::kBlock, segment.blocks)) return false;
-  snapshot_.segments.push_back(segment);
-  return true;
+  return push_row(snapshot_.segments, segment);
 }
 
 bool Builder::add_block() {
@@ -266,15 +271,13 @@ bool Builder::add_block() {
       if (!block.requested_size) block.requested_size = histories_[history.first].real_size;
     }
   }
-  snapshot_.blocks.push_back(block);
-  return true;
+  return push_row(snapshot_.blocks, block);
 }
 
 bool Builder::add_history() {
   History history;
   if (!read_bytes(Key::kRealSize, history.real_size) || !read_stack(history.stack)) return false;
-  histories_.push_back(history);
-  return true;
+  return push_row(histories_, history);
 }
 
 bool Builder::add_annotation() {
@@ -287,8 +290,7 @@ bool Builder::add_annotation() {
   if (!read_string(Key::kName, annotation.name)) return false;
   if (has(Key::kDevice) && !read_integer(Key::kDevice, annotation.device)) return false;
   if (has(Key::kTimeUs) && !read_integer(Key::kTimeUs, annotation.time_us)) return false;
-  snapshot_.annotations.push_back(annotation);
-  return true;
+  return push_row(snapshot_.annotations, annotation);
 }
 
 bool Builder::read_settings(SettingsRow& found) {

@@ -31,6 +31,14 @@ Result<Snapshot> read_bytes(std::string_view bytes, const ReadLimits& limits) {
   return read_window(input, limits);
 }
 
+// The row of that event in a column sorted by event, or null.
+template <class Row>
+const Row* find_event(const std::vector<Row>& rows, std::uint32_t event) {
+  const auto found = std::lower_bound(rows.begin(), rows.end(), event,
+                                      [](const Row& row, std::uint32_t wanted) { return row.event < wanted; });
+  return found != rows.end() && found->event == event ? &*found : nullptr;
+}
+
 Result<Snapshot> named(std::string_view name, Result<Snapshot> snapshot) {
   if (!snapshot) return tl::make_unexpected(std::move(snapshot.error()).with_context(std::string(name)));
   return snapshot;
@@ -66,11 +74,9 @@ std::string_view Snapshot::text(std::uint32_t string) const {
   return string == kNoString ? std::string_view{} : std::string_view(strings[string]);
 }
 
-const Note* Snapshot::note_of(std::uint32_t event) const {
-  const auto found = std::lower_bound(notes.begin(), notes.end(), event,
-                                      [](const Note& note, std::uint32_t wanted) { return note.event < wanted; });
-  return found != notes.end() && found->event == event ? &*found : nullptr;
-}
+const Note* Snapshot::note_of(std::uint32_t event) const { return find_event(notes, event); }
+
+const Origin* Snapshot::origin_of(std::uint32_t event) const { return find_event(origins, event); }
 
 std::size_t frees_without_alloc(const Snapshot& snapshot, const Trace& trace) {
   const Events& events = snapshot.events;

@@ -64,17 +64,22 @@ struct Events {
 };
 
 // What only few events carry, in order of the event. An event without a note has the default pool, the compile
-// context "N/A" or none, and none of the other texts.
+// context "N/A" or none, and no user metadata.
 struct Note {
   std::uint32_t event = 0;
   std::uint32_t action = kNoString;  // the name of a kOther
   std::uint32_t compile_context = kNoString;
   std::uint32_t user_metadata = kNoString;
-  std::uint32_t internal_metadata = kNoString;  // PyTorch 2.14+
-  std::uint32_t category = kNoString;           // files made from the profiler
-  Range forward_frames;                         // in Snapshot::forward_lines: where the forward pass was
   PoolId pool;
   std::optional<std::int64_t> device_free;  // bytes, of an oom
+};
+
+// Where an allocation comes from, as only the newest files and those made from the profiler say, in order of the event.
+struct Origin {
+  std::uint32_t event = 0;
+  std::uint32_t category = kNoString;           // files made from the profiler
+  std::uint32_t internal_metadata = kNoString;  // PyTorch 2.14+
+  Range forward_frames;                         // in Snapshot::forward_lines: the forward pass of a backward event
 };
 
 struct Trace {
@@ -137,6 +142,7 @@ struct AllocatorSettings {
 struct Snapshot {
   Events events;
   std::vector<Note> notes;
+  std::vector<Origin> origins;
   std::vector<Trace> devices;       // by device number; empty without a history
   std::vector<Trace> host_devices;  // pinned memory, PyTorch 2.14+
   std::vector<Segment> segments;
@@ -156,8 +162,9 @@ struct Snapshot {
   [[nodiscard]] bool has_history() const;
   // "" for kNoString.
   [[nodiscard]] std::string_view text(std::uint32_t string) const;
-  // The note of an event, or null.
+  // The note or the origin of an event, or null.
   [[nodiscard]] const Note* note_of(std::uint32_t event) const;
+  [[nodiscard]] const Origin* origin_of(std::uint32_t event) const;
 };
 
 struct ReadLimits {

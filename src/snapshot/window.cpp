@@ -9,7 +9,13 @@ namespace plimsoll::snapshot {
 Window::Window(std::string_view whole)
     : begin_(whole.data()), end_(whole.data()), whole_end_(whole.data() + whole.size()), is_at_end_(whole.empty()) {}
 
-Window::Window(Source& source) : source_(&source), buffer_(2 * kStep), begin_(buffer_.data()), end_(begin_) {}
+// The buffer is left as the system gives it: a small file touches little of it.
+Window::Window(Source& source)
+    : source_(&source),
+      buffer_(std::make_unique_for_overwrite<char[]>(2 * kStep)),
+      capacity_(2 * kStep),
+      begin_(buffer_.get()),
+      end_(begin_) {}
 
 std::uint64_t Window::known_size() const {
   if (source_ == nullptr) return offset_ + whole_left(begin_);
@@ -25,11 +31,18 @@ Status Window::extend(const char* keep) {
     return {};
   }
   const auto kept = static_cast<std::size_t>(end_ - keep);
-  std::memmove(buffer_.data(), keep, kept);
-  if (buffer_.size() < kept + kStep) buffer_.resize(std::max(buffer_.size() + buffer_.size() / 2, kept + kStep));
-  begin_ = buffer_.data();
+  if (capacity_ < kept + kStep) {
+    const std::size_t capacity = std::max(capacity_ + capacity_ / 2, kept + kStep);
+    auto larger = std::make_unique_for_overwrite<char[]>(capacity);
+    std::memcpy(larger.get(), keep, kept);
+    buffer_ = std::move(larger);
+    capacity_ = capacity;
+  } else {
+    std::memmove(buffer_.get(), keep, kept);
+  }
+  begin_ = buffer_.get();
   end_ = begin_ + kept;
-  PLIMSOLL_TRY(got, source_->read(buffer_.data() + kept, kStep));
+  PLIMSOLL_TRY(got, source_->read(buffer_.get() + kept, kStep));
   end_ += got;
   is_at_end_ = got == 0;
   return {};

@@ -5,8 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
-#include <vector>
 
 #include "base/result.h"
 #include "snapshot/source.h"
@@ -37,7 +37,8 @@ class Window {
 
  private:
   Source* source_ = nullptr;
-  std::vector<char> buffer_;
+  std::unique_ptr<char[]> buffer_;
+  std::size_t capacity_ = 0;
   const char* begin_ = nullptr;
   const char* end_ = nullptr;
   const char* whole_end_ = nullptr;

@@ -117,17 +117,17 @@ TEST(Shapes, forward_stacks_metadata_and_categories_are_noted) {
   const auto snapshot =
       read(w.pair("categories", Writer::list(w.text("INPUT") + w.text("PARAMETER") + w.text("GRADIENT"))));
   ASSERT_TRUE(snapshot) << error_of(snapshot);
-  const Note* note = snapshot->note_of(0);
-  ASSERT_NE(note, nullptr);
-  ASSERT_EQ(note->forward_frames.count, 2U);
-  EXPECT_EQ(snapshot->text(snapshot->forward_lines[note->forward_frames.first + 1]), "b.py:2:g");
-  EXPECT_EQ(snapshot->text(note->internal_metadata), "at an address");
-  EXPECT_EQ(snapshot->text(note->category), "PARAMETER");
-  EXPECT_EQ(snapshot->text(snapshot->note_of(1)->category), "GRADIENT");
+  const Origin* origin = snapshot->origin_of(0);
+  ASSERT_NE(origin, nullptr);
+  ASSERT_EQ(origin->forward_frames.count, 2U);
+  EXPECT_EQ(snapshot->text(snapshot->forward_lines[origin->forward_frames.first + 1]), "b.py:2:g");
+  EXPECT_EQ(snapshot->text(origin->internal_metadata), "at an address");
+  EXPECT_EQ(snapshot->text(origin->category), "PARAMETER");
+  EXPECT_EQ(snapshot->text(snapshot->origin_of(1)->category), "GRADIENT");
   EXPECT_EQ(snapshot->stacks[snapshot->events.stack[1]].count, 1U);
   EXPECT_EQ(snapshot->events.action[2], Action::kAnnotate);
   EXPECT_EQ(snapshot->text(snapshot->note_of(2)->user_metadata), "mine");
-  EXPECT_EQ(snapshot->note_of(3), nullptr);
+  EXPECT_EQ(snapshot->origin_of(3), nullptr);
   EXPECT_THAT(error_of(read("")), HasSubstr("category: found 1; wanted one of the 0 categories"));
 }
 
