@@ -8,13 +8,15 @@ namespace plimsoll::cli {
 
 extern const Verb kFit;
 extern const Verb kWhy;
+extern const Verb kReplay;
+extern const Verb kDiff;
 extern const Verb kScore;
 extern const Verb kModels;
 extern const Verb kGpus;
 extern const Verb kKeys;
 
 std::span<const Verb* const> verbs() {
-  static const std::array<const Verb*, 6> kVerbs = {&kFit, &kWhy, &kScore, &kModels, &kGpus, &kKeys};
+  static const std::array<const Verb*, 8> kVerbs = {&kFit, &kWhy, &kReplay, &kDiff, &kScore, &kModels, &kGpus, &kKeys};
   return kVerbs;
 }
 

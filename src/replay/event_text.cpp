@@ -29,21 +29,23 @@ std::string frame_text(const snapshot::Snapshot& snapshot, std::uint32_t number)
 }
 
 bool is_library_file(std::string_view file) {
-  for (const std::string_view part : {"/torch/", "torch/csrc", "c10/", "aten/src", "/lib/python", "??", "<frozen"})
-    if (file.find(part) != std::string_view::npos && file.find("/site-packages/transformers") == std::string_view::npos)
-      return file.find("site-packages/") == std::string_view::npos ||
-             file.find("site-packages/torch/") != std::string_view::npos;
-  return file.empty();
+  const auto has = [file](std::string_view part) { return file.find(part) != std::string_view::npos; };
+  if (file.empty() || file.front() == '<' || file == "??") return true;
+  if (has("/torch/") || has("torch/csrc") || has("c10/") || has("aten/src")) return true;
+  return has("/lib/python") && !has("-packages/");
 }
 
 std::string stack_line(const snapshot::Snapshot& snapshot, std::uint32_t stack) {
   if (stack == snapshot::kNoStack || snapshot.stacks[stack].count == 0) return {};
   const snapshot::Range range = snapshot.stacks[stack];
+  const std::uint32_t innermost = snapshot.stack_frames[range.first];
   for (std::uint32_t i = range.first; i < range.first + range.count; ++i) {
     const std::uint32_t frame = snapshot.stack_frames[i];
-    if (!is_library_file(snapshot.text(snapshot.frames[frame].filename))) return frame_text(snapshot, frame);
+    if (is_library_file(snapshot.text(snapshot.frames[frame].filename))) continue;
+    if (i == range.first) return frame_text(snapshot, frame);
+    return frame_text(snapshot, frame) + ", in " + frame_text(snapshot, innermost);
   }
-  return frame_text(snapshot, snapshot.stack_frames[range.first]);
+  return frame_text(snapshot, innermost);
 }
 
 std::string stack_text(const snapshot::Snapshot& snapshot, std::uint32_t stack, std::size_t most) {

@@ -16,8 +16,8 @@ namespace plimsoll::replay {
 // "model.py:42 forward": the file without its folders.
 [[nodiscard]] std::string frame_text(const snapshot::Snapshot& snapshot, std::uint32_t frame);
 
-// A stack's frame that says most about who allocated: the innermost one outside PyTorch's own folders, else the
-// innermost; "" for an absent or empty stack.
+// Who allocated: the innermost frame outside PyTorch and Python's library, and the innermost of all where that is
+// another: "model.py:42 forward, in linear.py:134 forward". "" for an absent or empty stack.
 [[nodiscard]] std::string stack_line(const snapshot::Snapshot& snapshot, std::uint32_t stack);
 
 // All frames, innermost first, joined by " < ", at most `most` of them.

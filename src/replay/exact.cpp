@@ -8,6 +8,7 @@
 #include "replay/event_text.h"
 #include "replay/player.h"
 #include "replay/recorded_driver.h"
+#include "replay/tracker.h"
 
 namespace plimsoll::replay {
 
@@ -25,25 +26,39 @@ class Comparison {
         events_(history.snapshot->events),
         limits_(limits),
         driver_(history, limits.total > 0 ? limits.total : kEndless),
-        player_(history, settings, driver_) {}
+        player_(history, settings, driver_),
+        tracker_(history) {}
 
   ExactReplay run() {
-    player_.restore_start();
     result_.events = history_.events.count;
-    for (op_ = 0; op_ < history_.ops.size(); ++op_) {
-      const Op op = history_.ops[op_];
-      gather(op.event);
-      if (!play(op)) return finish_early();
-    }
+    if (!play_until(history_.ops.size())) return finish_early();
     gather(history_.events.first + history_.events.count);
     if (!driver_.finished() && !empty_cache()) return finish_early();
     complete_deferred();
     result_.reproduced = result_.events;
     compare_final();
-    return std::move(result_);
+    return finish();
+  }
+
+  std::vector<allocator::SegmentView> state_after(std::uint32_t last) {
+    static_cast<void>(play_until(std::min<std::size_t>(std::size_t{last} + 1, history_.ops.size())));
+    return player_.allocator().segments();
   }
 
  private:
+  bool play_until(std::size_t end) {
+    player_.restore_start();
+    tracker_.start(player_.allocator().stats());
+    for (op_ = 0; op_ < end; ++op_) {
+      const Op op = history_.ops[op_];
+      if (op.kind == OpKind::kEmptyCache) continue;  // found again from the driver calls
+      gather(op.event);
+      if (!play(op)) return false;
+      tracker_.after(static_cast<std::uint32_t>(op_), op.event, player_.allocator().stats());
+    }
+    return true;
+  }
+
   // The driver calls recorded before an event are what the next operation must make.
   void gather(std::uint32_t event) {
     const std::size_t first = driver_.position();
@@ -85,8 +100,7 @@ class Comparison {
     const std::size_t before = driver_.position();
     player_.empty_cache();
     if (auto difference = driver_.take_difference()) return differ(std::move(*difference));
-    if (driver_.position() == before)
-      return differ(history_.driver_events[before], "no call to the driver");
+    if (driver_.position() == before) return differ(history_.driver_events[before], "no call to the driver");
     return true;
   }
 
@@ -114,8 +128,8 @@ class Comparison {
   // (facts pytorch-allocator.md 6): they wait until it is clear whose they are.
   bool serve(const allocator::Request& request, std::uint32_t event, std::uint32_t object) {
     const allocator::CachingAllocator& cache = player_.allocator();
-    const bool releases = driver_.next_gives() && !cache.would_hit(request) &&
-                          (exceeds_limits(request) || may_collect(request));
+    const bool releases =
+        driver_.next_gives() && !cache.would_hit(request) && (exceeds_limits(request) || may_collect(request));
     if (!releases) {
       complete_deferred();
       if (driver_.next_gives() && !may_collect(request) && !empty_cache()) return false;
@@ -125,9 +139,12 @@ class Comparison {
     player_.forget_completed();
     complete_deferred();
     if (auto difference = driver_.take_difference()) return differ(std::move(*difference));
-    if (!driver_.finished())
-      return differ(history_.driver_events[driver_.position()], "no such call to the driver");
-    if (object == kNever) return block ? differ(event, "the request is served") : true;
+    if (!driver_.finished()) return differ(history_.driver_events[driver_.position()], "no such call to the driver");
+    if (object == kNever) {
+      if (block) return differ(event, "the request is served");
+      note_oom(request, event);
+      return true;
+    }
     if (!block) return differ(event, "out of memory");
     player_.set_block(object, *block);
     if (cache.address(*block) != events_.address[event])
@@ -155,7 +172,30 @@ class Comparison {
 
   ExactReplay finish_early() {
     result_.reproduced = result_.first_difference->event - history_.events.first;
+    return finish();
+  }
+
+  ExactReplay finish() {
+    result_.run = std::move(tracker_.run());
+    result_.run.stats = player_.allocator().stats();
+    result_.run.finished = result_.reproduced == result_.events;
     return std::move(result_);
+  }
+
+  void note_oom(const allocator::Request& request, std::uint32_t event) {
+    if (tracker_.run().oom) return;
+    const allocator::CachingAllocator& cache = player_.allocator();
+    RunOutOfMemory oom;
+    oom.op = static_cast<std::uint32_t>(op_);
+    oom.event = event;
+    oom.requested = request.bytes;
+    oom.asked = cache.segment_bytes(request.bytes);
+    oom.allocated = cache.stats().allocated;
+    oom.reserved = cache.stats().reserved;
+    oom.largest_free = cache.largest_free();
+    oom.was_recorded = true;
+    oom.would_hit = cache.would_hit(request);
+    tracker_.run().oom = oom;
   }
 
   void compare_final();
@@ -165,6 +205,7 @@ class Comparison {
   RecordedLimits limits_;
   RecordedDriver driver_;
   Player player_;
+  Tracker tracker_;
   ExactReplay result_;
   std::size_t op_ = 0;
   std::size_t next_driver_event_ = 0;
@@ -199,10 +240,9 @@ void Comparison::compare_final() {
     const allocator::SegmentView& is = simulated[s];
     if (was.address != is.address || was.total_size != is.size || was.is_expandable != is.expandable ||
         was.is_small != is.small || player_.stream(was.stream) != is.stream || was.blocks.count != is.blocks.size())
-      return differs(fmt::format("segment of {} bytes at {:#x} with {} blocks", was.total_size, was.address,
-                                 was.blocks.count),
-                     fmt::format("segment of {} bytes at {:#x} with {} blocks", is.size, is.address,
-                                 is.blocks.size()));
+      return differs(
+          fmt::format("segment of {} bytes at {:#x} with {} blocks", was.total_size, was.address, was.blocks.count),
+          fmt::format("segment of {} bytes at {:#x} with {} blocks", is.size, is.address, is.blocks.size()));
     for (std::uint32_t b = 0; b < was.blocks.count; ++b) {
       const snapshot::Block& block = snapshot.blocks[was.blocks.first + b];
       const allocator::BlockView recorded_block{block.address, block.size, 0,
@@ -224,6 +264,11 @@ void Comparison::compare_final() {
 
 ExactReplay replay_exactly(const History& history, const allocator::Settings& settings, const RecordedLimits& limits) {
   return Comparison(history, settings, limits).run();
+}
+
+std::vector<allocator::SegmentView> exact_state_after(const History& history, const allocator::Settings& settings,
+                                                      const RecordedLimits& limits, std::uint32_t op) {
+  return Comparison(history, settings, limits).state_after(op);
 }
 
 void insert_empty_caches(History& history, const std::vector<std::uint32_t>& before_ops) {

@@ -131,7 +131,8 @@ class Reader {
       if (segment.device != history_.device) continue;
       for (std::uint32_t b = segment.blocks.first; b < segment.blocks.first + segment.blocks.count; ++b) {
         const snapshot::Block& block = snapshot_.blocks[b];
-        if (block.state == snapshot::BlockState::kInactive || live_.find(block.address) != AddressMap::kAbsent) continue;
+        if (block.state == snapshot::BlockState::kInactive || live_.find(block.address) != AddressMap::kAbsent)
+          continue;
         Initial initial;
         initial.object = new_object(kNever, block.address);
         initial.address = block.address;
@@ -174,16 +175,15 @@ Status find_pools(const snapshot::Snapshot& snapshot, History& history) {
     if (after == segments.begin()) return {};
     const snapshot::Segment& segment = **std::prev(after);
     return address - segment.address < static_cast<std::uint64_t>(segment.total_size) ? segment.pool
-                                                                                       : snapshot::PoolId{};
+                                                                                      : snapshot::PoolId{};
   };
   history.object_pools.resize(history.objects.size());
   for (std::uint32_t object = 0; object < history.objects.size(); ++object) {
     const std::uint32_t birth = history.objects[object].birth;
     if (birth == kNever) continue;
     const snapshot::Note* note = noted ? snapshot.note_of(birth) : nullptr;
-    const snapshot::PoolId pool = note != nullptr && note->pool != snapshot::PoolId{}
-                                      ? note->pool
-                                      : pool_at(snapshot.events.address[birth]);
+    const snapshot::PoolId pool =
+        note != nullptr && note->pool != snapshot::PoolId{} ? note->pool : pool_at(snapshot.events.address[birth]);
     if (pool != snapshot::PoolId{}) history.object_pools[object] = number_of(pool);
     if (history.pools.size() > kMostPools)
       return bad_input(fmt::format("the history uses more than {} private pools", kMostPools));
@@ -229,8 +229,8 @@ std::int64_t busiest_device(const snapshot::Snapshot& snapshot) {
 
 Result<History> read_history(const snapshot::Snapshot& snapshot, std::int64_t device) {
   if (device < 0 || device >= static_cast<std::int64_t>(snapshot.devices.size()))
-    return bad_input(fmt::format("device {} has no history; the snapshot has {} devices", device,
-                                 snapshot.devices.size()));
+    return bad_input(
+        fmt::format("device {} has no history; the snapshot has {} devices", device, snapshot.devices.size()));
   if (snapshot.streams.size() > kMostStreams)
     return bad_input(fmt::format("the snapshot names {} streams; at most {} can be replayed", snapshot.streams.size(),
                                  kMostStreams));

@@ -29,11 +29,11 @@ bool RecordedDriver::expect(Action action, std::optional<Address> address, std::
     }
   }
   if (!difference_)
-    difference_ = Difference{
-        finished() ? kNever : history_.driver_events[next_],
-        finished() ? "no call to the driver" : event_text(*history_.snapshot, history_.driver_events[next_]),
-        address ? fmt::format("{} of {} bytes at {:#x}", snapshot::action_name(action), bytes, *address)
-                : fmt::format("{} of {} bytes", snapshot::action_name(action), bytes)};
+    difference_ =
+        Difference{finished() ? kNever : history_.driver_events[next_],
+                   finished() ? "no call to the driver" : event_text(*history_.snapshot, history_.driver_events[next_]),
+                   address ? fmt::format("{} of {} bytes at {:#x}", snapshot::action_name(action), bytes, *address)
+                           : fmt::format("{} of {} bytes", snapshot::action_name(action), bytes)};
   return false;
 }
 

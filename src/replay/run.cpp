@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "replay/player.h"
+#include "replay/tracker.h"
 
 namespace plimsoll::replay {
 
@@ -57,26 +58,30 @@ RunOutOfMemory describe(const Player& player, const allocator::SimulatedDriver& 
 
 }  // namespace
 
+std::int64_t largest_request(const History& history) {
+  std::int64_t largest = 0;
+  for (const Op& op : history.ops)
+    if (op.kind == OpKind::kAlloc || op.kind == OpKind::kOom)
+      largest = std::max(largest, history.snapshot->events.size[op.event]);
+  return largest;
+}
+
 Run run(const History& history, const Conditions& conditions) {
   allocator::SimulatedDriver driver = make_driver(conditions);
   Player player(history, conditions.settings, driver);
   const allocator::Stats& stats = player.allocator().stats();
-  Run result;
+  Tracker tracker(history);
+  Run& result = tracker.run();
   const auto finish = [&](std::uint32_t ops) {
     result.stats = stats;
     result.finished = ops == history.ops.size();
-    return result;
+    return std::move(result);
   };
   if (!player.allocate_start()) {
     result.oom = describe(player, driver, {});
     return finish(0);
   }
-  std::int64_t most_allocated = stats.peak_allocated;
-  std::int64_t most_reserved = stats.peak_reserved;
-  result.allocated_at_peak_reserved = stats.allocated;
-  const std::size_t sample_length = history.ops.size() / kSamples + 1;
-  std::size_t next_sample = sample_length;
-  Sample sample;
+  tracker.start(stats);
   const auto number_of_ops = static_cast<std::uint32_t>(history.ops.size());
   for (std::uint32_t i = 0; i < number_of_ops; ++i) {
     const Op op = history.ops[i];
@@ -93,26 +98,9 @@ Run run(const History& history, const Conditions& conditions) {
           result.oom->was_recorded = is_oom;
         }
         if (!is_oom) return finish(i);
-        ++result.ooms_survived;
-      }
-      if (stats.peak_reserved > most_reserved) {
-        most_reserved = stats.peak_reserved;
-        result.peak_reserved_op = i;
-        result.allocated_at_peak_reserved = stats.allocated;
-      }
-      if (stats.peak_allocated > most_allocated) {
-        most_allocated = stats.peak_allocated;
-        result.peak_allocated_op = i;
       }
     }
-    sample.allocated = std::max(sample.allocated, stats.allocated);
-    sample.reserved = std::max(sample.reserved, stats.reserved);
-    if (i + 1 == next_sample || i + 1 == number_of_ops) {
-      sample.event = op.event;
-      result.samples.push_back(sample);
-      sample = {};
-      next_sample += sample_length;
-    }
+    tracker.after(i, op.event, stats);
   }
   return finish(number_of_ops);
 }

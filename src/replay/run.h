@@ -21,7 +21,7 @@ struct Conditions {
 
 struct RunOutOfMemory {
   std::uint32_t op = 0;
-  std::uint32_t event = 0;
+  std::uint32_t event = kNever;  // kNever: what was alive before the recording does not fit
   std::int64_t requested = 0;
   std::int64_t asked = 0;      // of the driver
   std::int64_t missing = 0;    // bytes short of serving it from the driver
@@ -44,9 +44,9 @@ struct Run {
   std::uint32_t peak_allocated_op = 0;
   std::uint32_t peak_reserved_op = 0;
   std::int64_t allocated_at_peak_reserved = 0;
-  std::int64_t largest_request = 0;
-  std::optional<RunOutOfMemory> oom;  // the first request that a program could not have survived, or the first recorded
-  std::size_t ooms_survived = 0;      // recorded ones, after which the record goes on
+  // The first request that was not served. A recorded program may have survived its own; after any other the record
+  // says nothing more, and the run ends.
+  std::optional<RunOutOfMemory> oom;
   std::vector<Sample> samples;
   bool finished = false;  // every operation was played
 
@@ -58,6 +58,9 @@ struct Run {
 };
 
 inline constexpr std::size_t kSamples = 64;
+
+// Of all requests, served or not.
+[[nodiscard]] std::int64_t largest_request(const History& history);
 
 [[nodiscard]] Run run(const History& history, const Conditions& conditions);
 
