@@ -39,7 +39,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto general = snapshot::read_snapshot("fuzz", bytes, limits);
   check(read.has_value() == general.has_value());
   if (!read) {
-    check(read.error().message == general.error().message);
+    // Of a packed file, one may meet the mistake of the packing and the other that of the pickle.
+    check(bytes[0] != '\x80' || read.error().message == general.error().message);
     check(!read.error().message.empty());
     return 0;
   }

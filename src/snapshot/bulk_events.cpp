@@ -104,8 +104,17 @@ const char* decode_put(const Bulk& bulk, const char* at, RawEvent& event, Memo::
 }
 
 const char* decode_text(const Literal& known, const Bulk& bulk, const char* at, RawEvent& event, std::uint32_t& out) {
-  if (*at != code(Opcode::kShortBinUnicode)) return decode_get(at, bulk.memo, Slot::kString, out);
-  if (!known.stands_at(at)) return nullptr;
+  std::uint32_t length = 0;
+  if (*at == code(Opcode::kShortBinUnicode)) {
+    length = static_cast<std::uint8_t>(at[1]);
+    at += 2;
+  } else if (*at == code(Opcode::kBinUnicode)) {
+    length = load<std::uint32_t>(at + 1);
+    at += 5;
+  } else {
+    return decode_get(at, bulk.memo, Slot::kString, out);
+  }
+  if (!known.stands_at(at, length)) return nullptr;
   out = known.string;
   return decode_put(bulk, at + known.length, event, Memo::entry(Slot::kString, out));
 }
@@ -201,6 +210,11 @@ const char* Builder::decode_field(Key key, const Bulk& bulk, const char* at, Raw
       return decode_text(user_metadata_, bulk, at, event, event.user_metadata);
     case Key::kPoolId: {
       std::int64_t second = 0;
+      std::uint32_t known = 0;
+      if (const char* behind = decode_get(at, bulk.memo, Slot::kTuple, known)) {
+        event.pool = tuples_[known];
+        return known != 0 ? behind : nullptr;
+      }
       at = decode_integer(at, number);
       if (at != nullptr) at = decode_integer(at, second);
       if (at == nullptr || *at != code(Opcode::kTuple2)) return nullptr;

@@ -34,36 +34,36 @@ struct EventShape {
   std::size_t count = 0;  // 0 until a shape was learnt
 };
 
-// A short string as SHORT_BINUNICODE writes it, without what follows it.
+// A short string that may stand again in the next event, written anew.
 struct Literal {
-  static constexpr std::size_t kLongest = 62;
+  static constexpr std::size_t kLongest = 64;
 
-  std::array<char, kLongest + 2> bytes{};
-  std::size_t length = 0;  // of the bytes; 0 for a string that is too long
+  std::array<char, kLongest> text{};
+  std::uint32_t length = kTooLong;
   std::uint32_t string = kNoString;
-  std::uint64_t first = 0;  // of the bytes, and which of them count
+  std::uint64_t first = 0;  // the first bytes of the text, and which of them count
   std::uint64_t mask = 0;
 
-  // Whether the literal stands at `at`, from where 64 bytes can be read.
-  [[nodiscard]] bool stands_at(const char* at) const {
+  // Whether the text of that length stands at `at`, from where kLongest bytes can be read.
+  [[nodiscard]] bool stands_at(const char* at, std::uint32_t its_length) const {
     std::uint64_t word = 0;
     std::memcpy(&word, at, sizeof word);
-    if (((word ^ first) & mask) != 0 || length == 0) return false;
-    return length <= sizeof word || std::memcmp(at, bytes.data(), length) == 0;
+    if (its_length != length || ((word ^ first) & mask) != 0) return false;
+    return length <= sizeof word || std::memcmp(at, text.data(), length) == 0;
   }
-  void set(std::string_view text, std::uint32_t id) {
+  void set(std::string_view known, std::uint32_t id) {
     if (string == id) return;
     string = id;
-    length = 0;
-    if (text.size() > kLongest) return;
-    bytes[0] = '\x8c';
-    bytes[1] = static_cast<char>(text.size());
-    std::memcpy(bytes.data() + 2, text.data(), text.size());
-    length = text.size() + 2;
+    length = known.size() <= kLongest ? static_cast<std::uint32_t>(known.size()) : kTooLong;
+    if (length == kTooLong) return;
+    text.fill('\0');
+    std::memcpy(text.data(), known.data(), known.size());
     mask = length >= 8 ? ~std::uint64_t{0} : (std::uint64_t{1} << (8 * length)) - 1;
-    std::memcpy(&first, bytes.data(), sizeof first);
-    first &= mask;
+    std::memcpy(&first, text.data(), sizeof first);
   }
+
+ private:
+  static constexpr std::uint32_t kTooLong = 0xffffffff;
 };
 
 // An event as it was decoded, before anything is changed. Keys that its shape lacks keep their first values.
