@@ -163,13 +163,10 @@ void show_evidence(const Circumstances& at, Diagnosis& diagnosis) {
                               event.signal.kind == SignalKind::kSharedMemory))
         writer.show(event.place, event.text, "says the same");
   if (at.growth.rising) {
-    writer.show(at.growth.first_place, fmt::format("{} {}", at.growth.gauge, format_bytes(at.growth.first)),
-                fmt::format("step {}", at.growth.first_step));
-    writer.show(at.growth.last_place, fmt::format("{} {}", at.growth.gauge, format_bytes(at.growth.last)),
-                fmt::format("step {}", at.growth.last_step));
+    writer.show(at.growth.first_place, at.growth.first_text, "the first reading");
+    writer.show(at.growth.last_place, at.growth.last_text, "the last reading");
   } else if (at.growth.flat && cause == Cause::kLongestBatch) {
-    writer.show(at.growth.last_place, fmt::format("{} {}", at.growth.gauge, format_bytes(at.growth.last)),
-                fmt::format("unmoved at step {}", at.growth.last_step));
+    writer.show(at.growth.last_place, at.growth.last_text, "memory had not moved until then");
   }
   if (root.marker != Phase::kUnknown && root.marker != Phase::kTrain)
     writer.show(root.marker_place, root.marker_text, "what the run was doing");
@@ -299,6 +296,11 @@ Diagnosis diagnose(const Findings& findings) {
     diagnosis.candidates[i].against = against(diagnosis.candidates[i], at);
   diagnosis.what = std::string{cause_says(diagnosis.cause)};
   if (diagnosis.cause == Cause::kConfigConflict) diagnosis.phase = Phase::kConfig;
+  const bool between_ranks = root->signal.kind == SignalKind::kNcclMemory ||
+                             root->signal.kind == SignalKind::kNcclRegister ||
+                             root->signal.kind == SignalKind::kCollectiveTimeout;
+  if (between_ranks && (diagnosis.phase == Phase::kUnknown || diagnosis.phase == Phase::kTrain))
+    diagnosis.phase = Phase::kCollective;
   if (diagnosis.phase == Phase::kUnknown && has_text(root->text, "compile")) diagnosis.phase = Phase::kCompile;
   if (diagnosis.phase == Phase::kUnknown && root->steps_before == 0 && root->has_frames)
     diagnosis.phase = Phase::kStartup;

@@ -56,6 +56,8 @@ struct StepSeries {
   std::vector<StepPoint> points;
   std::int64_t stride = 1;
   std::int64_t seen = 0;
+  std::string first_text;  // of the second point: the first step allocates what lasts
+  std::string last_text;
 };
 
 struct SmiReading {
@@ -121,6 +123,7 @@ struct Findings {
   std::optional<Place> upgrade_place;  // the log speaks of a version that worked
   std::string upgrade_text;
   bool finished = false;                        // training said that it ended well
+  bool is_windows = false;                      // its paths have drive letters
   bool engine_in_trainer = false;               // a rollout engine shares the devices
   std::map<std::string, std::int64_t> figures;  // serving: kv_needed, kv_available, ...
   std::map<std::string, double> ratios;         // gpu_memory_utilization

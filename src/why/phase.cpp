@@ -275,6 +275,8 @@ Phase phase_of_marker(std::string_view text) {
     if (has_any(text, {"model loaded, ", "sizing the kv"})) return Phase::kKvInit;
     return has_any(text, {"wak", "rollout engine"}) ? Phase::kWakeUp : Phase::kUnknown;
   }
+  if (has_any(text, {"initializing optimizer", "initialising optimizer", "creating optimizer states"}))
+    return Phase::kOptimizerInit;
   if (has_any(text, {"waking", "wake up", "wake_up"})) return Phase::kWakeUp;
   if (has_any(text, {"capturing"}) && has_any(text, {"graph", "capturing:"})) return Phase::kGraphCapture;
   if (has_any(text, {"kv cache", "kv-cache"}) &&

@@ -87,6 +87,7 @@ std::optional<Signal> killed(std::string_view text) {
   if (has_any(text, {"sigkill", "by signal: killed", "signal: killed", "signal 9", "signal: 9"}))
     return of(SignalKind::kKilled);
   if (is_shell_killed(text)) return of(SignalKind::kKilled);
+  if (has_text(text, "dataloader worker") && has_text(text, "exited unexpectedly")) return of(SignalKind::kKilled);
   if (has_any(text, {"terminated abruptly while the future", "process pool was terminated abruptly"}))
     return of(SignalKind::kKilled);
   return std::nullopt;
@@ -137,6 +138,15 @@ std::optional<Signal> disk(std::string_view text) {
   return std::nullopt;
 }
 
+std::optional<int> nccl_device(std::string_view text) {
+  // host:pid:thread [device] file:line NCCL WARN
+  const std::size_t open = text.find(" [");
+  if (open == kNone || open > find_word(text, "nccl")) return std::nullopt;
+  const auto device = leading_integer(text.substr(open + 2));
+  if (!device || *device < 0 || *device >= 4096) return std::nullopt;
+  return static_cast<int>(*device);
+}
+
 std::optional<Signal> nccl(std::string_view text) {
   const bool warn = has_text(text, "nccl warn");
   const bool own = warn || has_any(text, {"nccl error", "ncclunhandled", "processgroupnccl", "distbackenderror",
@@ -152,17 +162,14 @@ std::optional<Signal> nccl(std::string_view text) {
     for (const std::string_view label :
          {std::string_view{"calloc async"}, std::string_view{"calloc"}, std::string_view{"malloc"}})
       if (signal.bytes == 0) signal.bytes = size_after(text, label).value_or(0);
-    // host:pid:thread [device] file:line NCCL WARN
-    const std::size_t open = text.find(" [");
-    if (open != kNone && open < find_word(text, "nccl"))
-      if (const auto gpu = leading_integer(text.substr(open + 2)); gpu && *gpu >= 0 && *gpu < 4096)
-        signal.named_rank = static_cast<int>(*gpu);
     return signal;
   }
-  if (own && has_any(text, {"regist"}) && has_any(text, {"fail", "error", "invalid"}))
+  if (own && has_any(text, {"regist", "ibv_reg_mr", "reg_mr"}) && has_any(text, {"fail", "error", "invalid"}))
     return of(SignalKind::kNcclRegister);
   if (has_any(text, {"connection closed by", "connection reset by", "socketpollconnect", "remote process exited",
-                     "ncclremoteerror", "peer has closed", "broken pipe", "socket timeout"}))
+                     "ncclremoteerror", "peer has closed", "broken pipe", "socket timeout", "distbackenderror",
+                     "actordiederror", "rayactorerror", "engine core initialization failed", "engine process failed",
+                     "connectionreseterror", "enginedeaderror"}))
     return of(SignalKind::kPeerLost);
   return std::nullopt;
 }
@@ -372,7 +379,10 @@ std::optional<Signal> recognise(const Line& line, Topics topics, bool expects_ex
       !has_text(text, "out of memory"))
     return of(SignalKind::kInterop);
   if (has(topics, Topic::kNccl) || has(topics, Topic::kTime))
-    if (auto signal = nccl(text)) return signal;
+    if (auto signal = nccl(text)) {
+      if (has_text(text, "nccl warn")) signal->named_rank = nccl_device(text);
+      return signal;
+    }
   if (has(topics, Topic::kLibrary))
     if (auto signal = library(text)) return signal;
   if (has(topics, Topic::kServing))

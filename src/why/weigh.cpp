@@ -96,9 +96,9 @@ void weigh_odd(const Circumstances& at, double not_memory, Weights& weights) {
   if (expandable)
     weights.add(Cause::kExpandableInterop, custom ? 6.5 : 4.2, "expandable segments are on, and no memory is short");
   else if (custom)
-    weights.add(Cause::kExpandableInterop, 2.4,
+    weights.add(Cause::kExpandableInterop, at.root.signal.kind == SignalKind::kInvalidArgument ? 4.0 : 1.5,
                 "memory is shared between processes here, which that allocator setting breaks");
-  weights.add(Cause::kNotMemory, expandable ? 1.2 : not_memory, "the message speaks of no shortage");
+  weights.add(Cause::kNotMemory, expandable ? 1.2 : custom ? 1.8 : not_memory, "the message speaks of no shortage");
 }
 
 }  // namespace
