@@ -189,7 +189,8 @@ void Collector::attach_frames(Stream& stream, std::int64_t index) {
 }
 
 void Collector::add_event(const Line& line, Signal signal, Stream& stream) {
-  const std::uint64_t key = text_hash(line.text) * 31 + static_cast<std::uint64_t>(signal.kind) * 7 +
+  const std::uint64_t key = text_hash(line.text) * 31 + findings_.attempt_ends.size() * 65599 +
+                            static_cast<std::uint64_t>(signal.kind) * 7 +
                             static_cast<std::uint64_t>(line.rank.value_or(-1) + 2) * 1000003ULL;
   if (const auto known = event_keys_.find(key); known != event_keys_.end()) {
     ++findings_.events[known->second].count;
@@ -211,6 +212,8 @@ void Collector::add_event(const Line& line, Signal signal, Stream& stream) {
   event.marker_text = marker_text_;
   event.bar_unfinished = marker_unfinished_;
   event.steps_before = findings_.steps;
+  event.attempt = findings_.attempt_ends.size();
+  failed_since_step_ = failed_since_step_ || signal.kind != SignalKind::kPeerLost;
   if (findings_.last_step >= 0) event.step = findings_.last_step;
   if (elastic_rank_ && !event.rank && (signal.kind == SignalKind::kKilled || signal.kind == SignalKind::kAbort))
     event.rank = elastic_rank_;
@@ -273,6 +276,10 @@ void Collector::add_step(const Line& line, const StepLine& step) {
   const bool counts = step.step.has_value() || step.memory.empty();
   const std::int64_t index = step.step.value_or(-1);
   if (counts && !step.is_start) {
+    // Steps that begin again after a failure are those of a restart.
+    if (failed_since_step_ && step.step && index <= findings_.last_step && findings_.attempt_ends.size() < 256)
+      findings_.attempt_ends.push_back(findings_.steps);
+    failed_since_step_ = false;
     if (!step.step || index != findings_.last_step) ++findings_.steps;
     findings_.last_step_order = line.order;
     if (step.step) findings_.last_step = index;

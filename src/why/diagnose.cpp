@@ -59,6 +59,10 @@ int directness(const Event& event) {
   return 10;
 }
 
+std::int64_t steps_of_attempt(const Findings& findings, std::size_t attempt) {
+  return attempt < findings.attempt_ends.size() ? findings.attempt_ends[attempt] : findings.steps;
+}
+
 // A loop that logs an exception and goes on has not failed by it. What other processes or the system say stays.
 bool went_on(const Findings& findings, const Event& event) {
   switch (event.signal.kind) {
@@ -69,7 +73,7 @@ bool went_on(const Findings& findings, const Event& event) {
     case SignalKind::kPeerLost:
       return false;
     default:
-      return findings.steps - event.steps_before >= 3;
+      return steps_of_attempt(findings, event.attempt) - event.steps_before >= 3;
   }
 }
 
@@ -274,13 +278,20 @@ Diagnosis diagnose(const Findings& findings) {
   diagnosis.root = root;
   diagnosis.numbers = root->signal.oom;
 
-  Circumstances at{
-      findings, *root, phase_of(*root), arithmetic_of(root->signal.oom, findings.is_multi_rank()), diagnosis.growth,
-      false,    false};
+  Circumstances at{findings,         *root, phase_of(*root), arithmetic_of(root->signal.oom, findings.is_multi_rank()),
+                   diagnosis.growth, false, false,           false};
   for (const Event& event : findings.events) {
     if (event.signal.kind == SignalKind::kLibraryAlloc) at.also_library = true;
     if (event.signal.kind == SignalKind::kAddressing) at.also_addressing = true;
   }
+  std::int64_t same_step = 0;
+  std::int64_t other_step = 0;
+  for (const Event& event : findings.events)
+    if (event.signal.kind == SignalKind::kDeviceOom && event.step && root->step && event.attempt != root->attempt)
+      (std::abs(*event.step - *root->step) <= 1 ? same_step : other_step) += 1;
+  at.restarts_at_same_step = same_step > 0 && other_step == 0;
+  if (other_step > 0 && same_step == 0)
+    diagnosis.notes.emplace_back("restarts fail at different steps: not one particular batch");
   diagnosis.sum = at.sum;
   diagnosis.phase = at.phase;
   diagnosis.step = root->step;

@@ -36,6 +36,7 @@ struct Event {
   bool bar_unfinished = false;  // the marker is a bar that had not reached its end
   std::int64_t steps_before = 0;
   std::optional<std::int64_t> step;  // last one before it
+  std::size_t attempt = 0;           // of the run: a restart counts its steps from an earlier one
 };
 inline constexpr std::size_t kMostText = 1600;
 
@@ -101,6 +102,7 @@ struct Findings {
   std::vector<StepSeries> series;
   std::int64_t steps = 0;  // distinct step lines
   std::int64_t last_step = -1;
+  std::vector<std::int64_t> attempt_ends;  // `steps` at the end of each attempt but the last
   std::int64_t last_step_order = 0;
   std::int64_t shapes = 0;  // distinct shape figures on step lines, at most 16
   Place shape_place;

@@ -164,6 +164,7 @@ std::span<const Literal> log_literals() {
       {"not enough memory", Topic::kHost},
       {"not enough host memory", Topic::kHost},
       {"bad_alloc", Topic::kHost},
+      {"paging file", Topic::kHost},
       {"memoryerror", Topic::kHost},
       {"unable to allocate", Topic::kHost},
       {"unable to mmap", Topic::kHost},

@@ -116,7 +116,7 @@ std::optional<Signal> host_allocation(std::string_view text) {
   const bool system =
       has_any(text, {"cannot allocate memory", "can't allocate memory"}) &&
       has_any(text, {"errno 12", "oserror", "os error 12", "mmap", "error code 12", "fork", "runtimeerror", "(12)"});
-  const bool cpp = has_text(text, "bad_alloc");
+  const bool cpp = has_any(text, {"bad_alloc", "paging file is too small"});
   if (!cpu && !pinned && !python && !array && !system && !cpp) return std::nullopt;
   Signal signal = of(SignalKind::kHostAllocation);
   for (const std::string_view label : {std::string_view{"tried to allocate"}, std::string_view{"unable to allocate"},
@@ -155,7 +155,9 @@ std::optional<Signal> nccl(std::string_view text) {
               {"collective operation timeout", "watchdog got stuck", "timed out waiting for", "collective timeout"}) ||
       (has_text(text, "watchdog caught collective") && has_any(text, {"timeout", "timed out"})))
     return of(SignalKind::kCollectiveTimeout);
-  if (own &&
+  // NCCL's own wording for an error of the runtime; its name may stand on the line before.
+  const bool own_memory = has_text(text, "cuda failure") && has_text(text, "out of memory");
+  if ((own || own_memory) &&
       has_any(text, {"out of memory", "failed to cuda calloc", "failed to cuda malloc", "cuda calloc", "cudamalloc"}) &&
       !has_text(text, "nccl info")) {
     Signal signal = of(SignalKind::kNcclMemory);
@@ -378,7 +380,7 @@ std::optional<Signal> recognise(const Line& line, Topics topics, bool expects_ex
   if (has(topics, Topic::kSetting) && parse_exception(text) && has_text(text, "expandable") &&
       !has_text(text, "out of memory"))
     return of(SignalKind::kInterop);
-  if (has(topics, Topic::kNccl) || has(topics, Topic::kTime))
+  if (has(topics, Topic::kNccl) || has(topics, Topic::kTime) || has(topics, Topic::kOom))
     if (auto signal = nccl(text)) {
       if (has_text(text, "nccl warn")) signal->named_rank = nccl_device(text);
       return signal;

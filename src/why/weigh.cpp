@@ -109,6 +109,9 @@ Phase phase_of(const Event& event) {
     if (event.frames.phase == Phase::kStartup && event.marker != Phase::kUnknown) return event.marker;
     return event.frames.phase;
   }
+  if (event.signal.kind == SignalKind::kDeviceOom && has_text(event.text, "capture") && has_text(event.text, "graph") &&
+      find_word(event.text, "capture") < find_word(event.text, "out of memory"))
+    return Phase::kGraphCapture;
   if (event.signal.kind == SignalKind::kDeviceOom && has_any(event.text, {"failed to clone", "state_dict"}))
     return Phase::kSave;
   return event.marker;

@@ -110,6 +110,8 @@ void weigh_steps(const Circumstances& at, Weights& weights) {
     weights.add(Cause::kLongestBatch, steps >= 100 ? 0.6 : 0.35,
                 fmt::format("{} step lines before it were fine", steps));
   }
+  if (at.restarts_at_same_step)
+    weights.add(Cause::kLongestBatch, 3.5, "every restart fails at the same step: the batch there is too long");
   if (at.findings.shapes >= 3) weights.add(Cause::kLongestBatch, 1.2, "the shapes of batches vary");
 }
 
@@ -236,6 +238,8 @@ void weigh_device_oom(const Circumstances& at, Weights& weights) {
     weights.add(Cause::kActivationBound, 0.9, "activations are part of the program");
     return;
   }
+  if (oom.allocator == Allocator::kTensorFlow)
+    weights.add(Cause::kActivationBound, 1.5, "one tensor of the graph could not be made");
   weigh_figures(at, weights);
   weigh_phase(at, weights);
   const Arithmetic& sum = at.sum;
@@ -255,9 +259,13 @@ void weigh_device_oom(const Circumstances& at, Weights& weights) {
     weights.add(Cause::kGenuineCapacity, 4,
                 fmt::format("{} of live tensors on a device of {}: the driver already swaps to the host",
                             format_bytes(sum.allocated), format_bytes(sum.capacity)));
-  if (at.findings.engine_in_trainer && at.phase != Phase::kWakeUp)
-    weights.add(Cause::kRlColocation, at.root.frames.serving || at.root.marker == Phase::kWakeUp ? 3.0 : 1.2,
+  if (at.findings.engine_in_trainer && at.phase != Phase::kWakeUp) {
+    // The other process is the engine.
+    const double taken = 0.7 * weights.at(Cause::kOtherProcess);
+    weights.scale(Cause::kOtherProcess, 0.3);
+    weights.add(Cause::kRlColocation, taken + (at.root.frames.serving || at.root.marker == Phase::kWakeUp ? 3.0 : 1.2),
                 "a rollout engine shares the device with the trainer");
+  }
   if (sum.defragmenting_could_serve && plenty(sum) > 0.9 && !at.findings.has_expandable_segments())
     for (const Cause cause : {Cause::kActivationBound, Cause::kGenuineCapacity}) weights.scale(cause, 0.5);
   weigh_steps(at, weights);

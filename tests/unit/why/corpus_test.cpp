@@ -112,6 +112,18 @@ TEST(Corpus, evidence_quotes_lines_that_are_in_the_log) {
   }
 }
 
+// Logs written for these tests, in the words of other frameworks and versions; the folder is the cause.
+TEST(Stories, every_cause_is_named_first) {
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(data_folder() / "stories")) {
+    if (!entry.is_regular_file()) continue;
+    const Answer answer = answer_for(read_data(entry.path()));
+    EXPECT_EQ(answer.cause(), entry.path().parent_path().filename().string()) << entry.path();
+    ++count;
+  }
+  EXPECT_GE(count, 60U);
+}
+
 TEST(Corpus, the_failing_rank_is_named) {
   std::size_t named = 0;
   std::size_t known = 0;
