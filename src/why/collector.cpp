@@ -102,6 +102,12 @@ void Collector::read_segment(std::string_view raw, std::int64_t number) {
   }
   if (read_traceback(line, stream)) return;
   if (read_continuation(line, stream)) return;
+  // The loop's answer to the message above it.
+  if (stream.bare_event >= 0 && line.text.size() < 60 && has_text(line.text, "skipping batch")) {
+    Event& event = findings_.events[static_cast<std::size_t>(stream.bare_event)];
+    if (event.signal.kind == SignalKind::kDeviceOom) event.signal.kind = SignalKind::kSkippedBatch;
+    return;
+  }
   if (topics != 0 || stream.open || line.text.size() < 24)
     if (auto signal = recognise(line, topics, stream.open)) {
       if (has(topics, Topic::kElastic) || has(topics, Topic::kKill)) read_elastic(line);
@@ -132,6 +138,7 @@ bool Collector::read_traceback(const Line& line, Stream& stream) {
       const std::size_t in = text.find(", in ", close);
       if (in != kNone) frame.function = std::string{cut_text(trim(text.substr(in + 5)), 120)};
       mention(frame.path);
+      if (frame.path.size() > 2 && frame.path[1] == ':' && frame.path[2] == '\\') findings_.is_windows = true;
       // The outermost frames and the innermost matter; a recursion in between does not.
       if (stream.frames.size() >= kMostFrames) stream.frames.erase(stream.frames.begin() + kMostFrames / 2);
       stream.frames.push_back(std::move(frame));
@@ -182,7 +189,8 @@ void Collector::attach_frames(Stream& stream, std::int64_t index) {
 }
 
 void Collector::add_event(const Line& line, Signal signal, Stream& stream) {
-  const std::uint64_t key = text_hash(line.text) * 31 + static_cast<std::uint64_t>(signal.kind) * 7 +
+  const std::uint64_t key = text_hash(line.text) * 31 + findings_.attempt_ends.size() * 65599 +
+                            static_cast<std::uint64_t>(signal.kind) * 7 +
                             static_cast<std::uint64_t>(line.rank.value_or(-1) + 2) * 1000003ULL;
   if (const auto known = event_keys_.find(key); known != event_keys_.end()) {
     ++findings_.events[known->second].count;
@@ -204,6 +212,8 @@ void Collector::add_event(const Line& line, Signal signal, Stream& stream) {
   event.marker_text = marker_text_;
   event.bar_unfinished = marker_unfinished_;
   event.steps_before = findings_.steps;
+  event.attempt = findings_.attempt_ends.size();
+  failed_since_step_ = failed_since_step_ || signal.kind != SignalKind::kPeerLost;
   if (findings_.last_step >= 0) event.step = findings_.last_step;
   if (elastic_rank_ && !event.rank && (signal.kind == SignalKind::kKilled || signal.kind == SignalKind::kAbort))
     event.rank = elastic_rank_;
@@ -266,6 +276,10 @@ void Collector::add_step(const Line& line, const StepLine& step) {
   const bool counts = step.step.has_value() || step.memory.empty();
   const std::int64_t index = step.step.value_or(-1);
   if (counts && !step.is_start) {
+    // Steps that begin again after a failure are those of a restart.
+    if (failed_since_step_ && step.step && index <= findings_.last_step && findings_.attempt_ends.size() < 256)
+      findings_.attempt_ends.push_back(findings_.steps);
+    failed_since_step_ = false;
     if (!step.step || index != findings_.last_step) ++findings_.steps;
     findings_.last_step_order = line.order;
     if (step.step) findings_.last_step = index;
@@ -282,7 +296,7 @@ void Collector::add_step(const Line& line, const StepLine& step) {
   if (found == series_of_.end()) {
     if (findings_.series.size() >= kMostSeries) return;
     found = series_of_.emplace(rank, findings_.series.size()).first;
-    findings_.series.push_back({line.rank, {}, 1, 0});
+    findings_.series.push_back({line.rank, {}, 1, 0, {}, {}});
   }
   StepSeries& series = findings_.series[found->second];
   if (!series.points.empty() && step.step && series.points.back().step == index) return;  // printed again
@@ -300,6 +314,8 @@ void Collector::add_step(const Line& line, const StepLine& step) {
     if (slot == 0) slot = figure.bytes;
   }
   series.points.push_back(point);
+  series.last_text = std::string{cut_text(line.text, 200)};
+  if (series.points.size() <= 2) series.first_text = series.last_text;
   if (series.points.size() < kMostPoints) return;
   for (std::size_t i = 0; i < series.points.size() / 2; ++i) series.points[i] = series.points[2 * i];
   series.points.resize(series.points.size() / 2);

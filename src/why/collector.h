@@ -61,6 +61,7 @@ class Collector {
   bool root_cause_ = false;
   std::optional<int> elastic_rank_;
   bool in_config_ = false;
+  bool failed_since_step_ = false;
 };
 
 }  // namespace plimsoll::why

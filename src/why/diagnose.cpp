@@ -59,6 +59,10 @@ int directness(const Event& event) {
   return 10;
 }
 
+std::int64_t steps_of_attempt(const Findings& findings, std::size_t attempt) {
+  return attempt < findings.attempt_ends.size() ? findings.attempt_ends[attempt] : findings.steps;
+}
+
 // A loop that logs an exception and goes on has not failed by it. What other processes or the system say stays.
 bool went_on(const Findings& findings, const Event& event) {
   switch (event.signal.kind) {
@@ -69,7 +73,7 @@ bool went_on(const Findings& findings, const Event& event) {
     case SignalKind::kPeerLost:
       return false;
     default:
-      return findings.steps - event.steps_before >= 3;
+      return steps_of_attempt(findings, event.attempt) - event.steps_before >= 3;
   }
 }
 
@@ -163,13 +167,10 @@ void show_evidence(const Circumstances& at, Diagnosis& diagnosis) {
                               event.signal.kind == SignalKind::kSharedMemory))
         writer.show(event.place, event.text, "says the same");
   if (at.growth.rising) {
-    writer.show(at.growth.first_place, fmt::format("{} {}", at.growth.gauge, format_bytes(at.growth.first)),
-                fmt::format("step {}", at.growth.first_step));
-    writer.show(at.growth.last_place, fmt::format("{} {}", at.growth.gauge, format_bytes(at.growth.last)),
-                fmt::format("step {}", at.growth.last_step));
+    writer.show(at.growth.first_place, at.growth.first_text, "the first reading");
+    writer.show(at.growth.last_place, at.growth.last_text, "the last reading");
   } else if (at.growth.flat && cause == Cause::kLongestBatch) {
-    writer.show(at.growth.last_place, fmt::format("{} {}", at.growth.gauge, format_bytes(at.growth.last)),
-                fmt::format("unmoved at step {}", at.growth.last_step));
+    writer.show(at.growth.last_place, at.growth.last_text, "memory had not moved until then");
   }
   if (root.marker != Phase::kUnknown && root.marker != Phase::kTrain)
     writer.show(root.marker_place, root.marker_text, "what the run was doing");
@@ -277,13 +278,20 @@ Diagnosis diagnose(const Findings& findings) {
   diagnosis.root = root;
   diagnosis.numbers = root->signal.oom;
 
-  Circumstances at{
-      findings, *root, phase_of(*root), arithmetic_of(root->signal.oom, findings.is_multi_rank()), diagnosis.growth,
-      false,    false};
+  Circumstances at{findings,         *root, phase_of(*root), arithmetic_of(root->signal.oom, findings.is_multi_rank()),
+                   diagnosis.growth, false, false,           false};
   for (const Event& event : findings.events) {
     if (event.signal.kind == SignalKind::kLibraryAlloc) at.also_library = true;
     if (event.signal.kind == SignalKind::kAddressing) at.also_addressing = true;
   }
+  std::int64_t same_step = 0;
+  std::int64_t other_step = 0;
+  for (const Event& event : findings.events)
+    if (event.signal.kind == SignalKind::kDeviceOom && event.step && root->step && event.attempt != root->attempt)
+      (std::abs(*event.step - *root->step) <= 1 ? same_step : other_step) += 1;
+  at.restarts_at_same_step = same_step > 0 && other_step == 0;
+  if (other_step > 0 && same_step == 0)
+    diagnosis.notes.emplace_back("restarts fail at different steps: not one particular batch");
   diagnosis.sum = at.sum;
   diagnosis.phase = at.phase;
   diagnosis.step = root->step;
@@ -299,6 +307,11 @@ Diagnosis diagnose(const Findings& findings) {
     diagnosis.candidates[i].against = against(diagnosis.candidates[i], at);
   diagnosis.what = std::string{cause_says(diagnosis.cause)};
   if (diagnosis.cause == Cause::kConfigConflict) diagnosis.phase = Phase::kConfig;
+  const bool between_ranks = root->signal.kind == SignalKind::kNcclMemory ||
+                             root->signal.kind == SignalKind::kNcclRegister ||
+                             root->signal.kind == SignalKind::kCollectiveTimeout;
+  if (between_ranks && (diagnosis.phase == Phase::kUnknown || diagnosis.phase == Phase::kTrain))
+    diagnosis.phase = Phase::kCollective;
   if (diagnosis.phase == Phase::kUnknown && has_text(root->text, "compile")) diagnosis.phase = Phase::kCompile;
   if (diagnosis.phase == Phase::kUnknown && root->steps_before == 0 && root->has_frames)
     diagnosis.phase = Phase::kStartup;

@@ -34,6 +34,7 @@ struct Growth {
   bool rising = false;
   bool flat = false;  // figures over many steps, and they do not move
   bool is_host = false;
+  bool is_noisy = false;  // rises on the whole, not from reading to reading
   std::int64_t per_step = 0;
   std::int64_t first = 0;
   std::int64_t last = 0;
@@ -42,6 +43,8 @@ struct Growth {
   std::string gauge;  // "allocated"
   Place first_place;
   Place last_place;
+  std::string first_text;
+  std::string last_text;
 };
 
 struct Diagnosis {

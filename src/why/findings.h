@@ -36,6 +36,7 @@ struct Event {
   bool bar_unfinished = false;  // the marker is a bar that had not reached its end
   std::int64_t steps_before = 0;
   std::optional<std::int64_t> step;  // last one before it
+  std::size_t attempt = 0;           // of the run: a restart counts its steps from an earlier one
 };
 inline constexpr std::size_t kMostText = 1600;
 
@@ -56,6 +57,8 @@ struct StepSeries {
   std::vector<StepPoint> points;
   std::int64_t stride = 1;
   std::int64_t seen = 0;
+  std::string first_text;  // of the second point: the first step allocates what lasts
+  std::string last_text;
 };
 
 struct SmiReading {
@@ -99,6 +102,7 @@ struct Findings {
   std::vector<StepSeries> series;
   std::int64_t steps = 0;  // distinct step lines
   std::int64_t last_step = -1;
+  std::vector<std::int64_t> attempt_ends;  // `steps` at the end of each attempt but the last
   std::int64_t last_step_order = 0;
   std::int64_t shapes = 0;  // distinct shape figures on step lines, at most 16
   Place shape_place;
@@ -121,6 +125,7 @@ struct Findings {
   std::optional<Place> upgrade_place;  // the log speaks of a version that worked
   std::string upgrade_text;
   bool finished = false;                        // training said that it ended well
+  bool is_windows = false;                      // its paths have drive letters
   bool engine_in_trainer = false;               // a rollout engine shares the devices
   std::map<std::string, std::int64_t> figures;  // serving: kv_needed, kv_available, ...
   std::map<std::string, double> ratios;         // gpu_memory_utilization

@@ -15,6 +15,8 @@ struct Trend {
   std::size_t points = 0;
   double rising_share = 0;  // of the differences between neighbours
   double late_share = 0;    // of the rise that happens in the second half of the points
+  double thirds = 0;        // mean of the last third over that of the first
+  bool peaks_late = false;  // the largest is in the last third
   std::int64_t first = 0;
   std::int64_t last = 0;
   std::int64_t least = 0;
@@ -44,6 +46,15 @@ Trend trend_of(const StepSeries& series, std::int64_t StepPoint::* gauge) {
   trend.end = points.back();
   trend.first = trend.begin->*gauge;
   trend.last = trend.end->*gauge;
+  const std::size_t third = (points.size() + 2) / 3;
+  double early = 0;
+  double late = 0;
+  for (std::size_t i = 0; i < third; ++i) {
+    early += static_cast<double>(points[i]->*gauge);
+    late += static_cast<double>(points[points.size() - 1 - i]->*gauge);
+    trend.peaks_late = trend.peaks_late || points[points.size() - 1 - i]->*gauge == trend.most;
+  }
+  trend.thirds = early > 0 ? late / early : 0;
   const std::int64_t middle = points[points.size() / 2]->*gauge;
   if (trend.last > trend.first)
     trend.late_share = static_cast<double>(trend.last - middle) / static_cast<double>(trend.last - trend.first);
@@ -70,9 +81,13 @@ Growth growth_of(const Findings& findings) {
       const std::int64_t rise = trend.last - trend.first;
       const bool rising = trend.rising_share >= 0.7 && trend.late_share >= 0.2 && rise * 20 > trend.first;
       const bool flat = trend.points >= 5 && (trend.most - trend.least) * 33 <= trend.most;
-      if (!rising && !(flat && !growth.flat)) continue;
-      growth.rising = rising;
-      growth.flat = flat && !rising;
+      const bool noisy = !rising && trend.points >= 5 && trend.peaks_late && trend.thirds >= 1.2;
+      if (!rising && !noisy && !(flat && !growth.flat)) continue;
+      growth.rising = rising || noisy;
+      growth.is_noisy = noisy;
+      growth.flat = flat && !growth.rising;
+      growth.first_text = series.first_text;
+      growth.last_text = series.last_text;
       growth.is_host = choice.is_host;
       growth.gauge = choice.name;
       growth.first = trend.first;
@@ -83,7 +98,7 @@ Growth growth_of(const Findings& findings) {
       growth.per_step = rise / steps;
       growth.first_place = trend.begin->place;
       growth.last_place = trend.end->place;
-      if (rising) return growth;
+      if (growth.rising) return growth;
     }
     if (growth.flat) return growth;
   }

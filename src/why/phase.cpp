@@ -71,6 +71,7 @@ bool is_shard_load(const Frame& frame) {
 }
 
 bool is_optimizer(const Frame& frame) {
+  if (name_has(frame.function, "load") || has_text(frame.code, "load_state_dict")) return false;
   if (has_any(frame.path, {"torch/optim/", "torch\\optim\\", "bitsandbytes/optim", "fused_adam", "/optimizers/"}) &&
       !has_text(frame.path, "lr_scheduler"))
     return true;
@@ -81,8 +82,8 @@ bool is_optimizer(const Frame& frame) {
   }
   return (name_has_any(frame.function, {"init"}) && name_has(frame.function, "state") &&
           !name_has(frame.function, "rng")) ||
-         has_any(frame.function,
-                 {"optimizer_step", "_multi_tensor_", "_single_tensor_", "take_model_step", "_optimizer_step"}) ||
+         has_any(frame.function, {"optimizer_step", "_multi_tensor_", "_single_tensor_", "take_model_step",
+                                  "initialize_optimizer", "init_optimizer", "optimizer_states"}) ||
          has_any(code, {"exp_avg", "_foreach_"});
 }
 
@@ -93,6 +94,7 @@ bool is_backward(const Frame& frame) {
 }
 
 bool is_capture(const Frame& frame) {
+  if (has_any(file_name(frame.path), {"cudagraph", "cuda_graph"})) return true;
   return has_any(frame.function, {"capture_model", "cudagraph", "cuda_graph", "graphed_callables", "capture_begin",
                                   "graph_capture", "capture_graph", "capture_step"}) ||
          has_any(frame.code, {"capture_begin(", "make_graphed_callables(", "torch.cuda.graph(", "cuda_graph.replay",
@@ -245,7 +247,8 @@ FramesPhase phase_of_frames(const std::vector<Frame>& frames) {
     for (const Kind& kind : kStrong)
       if (kind.matches(frames[i])) {
         decide(kind.phase, frames[i]);
-        if (kind.phase == Phase::kOptimizerStep && has_any(frames[i].function, {"__init__", "init_optimizer"}))
+        if (kind.phase == Phase::kOptimizerStep &&
+            has_any(frames[i].function, {"__init__", "init_optimizer", "initialize_optimizer"}))
           found.phase = Phase::kOptimizerInit;
         return found;
       }
@@ -275,6 +278,8 @@ Phase phase_of_marker(std::string_view text) {
     if (has_any(text, {"model loaded, ", "sizing the kv"})) return Phase::kKvInit;
     return has_any(text, {"wak", "rollout engine"}) ? Phase::kWakeUp : Phase::kUnknown;
   }
+  if (has_any(text, {"initializing optimizer", "initialising optimizer", "creating optimizer states"}))
+    return Phase::kOptimizerInit;
   if (has_any(text, {"waking", "wake up", "wake_up"})) return Phase::kWakeUp;
   if (has_any(text, {"capturing"}) && has_any(text, {"graph", "capturing:"})) return Phase::kGraphCapture;
   if (has_any(text, {"kv cache", "kv-cache"}) &&

@@ -119,6 +119,11 @@ void read_memory_figures(std::string_view text, std::vector<MemoryFigure>& out) 
     const std::optional<Gauge> gauge = gauge_of(words);
     at = end - 1;
     if (!gauge) continue;
+    if (end < text.size() && text[end] == '%' && *gauge == Gauge::kUsed && *number <= 100) {
+      out.push_back(
+          {Gauge::kUsed, static_cast<std::int64_t>(*number * static_cast<double>(kGiB))});  // of 100 GiB, for trends
+      continue;
+    }
     if (unit == 0 || unit_at > end + 1) {
       if (has_any(words, {"_gb", "_gib", "(gb)", "(gib)"}))
         unit = kGiB;

@@ -87,6 +87,7 @@ std::optional<Signal> killed(std::string_view text) {
   if (has_any(text, {"sigkill", "by signal: killed", "signal: killed", "signal 9", "signal: 9"}))
     return of(SignalKind::kKilled);
   if (is_shell_killed(text)) return of(SignalKind::kKilled);
+  if (has_text(text, "dataloader worker") && has_text(text, "exited unexpectedly")) return of(SignalKind::kKilled);
   if (has_any(text, {"terminated abruptly while the future", "process pool was terminated abruptly"}))
     return of(SignalKind::kKilled);
   return std::nullopt;
@@ -115,7 +116,7 @@ std::optional<Signal> host_allocation(std::string_view text) {
   const bool system =
       has_any(text, {"cannot allocate memory", "can't allocate memory"}) &&
       has_any(text, {"errno 12", "oserror", "os error 12", "mmap", "error code 12", "fork", "runtimeerror", "(12)"});
-  const bool cpp = has_text(text, "bad_alloc");
+  const bool cpp = has_any(text, {"bad_alloc", "paging file is too small"});
   if (!cpu && !pinned && !python && !array && !system && !cpp) return std::nullopt;
   Signal signal = of(SignalKind::kHostAllocation);
   for (const std::string_view label : {std::string_view{"tried to allocate"}, std::string_view{"unable to allocate"},
@@ -137,6 +138,15 @@ std::optional<Signal> disk(std::string_view text) {
   return std::nullopt;
 }
 
+std::optional<int> nccl_device(std::string_view text) {
+  // host:pid:thread [device] file:line NCCL WARN
+  const std::size_t open = text.find(" [");
+  if (open == kNone || open > find_word(text, "nccl")) return std::nullopt;
+  const auto device = leading_integer(text.substr(open + 2));
+  if (!device || *device < 0 || *device >= 4096) return std::nullopt;
+  return static_cast<int>(*device);
+}
+
 std::optional<Signal> nccl(std::string_view text) {
   const bool warn = has_text(text, "nccl warn");
   const bool own = warn || has_any(text, {"nccl error", "ncclunhandled", "processgroupnccl", "distbackenderror",
@@ -145,24 +155,23 @@ std::optional<Signal> nccl(std::string_view text) {
               {"collective operation timeout", "watchdog got stuck", "timed out waiting for", "collective timeout"}) ||
       (has_text(text, "watchdog caught collective") && has_any(text, {"timeout", "timed out"})))
     return of(SignalKind::kCollectiveTimeout);
-  if (own &&
+  // NCCL's own wording for an error of the runtime; its name may stand on the line before.
+  const bool own_memory = has_text(text, "cuda failure") && has_text(text, "out of memory");
+  if ((own || own_memory) &&
       has_any(text, {"out of memory", "failed to cuda calloc", "failed to cuda malloc", "cuda calloc", "cudamalloc"}) &&
       !has_text(text, "nccl info")) {
     Signal signal = of(SignalKind::kNcclMemory);
     for (const std::string_view label :
          {std::string_view{"calloc async"}, std::string_view{"calloc"}, std::string_view{"malloc"}})
       if (signal.bytes == 0) signal.bytes = size_after(text, label).value_or(0);
-    // host:pid:thread [device] file:line NCCL WARN
-    const std::size_t open = text.find(" [");
-    if (open != kNone && open < find_word(text, "nccl"))
-      if (const auto gpu = leading_integer(text.substr(open + 2)); gpu && *gpu >= 0 && *gpu < 4096)
-        signal.named_rank = static_cast<int>(*gpu);
     return signal;
   }
-  if (own && has_any(text, {"regist"}) && has_any(text, {"fail", "error", "invalid"}))
+  if (own && has_any(text, {"regist", "ibv_reg_mr", "reg_mr"}) && has_any(text, {"fail", "error", "invalid"}))
     return of(SignalKind::kNcclRegister);
   if (has_any(text, {"connection closed by", "connection reset by", "socketpollconnect", "remote process exited",
-                     "ncclremoteerror", "peer has closed", "broken pipe", "socket timeout"}))
+                     "ncclremoteerror", "peer has closed", "broken pipe", "socket timeout", "distbackenderror",
+                     "actordiederror", "rayactorerror", "engine core initialization failed", "engine process failed",
+                     "connectionreseterror", "enginedeaderror"}))
     return of(SignalKind::kPeerLost);
   return std::nullopt;
 }
@@ -371,8 +380,11 @@ std::optional<Signal> recognise(const Line& line, Topics topics, bool expects_ex
   if (has(topics, Topic::kSetting) && parse_exception(text) && has_text(text, "expandable") &&
       !has_text(text, "out of memory"))
     return of(SignalKind::kInterop);
-  if (has(topics, Topic::kNccl) || has(topics, Topic::kTime))
-    if (auto signal = nccl(text)) return signal;
+  if (has(topics, Topic::kNccl) || has(topics, Topic::kTime) || has(topics, Topic::kOom))
+    if (auto signal = nccl(text)) {
+      if (has_text(text, "nccl warn")) signal->named_rank = nccl_device(text);
+      return signal;
+    }
   if (has(topics, Topic::kLibrary))
     if (auto signal = library(text)) return signal;
   if (has(topics, Topic::kServing))

@@ -96,9 +96,9 @@ void weigh_odd(const Circumstances& at, double not_memory, Weights& weights) {
   if (expandable)
     weights.add(Cause::kExpandableInterop, custom ? 6.5 : 4.2, "expandable segments are on, and no memory is short");
   else if (custom)
-    weights.add(Cause::kExpandableInterop, 2.4,
+    weights.add(Cause::kExpandableInterop, at.root.signal.kind == SignalKind::kInvalidArgument ? 4.0 : 1.5,
                 "memory is shared between processes here, which that allocator setting breaks");
-  weights.add(Cause::kNotMemory, expandable ? 1.2 : not_memory, "the message speaks of no shortage");
+  weights.add(Cause::kNotMemory, expandable ? 1.2 : custom ? 1.8 : not_memory, "the message speaks of no shortage");
 }
 
 }  // namespace
@@ -109,6 +109,9 @@ Phase phase_of(const Event& event) {
     if (event.frames.phase == Phase::kStartup && event.marker != Phase::kUnknown) return event.marker;
     return event.frames.phase;
   }
+  if (event.signal.kind == SignalKind::kDeviceOom && has_text(event.text, "capture") && has_text(event.text, "graph") &&
+      find_word(event.text, "capture") < find_word(event.text, "out of memory"))
+    return Phase::kGraphCapture;
   if (event.signal.kind == SignalKind::kDeviceOom && has_any(event.text, {"failed to clone", "state_dict"}))
     return Phase::kSave;
   return event.marker;

@@ -31,6 +31,7 @@ struct Circumstances {
   Growth growth;
   bool also_library = false;     // cuBLAS failed as well
   bool also_addressing = false;  // a device assert or the like is in the log too
+  bool restarts_at_same_step = false;
 };
 
 // What the run was doing at the event: its frames, else the last marker.

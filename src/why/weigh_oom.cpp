@@ -50,7 +50,7 @@ void weigh_figures(const Circumstances& at, Weights& weights) {
       weights.add(Cause::kRocmHip, 0.25, "a HIP message");
   }
   if (!sum.known) return;
-  const std::int64_t significant = std::max<std::int64_t>(kGiB, sum.total * 12 / 100);
+  const std::int64_t significant = std::max<std::int64_t>(kGiB / 2, sum.total * 12 / 100);
   const bool own_limit = sum.has_limit && sum.request <= sum.device_free;
   if (sum.others >= significant && !own_limit && !sum.fits_in_free) {
     const double share = sum.total > 0 ? static_cast<double>(sum.others) / static_cast<double>(sum.total) : 0.5;
@@ -89,7 +89,11 @@ void quieten(Weights& weights, double factor) {
 void weigh_steps(const Circumstances& at, Weights& weights) {
   const std::int64_t steps = at.root.steps_before;
   if (at.growth.rising && !at.growth.is_host) {
-    weights.add(Cause::kMemoryLeak, at.growth.gauge == "peak" ? 4 : 8,
+    const bool constant = at.findings.shapes == 1;
+    weights.add(Cause::kMemoryLeak,
+                at.growth.is_noisy          ? (constant ? 5 : 3.2)
+                : at.growth.gauge == "peak" ? 4
+                                            : 8,
                 fmt::format("{} rises by {} per step from step {} to {}", at.growth.gauge,
                             format_bytes(at.growth.per_step), at.growth.first_step, at.growth.last_step));
     quieten(weights, 0.5);
@@ -106,6 +110,8 @@ void weigh_steps(const Circumstances& at, Weights& weights) {
     weights.add(Cause::kLongestBatch, steps >= 100 ? 0.6 : 0.35,
                 fmt::format("{} step lines before it were fine", steps));
   }
+  if (at.restarts_at_same_step)
+    weights.add(Cause::kLongestBatch, 3.5, "every restart fails at the same step: the batch there is too long");
   if (at.findings.shapes >= 3) weights.add(Cause::kLongestBatch, 1.2, "the shapes of batches vary");
 }
 
@@ -232,6 +238,8 @@ void weigh_device_oom(const Circumstances& at, Weights& weights) {
     weights.add(Cause::kActivationBound, 0.9, "activations are part of the program");
     return;
   }
+  if (oom.allocator == Allocator::kTensorFlow)
+    weights.add(Cause::kActivationBound, 1.5, "one tensor of the graph could not be made");
   weigh_figures(at, weights);
   weigh_phase(at, weights);
   const Arithmetic& sum = at.sum;
@@ -246,6 +254,17 @@ void weigh_device_oom(const Circumstances& at, Weights& weights) {
       weights.add(Cause::kGenuineCapacity, 2.5, why);
   } else if (sum.known && sum.capacity > 0 && sum.request * 4 >= sum.capacity && in_step) {
     weights.add(Cause::kActivationBound, 0.8, fmt::format("one tensor of {}", format_bytes(sum.request)));
+  }
+  if (sum.known && sum.capacity > 0 && sum.allocated > sum.capacity)
+    weights.add(Cause::kGenuineCapacity, 4,
+                fmt::format("{} of live tensors on a device of {}: the driver already swaps to the host",
+                            format_bytes(sum.allocated), format_bytes(sum.capacity)));
+  if (at.findings.engine_in_trainer && at.phase != Phase::kWakeUp) {
+    // The other process is the engine.
+    const double taken = 0.7 * weights.at(Cause::kOtherProcess);
+    weights.scale(Cause::kOtherProcess, 0.3);
+    weights.add(Cause::kRlColocation, taken + (at.root.frames.serving || at.root.marker == Phase::kWakeUp ? 3.0 : 1.2),
+                "a rollout engine shares the device with the trainer");
   }
   if (sum.defragmenting_could_serve && plenty(sum) > 0.9 && !at.findings.has_expandable_segments())
     for (const Cause cause : {Cause::kActivationBound, Cause::kGenuineCapacity}) weights.scale(cause, 0.5);
