@@ -25,12 +25,13 @@ const Arrows& arrows() {
       {"model", {"document"}},
       {"cluster", {"document"}},
       {"job", {"model", "cluster"}},
+      {"rules", {"job"}},
       {"step", {"job"}},
       {"allocator", {"base"}},
       {"snapshot", {"base"}},
       {"memory", {"step", "allocator"}},
       {"truth", {"memory"}},
-      {"cli", {"truth", "snapshot"}},
+      {"cli", {"truth", "snapshot", "rules"}},
   };
   return kArrows;
 }
