@@ -85,6 +85,22 @@ Result<replay::KnownLimits> known_limits(const Arguments& arguments, Recording& 
   return known;
 }
 
+// The smallest GPU of the catalogue that holds what was reserved and free when memory ran out; a context and other
+// processes take little beside that. 0 when none is near.
+std::int64_t guess_device(Recording& recording) {
+  const std::int64_t seen = recording.inferred->seen_on_device;
+  constexpr double kMostBeside = 1.05;
+  const cluster::Gpu* best = nullptr;
+  for (const cluster::Gpu& gpu : cluster::catalog_gpus()) {
+    if (gpu.capacity < seen || static_cast<double>(gpu.capacity) > kMostBeside * static_cast<double>(seen)) continue;
+    if (best == nullptr || gpu.capacity < best->capacity) best = &gpu;
+  }
+  if (best == nullptr) return 0;
+  recording.warnings.push_back(fmt::format("the device is taken to be a {}: {} were seen on it; --gpu says otherwise",
+                                           best->name, format_bytes(seen)));
+  return best->capacity;
+}
+
 void warn_of_gaps(Recording& recording) {
   const replay::History& history = *recording.history;
   const snapshot::Trace& trace = recording.snapshot->devices[static_cast<std::size_t>(recording.device)];
@@ -202,10 +218,11 @@ Result<Recording> load_recording(const std::string& path, std::unique_ptr<snapsh
   if (!history) return tl::make_unexpected(std::move(history.error()).with_context(path));
   recording.history = *std::move(history);
   recording.inferred = replay::infer_limit(*recording.history, recording.recorded.settings);
+  if (known.total == 0 && recording.inferred) known.total = guess_device(recording);
   recording.limits = replay::recorded_limits(known, recording.inferred);
   if (known.capacity == 0 && recording.inferred && !recording.recorded.settings.fraction)
     recording.surroundings.capacity = recording.inferred->high - 1;
-  if (known.total == 0) recording.surroundings.total = recording.limits.total;
+  recording.surroundings.total = recording.limits.total;
   recording.exact = replay::replay_exactly(*recording.history, recording.recorded.settings, recording.limits);
   replay::insert_empty_caches(*recording.history, recording.exact.empty_caches);
   recording.run = recording.exact.exact()

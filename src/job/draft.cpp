@@ -18,7 +18,7 @@ constexpr std::size_t kMaxAssignments = 4000;
 
 // One assignment in canonical form; no key where it has nothing to say about memory.
 Result<std::optional<Assignment>> resolve(const Draft& draft, const Assignment& given,
-                                          std::vector<std::string>& warnings) {
+                                          std::vector<std::string>& warnings, bool accepts_refused) {
   Assignment result = given;
   if (!is_key(given.key)) {
     const Alias* alias = find_alias(draft.vocabulary, given.key);
@@ -31,7 +31,7 @@ Result<std::optional<Assignment>> resolve(const Draft& draft, const Assignment& 
         if (!is_harmless(*alias, given.value)) warnings.push_back(fmt::format("{}: {}", given.key, alias->target));
         return std::optional<Assignment>{};
       case AliasKind::kRefused:
-        if (is_harmless(*alias, given.value)) return std::optional<Assignment>{};
+        if (accepts_refused || is_harmless(*alias, given.value)) return std::optional<Assignment>{};
         return tl::make_unexpected(Error{Code::kBadInput, std::string(alias->target), {given.where}, {}});
       case AliasKind::kKey:
         break;
@@ -140,13 +140,27 @@ Result<Joined> join_drafts(const std::vector<Draft>& given_drafts, const ReadOpt
     for (const Assignment& given : draft.assignments) {
       if (!given.problem.empty()) {
         if (decided_by_option(options, canonical_name(given.key))) continue;
-        return tl::make_unexpected(Error{Code::kBadInput,
-                                         given.problem,
-                                         {given.where},
-                                         fmt::format("give --{} to decide", replace(given.key, '_', '-'))});
+        Error error{Code::kBadInput,
+                    given.problem,
+                    {given.where},
+                    fmt::format("give --{} to decide", replace(given.key, '_', '-'))};
+        if (options.problems == nullptr) return tl::make_unexpected(std::move(error));
+        options.problems->push_back({canonical_name(given.key), std::move(error)});
+        continue;
       }
-      PLIMSOLL_TRY(resolved, resolve(draft, given, joined.warnings));
-      if (resolved) PLIMSOLL_TRY_STATUS(add(joined, *std::move(resolved), options));
+      if (!given.weak && !given.value.is_null()) joined.stated.emplace(given.key, document::to_text(given.value));
+      auto resolved = resolve(draft, given, joined.warnings, options.problems != nullptr);
+      if (!resolved) {
+        if (options.problems == nullptr) return tl::make_unexpected(std::move(resolved.error()));
+        options.problems->push_back({given.key, std::move(resolved.error())});
+        continue;
+      }
+      if (!*resolved) continue;
+      const std::string key = (*resolved)->key;
+      if (auto added = add(joined, **std::move(resolved), options); !added) {
+        if (options.problems == nullptr) return tl::make_unexpected(std::move(added.error()));
+        options.problems->push_back({key, std::move(added.error())});
+      }
     }
     for (const auto& [name, value] : draft.environment) {
       const auto [at, is_new] = joined.environment.emplace(name, value);

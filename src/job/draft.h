@@ -49,6 +49,7 @@ struct Joined {
   std::optional<Framework> framework;
   std::vector<Assignment> assignments;
   std::map<std::string, std::string> environment;
+  std::map<std::string, std::string, std::less<>> stated;  // as written, also what is in no assignment
   model::Architecture model;
   std::vector<std::string> warnings;
   std::vector<FileKind> kinds;  // of all drafts and their parts

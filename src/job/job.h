@@ -256,8 +256,12 @@ struct Job {
   Kernels kernels;
   bool clip_grad = true;
   std::map<std::string, std::string> environment;  // PYTORCH_CUDA_ALLOC_CONF, NCCL_*
+  bool launch_is_whole = false;                    // read from a launch script: what it does not set is not set
   std::vector<std::string> warnings;               // named: "key: why its effect is not in the numbers"
   std::set<std::string, std::less<>> given;        // canonical keys that a file or flag set
+  // Every key as a file or flag wrote it, under the name used there and its canonical one: also those that no
+  // field holds, because rules are about them too.
+  std::map<std::string, std::string, std::less<>> stated;
   // Set by read_job(): on every complete() a field whose key is not in `given` follows the framework's
   // rule (p2p overlap with virtual stages, fp32 gradients under bf16, attention backend by GPU, ...).
   // Code that fills the fields itself leaves it off, and complete() keeps what it finds.

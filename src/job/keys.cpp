@@ -145,8 +145,10 @@ const Alias* find_in_any(Framework first, std::string_view name) {
 // A key that is set after the files were read replaces the other ways to say the same thing.
 void drop_rivals(Job& job, std::string_view key) {
   const auto forget = [&job, key](std::string_view rival) {
-    if (rival != key) job.given.erase(std::string(rival));
-    return rival != key;
+    if (rival == key) return false;
+    job.given.erase(std::string(rival));
+    job.stated.erase(std::string(rival));
+    return true;
   };
   if (key == "virtual_pipeline_model_parallel_size" || key == "num_layers_per_virtual_pipeline_stage" ||
       key == "pipeline_model_parallel_layout") {
@@ -198,6 +200,8 @@ Status set_key(Job& job, std::string_view key, const Node& value) {
   }
   const std::string name = in_key_spelling(key);
   drop_rivals(job, canonical_name(name));
+  job.stated[name] = document::to_text(value);
+  job.stated[canonical_name(name)] = job.stated[name];
   if (const FoundKey found = find_key(name); found.key != nullptr) return set_canonical(job, found, value);
   const Alias* alias = find_in_any(job.framework, name);
   if (alias == nullptr) return tl::make_unexpected(unknown_key(key, job.framework));

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "job/derive.h"
 #include "job/draft.h"
 #include "job/keys.h"
 #include "job/keys/table.h"
@@ -66,16 +67,25 @@ Status for_each_bundle_first(const Items& items, const KeyOf& key_of, const Visi
   return {};
 }
 
-Status apply_keys(Job& job, const std::vector<Assignment>& assignments) {
+// What is wrong with one key ends the reading, or is collected where the caller wants to see everything.
+Status collected(Status status, std::string key, const ReadOptions& options) {
+  if (status || options.problems == nullptr) return status;
+  options.problems->push_back({std::move(key), std::move(status.error())});
+  return {};
+}
+
+Status apply_keys(Job& job, const std::vector<Assignment>& assignments, const ReadOptions& options) {
   return for_each_bundle_first(
       assignments, [](const Assignment& assignment) -> const std::string& { return assignment.key; },
-      [&job](const Assignment& assignment) -> Status {
+      [&job, &options](const Assignment& assignment) -> Status {
         const FoundKey found = find_key(assignment.key);
         // A parser's default about the model gives way to a model that is named.
         if (assignment.weak && found.section->describes_model && !job.base_model.layers.empty()) return {};
+        if (!assignment.weak && !assignment.value.is_null())
+          job.stated[assignment.key] = document::to_text(assignment.value);
         auto done = set_canonical(job, found, assignment.value);
-        if (!done) return tl::make_unexpected(std::move(done.error()).with_context(assignment.where));
-        return {};
+        if (!done) done = tl::make_unexpected(std::move(done.error()).with_context(assignment.where));
+        return collected(std::move(done), assignment.key, options);
       });
 }
 
@@ -84,10 +94,11 @@ Status apply_overrides(Job& job, const ReadOptions& options) {
   if (options.gpus) PLIMSOLL_TRY_STATUS(set_key(job, "gpus", integer_node(*options.gpus)));
   return for_each_bundle_first(
       options.overrides, [](const auto& override) { return canonical_name(override.first); },
-      [&job](const auto& override) -> Status {
+      [&job, &options](const auto& override) -> Status {
         auto done = set_key(job, override.first, document::parse_scalar(override.second));
-        if (done) return {};
-        return tl::make_unexpected(std::move(done.error()).with_context("--" + replace(override.first, '_', '-')));
+        if (!done)
+          done = tl::make_unexpected(std::move(done.error()).with_context("--" + replace(override.first, '_', '-')));
+        return collected(std::move(done), canonical_name(override.first), options);
       });
 }
 
@@ -123,6 +134,14 @@ Status require_cluster(Job& job) {
   if (!job.has("gpu") && !job.has("gpu_memory"))
     return bad_input("the GPU is not known", "give --gpu h100, say, or gpu in [cluster]");
   return {};
+}
+
+// For a caller that wants every problem: derives and completes as far as the job holds together.
+void complete_as_far_as_possible(Job& job, std::vector<Problem>& problems) {
+  const bool knows_ranks = job.has("gpus");
+  auto done = knows_ranks ? complete(job) : derive(job);
+  if (!done) problems.push_back({"", std::move(done.error())});
+  if (!knows_ranks) job.cluster.gpus = 0;  // not one GPU: not known
 }
 
 // --model decides: what the files name counts no more.
@@ -171,12 +190,19 @@ Result<Job> read_job(const std::vector<InputFile>& files, const ReadOptions& opt
           fmt::format("add framework = \"megatron-bridge\", say, to the job file; known are {}", choices<Framework>()));
     warn(job, "framework: not given; transformers is assumed (--framework names another)");
   }
+  job.launch_is_whole =
+      std::find(joined.kinds.begin(), joined.kinds.end(), FileKind::kMegatronScript) != joined.kinds.end();
   job.name = files.empty() ? options.model : files.front().path;
   job.base_model = std::move(joined.model);
   for (auto& [name, value] : joined.environment) job.environment[name] = value;
   for (std::string& warning : joined.warnings) warn(job, std::move(warning));
-  PLIMSOLL_TRY_STATUS(apply_keys(job, joined.assignments));
+  job.stated = std::move(joined.stated);
+  PLIMSOLL_TRY_STATUS(apply_keys(job, joined.assignments, options));
   PLIMSOLL_TRY_STATUS(apply_overrides(job, options));
+  if (options.problems != nullptr) {
+    complete_as_far_as_possible(job, *options.problems);
+    return job;
+  }
   PLIMSOLL_TRY_STATUS(require_cluster(job));
   PLIMSOLL_TRY_STATUS(require_batch(job));
   PLIMSOLL_TRY_STATUS(complete(job));

@@ -34,12 +34,21 @@ struct InputFile {
   std::string text;
 };
 
+// What would have ended the reading.
+struct Problem {
+  std::string key;  // canonical, or as written; empty where the job as a whole does not hold together
+  Error error;
+};
+
 struct ReadOptions {
   std::optional<Framework> framework;                          // --framework overrules recognition
   std::vector<std::pair<std::string, std::string>> overrides;  // flag or key name, value; flags overrule keys
   std::string model;                                           // --model: catalogue name or path
   std::string gpu;                                             // --gpu
   std::optional<std::int64_t> gpus;                            // --gpus
+  // Where given, keys that cannot be used are collected here and left out, names that are refused because
+  // they are not modelled are accepted, and the job is completed only as far as that goes.
+  std::vector<Problem>* problems = nullptr;
 };
 
 // Recognises one file; an unknown one is an error that says what was looked for.

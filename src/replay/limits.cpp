@@ -23,6 +23,7 @@ std::optional<InferredLimit> infer_limit(const History& history, const allocator
   std::int64_t reserved = 0;
   for (const allocator::SegmentView& segment : history.start) reserved += segment.size;
   std::int64_t most = reserved;
+  std::int64_t seen = 0;
   std::optional<InferredLimit> limit;
   const std::uint32_t end = history.events.first + history.events.count;
   std::size_t next = 0;
@@ -48,10 +49,14 @@ std::optional<InferredLimit> infer_limit(const History& history, const allocator
     found.high = reserved + (device_free >= 0 ? std::min(asked, device_free + 1) : asked);
     found.device_free = std::max<std::int64_t>(device_free, 0);
     found.event = op.event;
+    seen = std::max(seen, reserved + found.device_free);
     if (!limit || found.high < limit->high) limit = found;
   }
   advance_to(end);
-  if (limit) limit->low = std::min(most, limit->high);
+  if (limit) {
+    limit->low = std::min(most, limit->high);
+    limit->seen_on_device = seen;
+  }
   return limit;
 }
 
@@ -61,8 +66,6 @@ RecordedLimits recorded_limits(const KnownLimits& known, const std::optional<Inf
   if (known.capacity > 0) limits.reserved = known.capacity;
   if (!inferred) return limits;
   if (!limits.reserved) limits.reserved = inferred->high - 1;
-  // The device holds what was reserved and what was free; other users of it are not known.
-  if (limits.total == 0 && inferred->device_free > 0) limits.total = inferred->high + inferred->device_free;
   return limits;
 }
 

@@ -40,6 +40,9 @@ const Alias kRows[] = {
     {"quantize.*", kNotModelled, kFloat8},
     {"fault_tolerance.enable", kNotModelled, "fault tolerance's copies are not counted"},
     {"training.local_batch_size", kNoEffect},
+    {"parallelism.data_parallel_shard_degree", kNoEffect},  // read with the other degrees
+    {"parallelism.pipeline_parallel_schedule", kNoEffect},  // becomes pipeline_schedule
+    {"parallelism.fsdp_reshard_after_forward", kNoEffect},  // becomes reshard_after_forward
 };
 
 constexpr std::string_view kWithoutEffect = R"(

@@ -77,6 +77,7 @@ const Alias kRows[] = {
 };
 
 constexpr std::string_view kWithoutEffect = R"(
+    fsdp_activation_checkpointing trainer_gradient_checkpointing
     accelerator_config adam_beta1 adam_beta2 adam_epsilon alpha_pattern alora_invocation_tokens arrow_config
     assistant_only_loss auto_mapping average_tokens_across_devices base_model_name_or_path batch_eval_metrics
     bnb_4bit_compute_dtype bnb_4bit_quant_storage bnb_4bit_quant_type chat_template_path command_file commands

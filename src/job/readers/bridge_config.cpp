@@ -32,6 +32,38 @@ bool contains(const std::string_view (&names)[kCount], std::string_view name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
+// Keys of sections that memory does not depend on, but rules do.
+constexpr std::string_view kDatasetKeys[] = {"enable_offline_packing", "enable_in_batch_packing", "pad_to_max_length",
+                                             "packing_buffer_size", "dataloader_type"};
+constexpr std::string_view kPackingKeys[] = {"pad_cu_seqlens", "packed_sequence_size"};
+constexpr std::string_view kCheckpointKeys[] = {"ckpt_format", "async_save", "pretrained_checkpoint",
+                                                "save",        "load",       "save_params_interval"};
+constexpr std::string_view kRngKeys[] = {"te_rng_tracker"};
+constexpr std::string_view kRerunKeys[] = {"check_for_nan_in_loss"};
+constexpr std::string_view kValidationKeys[] = {"eval_global_batch_size"};
+
+template <std::size_t kCount>
+void take(const Node& table, std::string_view section, const std::string_view (&keys)[kCount], Draft& draft) {
+  if (!table.is_object()) return;
+  for (const std::string_view key : keys)
+    if (const Node* value = table.find(key); value != nullptr && !value->is_null())
+      draft.assign(std::string(key), *value, fmt::format("{}.{}", section, key));
+}
+
+void take_checked_keys(const Node& root, Draft& draft) {
+  if (const Node* table = root.find("checkpoint"); table != nullptr) take(*table, "checkpoint", kCheckpointKeys, draft);
+  if (const Node* table = root.find("rng"); table != nullptr) take(*table, "rng", kRngKeys, draft);
+  if (const Node* table = root.find("rerun_state_machine"); table != nullptr)
+    take(*table, "rerun_state_machine", kRerunKeys, draft);
+  if (const Node* table = root.find("validation"); table != nullptr) take(*table, "validation", kValidationKeys, draft);
+  const Node* tokenizer = root.find("tokenizer");
+  const Node* rows = tokenizer == nullptr ? nullptr : tokenizer->find("vocab_size");
+  if (rows != nullptr && rows->is_integer()) draft.assign("tokenizer_vocab_size", *rows, "tokenizer.vocab_size");
+  const Node* optimizer = root.find("optimizer");
+  const Node* half = optimizer == nullptr ? nullptr : optimizer->find("bf16");
+  if (half != nullptr && half->is_bool()) draft.assign("optimizer_bf16", *half, "optimizer.bf16");
+}
+
 // Objects that Bridge writes as {_target_: path, _args_: [...]}: an enumerator, a dtype, a function.
 Node plain(const std::string& key, const Node& value) {
   if (!value.is_object()) return value;
@@ -88,13 +120,29 @@ Status read_dataset(const Node& table, Draft& draft) {
   for (const std::string_view key : {"seq_length", "sequence_length"}) {
     const Node* length = table.find(key);
     if (length == nullptr || length->is_null()) continue;
-    for (const Assignment& other : draft.assignments)
-      if (other.key == "seq_length" && !same_value(other.value, *length))
-        return bad_input(
-            fmt::format("Please ensure sequence length configuration in model config and dataset config "
-                        "match: {} is {}, dataset.{} is {}",
-                        other.where, shown(other.value), key, shown(*length)));
-    draft.assign("seq_length", *length, fmt::format("dataset.{}", key));
+    draft.assign("dataset_seq_length", *length, fmt::format("dataset.{}", key));
+    const auto model = std::find_if(draft.assignments.begin(), draft.assignments.end(),
+                                    [](const Assignment& other) { return other.key == "seq_length"; });
+    if (model == draft.assignments.end()) {
+      draft.assign("seq_length", *length, fmt::format("dataset.{}", key));
+    } else if (!same_value(model->value, *length)) {
+      // A second assignment with a problem: the model's own stays for callers that collect problems.
+      Assignment contradiction = *model;
+      contradiction.problem = fmt::format(
+          "Please ensure sequence length configuration in model config and dataset config match: {} is "
+          "{}, dataset.{} is {}",
+          model->where, shown(model->value), key, shown(*length));
+      draft.assignments.push_back(std::move(contradiction));
+    }
+  }
+  take(table, "dataset", kDatasetKeys, draft);
+  if (const Node* target = table.find("_target_"); target != nullptr && target->is_string())
+    for (const std::string_view kind : {"Finetuning", "SFT"})
+      if (target->text.find(kind) != std::string::npos)
+        draft.assign("fine_tuning", bool_node(true), "dataset._target_");
+  if (const Node* specs = table.find("offline_packing_specs"); specs != nullptr && !specs->is_null()) {
+    draft.assign("offline_packing_specs", text_node("given"), "dataset.offline_packing_specs");
+    take(*specs, "dataset.offline_packing_specs", kPackingKeys, draft);
   }
   for (const std::string_view key : {"enable_offline_packing", "enable_in_batch_packing"})
     if (const Node* packs = table.find(key); packs != nullptr && packs->is_bool() && packs->boolean)
@@ -133,6 +181,9 @@ void join_distributed_optimizer(const Node& root, Draft& draft) {
   for (const std::string_view section : {"optimizer", "ddp"}) {
     const Node* table = root.find(section);
     const Node* on = table == nullptr ? nullptr : table->find("use_distributed_optimizer");
+    if (on != nullptr && on->is_bool())  // rules.md R233
+      draft.assign(fmt::format("{}_use_distributed_optimizer", section), *on,
+                   fmt::format("{}.use_distributed_optimizer", section));
     if (on != nullptr && on->is_bool() && on->boolean)
       draft.assign("use_distributed_optimizer", *on, fmt::format("{}.use_distributed_optimizer", section));
   }
@@ -159,6 +210,7 @@ Status read_bridge_tree(const Node& root, Draft& draft) {
                                                      : read_section(std::string(section), *table, draft));
   }
   join_distributed_optimizer(root, draft);
+  take_checked_keys(root, draft);
   if (const Node* dataset = root.find("dataset"); dataset != nullptr)
     PLIMSOLL_TRY_STATUS(read_dataset(*dataset, draft));
   if (const Node* peft = root.find("peft"); peft != nullptr) PLIMSOLL_TRY_STATUS(read_peft(*peft, draft));

@@ -98,6 +98,7 @@ Status read_fsdp_config(const Node& table, const FsdpOptions& options, Draft& dr
     } else if (name == "offload_params" || name == "cpu_offload") {
       draft.assign("fsdp_cpu_offload", value, key);
     } else if (name == "activation_checkpointing") {
+      draft.assign("fsdp_activation_checkpointing", value, key);
       draft.assign("gradient_checkpointing", value, key, !value.is_bool() || !value.boolean);
     } else if (name == "forward_prefetch") {
       if (is_off(value)) continue;

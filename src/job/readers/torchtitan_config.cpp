@@ -119,6 +119,12 @@ Status read_batch(const Node& root, std::int64_t pipeline, Draft& draft) {
   return {};
 }
 
+// An error for whoever wants a job, and one problem among others for whoever wants all of them.
+void refuse(Draft& draft, std::string key, std::string problem) {
+  draft.assignments.push_back(
+      {std::move(key), Node{}, fmt::format("{}: parallelism", draft.path), false, std::move(problem)});
+}
+
 Status read_parallelism(const Node& root, Draft& draft) {
   PLIMSOLL_TRY(tensor, integer_at(root, "parallelism", "tensor_parallel_degree", 1));
   PLIMSOLL_TRY(pipeline, integer_at(root, "parallelism", "pipeline_parallel_degree", 1));
@@ -127,7 +133,9 @@ Status read_parallelism(const Node& root, Draft& draft) {
   PLIMSOLL_TRY(expert_tensor, integer_at(root, "parallelism", "expert_tensor_parallel_degree", 1));
   PLIMSOLL_TRY(replicate, integer_at(root, "parallelism", "data_parallel_replicate_degree", 1));
   PLIMSOLL_TRY(shard, integer_at(root, "parallelism", "data_parallel_shard_degree", -1, Range{-1, 1 << 24}));
-  if (shard == 0) return bad_input("parallelism.data_parallel_shard_degree: Parallelism degree should be >= 1, or -1");
+  if (shard == 0)
+    refuse(draft, "parallelism.data_parallel_shard_degree",
+           "parallelism.data_parallel_shard_degree: Parallelism degree should be >= 1, or -1");
   if (shard > 0) {
     std::optional<std::int64_t> gpus = checked_mul(replicate, shard);
     for (const std::int64_t size : {tensor, pipeline, context}) gpus = gpus ? checked_mul(*gpus, size) : gpus;
@@ -142,22 +150,22 @@ Status read_parallelism(const Node& root, Draft& draft) {
   const Node* schedule = at(root, "parallelism", "pipeline_parallel_schedule");
   if (schedule != nullptr && pipeline > 1) {
     PLIMSOLL_TRY(name, to_word(*schedule));
-    if (!from_name<PipelineSchedule>(name))
-      return bad_input(
-          fmt::format("parallelism.pipeline_parallel_schedule: '{}' is not modelled; wanted 1F1B, "
-                      "Interleaved1F1B or GPipe",
-                      name));
     draft.assign("pipeline_schedule", *schedule, "parallelism.pipeline_parallel_schedule");
+    if (!from_name<PipelineSchedule>(name))
+      refuse(draft, "pipeline_schedule",
+             fmt::format("parallelism.pipeline_parallel_schedule: '{}' is not modelled; wanted 1F1B, Interleaved1F1B "
+                         "or GPipe",
+                         name));
     if (lower(name) == "interleaved1f1b" && at(root, "parallelism", "pipeline_parallel_layers_per_stage") == nullptr)
       draft.assign("virtual_pipeline_model_parallel_size", integer_node(2), "parallelism.pipeline_parallel_schedule");
   }
   const Node* reshard = at(root, "parallelism", "fsdp_reshard_after_forward");
   const std::string policy = reshard != nullptr && reshard->is_string() ? reshard->text : "default";
-  if (policy != "default" && policy != "always" && policy != "never")
-    return bad_input(
-        fmt::format("Invalid reshard_after_forward_policy: '{}', wanted default, always or never", policy));
   const bool reshards = policy == "always" || (policy == "default" && pipeline == 1);
   draft.assign("reshard_after_forward", bool_node(reshards), "parallelism.fsdp_reshard_after_forward");
+  if (policy != "default" && policy != "always" && policy != "never")
+    refuse(draft, "reshard_after_forward",
+           fmt::format("Invalid reshard_after_forward_policy: '{}', wanted default, always or never", policy));
 
   const Node* rotate = at(root, "parallelism", "context_parallel_rotate_method");
   const bool ring = rotate != nullptr && rotate->is_string() && rotate->text == "alltoall";
@@ -202,18 +210,15 @@ Result<Draft> read_torchtitan_config(const InputFile& file) {
                                              "training.local_batch_size",
                                              "training.batch_size",
                                              "training.global_batch_size",
-                                             "parallelism.data_parallel_shard_degree",
                                              "parallelism.expert_tensor_parallel_degree",
-                                             "parallelism.pipeline_parallel_schedule",
                                              "parallelism.pipeline_parallel_microbatch_size",
-                                             "parallelism.fsdp_reshard_after_forward",
                                              "parallelism.context_parallel_rotate_method",
                                              "activation_checkpoint.mode",
                                              "activation_checkpoint.selective_ac_option",
                                              "optimizer.name",
                                              "optimizer.implementation"};
   for_each_leaf(root, [&](const std::string& key, const Node& value) {
-    if (std::find(std::begin(kElsewhere), std::end(kElsewhere), key) != std::end(kElsewhere)) return;
+    if (std::find(std::begin(kElsewhere), std::end(kElsewhere), key) != std::end(kElsewhere)) return;  // read below
     if (key == "training.mixed_precision_param") {
       draft.assign("params_dtype", value, key);
       draft.assign("compute_dtype", value, key);

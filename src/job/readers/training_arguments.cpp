@@ -67,9 +67,9 @@ Status read_fsdp(const Node& root, Draft& draft) {
                       word));
   const Node* recomputes = config.find("activation_checkpointing");
   if (is_true(root.find("gradient_checkpointing")) && is_true(recomputes))  // rules.md R305
-    return bad_input(
-        "activation checkpointing is on twice: gradient_checkpointing and fsdp_config.activation_checkpointing",
-        "keep fsdp_config.activation_checkpointing");
+    draft.assignments.push_back(
+        {"gradient_checkpointing", Node{}, draft.path, false,
+         "activation checkpointing is on twice: gradient_checkpointing and fsdp_config.activation_checkpointing"});
   return read_fsdp_config(config, FsdpOptions{2, true}, draft);
 }
 
@@ -192,6 +192,8 @@ Status read_key(const std::string& key, const Node& value, Draft& draft) {
     return {};
   }
   if (value.is_null()) return {};
+  // The Trainer's own switch, apart from what other files say about checkpointing (rules.md R305).
+  if (key == "gradient_checkpointing") draft.assign("trainer_gradient_checkpointing", value, key);
   draft.assign(key, value);
   return {};
 }

@@ -25,6 +25,7 @@ const Arrows& arrows() {
       {"model", {"document"}},
       {"cluster", {"document"}},
       {"job", {"model", "cluster"}},
+      {"rules", {"job"}},
       {"step", {"job"}},
       {"allocator", {"base"}},
       {"snapshot", {"document"}},
@@ -32,7 +33,7 @@ const Arrows& arrows() {
       {"why", {"base"}},
       {"memory", {"step", "allocator"}},
       {"truth", {"memory"}},
-      {"cli", {"truth", "replay", "why"}},
+      {"cli", {"truth", "replay", "why", "rules"}},
   };
   return kArrows;
 }
