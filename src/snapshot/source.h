@@ -33,6 +33,7 @@ class Source {
 [[nodiscard]] bool is_gzip(std::string_view bytes);
 [[nodiscard]] bool is_zstd(std::string_view bytes);
 
+// The bytes must outlive the source.
 [[nodiscard]] std::unique_ptr<Source> memory_source(std::string_view bytes);
 // "-" is standard input.
 [[nodiscard]] Result<std::unique_ptr<Source>> file_source(const std::string& path);
