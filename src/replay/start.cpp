@@ -105,6 +105,29 @@ std::int64_t block_size(const SegmentView& region, std::int64_t requested, std::
   return room - rounded >= least ? rounded : room;
 }
 
+// The first allocation behind a block that is still alive takes the front of the free memory behind it: there the
+// block ends. This tells an unsplit rest, of up to 1 MiB, from free memory.
+void find_ends(const History& history, const std::vector<Initial*>& sorted) {
+  std::vector<bool> looked_at(sorted.size(), false);
+  const snapshot::Events& events = history.snapshot->events;
+  for (const Op& op : history.ops) {
+    if (op.kind != OpKind::kAlloc) continue;
+    const std::uint64_t address = events.address[op.event];
+    const auto after = std::upper_bound(sorted.begin(), sorted.end(), address,
+                                        [](std::uint64_t a, const Initial* initial) { return a < initial->address; });
+    if (after == sorted.begin()) continue;
+    const auto at = static_cast<std::size_t>(after - sorted.begin() - 1);
+    Initial& initial = *sorted[at];
+    if (looked_at[at] || initial.size > 0) continue;
+    const std::uint32_t death = history.objects[initial.object].death;
+    if (death != kNever && death < op.event) continue;
+    looked_at[at] = true;
+    const auto distance = static_cast<std::int64_t>(address - initial.address);
+    const std::int64_t rounded = round_up(std::max<std::int64_t>(initial.requested, 1), allocator::kMinBlock);
+    if (distance >= rounded && distance <= rounded + allocator::kSmallSize) initial.size = distance;
+  }
+}
+
 void tile(SegmentView& region, std::vector<Initial*>::iterator first, std::vector<Initial*>::iterator last) {
   std::uint64_t at = region.address;
   const std::uint64_t end = end_of(region);
@@ -136,6 +159,7 @@ void find_start(History& history) {
   std::vector<Initial*> sorted;
   for (Initial& initial : history.initial) sorted.push_back(&initial);
   std::sort(sorted.begin(), sorted.end(), [](const Initial* a, const Initial* b) { return a->address < b->address; });
+  find_ends(history, sorted);
   auto next = sorted.begin();
   for (auto& [address, region] : regions) {
     while (next != sorted.end() && (*next)->address < address) ++next;  // outside every segment

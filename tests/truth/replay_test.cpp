@@ -77,7 +77,9 @@ TEST(Recordings, every_event_of_every_recording_is_reproduced) {
     const ExactReplay result = replay(loaded);
     EXPECT_EQ(told(result), "exact") << name;
     EXPECT_EQ(result.reproduced, result.events) << name;
-    if (loaded.snapshot.device_segments.count > 0) EXPECT_EQ(result.final_blocks_equal, true) << name;
+    if (loaded.snapshot.device_segments.count > 0) {
+      EXPECT_EQ(result.final_blocks_equal, true) << name;
+    }
     events += result.events;
   }
   EXPECT_GT(events, 700'000U);

@@ -4,6 +4,7 @@
 
 #include "replay/difference.h"
 #include "replay/leaks.h"
+#include "replay/run.h"
 #include "support.h"
 
 namespace plimsoll::replay {
@@ -57,7 +58,7 @@ TEST(Attribution, every_object_alive_at_the_peak_has_its_category_and_they_sum_t
   const History history = history_of(snapshot);
   const Attribution attribution(history);
   EXPECT_EQ(attribution.optimizer_steps().size(), 4U);
-  const Run result = run(history, {});
+  const auto result = run(history, {});
   const PeakReport report = report_peak(history, attribution, result.peak_allocated_op);
   EXPECT_EQ(bytes_of(report, Category::kParameter), kParameter);
   EXPECT_EQ(bytes_of(report, Category::kOptimizerState), kState);

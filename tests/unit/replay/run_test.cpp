@@ -32,8 +32,8 @@ TEST(Run, expandable_segments_hold_what_grows_in_less_memory) {
   const History history = history_of(snapshot);
   Conditions expandable;
   expandable.settings = test::settings("expandable_segments:True");
-  const Run normal = run(history, {});
-  const Run other = run(history, expandable);
+  const auto normal = run(history, {});
+  const auto other = run(history, expandable);
   EXPECT_EQ(normal.stats.peak_reserved, recorder.allocator().stats().peak_reserved);
   EXPECT_LT(other.stats.peak_reserved, normal.stats.peak_reserved);
   EXPECT_EQ(other.stats.peak_requested, normal.stats.peak_requested) << "the program asked for the same";
@@ -45,7 +45,7 @@ TEST(Run, the_first_request_that_a_smaller_device_cannot_serve_ends_it) {
   const snapshot::Snapshot snapshot = recorder.take();
   Conditions small;
   small.capacity = 500 * kMiB;
-  const Run result = run(history_of(snapshot), small);
+  const auto result = run(history_of(snapshot), small);
   ASSERT_TRUE(result.oom);
   EXPECT_FALSE(result.finished);
   EXPECT_FALSE(result.oom->was_recorded);
@@ -63,7 +63,7 @@ TEST(Run, a_recorded_failure_is_no_end_and_may_be_cured) {
   const History history = history_of(snapshot);
   Conditions same;
   same.capacity = 300 * kMiB;
-  const Run again = run(history, same);
+  const auto again = run(history, same);
   ASSERT_TRUE(again.oom);
   EXPECT_TRUE(again.oom->was_recorded);
   EXPECT_TRUE(again.finished) << "the recorded program went on";
