@@ -29,7 +29,8 @@ const Arrows& arrows() {
       {"allocator", {"base"}},
       {"snapshot", {"base"}},
       {"memory", {"step", "allocator"}},
-      {"truth", {"memory"}},
+      {"timing", {"step"}},
+      {"truth", {"memory", "timing"}},
       {"cli", {"truth", "snapshot"}},
   };
   return kArrows;
