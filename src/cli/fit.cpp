@@ -13,6 +13,7 @@
 #include "cli/job_input.h"
 #include "cli/verb.h"
 #include "job/pipeline_layout.h"
+#include "timing/interval.h"
 
 namespace plimsoll::cli {
 
@@ -86,6 +87,7 @@ Result<ExitCode> run_one(const JobInput& input, const Arguments& arguments, cons
   FitAnswer fit{std::move(job), std::move(answer), asked, {}, std::move(time)};
   // A price is about the job's worst rank, which a given rank need not be.
   if (!asked.pp) fit.changes = price_changes(input, fit.job, fit.answer);
+  for (const std::string& assumed : timing::unmodelled(fit.job)) fit.answer.warnings.push_back("time: " + assumed);
   console.print(arguments.has("json") ? fit_json(fit) : fit_report(fit, console));
   show_warnings(fit.answer.warnings, console);
   suggest_next(fit, arguments, console);

@@ -71,6 +71,14 @@ void stream(WorkList& list, Part part, double forward, double backward, double f
   w.backward_kernels = backward_kernels;
 }
 
+// DTensor gathers and scatters along the first dimension; the sequence is the second, so every message is also a
+// copy that puts the pieces in order.
+void add_reordering(const Shape& s, Work& w) {
+  if (!s.eager) return;
+  w.forward_bytes = 2 * w.forward_message;
+  w.backward_bytes = 2 * (w.backward_message + w.backward_gather);
+}
+
 // Before a column-parallel linear: gather forward; scatter the input gradient, and gather the input again for
 // the weight gradient, backward. Without sequence parallelism the input gradient is all-reduced.
 void column_message(WorkList& list, const Shape& s, Part part) {
@@ -84,7 +92,9 @@ void column_message(WorkList& list, const Shape& s, Part part) {
   } else {
     w.backward_pattern = Pattern::kAllReduce;
     w.backward_message = bytes;
+    return;
   }
+  add_reordering(s, w);
 }
 
 // After a row-parallel linear.
@@ -97,6 +107,7 @@ void row_message(WorkList& list, const Shape& s, Part part) {
     w.forward_pattern = Pattern::kReduceScatter;
     w.backward_pattern = Pattern::kAllGather;
     w.backward_message = bytes;
+    add_reordering(s, w);
   } else {
     w.forward_pattern = Pattern::kAllReduce;
   }
@@ -159,14 +170,18 @@ void context_messages(WorkList& list, const Shape& s, const model::Attention& a)
   const double value = real(mla ? a.v_head_dim : a.head_dim);
   const double kv = s.tokens * groups * (key + value) * s.act;
   const double q_and_out = s.tokens * heads * (key + value) * s.act;
-  const double share = 1.0 / static_cast<double>(s.job.parallel.cp_comm_type.size());
-  for (const job::CpCommType type : s.job.parallel.cp_comm_type) {
+  const std::vector<job::CpCommType>& types = s.job.parallel.cp_comm_type;
+  for (const job::CpCommType type :
+       {job::CpCommType::kP2p, job::CpCommType::kAllGather, job::CpCommType::kA2a, job::CpCommType::kA2aP2p}) {
+    const double share = static_cast<double>(std::count(types.begin(), types.end(), type)) /
+                         static_cast<double>(std::max<std::size_t>(1, types.size()));
+    if (share <= 0) continue;
     Work& w = list.add(Doing::kMessage, Part::kCore);
     w.group = Group::kContext;
     // Every step of the ring is an attention call of its own, with the sums that join it to the others.
     if (type == job::CpCommType::kP2p || type == job::CpCommType::kA2aP2p) {
-      w.forward_kernels = 5 * (c - 1) * share;
-      w.backward_kernels = 8 * (c - 1) * share;
+      w.forward_kernels = 5 * share;
+      w.backward_kernels = 8 * share;
     }
     switch (type) {
       case job::CpCommType::kP2p:
@@ -174,10 +189,12 @@ void context_messages(WorkList& list, const Shape& s, const model::Attention& a)
         w.forward_message = kv * share;
         w.backward_message = 2 * kv * share;
         break;
-      case job::CpCommType::kA2aP2p:  // the exchange inside the node, the ring between nodes
+      case job::CpCommType::kA2aP2p:
       case job::CpCommType::kA2a:
-        w.forward_pattern = w.backward_pattern = Pattern::kAllToAll;
+        w.forward_pattern = w.backward_pattern =
+            type == job::CpCommType::kA2a ? Pattern::kAllToAll : Pattern::kExchangeAndRing;
         w.forward_message = w.backward_message = (kv + q_and_out) * share;
+        w.ring_message = kv * share;  // more tokens of fewer heads
         break;
       case job::CpCommType::kAllGather:
         w.forward_message = kv * c * share;
@@ -317,13 +334,13 @@ void moe_mlp(WorkList& list, const Shape& s, const model::FeedForward& ffn, cons
   gemm(list, s, Part::kRouter, s.stored, experts, s.hidden, false);
   // Scores, softmax, top-k, balancing loss: chains over [tokens, experts] in fp32.
   stream(list, Part::kRouter, s.stored * experts * (fused ? 30 : 60), s.stored * experts * (fused ? 30 : 60),
-         fused ? 14 : 28, fused ? 10 : 20);
+         fused ? 14 : 18, fused ? 10 : 12);
   // Copies out and back, each read once and written once; a second sort by local expert after the exchange.
   const double copies = s.stored * top * s.hidden * s.act;
   const double rows = routed * s.hidden * s.act;
   const bool sorts = z.sorted && !one_kernel;
   const double permuted = 2 * (copies + s.stored * s.hidden * s.act) + (sorts ? 4 * rows : 2 * rows);
-  const double kernels = (fused ? 6.0 : 16.0) + (sorts ? 6 : 2);
+  const double kernels = (fused ? 6.0 : 8.0) + (sorts ? 6 : 2);
   stream(list, Part::kRouter, permuted, permuted, kernels, kernels);
   expert_message(list, s, ffn);
   const bool as_one = z.grouped || (s.eager && job.moe.grouped_gemm);

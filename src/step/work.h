@@ -43,7 +43,8 @@ enum class Pattern : std::uint8_t {
   kReduceScatter,
   kAllReduce,
   kAllToAll,
-  kRing,  // c-1 hops behind attention chunks
+  kRing,             // c-1 hops behind attention chunks
+  kExchangeAndRing,  // all-to-all among the members of a node, a ring between nodes
 };
 
 // Sizes are doubles: their products leave 64 bits, and nothing here is exact to the byte.
@@ -64,7 +65,7 @@ struct Work {
   // Bytes streamed through memory besides what a GEMM itself reads and writes.
   double forward_bytes = 0;
   double backward_bytes = 0;
-  // Kernels that the host launches.
+  // Kernels that the host launches; of a ring, for each of its hops.
   double forward_kernels = 0;
   double backward_kernels = 0;
   // Message: bytes of the whole array (gather, scatter, reduce) or bytes one rank sends (all-to-all, one ring hop).
@@ -73,6 +74,7 @@ struct Work {
   Pattern backward_pattern = Pattern::kReduceScatter;
   double forward_message = 0;
   double backward_message = 0;
+  double ring_message = 0;     // kExchangeAndRing: bytes of one hop of the forward; backward has twice as many
   double backward_gather = 0;  // a second gather of the backward: inputs of weight gradients
   // Dispatch that sends a token once per reached rank, and once per reached node over the network: experts per
   // token, else 0.
@@ -98,7 +100,7 @@ class WorkList {
 
  private:
   static constexpr std::size_t kMost = 40;
-  std::array<Work, kMost> items_;
+  std::array<Work, kMost> items_{};
   std::size_t count_ = 0;
 };
 

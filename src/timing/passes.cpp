@@ -54,6 +54,8 @@ double message_seconds(const Prices& p, const Work& w, Pattern pattern, double b
       return gather_seconds(m, p.tensor, pattern == Pattern::kAllGather ? bytes * p.tensor_bytes : bytes);
     case Group::kContext:
       if (pattern == Pattern::kAllToAll) return all_to_all_seconds(m, p.context, bytes);
+      if (pattern == Pattern::kExchangeAndRing)
+        return all_to_all_seconds(m, {p.context.inside, p.context.inside}, bytes);
       if (pattern == Pattern::kRing) return (p.context.size - 1) * hop_seconds(m, p.context.crosses(), bytes);
       return gather_seconds(m, p.context, bytes);
     case Group::kExpert:
@@ -74,11 +76,17 @@ void add_message(const Prices& p, const Work& w, double attention_forward, doubl
       backward.tensor += back * p.tensor_share;
       return;
     case Group::kContext:
+      // Hops run behind the attention of the chunk before; one chunk's worth of attention hides each.
       if (w.forward_pattern == Pattern::kRing) {
-        // Hops run behind the attention of the chunk before; one chunk's worth of attention hides each.
-        const double chunks = p.context.size;
-        ahead = std::max(0.0, ahead - attention_forward * (chunks - 1) / chunks);
-        back = std::max(0.0, back - attention_backward * (chunks - 1) / chunks);
+        const double hidden = (p.context.size - 1) / p.context.size;
+        ahead = std::max(0.0, ahead - attention_forward * hidden);
+        back = std::max(0.0, back - attention_backward * hidden);
+      } else if (w.forward_pattern == Pattern::kExchangeAndRing && p.context.crosses()) {
+        const double domains = p.context.size / p.context.inside;
+        const double hidden = (domains - 1) / domains;
+        const double hops = (domains - 1) * hop_seconds(*p.machine, true, w.ring_message);
+        ahead += std::max(0.0, hops - attention_forward * hidden);
+        back += std::max(0.0, 2 * hops - attention_backward * hidden);
       }
       forward.context += ahead;
       backward.context += back;
@@ -89,6 +97,12 @@ void add_message(const Prices& p, const Work& w, double attention_forward, doubl
       forward.host += p.moe_sync;
       return;
   }
+}
+
+double ring_hops(const Prices& p, const Work& w) {
+  if (w.forward_pattern == Pattern::kRing) return p.context.size - 1;
+  if (w.forward_pattern == Pattern::kExchangeAndRing) return p.context.size / p.context.inside - 1;
+  return 1;
 }
 
 void add_message_launches(const Prices& p, const Work& w, Parts& forward, Parts& backward) {
@@ -284,10 +298,13 @@ PassCost price(const job::Job& job, const Prices& p, const step::WorkList& list)
       case Doing::kMessage:
         if (!p.alone) add_message(p, w, attention_forward, attention_backward, forward, backward);
         add_message_launches(p, w, forward, backward);
+        if (w.forward_bytes > 0) forward.memory += stream_seconds(*p.machine, w.forward_bytes * p.stream_scale, 1);
+        if (w.backward_bytes > 0) backward.memory += stream_seconds(*p.machine, w.backward_bytes * p.stream_scale, 1);
         break;
     }
-    forward.host += host_seconds(p, w.part, w.forward_kernels);
-    backward.host += host_seconds(p, w.part, w.backward_kernels);
+    const double hops = w.doing == Doing::kMessage ? ring_hops(p, w) : 1;
+    forward.host += host_seconds(p, w.part, hops * w.forward_kernels);
+    backward.host += host_seconds(p, w.part, hops * w.backward_kernels);
     if (step::replays(job, w.part)) {
       // Of torchtitan's per-operation policy every second matrix product is kept.
       Parts replay = forward;

@@ -54,8 +54,7 @@ std::vector<Pass> order_of(const PipelineTimes& t, std::int64_t rank, std::int64
 class Ends {
  public:
   Ends(const PipelineTimes& t, std::int64_t micro_batches)
-      : stages_(t.stages),
-        micro_batches_(micro_batches),
+      : micro_batches_(micro_batches),
         forward_(static_cast<std::size_t>(t.stages * t.chunks * micro_batches), -1),
         backward_(forward_.size(), -1) {}
   // By position in the whole model: stage = chunk * stages + rank.
@@ -69,7 +68,6 @@ class Ends {
   [[nodiscard]] std::size_t index(std::int64_t stage, std::int64_t micro_batch) const {
     return static_cast<std::size_t>(stage * micro_batches_ + micro_batch);
   }
-  std::int64_t stages_;
   std::int64_t micro_batches_;
   std::vector<double> forward_;
   std::vector<double> backward_;

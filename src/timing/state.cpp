@@ -145,35 +145,43 @@ double replicated_exposed(const Job& job, const Machine& m, const Domain* domain
 
 }  // namespace
 
-Elements elements_of(const Job& job, const std::vector<job::Chunk>& chunks) {
-  Elements result;
+ElementCounter::ElementCounter(const Job& job) : job_(job) {
   const model::Architecture& m = job.model;
   const double tp = real(job.parallel.tensor);
   const double expert_split = real(job.parallel.expert * job.expert_tensor());
-  const auto add_layer = [&](const model::Layer& layer, double n) {
+  kinds_.reserve(m.kinds.size());
+  for (const model::Layer& layer : m.kinds) {
     const double experts = real(layer.ffn.experts) * real(model::expert_parameters(m, layer.ffn));
-    result.dense += n * (real(model::layer_parameters(m, layer)) - experts) / tp;
-    result.expert += n * experts / expert_split;
+    kinds_.push_back({(real(model::layer_parameters(m, layer)) - experts) / tp, experts / expert_split, 1});
+  }
+  embedding_ = real(model::embedding_parameters(m)) / tp;
+  mtp_projection_ = 2 * real(m.hidden) * real(m.hidden) / tp;
+  if (job.adapter.kind != job::AdapterKind::kNone)
+    trained_share_ = std::min(1.0, 2 * real(job.adapter.rank) / real(std::max<std::int64_t>(1, m.hidden)));
+}
+
+Elements ElementCounter::of(const std::vector<job::Chunk>& chunks) const {
+  Elements result;
+  result.trained_share = trained_share_;
+  const model::Architecture& m = job_.model;
+  const auto add = [&](std::size_t kind, double n) {
+    result.dense += n * kinds_[kind].dense;
+    result.expert += n * kinds_[kind].expert;
   };
-  const double embedding = real(model::embedding_parameters(m)) / tp;
   for (const job::Chunk& chunk : chunks) {
-    for (std::int64_t i = 0; i < chunk.num_layers;) {
-      // Runs of equal layers count at once.
-      const std::uint8_t kind = m.layers[static_cast<std::size_t>(chunk.first_layer + i)];
-      std::int64_t n = 1;
-      while (i + n < chunk.num_layers && m.layers[static_cast<std::size_t>(chunk.first_layer + i + n)] == kind) ++n;
-      add_layer(m.kinds[kind], real(n));
-      i += n;
+    if (m.kinds.size() == 1) {
+      add(0, real(chunk.num_layers));
+    } else {
+      for (std::int64_t i = 0; i < chunk.num_layers; ++i)
+        add(m.layers[static_cast<std::size_t>(chunk.first_layer + i)], 1);
     }
-    if (chunk.has_embedding) result.dense += embedding;
-    if (chunk.has_loss && !(m.tied_embeddings && chunk.has_embedding)) result.dense += embedding;
+    if (chunk.has_embedding) result.dense += embedding_;
+    if (chunk.has_loss && !(m.tied_embeddings && chunk.has_embedding)) result.dense += embedding_;
     if (chunk.mtp_layers > 0) {
-      add_layer(m.layer(m.depth() - 1), real(chunk.mtp_layers));
-      result.dense += real(chunk.mtp_layers) * 2 * real(m.hidden) * real(m.hidden) / tp;
+      add(m.layers.back(), real(chunk.mtp_layers));
+      result.dense += real(chunk.mtp_layers) * mtp_projection_;
     }
   }
-  if (job.adapter.kind != job::AdapterKind::kNone)
-    result.trained_share = std::min(1.0, 2 * real(job.adapter.rank) / real(std::max<std::int64_t>(1, m.hidden)));
   return result;
 }
 

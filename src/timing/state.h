@@ -17,7 +17,19 @@ struct Elements {
   double trained_share = 1;  // LoRA trains little of it
 };
 
-[[nodiscard]] Elements elements_of(const job::Job& job, const std::vector<job::Chunk>& chunks);
+// Counts the elements of pipeline ranks; each kind of layer is counted once.
+class ElementCounter {
+ public:
+  explicit ElementCounter(const job::Job& job);
+  [[nodiscard]] Elements of(const std::vector<job::Chunk>& chunks) const;
+
+ private:
+  const job::Job& job_;
+  std::vector<Elements> kinds_;
+  double embedding_ = 0;
+  double mtp_projection_ = 0;
+  double trained_share_ = 1;
+};
 
 // Seconds of passes behind which messages can hide, per micro-batch.
 struct Window {

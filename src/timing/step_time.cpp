@@ -38,14 +38,13 @@ struct ChunkCost {
 class Layers {
  public:
   Layers(const Job& job, const Prices& prices) : job_(job), prices_(prices), costs_(job.model.kinds.size() * 2) {
-    step::WorkList list;
-    step::embedding_work(job, list);
-    embedding_ = price(job, prices, list);
-    step::head_work(job, list);
-    head_ = price(job, prices, list);
+    step::embedding_work(job, list_);
+    embedding_ = price(job, prices, list_);
+    step::head_work(job, list_);
+    head_ = price(job, prices, list_);
     if (job.model.mtp_layers > 0) {
-      step::mtp_projection_work(job, list);
-      mtp_ = price(job, prices, list);
+      step::mtp_projection_work(job, list_);
+      mtp_ = price(job, prices, list_);
     }
     quantised_ = job.precision.fp8 != job::Fp8Recipe::kNone || job.precision.fp4;
     offloaded_ = offloaded_bytes_per_layer(job);
@@ -82,9 +81,8 @@ class Layers {
     const std::size_t kind = job_.model.layers[static_cast<std::size_t>(index)];
     Slot& slot = costs_[kind * 2 + (quantised_ && edge ? 1 : 0)];
     if (!slot.known) {
-      step::WorkList list;
-      step::layer_work(job_, job_.model.kinds[kind], edge, list);
-      slot = {price(job_, prices_, list), true};
+      step::layer_work(job_, job_.model.kinds[kind], edge, list_);
+      slot = {price(job_, prices_, list_), true};
     }
     return slot.cost;
   }
@@ -95,6 +93,7 @@ class Layers {
   };
   const Job& job_;
   const Prices& prices_;
+  step::WorkList list_;  // one room for all: a list is long
   std::vector<Slot> costs_;
   PassCost embedding_, head_, mtp_;
   bool quantised_ = false;
@@ -245,19 +244,18 @@ StepTime predict(const Job& job, const job::PipelineLayout& layout, const Machin
     times.hop = hop_of(job, machine);
     parts.pipeline = std::max(0.0, span(times) - without);
   }
-  Elements held;
-  Window window;
   StateCost state;
+  const ElementCounter elements(job);
   for (std::int64_t r = 0; r < times.stages; ++r) {
     if (options.alone && r != rank) continue;
-    held = elements_of(job, layout.ranks[static_cast<std::size_t>(r)]);
-    window = {};
+    Window window;
     for (std::int64_t c = 0; c < times.chunks; ++c) {
       const auto slot = static_cast<std::size_t>(r * times.chunks + c);
       window.forward += times.forward[slot];
       window.backward += times.backward[slot];
     }
-    const StateCost one = state_cost(job, machine, held, window, options.alone);
+    const StateCost one =
+        state_cost(job, machine, elements.of(layout.ranks[static_cast<std::size_t>(r)]), window, options.alone);
     state.data = std::max(state.data, one.data);
     state.optimizer = std::max(state.optimizer, one.optimizer);
   }
@@ -274,7 +272,7 @@ StepTime predict(const Job& job, const job::PipelineLayout& layout, const Machin
   const double flops = result.tokens_per_second_per_gpu * result.flops_per_token;
   result.tflops_per_gpu = flops / 1e12;
   result.mfu = flops / machine.peak[static_cast<std::size_t>(prices.number)];
-  const double share = relative_interval(job);
+  const double share = relative_interval(job, parts.host / result.seconds);
   result.low = result.seconds * (1 - share);
   result.high = result.seconds * (1 + share);
   return result;

@@ -264,6 +264,11 @@ void read_batch(const Node& node, job::Job& job) {
   const std::int64_t tokens = tokens_per_batch(text_of(node, "model_note"));
   const std::int64_t batch = integer_or(node, "gbs", job.batch.seq_length > 0 ? tokens / job.batch.seq_length : 0);
   job.batch.global_batch = batch;
+  // torchtitan's default: as many micro-batches as stages.
+  const std::int64_t replica = job.parallel.tensor * job.parallel.pipeline * job.parallel.context;
+  const std::int64_t replicas = replica > 0 ? job.cluster.gpus / replica : 0;
+  if (!job.is_megatron() && job.parallel.pipeline > 1 && integer_or(node, "mbs", 0) == 0 && replicas > 0)
+    job.batch.micro_batch = std::max<std::int64_t>(1, batch / replicas / job.parallel.pipeline);
 }
 
 double step_seconds(const Node& node, const job::Job& job) {
