@@ -65,6 +65,7 @@ Status read_values(const Node& table, const std::vector<Named>& names, std::stri
                        near.empty() ? "" : fmt::format("did you mean {}?", near));
     }
     PLIMSOLL_TRY(number, number_of(value, fmt::format("{}.{}", where, key)));
+    if (found->divides && number <= 0) return bad_input(fmt::format("{}.{}: 0 is no rate", where, key));
     target.*(found->field) = number;
   }
   return {};
@@ -109,28 +110,28 @@ const std::vector<NamedValue>& named_values() {
       {"gemm_half_depth_fp8", &Calibration::gemm_half_depth_fp8},
       {"gemm_wave_tail", &Calibration::gemm_wave_tail},
       {"gemm_small_rows", &Calibration::gemm_small_rows},
-      {"grouped_gemm", &Calibration::grouped_gemm},
-      {"grouped_gemm_fused", &Calibration::grouped_gemm_fused},
-      {"eager_stream", &Calibration::eager_stream},
+      {"grouped_gemm", &Calibration::grouped_gemm, true},
+      {"grouped_gemm_fused", &Calibration::grouped_gemm_fused, true},
+      {"eager_stream", &Calibration::eager_stream, true},
       {"kernel_floor", &Calibration::kernel_floor},
       {"attention_tail_forward", &Calibration::attention_tail_forward},
       {"attention_tail_backward", &Calibration::attention_tail_backward},
       {"attention_small_head", &Calibration::attention_small_head},
-      {"attention_flash2", &Calibration::attention_flash2},
+      {"attention_flash2", &Calibration::attention_flash2, true},
       {"host_kernel_te", &Calibration::host_kernel_te},
       {"host_kernel_local", &Calibration::host_kernel_local},
       {"host_kernel_eager", &Calibration::host_kernel_eager},
       {"host_message", &Calibration::host_message},
       {"host_graph", &Calibration::host_graph},
-      {"host_overlap", &Calibration::host_overlap},
+      {"host_overlap", &Calibration::host_overlap, true},
       {"moe_sync", &Calibration::moe_sync},
       {"step_overhead", &Calibration::step_overhead},
-      {"nvlink", &Calibration::nvlink},
-      {"nic", &Calibration::nic},
-      {"expert_nvlink", &Calibration::expert_nvlink},
-      {"expert_nic", &Calibration::expert_nic},
-      {"all_to_all_nvlink", &Calibration::all_to_all_nvlink},
-      {"all_to_all_nic", &Calibration::all_to_all_nic},
+      {"nvlink", &Calibration::nvlink, true},
+      {"nic", &Calibration::nic, true},
+      {"expert_nvlink", &Calibration::expert_nvlink, true},
+      {"expert_nic", &Calibration::expert_nic, true},
+      {"all_to_all_nvlink", &Calibration::all_to_all_nvlink, true},
+      {"all_to_all_nic", &Calibration::all_to_all_nic, true},
       {"latency_nvlink", &Calibration::latency_nvlink},
       {"latency_network", &Calibration::latency_network},
       {"tensor_exposed", &Calibration::tensor_exposed},
@@ -138,10 +139,10 @@ const std::vector<NamedValue>& named_values() {
       {"data_exposed", &Calibration::data_exposed},
       {"shard_exposed", &Calibration::shard_exposed},
       {"expert_hidden", &Calibration::expert_hidden},
-      {"host_link", &Calibration::host_link},
+      {"host_link", &Calibration::host_link, true},
       {"offload_slowdown", &Calibration::offload_slowdown},
       {"optimizer_passes", &Calibration::optimizer_passes},
-      {"cpu_update_bytes", &Calibration::cpu_update_bytes},
+      {"cpu_update_bytes", &Calibration::cpu_update_bytes, true},
   };
   return kValues;
 }

@@ -85,10 +85,12 @@ struct Calibration {
 struct NamedValue {
   std::string_view name;
   double Calibration::* field;
+  bool divides = false;  // something is divided by it: zero is refused
 };
 struct NamedDeviceValue {
   std::string_view name;
   double Device::* field;
+  bool divides = true;
 };
 [[nodiscard]] const std::vector<NamedValue>& named_values();
 [[nodiscard]] const std::vector<NamedDeviceValue>& named_device_values();

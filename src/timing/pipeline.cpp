@@ -131,11 +131,16 @@ std::int64_t slowest(const PipelineTimes& t) {
 
 double simulate(const PipelineTimes& t) {
   if (t.stages <= 1) return busy(t, 0);
+  // Nobody waits for the schedule of a billion passes.
+  constexpr double kMostPasses = 4e6;
   // Past the warm-up every group of micro-batches repeats the one before, so the rest is a multiple.
   const std::int64_t group = t.chunks > 1 ? std::max(t.group, t.stages) : t.stages;
-  const std::int64_t enough = 4 * group;
+  const std::int64_t enough = 4 * std::min<std::int64_t>(group, t.micro_batches);
   const std::int64_t rest = t.micro_batches - enough;
-  if (t.gpipe || rest < 2 * group) return run(t, t.micro_batches);
+  const bool repeats = !t.gpipe && rest >= 2 * group;
+  const std::int64_t simulated = repeats ? enough + 2 * group : t.micro_batches;
+  if (static_cast<double>(simulated) * static_cast<double>(t.stages * t.chunks) > kMostPasses) return closed_form(t);
+  if (!repeats) return run(t, t.micro_batches);
   const std::int64_t groups = rest / group;
   const std::int64_t base = t.micro_batches - groups * group;
   const double first = run(t, base);

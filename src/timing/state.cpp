@@ -86,7 +86,9 @@ std::int64_t replicas_of(const Job& job) {
 Domain domain_of(const Job& job, const Machine& m, double elements, bool expert, double trained) {
   Domain d;
   d.elements = elements;
-  const std::int64_t stride = expert ? job.parallel.expert * job.expert_tensor() : job.parallel.tensor;
+  // Rank order tp-cp-ep-dp-pp; with data parallelism outermost the pipeline lies between.
+  const std::int64_t between = job.parallel.dp_outermost ? job.parallel.pipeline : 1;
+  const std::int64_t stride = (expert ? job.parallel.expert * job.expert_tensor() : job.parallel.tensor) * between;
   const std::int64_t size = expert ? job.expert_data_parallel : job.data_parallel * job.parallel.context;
   const std::int64_t replicas = size % replicas_of(job) == 0 ? replicas_of(job) : 1;
   d.shards = span_of(m, std::max<std::int64_t>(1, size / replicas), stride);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "step/work.h"
 #include "timing/collectives.h"
 #include "timing/interval.h"
@@ -280,6 +282,9 @@ StepTime predict(const Job& job, const job::PipelineLayout& layout, const Machin
 
 Result<StepTime> predict(const Job& job, const Options& options) {
   PLIMSOLL_TRY(layout, job::pipeline_layout(job));
+  if (options.rank < 0 || options.rank >= job.parallel.pipeline)
+    return bad_input(
+        fmt::format("rank pp={}: the job has pipeline ranks 0 to {}", options.rank, job.parallel.pipeline - 1));
   const Machine machine(job.cluster, built_in());
   return predict(job, layout, machine, options);
 }

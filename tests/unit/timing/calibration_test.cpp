@@ -54,6 +54,8 @@ TEST(Calibration, errors_name_the_key) {
   EXPECT_THAT(message(R"({"values": {"nick": 0.5}})"), HasSubstr("values.nick"));
   EXPECT_THAT(message(R"({"values": {"nic": "fast"}})"), HasSubstr("values.nic"));
   EXPECT_THAT(message(R"({"values": {"nic": -1}})"), HasSubstr("values.nic"));
+  EXPECT_THAT(message(R"({"values": {"nic": 0}})"), HasSubstr("values.nic: 0 is no rate"));
+  EXPECT_THAT(message(R"({"devices": {"h100": {"stream": 0}}})"), HasSubstr("stream: 0 is no rate"));
   EXPECT_THAT(message(R"({"values": 3})"), HasSubstr("values"));
   EXPECT_THAT(message(R"({"device": {}})"), HasSubstr("device"));
   EXPECT_THAT(message(R"({"devices": {"h100-sxm-80gb": 1}})"), HasSubstr("h100-sxm-80gb"));
