@@ -34,7 +34,8 @@ const Arrows& arrows() {
       {"memory", {"step", "allocator"}},
       {"timing", {"step"}},
       {"truth", {"memory", "timing"}},
-      {"cli", {"truth", "replay", "why", "rules"}},
+      {"plan", {"memory", "timing", "rules"}},
+      {"cli", {"truth", "replay", "why", "plan"}},
   };
   return kArrows;
 }
