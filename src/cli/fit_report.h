@@ -10,6 +10,7 @@
 #include "cli/fit_changes.h"
 #include "job/job.h"
 #include "memory/answer.h"
+#include "timing/step_time.h"
 
 namespace plimsoll::cli {
 
@@ -18,6 +19,7 @@ struct FitAnswer {
   memory::Answer answer;
   memory::AskedRanks asked;
   std::vector<PricedChange> changes;
+  timing::StepTime time = {};
 };
 
 [[nodiscard]] std::string fit_report(const FitAnswer& fit, const Console& console);
@@ -29,6 +31,7 @@ struct FitAnswer {
 struct SweepRow {
   Settings settings;
   Result<memory::Answer> answer;
+  timing::StepTime time = {};  // where there is an answer
 };
 
 [[nodiscard]] std::string sweep_report(const std::vector<SweepRow>& rows, const Console& console);

@@ -32,7 +32,8 @@ const Arrows& arrows() {
       {"replay", {"snapshot", "allocator"}},
       {"why", {"base"}},
       {"memory", {"step", "allocator"}},
-      {"truth", {"memory"}},
+      {"timing", {"step"}},
+      {"truth", {"memory", "timing"}},
       {"cli", {"truth", "replay", "why", "rules"}},
   };
   return kArrows;
