@@ -199,11 +199,16 @@ void read_graphs(const Node& node, job::Job& job) {
   const std::string impl = text_of(graph, "impl");
   const Node* scope = graph.find("scope");
   const Node* given = node.find("cuda_graph");
-  // Rows whose recipe was not found: those that were found for MoE models on Blackwell capture these.
-  if (job.is_megatron() && job.model.has_moe() && job.cluster.gpu.is_blackwell() &&
+  // Rows whose recipe was not found: those that were found for MoE models on NVL72 capture these.
+  if (job.is_megatron() && job.model.has_moe() && job.cluster.gpu.rates.rack_domain > 0 &&
       text_of(node, "suite") == "megatron-bridge" && (given == nullptr || given->is_null())) {
     job.kernels.cuda_graphs = job::CudaGraphs::kPerLayer;
     job.kernels.cuda_graph_modules = {"attn", "moe_router", "moe_preprocess"};
+  }
+  // Dropped tokens make shapes static, so that whole layers can be captured.
+  if (job.moe.capacity_factor && (given == nullptr || given->is_null())) {
+    job.kernels.cuda_graphs = job::CudaGraphs::kPerLayer;
+    job.kernels.cuda_graph_modules.clear();
   }
   if (impl == "full_iteration" || (impl == "local" && text_of(graph, "scope") == "full_iteration")) {
     job.kernels.cuda_graphs = job::CudaGraphs::kFullIteration;
@@ -227,7 +232,8 @@ void read_moe(const Node& node, job::Job& job) {
       !mentions(note, "tokendrop"))
     job.moe.dispatcher = job::DispatcherKind::kHybridEp;
   if (mentions(note, "hybridep")) job.moe.dispatcher = job::DispatcherKind::kHybridEp;
-  job.parallel.overlap_moe_expert_comm = flag_of(node, "moe_a2a_overlap") || mentions(note, "overlap on");
+  job.parallel.overlap_moe_expert_comm =
+      flag_of(node, "moe_a2a_overlap") || mentions(note, "overlap on") || mentions(note, "canonical recipe");
   if (mentions(note, "tokendrop")) job.moe.capacity_factor = 1.0;
   if (mentions(note, "w/o mtp")) job.model.mtp_layers = 0;
   job.parallel.expert = std::max<std::int64_t>(1, integer_or(node, "ep", 1));
