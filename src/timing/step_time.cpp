@@ -22,12 +22,20 @@ using job::Job;
 
 double real(std::int64_t value) { return static_cast<double>(value); }
 
+// What a pass takes once host and offload have had their say.
+struct Pass {
+  double forward = 0;
+  double backward = 0;  // replay included
+  double offload = 0;
+};
+
 // Costs of one micro-batch on one chunk.
 struct ChunkCost {
   Parts forward;
   Parts backward;
   Parts replay;
   double offloaded = 0;  // bytes that leave and come back
+  Pass pass;
 
   void add(const PassCost& cost, bool replays) {
     forward += cost.forward;
@@ -106,15 +114,9 @@ class Layers {
 double paced(double gpu, double host, double exponent) {
   if (gpu <= 0 || host <= 0) return std::max(gpu, host);
   const double ratio = std::min(gpu, host) / std::max(gpu, host);
-  if (ratio < 0.3) return std::max(gpu, host);
+  if (ratio < 0.4) return std::max(gpu, host);
   return std::max(gpu, host) * std::pow(1 + std::pow(ratio, exponent), 1 / exponent);
 }
-
-struct Pass {
-  double forward = 0;
-  double backward = 0;  // replay included
-  double offload = 0;
-};
 
 Pass pass_of(const Job& job, const Machine& machine, const ChunkCost& cost) {
   const double ahead = cost.forward.gpu();
@@ -194,12 +196,11 @@ StepTime predict(const Job& job, const job::PipelineLayout& layout, const Machin
   times.extra_warmup = job.parallel.overlap_moe_expert_comm;
   times.overlapped = job.parallel.overlap_p2p;
   const auto passes = static_cast<std::size_t>(times.stages * times.chunks);
-  std::vector<ChunkCost> costs;
-  costs.reserve(passes);
+  std::vector<ChunkCost> costs;     // of chunks that differ from the one before
+  std::vector<std::uint32_t> cost;  // index of each chunk's
+  cost.reserve(passes);
   times.forward.reserve(passes);
   times.backward.reserve(passes);
-  std::vector<double> offloads;
-  offloads.reserve(passes);
   const job::Chunk* known = nullptr;
   for (const auto& rank : layout.ranks) {
     for (const job::Chunk& chunk : rank) {
@@ -208,33 +209,30 @@ StepTime predict(const Job& job, const job::PipelineLayout& layout, const Machin
                         !job.offload.activations && job.recompute.every_nth_layer <= 1 &&
                         known->num_layers == chunk.num_layers && known->has_embedding == chunk.has_embedding &&
                         known->has_loss == chunk.has_loss && known->mtp_layers == chunk.mtp_layers;
-      if (same) {
-        costs.push_back(costs.back());
-        times.forward.push_back(times.forward.back());
-        times.backward.push_back(times.backward.back());
-        offloads.push_back(offloads.back());
-        continue;
+      if (!same) {
+        costs.push_back(layers.chunk(chunk));
+        costs.back().pass = pass_of(job, machine, costs.back());
+        known = &chunk;
       }
-      costs.push_back(layers.chunk(chunk));
-      const Pass pass = pass_of(job, machine, costs.back());
-      times.forward.push_back(pass.forward);
-      times.backward.push_back(pass.backward);
-      offloads.push_back(pass.offload);
-      known = &chunk;
+      cost.push_back(static_cast<std::uint32_t>(costs.size() - 1));
+      times.forward.push_back(costs.back().pass.forward);
+      times.backward.push_back(costs.back().pass.backward);
     }
   }
 
   StepTime result;
   Breakdown& parts = result.parts;
+  result.rank_seconds.reserve(static_cast<std::size_t>(times.stages));
   for (std::int64_t r = 0; r < times.stages; ++r) result.rank_seconds.push_back(busy(times, r));
-  const std::int64_t rank = options.alone ? options.rank : slowest(times);
+  const auto longest = std::max_element(result.rank_seconds.begin(), result.rank_seconds.end());
+  const std::int64_t rank = options.alone ? options.rank : longest - result.rank_seconds.begin();
   const double m = real(times.micro_batches);
   const double computing = result.rank_seconds[static_cast<std::size_t>(rank)];
   double offload = 0;
   for (std::int64_t c = 0; c < times.chunks; ++c) {
     const auto slot = static_cast<std::size_t>(rank * times.chunks + c);
-    add_compute(costs[slot], m, parts);
-    offload += offloads[slot] * m;
+    add_compute(costs[cost[slot]], m, parts);
+    offload += costs[cost[slot]].pass.offload * m;
   }
   const double gpu = parts.sum();
   parts.offload = offload;
