@@ -81,7 +81,10 @@ Status write_repair(const std::string& path, const std::optional<KnownJob>& know
                     const Console& console) {
   if (!known) return usage_error("--fix needs the job; the log does not show enough of it", "give it: --job job.toml");
   PLIMSOLL_TRY(repair, repair_job(*known, fixes));
-  PLIMSOLL_TRY_STATUS(write_file(path, repair.text));
+  if (path == "-")
+    console.print("\n" + repair.text);
+  else
+    PLIMSOLL_TRY_STATUS(write_file(path, repair.text));
   std::string changes;
   for (const std::string& label : repair.applied) changes += (changes.empty() ? "" : ", ") + label;
   if (!repair.fits)
@@ -98,7 +101,7 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   if (std::count(arguments.operands.begin(), arguments.operands.end(), "-") > 1)
     return usage_error("standard input was named twice");
   PLIMSOLL_TRY(findings, read_all(arguments.operands, console));
-  const why::Diagnosis diagnosis = why::diagnose(findings);
+  why::Diagnosis diagnosis = why::diagnose(findings);
   std::vector<why::Fix> fixes = why::fixes_for(diagnosis, findings);
 
   std::optional<KnownJob> known;
@@ -108,7 +111,15 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   } else {
     known = recover_job(findings, diagnosis, arguments);
   }
-  if (known) price_fixes(*known, diagnosis, fixes);
+  if (known) {
+    price_fixes(*known, diagnosis, fixes);
+    const memory::RankAnswer& worst = known->answer.ranks[known->answer.worst];
+    diagnosis.notes.insert(diagnosis.notes.begin(),
+                           fmt::format("plimsoll fit on {}: {} of {} on the worst rank, {}", known->origin,
+                                       format_bytes(worst.device_used), format_bytes(worst.capacity),
+                                       known->answer.fits ? "which should fit: the run used more than the job says"
+                                                          : "which does not fit"));
+  }
 
   console.print(arguments.has("json") ? why_json(diagnosis, findings, fixes)
                                       : why_text(diagnosis, findings, fixes, arguments.has("full"), console));
@@ -124,7 +135,9 @@ std::vector<Flag> flags() {
        .help = "the job that ran, to price the fixes on it; several make one job",
        .repeats = true},
       {.name = "gpu", .argument = "NAME", .help = "its GPU, where neither the log nor the job says"},
-      {.name = "fix", .argument = "FILE", .help = "write the job with the cheapest change that makes it fit"},
+      {.name = "fix",
+       .argument = "FILE",
+       .help = "write the job with the cheapest change that makes it fit; - shows it"},
       {.name = "pid", .argument = "N", .help = "check the settings and host memory of a live process instead"},
       {.name = "script", .argument = "FILE", .help = "check what a launch script exports instead"},
   };

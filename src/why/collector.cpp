@@ -16,7 +16,6 @@ constexpr std::size_t kMostFrames = 192;
 constexpr std::size_t kMostEvents = 1500;
 constexpr std::size_t kMostPoints = 2048;
 constexpr std::size_t kMostSeries = 1024;
-constexpr std::size_t kMostConfig = 4096;
 constexpr std::size_t kLongestSegment = 16384;
 
 bool has(Topics topics, Topic topic) { return (topics & bit(topic)) != 0; }

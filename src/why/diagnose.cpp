@@ -208,8 +208,10 @@ void check_settings(const Circumstances& at, Diagnosis& diagnosis) {
   if (diagnosis.growth.flat && diagnosis.cause != Cause::kMemoryLeak && oom)
     writer.note("no leak: allocated memory does not rise over the steps");
   if (diagnosis.followers > 0 && diagnosis.cause != Cause::kNotMemory)
-    writer.note(fmt::format("{} lines about lost peers, sockets and watchdogs are echoes of this failure",
-                            diagnosis.followers));
+    writer.note(diagnosis.followers == 1
+                    ? "one line about a lost peer, socket or watchdog is an echo of this failure"
+                    : fmt::format("{} lines about lost peers, sockets and watchdogs are echoes of this failure",
+                                  diagnosis.followers));
 }
 
 std::string against(const Candidate& other, const Circumstances& at) {
