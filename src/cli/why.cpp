@@ -16,6 +16,7 @@
 #include "cli/why_job.h"
 #include "cli/why_json.h"
 #include "cli/why_live.h"
+#include "cli/why_snapshot.h"
 #include "cli/why_text.h"
 #include "why/read.h"
 
@@ -104,6 +105,10 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   why::Diagnosis diagnosis = why::diagnose(findings);
   std::vector<why::Fix> fixes = why::fixes_for(diagnosis, findings);
 
+  if (const auto snapshot = arguments.value("snapshot")) {
+    PLIMSOLL_TRY(notes, snapshot_notes(*snapshot, diagnosis));
+    diagnosis.notes.insert(diagnosis.notes.begin(), notes.begin(), notes.end());
+  }
   std::optional<KnownJob> known;
   if (const std::vector<std::string> jobs = arguments.values("job"); !jobs.empty()) {
     PLIMSOLL_TRY(job, read_known_job(jobs, arguments));
@@ -134,6 +139,9 @@ std::vector<Flag> flags() {
        .argument = "FILE",
        .help = "the job that ran, to price the fixes on it; several make one job",
        .repeats = true},
+      {.name = "snapshot",
+       .argument = "FILE",
+       .help = "a memory snapshot of the same run, to see its pieces and holders"},
       {.name = "gpu", .argument = "NAME", .help = "its GPU, where neither the log nor the job says"},
       {.name = "fix",
        .argument = "FILE",

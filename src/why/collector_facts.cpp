@@ -211,6 +211,19 @@ void Collector::read_facts(const Line& line, Topics topics) {
       findings_.retries_text = std::string{cut_text(text, 200)};
     }
   }
+  if (findings_.smi_processes.size() < 256)
+    if (const auto process = parse_device_process(text)) {
+      const auto same = std::find_if(
+          findings_.smi_processes.begin(), findings_.smi_processes.end(),
+          [&](const DeviceProcess& known) { return known.pid == process->pid && known.gpu == process->gpu; });
+      if (same != findings_.smi_processes.end()) {
+        same->bytes = std::max(same->bytes, process->bytes);
+      } else {
+        findings_.smi_processes.push_back(*process);
+        findings_.smi_place = {line.file, line.number};
+        findings_.smi_text = std::string{cut_text(text, 200)};
+      }
+    }
   if (findings_.smi.size() < 256)
     if (const auto use = parse_device_use(text))
       findings_.smi.push_back({*use, line.order, {line.file, line.number}, std::string{cut_text(text, 200)}});

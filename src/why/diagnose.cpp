@@ -187,6 +187,8 @@ void show_evidence(const Circumstances& at, Diagnosis& diagnosis) {
     writer.show(findings.retries_place, findings.retries_text, "the allocator had to retry");
   if (cause == Cause::kLongestBatch && findings.shapes >= 2)
     writer.show(findings.shape_place, findings.shape_text, "shapes vary");
+  if (cause == Cause::kOtherProcess && findings.smi_processes.size() > 1)
+    writer.show(findings.smi_place, findings.smi_text, "nvidia-smi's list of processes");
   if (!findings.smi.empty()) {
     const auto fullest =
         std::max_element(findings.smi.begin(), findings.smi.end(),
@@ -194,6 +196,24 @@ void show_evidence(const Circumstances& at, Diagnosis& diagnosis) {
     writer.show(fullest->place, fullest->text, "nvidia-smi");
   }
   if (findings.upgrade_place) writer.show(*findings.upgrade_place, findings.upgrade_text, "another version fitted");
+}
+
+// Ranks of one job usually peak alike; one that alone runs out has other layers, other data or bad luck with pieces.
+void compare_ranks(const Circumstances& at, Diagnosis& diagnosis) {
+  if (at.root.signal.kind != SignalKind::kDeviceOom || !at.root.rank || diagnosis.same.size() > 1 ||
+      at.sum.capacity == 0)
+    return;
+  std::int64_t most = 0;
+  int ranks = 0;
+  for (const StepSeries& series : at.findings.series) {
+    if (!series.rank || *series.rank == *at.root.rank) continue;
+    ++ranks;
+    for (const StepPoint& point : series.points)
+      most = std::max({most, point.reserved, point.peak, point.used, point.allocated});
+  }
+  if (ranks == 0 || most == 0 || most * 10 > at.sum.capacity * 9) return;
+  diagnosis.notes.push_back(fmt::format("rank {} alone ran out: the other ranks never held more than {} of {}",
+                                        *at.root.rank, format_bytes(most), format_bytes(at.sum.capacity)));
 }
 
 void check_settings(const Circumstances& at, Diagnosis& diagnosis) {
@@ -318,6 +338,7 @@ Diagnosis diagnose(const Findings& findings) {
   if (diagnosis.phase == Phase::kUnknown && root->steps_before == 0 && root->has_frames)
     diagnosis.phase = Phase::kStartup;
   show_evidence(at, diagnosis);
+  compare_ranks(at, diagnosis);
   check_settings(at, diagnosis);
   return diagnosis;
 }

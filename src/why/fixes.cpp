@@ -409,8 +409,8 @@ std::vector<Myth> myths_for(const Diagnosis& diagnosis) {
   if (megatron && device) {
     myths.push_back({"more virtual pipeline stages",
                      "cut the bubble, not the peak: VPP 5 to 10 measured 58.8 to 60.2 GB (Megatron-Bridge)"});
-    myths.push_back(
-        {"more tensor parallelism", "saves memory at -28 % throughput on a 70B model (Megatron-Bridge): a last resort"});
+    myths.push_back({"more tensor parallelism",
+                     "saves memory at -28 % throughput on a 70B model (Megatron-Bridge): a last resort"});
   }
   return myths;
 }

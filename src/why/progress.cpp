@@ -168,6 +168,24 @@ std::optional<StepLine> parse_step(std::string_view text) {
   return line;
 }
 
+std::optional<DeviceProcess> parse_device_process(std::string_view text) {
+  if (text.size() < 16 || !is_digit(text.front()) || text.find("MiB |") == kNone || text.find("MiB /") != kNone)
+    return std::nullopt;
+  DeviceProcess process;
+  std::vector<std::string_view> words;
+  for (const std::string_view word : split(text, ' '))
+    if (!word.empty()) words.push_back(word);
+  process.gpu = leading_integer(words.front()).value_or(0);
+  bool computes = false;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    if (process.pid == 0 && is_digit(words[i].front())) process.pid = leading_integer(words[i]).value_or(0);
+    computes = computes || words[i] == "C" || words[i] == "C+G" || words[i] == "G";
+    if (words[i].ends_with("MiB")) process.bytes = leading_size(words[i]).value_or(0);
+  }
+  if (!computes || process.pid <= 0 || process.bytes <= 0) return std::nullopt;
+  return process;
+}
+
 std::optional<DeviceUse> parse_device_use(std::string_view text) {
   const std::size_t slash = text.find("MiB /");
   if (slash == kNone) return std::nullopt;

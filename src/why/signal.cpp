@@ -233,9 +233,10 @@ std::optional<Signal> limits(std::string_view text) {
 
 std::optional<Signal> device_oom(const Line& line) {
   const std::string_view text = line.text;
-  if (has_text(text, "skipping batch") ||
-      (has_text(text, "skip") && has_any(text, {"ran out of memory", "oom batch", "oom on"}))) {
-    if (!has_any(text, {"out of memory", "oom"})) return std::nullopt;
+  const bool short_of_memory = has_text(text, "out of memory") || has_whole(text, "oom");
+  const bool goes_on =
+      has_any(text, {"skip", "recover from oom", "retrying with"}) && !has_any(text, {"check", "exception:"});
+  if (short_of_memory && goes_on && !parse_exception(text)) {
     Signal signal = of(SignalKind::kSkippedBatch);
     if (const auto numbers = parse_oom_message(text)) signal.oom = *numbers;
     return signal;

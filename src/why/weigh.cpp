@@ -199,7 +199,8 @@ Weights weigh(const Circumstances& at) {
       break;
     case SignalKind::kException: {
       const bool odd = at.findings.has_expandable_segments() &&
-                       has_any(at.root.text, {"cancelled", "canceled", "invalid argument", "ipc", "not supported"});
+                       has_any(at.root.text, {"cancelled", "canceled", "invalid argument", "ipc", "not supported",
+                                              "driver error", "internal assert", "cumem", "symmetric"});
       if (odd)
         weigh_odd(at, 3, weights);
       else
