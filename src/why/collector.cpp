@@ -129,7 +129,7 @@ bool Collector::read_traceback(const Line& line, Stream& stream) {
     return true;
   }
   const std::size_t file = text.find("File \"");
-  if (file != kNone && file < 4) {
+  if (file < 4) {
     const std::size_t close = text.find("\", line ", file + 6);
     if (close != kNone) {
       Frame frame;

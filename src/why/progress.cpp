@@ -85,7 +85,7 @@ std::optional<Bar> parse_bar(std::string_view text) {
   if (!at) return std::nullopt;
   bar.at = *at;
   const std::size_t slash = counts.find('/');
-  if (slash != kNone && slash < 24) bar.of = leading_integer(counts.substr(slash + 1)).value_or(0);
+  if (slash < 24) bar.of = leading_integer(counts.substr(slash + 1)).value_or(0);
   return bar;
 }
 
