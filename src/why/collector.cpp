@@ -123,6 +123,7 @@ bool Collector::read_traceback(const Line& line, Stream& stream) {
   if (has_text(text, "traceback (most recent call last)")) {
     if (stream.open && !stream.frames.empty() && stream.bare_event >= 0) attach_frames(stream, stream.bare_event);
     stream.open = true;
+    stream.place = {line.file, line.number};
     stream.wants_code = false;
     stream.frames.clear();
     stream.continued_event = -1;
@@ -323,8 +324,24 @@ void Collector::add_step(const Line& line, const StepLine& step) {
 
 Findings Collector::take() {
   // A traceback that was cut before its last line belongs to the message that came before it.
-  for (auto& [id, stream] : streams_)
-    if (stream.open && !stream.frames.empty() && stream.bare_event >= 0) attach_frames(stream, stream.bare_event);
+  for (auto& [id, stream] : streams_) {
+    if (!stream.open || stream.frames.empty()) continue;
+    if (stream.bare_event >= 0) {
+      attach_frames(stream, stream.bare_event);
+    } else if (findings_.events.size() < kMostEvents) {
+      // The log ends inside a traceback: something failed, and the line that says what is missing.
+      Event event;
+      event.signal.kind = SignalKind::kExit;
+      event.place = stream.place;
+      event.text = "Traceback (most recent call last): ... (cut)";
+      event.order = order_;
+      event.steps_before = findings_.steps;
+      event.attempt = findings_.attempt_ends.size();
+      event.marker = marker_;
+      findings_.events.push_back(std::move(event));
+      attach_frames(stream, static_cast<std::int64_t>(findings_.events.size()) - 1);
+    }
+  }
   return std::move(findings_);
 }
 

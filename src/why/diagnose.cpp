@@ -55,8 +55,10 @@ int directness(const Event& event) {
       return 9;
     case SignalKind::kPeerLost:
       return 10;
+    case SignalKind::kExit:
+      return 11;
   }
-  return 10;
+  return 11;
 }
 
 std::int64_t steps_of_attempt(const Findings& findings, std::size_t attempt) {

@@ -73,7 +73,8 @@ std::optional<std::int64_t> exit_number(std::string_view text) {
 
 std::optional<Signal> killed(std::string_view text) {
   // The launcher's own kills of the ranks that remain.
-  if (has_any(text, {"closing signal", "forcefully exiting", "sending", "kill -9 "})) return std::nullopt;
+  if (has_text(text, "closing signal")) return of(SignalKind::kPeerLost);
+  if (has_any(text, {"forcefully exiting", "sending", "kill -9 "})) return std::nullopt;
   if (const auto code = exit_number(text)) {
     if (*code == 137 || *code == -9 || *code == 265) return of(SignalKind::kKilled);
     if (*code == 135 || *code == -7) {
@@ -83,6 +84,10 @@ std::optional<Signal> killed(std::string_view text) {
     }
     if (*code == 134 || *code == -6 || *code == 139 || *code == -11) return of(SignalKind::kAbort);
     if (*code == 143 || *code == -15) return of(SignalKind::kPeerLost);
+    const bool launcher =
+        has_any(text, {"failed (exitcode", "exits with return code", "process finished with exit code"}) ||
+        find_word(text, "exitcode") == 0;
+    if (*code != 0 && launcher) return of(SignalKind::kExit);
   }
   if (has_any(text, {"sigkill", "by signal: killed", "signal: killed", "signal 9", "signal: 9"}))
     return of(SignalKind::kKilled);
@@ -264,9 +269,9 @@ std::optional<Signal> exception(const Line& line, bool expects_exception) {
   }
   if (!expects_exception && (line.level == Level::kWarning || line.level == Level::kInfo)) return std::nullopt;
   if (has_text(parsed->type, "warning")) return std::nullopt;
-  static constexpr std::array<std::string_view, 6> kLaunchers = {"ChildFailedError", "CalledProcessError",
-                                                                 "SystemExit",       "KeyboardInterrupt",
-                                                                 "SignalException",  "ProcessExitedException"};
+  static constexpr std::array<std::string_view, 5> kLaunchers = {
+      "CalledProcessError", "SystemExit", "KeyboardInterrupt", "SignalException", "ProcessExitedException"};
+  if (parsed->type == "ChildFailedError") return of(SignalKind::kExit);
   if (std::find(kLaunchers.begin(), kLaunchers.end(), parsed->type) != kLaunchers.end()) return std::nullopt;
   Signal signal = of(SignalKind::kException);
   signal.exception = std::string{parsed->type};
@@ -396,7 +401,7 @@ std::optional<Signal> recognise(const Line& line, Topics topics, bool expects_ex
     if (auto signal = device(text)) return signal;
   if (has(topics, Topic::kTime))
     if (auto signal = limits(text)) return signal;
-  if (has(topics, Topic::kKill) || text.size() < 24)
+  if (has(topics, Topic::kKill) || has(topics, Topic::kElastic) || text.size() < 24)
     if (auto signal = killed(text)) return signal;
   if (has(topics, Topic::kAbort))
     if (auto signal = aborted(text)) return signal;

@@ -267,7 +267,10 @@ void weigh_device_oom(const Circumstances& at, Weights& weights) {
   if (sum.known && sum.capacity > 0 && sum.request > sum.capacity) {
     const std::string why =
         fmt::format("one request of {} on {}", format_bytes(sum.request), format_bytes(sum.capacity));
-    if (in_step || at.root.frames.attention_scores)
+    // Larger than the device itself, not only than a limit: no weight is; a tensor that was made whole is.
+    const bool whole = sum.total > 0 && sum.request > sum.total && at.phase != Phase::kLoad &&
+                       at.phase != Phase::kStartup && !(at.phase == Phase::kUnknown && at.root.has_frames);
+    if (in_step || whole || at.root.frames.attention_scores)
       weights.add(Cause::kActivationBound, at.phase == Phase::kEvaluate ? 1.5 : 4.5, why);
     else
       weights.add(Cause::kGenuineCapacity, 2.5, why);
