@@ -201,6 +201,15 @@ void Collector::read_facts(const Line& line, Topics topics) {
       findings_.driver_text = std::string{cut_text(text, 200)};
     }
   }
+  // Rows of memory_summary(): current use, then the peak.
+  if (const std::size_t bar = text.find('|'); bar < 40 && text.size() < 200) {
+    const std::string_view row = trim(text.substr(0, bar));
+    const char* name = row == "Allocated memory"      ? "summary_allocated"
+                       : row == "GPU reserved memory" ? "summary_reserved"
+                                                      : nullptr;
+    if (name != nullptr)
+      if (const auto bytes = leading_size(text.substr(bar + 1))) findings_.figures[name] = *bytes;
+  }
   if (has(topics, Topic::kSummary)) {
     std::int64_t retries = 0;
     for (const std::string_view key : {std::string_view{"cudamalloc retries"}, std::string_view{"alloc_retries"}})

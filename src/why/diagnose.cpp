@@ -220,13 +220,25 @@ void compare_ranks(const Circumstances& at, Diagnosis& diagnosis) {
 
 void check_settings(const Circumstances& at, Diagnosis& diagnosis) {
   Writer writer(at.findings, diagnosis);
-  const bool on = at.findings.has_expandable_segments();
+  const Findings& findings = at.findings;
+  const bool on = findings.has_expandable_segments();
   const bool oom = at.root.signal.kind == SignalKind::kDeviceOom;
-  if (oom && on)
+  const bool user_buffers = has_any(findings.option("use_nccl_ub") + findings.option("nccl_ub"), {"true"});
+  const std::string& version = findings.torch_version;
+  const bool too_old = version.starts_with("0.") || version.starts_with("1.") || version.starts_with("2.0");
+  if (oom && on) {
     writer.note("expandable_segments:True is already set: the hint in the message was taken and does not help here");
-  else if (oom && at.sum.known && at.sum.reserved > 0 && !at.sum.defragmenting_could_serve)
+  } else if (oom && at.sum.known && at.sum.reserved > 0 && !at.sum.defragmenting_could_serve) {
     writer.note(
         "the message's hint (expandable_segments) cannot help: even all cached memory in one piece is too little");
+  } else if (oom && diagnosis.cause == Cause::kFragmentation) {
+    if (findings.is_windows)
+      writer.note("expandable segments would be ignored: they do not exist on Windows");
+    else if (too_old)
+      writer.note(fmt::format("expandable segments do not exist in torch {}: they came with 2.1", version));
+    else if (user_buffers)
+      writer.note("expandable segments would break this job: it registers NCCL user buffers");
+  }
   if (diagnosis.growth.flat && diagnosis.cause != Cause::kMemoryLeak && oom)
     writer.note("no leak: allocated memory does not rise over the steps");
   if (diagnosis.followers > 0 && diagnosis.cause != Cause::kNotMemory)

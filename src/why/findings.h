@@ -141,6 +141,8 @@ struct Findings {
   // The allocator setting of PyTorch that the log shows, "" when none.
   [[nodiscard]] std::string allocator_settings() const;
   [[nodiscard]] bool has_expandable_segments() const;
+  // An option that the log dumps, "" when it does not.
+  [[nodiscard]] std::string option(const std::string& name) const;
 };
 
 [[nodiscard]] std::string_view framework_name(Framework framework);

@@ -271,7 +271,7 @@ std::optional<ByteRange> bytes_of(const Rung& rung, const Diagnosis& diagnosis) 
   std::int64_t whole = 0;
   switch (rung.saves) {
     case Saves::kNothing:
-      return std::nullopt;
+      return ByteRange{};
     case Saves::kActivations:
       // A tensor that is larger than the device shrinks with the batch as everything else does.
       whole = sum.allocated + (sum.capacity > 0 && sum.request > sum.capacity ? sum.request : 0);
@@ -305,7 +305,7 @@ std::optional<bool> suffices(const Rung& rung, const Diagnosis& diagnosis, const
   if (rung.id == "shorter-context" || rung.id == "unset-expandable" || rung.id == "change-option" ||
       rung.id == "free-disk")
     return true;
-  if (!sum.known || !saves) return std::nullopt;
+  if (!sum.known || !saves || rung.saves == Saves::kNothing) return std::nullopt;
   // What failed is the first request that was too much, not the last: too little is known to promise more.
   if (saves->high < sum.shortfall) return false;
   return std::nullopt;
