@@ -311,6 +311,28 @@ std::optional<bool> suffices(const Rung& rung, const Diagnosis& diagnosis, const
   return std::nullopt;
 }
 
+void replace_text(std::string& line, std::string_view what, const std::string& by) {
+  if (const std::size_t at = line.find(what); at != std::string::npos) line.replace(at, what.size(), by);
+}
+
+// "N/2" and "2N" stand for half and twice what the log shows of the option.
+void fill_in(std::string& line, std::string_view id, const Known& known) {
+  const auto number = [&](std::initializer_list<std::string_view> names) {
+    return leading_integer(known.option(names)).value_or(0);
+  };
+  std::int64_t value = 0;
+  if (id == "micro-batch" || id == "smaller-batch")
+    value = number({"micro_batch_size", "per_device_train_batch_size", "train_micro_batch_size_per_gpu", "batch_size"});
+  if (id == "shorter-sequence") value = number({"seq_length", "max_seq_length", "max_length"});
+  if (id == "more-pipeline") value = number({"pipeline_model_parallel_size"});
+  if (id == "engine-shard" || id == "shard-everything" || id == "sharded-load")
+    value = number({"tensor_parallel_size", "tp_size", "tensor_model_parallel_size"});
+  if (value >= 2) replace_text(line, "N/2", std::to_string(value / 2));
+  if (value >= 1) replace_text(line, "2N", std::to_string(2 * value));
+  if (const std::int64_t steps = number({"gradient_accumulation_steps", "accumulate_grad_batches"}); steps > 0)
+    replace_text(line, "2*M", std::to_string(2 * steps));
+}
+
 // Lines that take a figure of this log.
 std::string with_figures(std::string line, std::string_view id, const Diagnosis& diagnosis, const Findings& findings) {
   const auto figure = [&](const char* name) {
@@ -364,6 +386,7 @@ std::vector<Fix> fixes_for(const Diagnosis& diagnosis, const Findings& findings)
     fix.id = std::string{one.id};
     fix.title = std::string{one.title};
     fix.change = with_figures(std::string{line}, id, diagnosis, findings);
+    fill_in(fix.change, id, known);
     fix.saves = bytes_of(one, diagnosis);
     fix.slowdown = one.slowdown;
     fix.changes_science = one.changes_science;
