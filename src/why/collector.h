@@ -34,6 +34,8 @@ class Collector {
 
   Stream& stream_of(std::uint64_t id);
   void read_segment(std::string_view raw, std::int64_t number);
+  void strip_host(Line& line);
+  bool read_boxed_frame(const Line& line, Stream& stream);
   bool read_traceback(const Line& line, Stream& stream);
   bool read_continuation(const Line& line, Stream& stream);
   void read_progress(const Line& line, Topics topics);
@@ -53,6 +55,7 @@ class Collector {
   std::unordered_map<std::uint64_t, Stream> streams_;
   std::unordered_map<std::uint64_t, std::size_t> event_keys_;
   std::unordered_set<std::uint64_t> shapes_;
+  std::unordered_set<std::string> hosts_;                    // prefixes that pdsh and the like put before every line
   std::unordered_map<std::int64_t, std::size_t> series_of_;  // rank, -1 for none
   std::int64_t order_ = 0;
   Phase marker_ = Phase::kUnknown;

@@ -107,6 +107,12 @@ void read_memory_figures(std::string_view text, std::vector<MemoryFigure>& out) 
     std::size_t length = 0;
     const std::optional<double> number = leading_number(text.substr(at), &length);
     if (!number) continue;
+    // The number of a device is no figure: "mem_usage:cuda:0 8.9GB".
+    const std::string_view name = text.substr(at > 5 ? at - 5 : 0, std::min<std::size_t>(at, 5));
+    if (has_any(name, {"cuda:", "gpu:", "gpu ", "gpu_"})) {
+      at += length - 1;
+      continue;
+    }
     const std::size_t from = std::max(previous, at > 32 ? at - 32 : 0);
     const std::string_view words = text.substr(from, at - from);
     const std::size_t end = at + length;

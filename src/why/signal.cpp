@@ -215,6 +215,9 @@ std::optional<Signal> device(std::string_view text) {
   if (has_any(text, {"stream is capturing", "capture invalidated", "captureinvalidated", "captureunsupported"}) &&
       !has_text(text, "out of memory"))
     return of(SignalKind::kCaptureInvalid);
+  // The pool of an engine that wakes up: after the first refusal its calls have nothing valid to work on.
+  if (has_text(text, "cumem_allocator") && has_any(text, {"invalid argument", "invalid value"}))
+    return of(SignalKind::kEngineOom);
   if (has_text(text, "invalid argument") && has_any(text, {"cuda", "hip", "nccl", "custom_all_reduce", "ipc"}))
     return of(SignalKind::kInvalidArgument);
   return std::nullopt;
