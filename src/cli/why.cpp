@@ -18,6 +18,7 @@
 #include "cli/why_live.h"
 #include "cli/why_snapshot.h"
 #include "cli/why_text.h"
+#include "cluster/cluster.h"
 #include "why/read.h"
 
 namespace plimsoll::cli {
@@ -101,6 +102,10 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
     return usage_error("a log is missing; wanted files, folders or - for standard input", "plimsoll why run.log");
   if (std::count(arguments.operands.begin(), arguments.operands.end(), "-") > 1)
     return usage_error("standard input was named twice");
+  if (const auto gpu = arguments.value("gpu")) {
+    PLIMSOLL_TRY(found, cluster::find_gpu(*gpu));
+    static_cast<void>(found);
+  }
   PLIMSOLL_TRY(findings, read_all(arguments.operands, console));
   why::Diagnosis diagnosis = why::diagnose(findings);
   std::vector<why::Fix> fixes = why::fixes_for(diagnosis, findings);
@@ -114,7 +119,9 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
     PLIMSOLL_TRY(job, read_known_job(jobs, arguments));
     known = std::move(job);
   } else {
-    known = recover_job(findings, diagnosis, arguments);
+    Recovered recovered = recover_job(findings, diagnosis, arguments);
+    known = std::move(recovered.job);
+    if (!recovered.problem.empty()) diagnosis.notes.push_back(recovered.problem);
   }
   if (known) {
     price_fixes(*known, diagnosis, fixes);

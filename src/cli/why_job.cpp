@@ -139,11 +139,11 @@ Result<KnownJob> read_known_job(const std::vector<std::string>& paths, const Arg
   return make_known(std::move(input), join(paths, ", "));
 }
 
-std::optional<KnownJob> recover_job(const why::Findings& findings, const why::Diagnosis& diagnosis,
-                                    const Arguments& arguments) {
+Recovered recover_job(const why::Findings& findings, const why::Diagnosis& diagnosis, const Arguments& arguments) {
+  Recovered recovered;
   if (!findings.config.contains("num_layers") || !findings.config.contains("hidden_size") ||
       !(findings.config.contains("micro_batch_size") || findings.config.contains("seq_length")))
-    return std::nullopt;
+    return recovered;
   document::Node args;
   args.kind = document::Node::Kind::kObject;
   for (const auto& [name, value] : findings.config) {
@@ -160,21 +160,25 @@ std::optional<KnownJob> recover_job(const why::Findings& findings, const why::Di
   document::Node root;
   root.kind = document::Node::Kind::kObject;
   root.members.emplace_back("args", std::move(args));
-  Arguments options = arguments;
-  options.operands.clear();
   JobInput input;
   input.files.push_back({"the arguments in the log", document::to_json(root)});
   input.options.gpu = arguments.value("gpu").value_or("");
   if (input.options.gpu.empty() && diagnosis.numbers.total)
     input.options.gpu = gpu_of_capacity(*diagnosis.numbers.total);
-  if (input.options.gpu.empty()) return std::nullopt;
+  if (input.options.gpu.empty()) {
+    recovered.problem = "the arguments in the log make a job, but its GPU is not known: give --gpu";
+    return recovered;
+  }
   if (const auto world = findings.config.find("world_size"); world != findings.config.end())
     input.options.gpus = why::leading_integer(world->second);
   else if (findings.world)
     input.options.gpus = findings.world;
   Result<KnownJob> known = make_known(std::move(input), "the arguments in the log");
-  if (!known) return std::nullopt;
-  return *std::move(known);
+  if (known)
+    recovered.job = *std::move(known);
+  else
+    recovered.problem = fmt::format("the arguments in the log could not be priced: {}", to_string(known.error()));
+  return recovered;
 }
 
 void price_fixes(const KnownJob& known, const why::Diagnosis& diagnosis, std::vector<why::Fix>& fixes) {

@@ -42,6 +42,7 @@ class Collector {
   void read_facts(const Line& line, Topics topics);
   void read_setting(const Line& line);
   void read_config(const Line& line);
+  void read_graphs(std::string_view name, std::string_view value, const Line& line);
   void read_serving(const Line& line);
   void read_elastic(const Line& line);
   void mention(std::string_view text);

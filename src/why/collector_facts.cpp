@@ -79,6 +79,14 @@ void Collector::read_setting(const Line& line) {
   }
 }
 
+// An option that says CUDA graphs are on.
+void Collector::read_graphs(std::string_view name, std::string_view value, const Line& line) {
+  if (findings_.graphs_place || !has_any(name, {"cuda_graph", "cudagraph"})) return;
+  if (value.empty() || has_any(value.substr(0, 6), {"false", "none", "0", "null", "off", "[]"})) return;
+  findings_.graphs_place = Place{line.file, line.number};
+  findings_.graphs_text = std::string{cut_text(line.text, 200)};
+}
+
 void Collector::read_config(const Line& line) {
   if (findings_.config.size() >= kMostConfig) return;
   const std::string_view text = line.text;
@@ -88,8 +96,10 @@ void Collector::read_config(const Line& line) {
     const std::string_view name = trim(text.substr(0, dots));
     std::size_t end = dots + 1;
     while (end < text.size() && text[end] == '.') ++end;
-    if (is_identifier(name) && end < text.size() && text[end] == ' ')
+    if (is_identifier(name) && end < text.size() && text[end] == ' ') {
+      read_graphs(name, trim(text.substr(end)), line);
       findings_.config[std::string{name}] = std::string{cut_text(trim(text.substr(end)), 200)};
+    }
     return;
   }
   if (text == "config:" || text == "Config:" || text == "configuration:") {
@@ -104,6 +114,7 @@ void Collector::read_config(const Line& line) {
   const std::size_t split = rest.find_first_of(":=");
   if (split == kNone) return;
   const std::string_view name = trim(rest.substr(0, split));
+  if (is_identifier(name)) read_graphs(name, trim(rest.substr(split + 1)), line);
   if (is_identifier(name))
     findings_.config[std::string{name}] = std::string{cut_text(trim(rest.substr(split + 1)), 200)};
 }

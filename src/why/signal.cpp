@@ -417,7 +417,7 @@ std::optional<Signal> recognise(const Line& line, Topics topics, bool expects_ex
         signal->kind = SignalKind::kConfig;
         signal->rule = rule->id;
         signal->rule_fix = rule->fix;
-      } else if (typed && signal->exception != "RuntimeError" &&
+      } else if (typed && (signal->exception != "RuntimeError" || has_text(signal->message, "divisible")) &&
                  (states_constraint(signal->message) || signal->message.empty())) {
         signal->kind = SignalKind::kConfig;
       }
