@@ -87,7 +87,7 @@ std::string cost_text(const why::PercentRange& slow) {
 
 void write_fix(std::size_t number, const why::Fix& fix, bool full, Sheet& sheet) {
   std::vector<std::string> facts;
-  if (fix.saves) facts.push_back("saves " + range_text(*fix.saves));
+  if (fix.saves && fix.saves->high > 0) facts.push_back("saves " + range_text(*fix.saves));
   facts.push_back(cost_text(fix.slowdown));
   if (fix.sufficient) facts.emplace_back(*fix.sufficient ? "suffices alone" : "not enough alone");
   if (fix.changes_science) facts.emplace_back("changes the science");

@@ -92,7 +92,7 @@ std::size_t timestamp(std::string_view text) {
       at += 1 + digits(text, at + 1);
     has_date = true;
     if (at < text.size() && (text[at] == ' ' || text[at] == 'T' || text[at] == '_')) {
-      if (digits(text, at + 1) != 2 || at + 3 >= text.size() || text[at + 3] != ':') return first == 4 ? at : at;
+      if (digits(text, at + 1) != 2 || at + 3 >= text.size() || text[at + 3] != ':') return at;
       ++at;
     }
   }
@@ -156,7 +156,7 @@ class Prefix {
 
   bool bracket() {
     const std::size_t close = rest_.find(']');
-    if (close == kNone || close > 120) return false;
+    if (close > 120) return false;
     const std::string_view inside = trim(rest_.substr(1, close - 1));
     if (inside.empty()) return false;
     const auto after = [&](std::size_t at) { return at < rest_.size() ? rest_[at] : '\0'; };
@@ -208,7 +208,7 @@ class Prefix {
 
   bool parenthesis() {
     const std::size_t close = rest_.find(')');
-    if (close == kNone || close > 160) return false;
+    if (close > 160) return false;
     const std::string_view inside = rest_.substr(1, close - 1);
     if (!has_text(inside, "pid=")) return false;
     from_writer(inside);
@@ -246,7 +246,7 @@ class Prefix {
         line_.level = first == 'W' ? Level::kWarning : first == 'E' || first == 'F' ? Level::kError : Level::kInfo;
         const std::size_t close = rest_.find("] ", at);
         took_time_ = true;
-        if (close != kNone && close < 200) return take(close + 2);
+        if (close < 200) return take(close + 2);
         const std::size_t bare = rest_.size() > at + length && rest_.back() == ']' ? rest_.size() : at + length;
         return take(bare);
       }
@@ -277,7 +277,7 @@ class Prefix {
     static constexpr std::string_view kMonths = "JanFebMarAprMayJunJulAugSepOctNovDec";
     if (end == 3 && kMonths.find(word) != kNone && rest_.size() > 16 && digits(trim(rest_.substr(3, 4)), 0) > 0) {
       const std::size_t colon = rest_.find("kernel:");
-      if (colon != kNone && colon < 90) {
+      if (colon < 90) {
         line_.is_kernel = true;
         return take(colon + 7);
       }
