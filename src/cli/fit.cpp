@@ -65,6 +65,7 @@ Result<ExitCode> run_one(const JobInput& input, const Arguments& arguments, cons
   PLIMSOLL_TRY(job, make_job(input, {}));
   PLIMSOLL_TRY(answer, memory::answer(job, asked));
   FitAnswer fit{std::move(job), std::move(answer), asked, {}};
+  fit.violations = rules::check(fit.job);
   // A price is about the job's worst rank, which a given rank need not be.
   if (!asked.pp) fit.changes = price_changes(input, fit.job, fit.answer);
   console.print(arguments.has("json") ? fit_json(fit) : fit_report(fit, console));

@@ -3,6 +3,7 @@
 
 #include "cli/fit_text.h"
 #include "cli/json_writer.h"
+#include "cli/lint_report.h"
 
 namespace plimsoll::cli {
 
@@ -150,6 +151,7 @@ std::string fit_json(const FitAnswer& fit) {
   json.end_array();
   write_host(json, fit.answer.host);
   write_changes(json, fit.changes);
+  write_violations(json, fit.violations);
   write_warnings(json, fit.answer.warnings);
   return json.end_object().take();
 }

@@ -10,6 +10,7 @@
 #include "cli/fit_changes.h"
 #include "job/job.h"
 #include "memory/answer.h"
+#include "rules/rules.h"
 
 namespace plimsoll::cli {
 
@@ -18,6 +19,7 @@ struct FitAnswer {
   memory::Answer answer;
   memory::AskedRanks asked;
   std::vector<PricedChange> changes;
+  std::vector<rules::Violation> violations = {};  // what the framework would say to the job
 };
 
 [[nodiscard]] std::string fit_report(const FitAnswer& fit, const Console& console);

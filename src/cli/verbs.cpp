@@ -7,13 +7,14 @@
 namespace plimsoll::cli {
 
 extern const Verb kFit;
+extern const Verb kLint;
 extern const Verb kScore;
 extern const Verb kModels;
 extern const Verb kGpus;
 extern const Verb kKeys;
 
 std::span<const Verb* const> verbs() {
-  static const std::array<const Verb*, 5> kVerbs = {&kFit, &kScore, &kModels, &kGpus, &kKeys};
+  static const std::array<const Verb*, 6> kVerbs = {&kFit, &kLint, &kScore, &kModels, &kGpus, &kKeys};
   return kVerbs;
 }
 

