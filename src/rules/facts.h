@@ -85,8 +85,8 @@ class Lookups {
   Lookups(const FactTable& table, const job::Job& job);
   Lookups(const Lookups&) = delete;
   Lookups& operator=(const Lookups&) = delete;
-  Lookups(Lookups&&) = default;
-  Lookups& operator=(Lookups&&) = default;
+  Lookups(Lookups&&) noexcept = default;
+  Lookups& operator=(Lookups&&) noexcept = default;
   ~Lookups() = default;
 
   [[nodiscard]] const Value& operator[](std::size_t fact) const { return values_[fact]; }

@@ -3,6 +3,7 @@
 // filled in, so that a job which does not hold together can be judged too.
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "base/checked.h"
 #include "job/pipeline_layout.h"
@@ -62,7 +63,7 @@ Value capability(const Job& job) {
   const document::Node number = document::parse_scalar(stated->second);
   constexpr double kMost = 1000;
   if (!number.is_number() || !(number.as_real() > 0 && number.as_real() < kMost)) return {};
-  return Value::of(static_cast<std::int64_t>(number.as_real() * 10 + 0.5));
+  return Value::of(std::int64_t{std::lround(number.as_real() * 10)});
 }
 
 // The first layer kind with what a fact is about.

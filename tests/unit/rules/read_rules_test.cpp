@@ -102,7 +102,7 @@ TEST(Checker, answers_for_candidates_that_differ_in_fields) {
 TEST(Checker, check_and_violates_any_error_agree_on_every_example) {
   for (const Rule& rule : catalogue().rules()) {
     if (rule.checked_by != CheckedBy::kJob) continue;
-    const auto read = read_all({{"job.json", with_example(base_of(rule), rule.breaks)}});
+    const auto read = read_all({{"job.json", with_example(base_of(rule, rule.frameworks.front()), rule.breaks)}});
     ASSERT_TRUE(read.has_value()) << rule.id;
     const Checker checker(catalogue(), read->job);
     bool any = false;
