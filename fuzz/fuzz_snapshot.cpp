@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes as a memory snapshot: refused with a message, or every number in the columns points into its table
 // and the blocks tile their segments. A first byte other than the opcode PROTO or gzip's mark gets one put
-// before it, so that mutations reach the stack machine.
+// before it, so that mutations reach the stack machine. Records read whole and opcode by opcode must agree.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -31,15 +31,24 @@ void check_stack(const snapshot::Snapshot& read, std::uint32_t stack) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0 || size > (1U << 20)) return 0;
   std::string bytes(reinterpret_cast<const char*>(data), size);
-  if (data[0] != 0x80 && data[0] != 0x1f) bytes.insert(0, "\x80\x04");
+  if (data[0] != 0x80 && data[0] != 0x1f && data[0] != 0x28) bytes.insert(0, "\x80\x04");
   snapshot::ReadLimits limits;
   limits.inflate.free_bytes = 1U << 20;
   const auto read = snapshot::read_snapshot("fuzz", bytes, limits);
+  limits.pickle.allows_bulk = false;
+  const auto general = snapshot::read_snapshot("fuzz", bytes, limits);
+  check(read.has_value() == general.has_value());
   if (!read) {
+    // Of a packed file, one may meet the mistake of the packing and the other that of the pickle.
+    check(bytes[0] != '\x80' || read.error().message == general.error().message);
     check(!read.error().message.empty());
     return 0;
   }
   const snapshot::Events& events = read->events;
+  check(events.action == general->events.action && events.address == general->events.address &&
+        events.size == general->events.size && events.stream == general->events.stream &&
+        events.time_us == general->events.time_us && events.stack == general->events.stack &&
+        read->notes.size() == general->notes.size() && read->stack_frames == general->stack_frames);
   for (std::size_t i = 0; i < events.count(); ++i) {
     check(events.stream[i] < read->streams.size() && events.size[i] >= 0);
     check_stack(*read, events.stack[i]);

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any JSON as a file of measurements: every record is read or says why not, and a job that was accepted can
-// be answered with a table that sums to the device. Jobs that are only long are left out: the walk of a
-// thousand layers is right but slow.
+// be answered with a table that sums to the device and a time whose parts sum to the step. Jobs that are only
+// long are left out: the walk of a thousand layers is right but slow.
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
 #include "memory/answer.h"
+#include "timing/step_time.h"
 #include "truth/record.h"
 
 using namespace plimsoll;
@@ -34,6 +36,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const truth::Record& record : file->records) {
     if (record.id.empty()) std::abort();
     if (!record.skip.empty() || !is_quick(record.job)) continue;
+    if (const auto time = timing::predict(record.job)) {
+      if (!std::isfinite(time->seconds) || time->seconds <= 0 || time->parts.sum() != time->seconds) std::abort();
+    }
     memory::AskedRanks asked;
     asked.pp = record.pp_rank;
     const auto answer = memory::answer(record.job, asked);

@@ -1,110 +1,224 @@
 // SPDX-License-Identifier: Apache-2.0
-// PyTorch's caching allocator as a pure policy over a driver (facts pytorch-allocator.md 3-7): rounding,
-// small and large pools, best fit, splitting, merging, expandable segments, release and retry. One
-// stream. No globals, no clock.
+// PyTorch's caching allocator as a pure policy over a driver (facts pytorch-allocator.md 3-10): rounding, small
+// and large pools per stream, private pools, best fit, splitting, merging, expandable segments, garbage collection,
+// release and retry. No globals, no clock.
 //
 // segment  memory from one driver call (or one expandable range), cut into
-// block    a piece that is allocated, or free and cached, or (expandable) not mapped to memory yet.
+// block    a piece that is allocated, or freed and waiting for another stream, or free and cached, or (expandable)
+//          not mapped to memory yet.
 // reserved = bytes of all segments held from the driver; allocated = bytes of allocated blocks, which
-// may exceed what was asked for (a rest of up to 1 MiB in the large pool is not split off).
+// may exceed what was asked for (a rest of up to 1 MiB in the large pool is not split off); active = allocated and
+// waiting.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "allocator/driver.h"
+#include "allocator/free_set.h"
 #include "allocator/settings.h"
 
 namespace plimsoll::allocator {
 
 struct Stats {
   std::int64_t allocated = 0;
-  std::int64_t requested = 0;
+  std::int64_t active = 0;
+  std::int64_t requested = 0;  // of active blocks
   std::int64_t reserved = 0;
   std::int64_t peak_allocated = 0;
   std::int64_t peak_requested = 0;
   std::int64_t peak_reserved = 0;
-  std::int64_t driver_calls = 0;
-  std::int64_t retries = 0;
+  std::int64_t device_allocs = 0;  // cudaMalloc or one map call
+  std::int64_t device_frees = 0;   // cudaFree or one unmap call
+  std::int64_t retries = 0;        // releases of the whole cache to serve a request
+  std::int64_t collected = 0;      // segments that garbage collection returned
+  std::int64_t ooms = 0;
+
+  [[nodiscard]] std::int64_t driver_calls() const { return device_allocs + device_frees; }
+};
+
+using BlockId = std::int32_t;
+inline constexpr BlockId kNoBlock = -1;
+
+// The stream is a number that add_stream() gave; pool 0 is the default one, others are private pools.
+struct Request {
+  std::int64_t bytes = 0;
+  std::uint32_t stream = 0;
+  std::uint32_t pool = 0;
+  std::uint32_t owner = 0;  // the caller's own mark, kept with the block
+};
+
+enum class BlockState : std::uint8_t { kFree, kAllocated, kPending };
+
+struct BlockView {
+  Address address = 0;
+  std::int64_t size = 0;
+  std::int64_t requested = 0;  // 0 in a free block
+  BlockState state = BlockState::kFree;
+  std::uint32_t owner = 0;
+};
+
+// A cudaMalloc segment, or one contiguous mapped run of an expandable range. The blocks tile it.
+struct SegmentView {
+  Address address = 0;
+  std::int64_t size = 0;
+  std::uint32_t stream = 0;
+  std::uint32_t pool = 0;
+  bool small = false;
+  bool expandable = false;
+  std::vector<BlockView> blocks;
 };
 
 class CachingAllocator {
  public:
-  using BlockId = std::int32_t;
+  using BlockId = allocator::BlockId;
 
   CachingAllocator(const Settings& settings, Driver& driver);
 
-  // The block that serves the request, or nothing when memory runs out.
-  [[nodiscard]] std::optional<BlockId> allocate(std::int64_t requested);
-  void free(BlockId block);
-  // Returns every unsplit cached segment to the driver: empty_cache().
-  void release_cached();
+  // The handle decides the order in which caches are given back; stream 0 has handle 0 and always exists.
+  std::uint32_t add_stream(std::uint64_t handle);
 
+  // The block that serves the request, or nothing when memory runs out.
+  [[nodiscard]] std::optional<BlockId> allocate(const Request& request);
+  [[nodiscard]] std::optional<BlockId> allocate(std::int64_t bytes) { return allocate(Request{bytes}); }
+  void free(BlockId block) {
+    request_free(block);
+    complete_free(block);
+  }
+  // The two halves of a free when another stream still uses the block: it is no longer allocated, but not
+  // reusable before complete_free().
+  void request_free(BlockId block);
+  void complete_free(BlockId block);
+  // Returns every unsplit cached segment to the driver, having completed all pending frees: empty_cache().
+  void release_cached();
+  // Owners of the blocks whose pending free a release completed since the last call; their ids are no longer valid.
+  [[nodiscard]] std::vector<std::uint32_t> take_completed() { return std::move(completed_); }
+  [[nodiscard]] bool has_completed() const { return !completed_.empty(); }
+
+  [[nodiscard]] const Settings& settings() const { return settings_; }
   [[nodiscard]] const Stats& stats() const { return stats_; }
   [[nodiscard]] std::int64_t block_size(BlockId block) const { return blocks_[index(block)].size; }
-  // Largest cached block that could serve a request without the driver.
-  [[nodiscard]] std::int64_t largest_free() const;
+  [[nodiscard]] Address address(BlockId block) const { return blocks_[index(block)].address; }
   void reset_peaks() {
     stats_.peak_allocated = stats_.allocated;
     stats_.peak_requested = stats_.requested;
     stats_.peak_reserved = stats_.reserved;
   }
+  // Whether a request would be served from the cache, without asking the driver.
+  [[nodiscard]] bool would_hit(const Request& request) const;
+  // Bytes that the driver is asked for when the cache does not serve the request.
+  [[nodiscard]] std::int64_t segment_bytes(std::int64_t bytes) const;
+  // Largest cached block that could serve a request without the driver.
+  [[nodiscard]] std::int64_t largest_free() const;
+  [[nodiscard]] std::vector<SegmentView> segments() const;
+
+  // Takes over segments as they stood in another allocator, e.g. where a recording begins. Only for an allocator
+  // that has served nothing. The blocks must tile their segment; returns each block's id, segment by segment.
+  std::vector<BlockId> restore(const std::vector<SegmentView>& segments);
+  // A range that was reserved, but never mapped, can be told where it lies: recordings show a range's address
+  // only when it is first used. False when the pool has no such range for this stream.
+  bool anchor_range(std::uint32_t stream, std::uint32_t pool, bool small, Address address);
+  // Whether the address lies in an expandable range that has its place.
+  [[nodiscard]] bool in_range(Address address) const;
 
  private:
-  static constexpr BlockId kNone = -1;
   struct Block {
     Address address = 0;
-    std::int64_t size = 0;
+    std::int64_t size = 0;  // 0 marks an entry that is not in use
     std::int64_t requested = 0;
-    BlockId prev = kNone;
-    BlockId next = kNone;
+    std::int64_t gc_base = 0;      // the pool's search count when the block became free
+    std::uint32_t pending_at = 0;  // number in pending_
+    BlockId prev = kNoBlock;
+    BlockId next = kNoBlock;
+    std::uint32_t owner = 0;
+    std::uint32_t stream = 0;
+    std::uint32_t cache = 0;        // number in pools_: 2 * pool, + 1 for large
+    std::int32_t range = kNoBlock;  // number in ranges_ of an expandable block
     bool allocated = false;
+    bool pending = false;
     bool mapped = true;
-    bool expandable = false;
-    bool small = false;
+
+    [[nodiscard]] bool idle() const { return !allocated && !pending; }
+    [[nodiscard]] bool expandable() const { return range != kNoBlock; }
+    [[nodiscard]] bool whole() const { return prev == kNoBlock && next == kNoBlock; }
+    [[nodiscard]] bool small() const { return (cache & 1U) == 0; }
   };
-  struct Key {
-    std::int64_t size;
-    Address address;
-    BlockId block;
-    bool operator<(const Key& other) const { return size != other.size ? size < other.size : address < other.address; }
+  struct Cache {  // of one stream in one pool
+    FreeSet free;
+    std::vector<BlockId> unmapped;  // sorted by address
   };
   struct Pool {
-    bool small;
-    std::set<Key> free;
-    std::vector<BlockId> unmapped;  // sorted by address
+    std::vector<Cache> by_stream;
+    std::int64_t searches = 0;  // counted while garbage collection is in force
+  };
+  struct Range {
+    Address base = 0;
+    std::int64_t size = 0;
+    bool anchored = true;  // false: reserved, but where is not known yet
+    bool dropped = false;
+  };
+  struct Place {  // where a request belongs
+    std::int64_t rounded;
+    std::uint32_t stream;
+    std::uint32_t cache;
   };
 
   static std::size_t index(BlockId block) { return static_cast<std::size_t>(block); }
-  Pool& pool_of(std::int64_t rounded) { return rounded <= kSmallSize ? small_ : large_; }
-  Pool& pool_of(const Block& block) { return block.small ? small_ : large_; }
+  Block& at(BlockId block) { return blocks_[index(block)]; }
+  [[nodiscard]] const Block& at(BlockId block) const { return blocks_[index(block)]; }
+  Cache& cache_of(const Block& block) { return cache_at(block.cache, block.stream); }
+  Cache& cache_at(std::uint32_t pool, std::uint32_t stream);
+  [[nodiscard]] const Cache* find_cache(std::uint32_t pool, std::uint32_t stream) const;
+  [[nodiscard]] std::int64_t granule(const Block& block) const {
+    return block.small() ? kSmallSegment : settings_.large_segment;
+  }
+  [[nodiscard]] Place place_of(const Request& request) const;
   BlockId new_block();
   void drop_block(BlockId block);
   void insert_free(BlockId block);
   void erase_free(BlockId block);
+  void add_unmapped(BlockId block);
+  void remove_unmapped(BlockId block);
+  BlockId cut_front(BlockId block, std::int64_t size);
+  BlockId cut_back(BlockId block, std::int64_t size);
+  void absorb(BlockId block, BlockId neighbour);
+  void took(std::int64_t bytes);
+  void gave(std::int64_t bytes);
 
-  BlockId find_free(Pool& pool, std::int64_t rounded);
-  BlockId new_segment(Pool& pool, std::int64_t rounded);
-  BlockId grow_expandable(Pool& pool, std::int64_t rounded);
-  bool map_front(Pool& pool, BlockId unmapped, std::int64_t bytes, BlockId& mapped);
-  void unmap(Pool& pool, BlockId block);
-  // Gives back cached blocks of max_split_size and more that would make room for the request; whether they do.
-  bool release_oversize(Pool& pool, std::int64_t rounded);
-  void release_segment(Pool& pool, std::set<Key>::iterator at);
+  [[nodiscard]] std::optional<FreeSet::Position> best_fit(const FreeSet& free, std::int64_t rounded) const;
+  BlockId find_free(const Place& place);
+  BlockId new_segment(const Place& place);
   void split(BlockId block, std::int64_t rounded);
-  bool merge(BlockId block, BlockId neighbour);
-  void add_unmapped(Pool& pool, BlockId block);
-  void remove_unmapped(Pool& pool, BlockId block);
   [[nodiscard]] bool over_limit(std::int64_t more) const;
+  [[nodiscard]] std::int64_t allowed() const;
+
+  BlockId grow_expandable(const Place& place);
+  BlockId new_range(const Place& place);
+  bool map_front(BlockId unmapped, std::int64_t bytes);
+  void unmap(BlockId block);
+
+  BlockId append_unmapped(BlockId last, std::int64_t size);
+  BlockId append_block(const SegmentView& segment, const BlockView& view, std::int32_t range, BlockId last);
+
+  [[nodiscard]] bool collects_garbage() const;
+  void collect_garbage();
+  bool release_oversize(const Place& place);
+  void release_pool(std::uint32_t pool);
+  void release_all(std::uint32_t private_pool);
+  void release_segment(Cache& cache, FreeSet::Position position);
+  void complete_pending();
 
   Settings settings_;
   Driver& driver_;
   std::vector<Block> blocks_;
   std::vector<BlockId> spare_;
-  Pool small_{true, {}, {}};
-  Pool large_{false, {}, {}};
+  std::vector<Range> ranges_;
+  std::vector<std::uint64_t> streams_;       // handles
+  std::vector<std::uint32_t> stream_order_;  // numbers in streams_ by ascending handle
+  std::vector<Pool> pools_;
+  std::vector<BlockId> pending_;
+  std::vector<std::uint32_t> completed_;
   Stats stats_;
 };
 

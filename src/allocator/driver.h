@@ -10,6 +10,9 @@ namespace plimsoll::allocator {
 
 using Address = std::uint64_t;
 
+// From here on an address says that a range is reserved, but where is not known (yet).
+inline constexpr Address kUnplaced = Address{1} << 63;
+
 class Driver {
  public:
   virtual ~Driver() = default;
@@ -18,18 +21,25 @@ class Driver {
   virtual void release(Address address, std::int64_t bytes) = 0;
   // cuMemAddressReserve: address space only, always succeeds here.
   virtual Address reserve_range(std::int64_t bytes) = 0;
-  // cuMemCreate and cuMemMap of physical memory; false when the device has too little left.
-  virtual bool map(std::int64_t bytes) = 0;
-  virtual void unmap(std::int64_t bytes) = 0;
+  virtual void drop_range(Address address, std::int64_t bytes) = 0;
+  // cuMemCreate and cuMemMap of physical memory at an address of a range; false, and nothing mapped, when the
+  // device has too little left.
+  virtual bool map(Address address, std::int64_t bytes) = 0;
+  virtual void unmap(Address address, std::int64_t bytes) = 0;
+  // Bytes of the whole device; the memory fraction is a share of it.
   [[nodiscard]] virtual std::int64_t total() const = 0;
 };
 
-// A device with so many bytes, `capacity` of which are left for this process. Addresses grow and are never reused, so
-// that ties in size go to the older segment; a real device may choose otherwise.
+// Where a new segment comes to lie decides ties between free blocks of one size, and no setting fixes it. How far
+// an answer depends on it is seen by asking twice.
+enum class Placement : std::uint8_t { kAscending, kDescending };
+
+// A device with so many bytes, `capacity` of which are left for this process. Addresses are never reused.
 class SimulatedDriver final : public Driver {
  public:
   explicit SimulatedDriver(std::int64_t capacity) : SimulatedDriver(capacity, capacity) {}
-  SimulatedDriver(std::int64_t capacity, std::int64_t total) : total_(total), free_(capacity) {}
+  SimulatedDriver(std::int64_t capacity, std::int64_t total, Placement placement = Placement::kDescending)
+      : total_(total), free_(capacity), placement_(placement) {}
 
   std::optional<Address> allocate(std::int64_t bytes) override {
     if (bytes > free_) return std::nullopt;
@@ -38,16 +48,19 @@ class SimulatedDriver final : public Driver {
   }
   void release(Address, std::int64_t bytes) override { free_ += bytes; }
   Address reserve_range(std::int64_t bytes) override {
+    const auto step = static_cast<Address>((bytes + kAlignment - 1) / kAlignment * kAlignment);
+    if (placement_ == Placement::kDescending) return lowest_ -= step;
     const Address address = next_;
-    next_ += static_cast<Address>((bytes + kAlignment - 1) / kAlignment * kAlignment);
+    next_ += step;
     return address;
   }
-  bool map(std::int64_t bytes) override {
+  void drop_range(Address, std::int64_t) override {}
+  bool map(Address, std::int64_t bytes) override {
     if (bytes > free_) return false;
     free_ -= bytes;
     return true;
   }
-  void unmap(std::int64_t bytes) override { free_ += bytes; }
+  void unmap(Address, std::int64_t bytes) override { free_ += bytes; }
   [[nodiscard]] std::int64_t total() const override { return total_; }
   [[nodiscard]] std::int64_t free_bytes() const { return free_; }
 
@@ -55,7 +68,9 @@ class SimulatedDriver final : public Driver {
   static constexpr std::int64_t kAlignment = 32 << 20;
   std::int64_t total_;
   std::int64_t free_;
+  Placement placement_;
   Address next_ = 0x7f0000000000;
+  Address lowest_ = Address{1} << 62;
 };
 
 }  // namespace plimsoll::allocator

@@ -40,6 +40,23 @@ Result<std::int64_t> mebibytes(std::string_view key, std::string_view text) {
   return mib * kMiB;
 }
 
+Result<bool> truth_value(std::string_view key, std::string_view text) {
+  if (equals_ignoring_case(text, "true")) return true;
+  if (equals_ignoring_case(text, "false")) return false;
+  return bad_input(fmt::format("allocator setting {}: '{}' is neither True nor False", key, text));
+}
+
+// Facts pytorch-allocator.md 14; an older release refuses the name.
+struct Since {
+  std::string_view name;
+  Version version;
+};
+constexpr Since kSince[] = {
+    {"max_non_split_rounding_mb", {2, 6}},          {"per_process_memory_fraction", {2, 9}},
+    {"graph_capture_record_stream_reuse", {2, 10}}, {"large_segment_size_mb", {2, 11}},
+    {"throw_on_cudamalloc_oom", {2, 12}},
+};
+
 bool is_power_of_two(std::int64_t n) { return n > 0 && std::has_single_bit(static_cast<std::uint64_t>(n)); }
 
 std::size_t division_index(std::int64_t size) {
@@ -83,8 +100,23 @@ Status division_list(std::string_view list, Settings& settings) {
 
 }  // namespace
 
-Result<Settings> parse_settings(std::string_view text) {
+Result<Version> parse_version(std::string_view text) {
+  const std::string copy{trim(text)};
+  Version version;
+  char* end = nullptr;
+  version.major = static_cast<int>(std::clamp(std::strtol(copy.c_str(), &end, 10), 0L, 1000L));
+  const bool has_minor = end != copy.c_str() && *end == '.' && end[1] >= '0' && end[1] <= '9';
+  if (has_minor) version.minor = static_cast<int>(std::clamp(std::strtol(end + 1, &end, 10), 0L, 1000L));
+  if (!has_minor || (*end != '\0' && *end != '.' && *end != '+' && *end != 'a'))
+    return bad_input(fmt::format("'{}' is not a version of PyTorch", text), "write it as in 2.6 or 2.11.0+cu130");
+  if (version < Version{2, 1})
+    return bad_input(fmt::format("the allocator of PyTorch {} is not known; the oldest is 2.1", copy));
+  return version;
+}
+
+Result<Settings> parse_settings(std::string_view text, Version torch) {
   Settings settings;
+  settings.torch = torch;
   std::string_view rest = trim(text);
   while (!rest.empty()) {
     const std::size_t colon = rest.find(':');
@@ -98,10 +130,14 @@ Result<Settings> parse_settings(std::string_view text) {
       end = value.find(',', std::min(value.find(']'), value.size()));
     rest = end == std::string_view::npos ? std::string_view{} : trim(value.substr(end + 1));
     value = trim(value.substr(0, end));
+    for (const auto& [name, since] : kSince)
+      if (key == name && torch < since)
+        return bad_input(fmt::format("allocator setting {} exists from PyTorch {}.{} on, not in {}.{}", key,
+                                     since.major, since.minor, torch.major, torch.minor),
+                         "leave it out, or say which version runs with --torch");
     if (key == "expandable_segments") {
-      if (!equals_ignoring_case(value, "true") && !equals_ignoring_case(value, "false"))
-        return bad_input(fmt::format("allocator setting expandable_segments: '{}' is neither True nor False", value));
-      settings.expandable_segments = equals_ignoring_case(value, "true");
+      PLIMSOLL_TRY(on, truth_value(key, value));
+      settings.expandable_segments = on;
     } else if (key == "max_split_size_mb") {
       PLIMSOLL_TRY(bytes, mebibytes(key, value));
       settings.max_split_size = bytes;
@@ -129,10 +165,17 @@ Result<Settings> parse_settings(std::string_view text) {
         PLIMSOLL_TRY(n, divisions_value(value));
         settings.divisions.fill(n);
       }
-    } else if (key == "backend" || key == "release_lock_on_cudamalloc" || key == "release_lock_on_hipmalloc" ||
+    } else if (key == "throw_on_cudamalloc_oom") {
+      PLIMSOLL_TRY(on, truth_value(key, value));
+      settings.throws_at_limit = on;
+    } else if (key == "backend") {
+      if (value != "native" && value != "cudaMallocAsync")
+        return bad_input(fmt::format("allocator setting backend: '{}' is neither native nor cudaMallocAsync", value));
+      settings.native = value == "native";
+    } else if (key == "release_lock_on_cudamalloc" || key == "release_lock_on_hipmalloc" ||
                key == "pinned_use_cuda_host_register" || key == "pinned_num_register_threads" ||
                key == "pinned_use_background_threads" || key == "pinned_reserve_segment_size_mb" ||
-               key == "graph_capture_record_stream_reuse" || key == "throw_on_cudamalloc_oom") {
+               key == "graph_capture_record_stream_reuse") {
       settings.ignored.emplace_back(key);
     } else {
       const std::vector<std::string> known = {"expandable_segments",          "max_split_size_mb",

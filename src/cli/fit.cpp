@@ -6,11 +6,14 @@
 
 #include <fmt/format.h>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "cli/fit_json.h"
 #include "cli/fit_report.h"
 #include "cli/job_input.h"
 #include "cli/verb.h"
+#include "job/pipeline_layout.h"
+#include "timing/interval.h"
 
 namespace plimsoll::cli {
 
@@ -45,6 +48,21 @@ std::string command_line(const Arguments& arguments) {
   return text;
 }
 
+// The built-in calibration, or the user's own.
+Result<timing::Calibration> calibration_of(const Arguments& arguments) {
+  const std::optional<std::string> path = arguments.value("calibration");
+  if (!path) return timing::built_in();
+  PLIMSOLL_TRY(text, read_file(*path));
+  auto calibration = timing::read_calibration(*path, text);
+  if (!calibration) return tl::make_unexpected(std::move(calibration.error()).with_context(*path));
+  return calibration;
+}
+
+Result<timing::StepTime> time_of(const job::Job& job, const timing::Calibration& calibration) {
+  PLIMSOLL_TRY(layout, job::pipeline_layout(job));
+  return timing::predict(job, layout, timing::Machine(job.cluster, calibration));
+}
+
 // The smallest of the changes that make it fit, as a command; else a sweep to look around.
 void suggest_next(const FitAnswer& fit, const Arguments& arguments, const Console& console) {
   const std::string command = command_line(arguments);
@@ -62,12 +80,15 @@ void suggest_next(const FitAnswer& fit, const Arguments& arguments, const Consol
 
 Result<ExitCode> run_one(const JobInput& input, const Arguments& arguments, const memory::AskedRanks& asked,
                          const Console& console) {
+  PLIMSOLL_TRY(calibration, calibration_of(arguments));
   PLIMSOLL_TRY(job, make_job(input, {}));
   PLIMSOLL_TRY(answer, memory::answer(job, asked));
-  FitAnswer fit{std::move(job), std::move(answer), asked, {}};
+  PLIMSOLL_TRY(time, time_of(job, calibration));
+  FitAnswer fit{std::move(job), std::move(answer), asked, {}, std::move(time)};
   fit.violations = rules::check(fit.job);
   // A price is about the job's worst rank, which a given rank need not be.
   if (!asked.pp) fit.changes = price_changes(input, fit.job, fit.answer);
+  for (const std::string& assumed : timing::unmodelled(fit.job)) fit.answer.warnings.push_back("time: " + assumed);
   console.print(arguments.has("json") ? fit_json(fit) : fit_report(fit, console));
   show_warnings(fit.answer.warnings, console);
   suggest_next(fit, arguments, console);
@@ -79,6 +100,7 @@ Result<ExitCode> run_sweep(const JobInput& input, const std::vector<Settings>& p
                            const memory::AskedRanks& asked, const Console& console) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::seconds kBetweenReports{1};
+  PLIMSOLL_TRY(calibration, calibration_of(arguments));
   std::vector<SweepRow> rows;
   rows.reserve(points.size());
   std::vector<std::string> warnings;
@@ -96,7 +118,9 @@ Result<ExitCode> run_sweep(const JobInput& input, const std::vector<Settings>& p
       for (const std::string& warning : answer->warnings)
         if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
     }
-    rows.push_back({settings, std::move(answer)});
+    Result<timing::StepTime> time = answer ? time_of(*job, calibration) : Result<timing::StepTime>{timing::StepTime{}};
+    if (!time) return tl::make_unexpected(time.error());
+    rows.push_back({settings, std::move(answer), *std::move(time)});
     if (Clock::now() - reported > kBetweenReports) {
       reported = Clock::now();
       console.progress(fmt::format("answered {} of {}", rows.size(), points.size()));
@@ -121,6 +145,9 @@ std::vector<Flag> flags() {
   const std::vector<Flag> own = {
       {.name = "rank", .argument = "pp=N", .help = "answer for this pipeline rank instead of the worst"},
       {.name = "all-ranks", .argument = "", .help = "answer for every pipeline rank"},
+      {.name = "calibration",
+       .argument = "FILE",
+       .help = "efficiencies measured on your cluster instead of the built-in ones"},
       {.name = "sweep",
        .argument = "KEY=A,B,...",
        .help = "a table with one answer per value; several make the product",
@@ -148,8 +175,9 @@ const Verb kFit = {
         "--no-sequence-parallel. plimsoll keys lists them; tp, pp, vpp, cp, ep and etp stand for the parallel sizes.\n"
         "\n"
         "The answer is for the worst rank: whether it fits, the table of its memory, whose rows sum to the capacity "
-        "of the GPU, the instant of the peak and what is alive then, the next peak, and by how much the usual "
-        "changes would move it. Exit code 0 fits, 1 does not; with --sweep, 0 when any point fits.",
+        "of the GPU, the instant of the peak and what is alive then, the next peak, the time of a step with the parts "
+        "that sum to it, and by how much the usual changes would move the memory. Exit code 0 fits, 1 does not; with "
+        "--sweep, 0 when any point fits.",
     .flags = flags(),
     .takes_keys = true,
     .examples = {{"plimsoll fit job.toml", "the answer for a job file"},

@@ -2,6 +2,7 @@
 #include "cli/fit_json.h"
 
 #include "cli/fit_text.h"
+#include "cli/fit_time.h"
 #include "cli/json_writer.h"
 #include "cli/lint_report.h"
 
@@ -150,6 +151,7 @@ std::string fit_json(const FitAnswer& fit) {
   for (const std::int64_t peak : fit.answer.peak_by_stage) json.value(peak);
   json.end_array();
   write_host(json, fit.answer.host);
+  write_time(json, fit.time);
   write_changes(json, fit.changes);
   write_violations(json, fit.violations);
   write_warnings(json, fit.answer.warnings);
@@ -172,6 +174,8 @@ std::string sweep_json(const std::vector<SweepRow>& rows) {
           .member("peak_reserved_bytes", rank.peak_reserved)
           .member("device_used_bytes", rank.device_used)
           .member("headroom_bytes", rank.headroom);
+      json.member("step_seconds", row.time.seconds)
+          .member("tokens_per_second_per_gpu", row.time.tokens_per_second_per_gpu);
       write_warnings(json, row.answer->warnings);
     } else {
       json.member("error", to_string(row.answer.error()));

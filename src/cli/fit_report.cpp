@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "cli/fit_text.h"
+#include "cli/fit_time.h"
 #include "cli/lint_report.h"
 #include "cli/table.h"
 
@@ -181,6 +182,7 @@ std::string fit_report(const FitAnswer& fit, const Console& console) {
   text += '\n' + peak_lines(fit, rank, console);
   if (fit.answer.peak_by_stage.size() > 1) text += '\n' + stage_lines(fit.answer);
   if (const std::string host = host_lines(fit.answer.host); !host.empty()) text += '\n' + host;
+  text += '\n' + time_report(fit.time, console);
   if (!fit.changes.empty()) text += '\n' + changes_table(fit, console);
   return text;
 }
@@ -188,7 +190,7 @@ std::string fit_report(const FitAnswer& fit, const Console& console) {
 std::string sweep_report(const std::vector<SweepRow>& rows, const Console& console) {
   std::vector<Column> columns;
   for (const auto& [key, value] : rows.front().settings) columns.push_back({key});
-  for (const char* title : {"rank", "allocated GiB", "device GiB", "free GiB"})
+  for (const char* title : {"rank", "allocated GiB", "device GiB", "free GiB", "step", "tokens/s/GPU"})
     columns.push_back({title, Align::kRight});
   columns.push_back({"fits", Align::kLeft, true});
   Table table(std::move(columns));
@@ -200,10 +202,12 @@ std::string sweep_report(const std::vector<SweepRow>& rows, const Console& conso
       cells.emplace_back(fmt::format("pp={}", rank.pp_rank));
       for (const std::int64_t bytes : {rank.peak_allocated, rank.device_used, rank.headroom})
         cells.emplace_back(format_gib(bytes));
+      cells.emplace_back(format_seconds(row.time.seconds));
+      cells.emplace_back(fmt::format("{:.0f}", row.time.tokens_per_second_per_gpu));
       cells.emplace_back(row.answer->fits ? "yes" : (rank.fits ? "no: host memory" : "no"),
                          row.answer->fits ? Style::kGood : Style::kBad);
     } else {
-      cells.insert(cells.end(), 4, Cell{""});
+      cells.insert(cells.end(), 6, Cell{""});
       cells.emplace_back(fmt::format("cannot run: {}", to_string(row.answer.error())), Style::kWarning);
     }
     table.add_row(std::move(cells));

@@ -11,6 +11,7 @@
 #include "job/job.h"
 #include "memory/answer.h"
 #include "rules/rules.h"
+#include "timing/step_time.h"
 
 namespace plimsoll::cli {
 
@@ -19,6 +20,7 @@ struct FitAnswer {
   memory::Answer answer;
   memory::AskedRanks asked;
   std::vector<PricedChange> changes;
+  timing::StepTime time = {};
   std::vector<rules::Violation> violations = {};  // what the framework would say to the job
 };
 
@@ -31,6 +33,7 @@ struct FitAnswer {
 struct SweepRow {
   Settings settings;
   Result<memory::Answer> answer;
+  timing::StepTime time = {};  // where there is an answer
 };
 
 [[nodiscard]] std::string sweep_report(const std::vector<SweepRow>& rows, const Console& console);

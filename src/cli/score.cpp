@@ -42,6 +42,15 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
     PLIMSOLL_TRY(file, score_file(path, console));
     files.push_back(std::move(file));
   }
+  const std::vector<std::string> wanted = arguments.values("quantity");
+  const std::vector<std::string> known = quantities();
+  for (const std::string& quantity : wanted)
+    if (std::find(known.begin(), known.end(), quantity) == known.end())
+      return usage_error(fmt::format("--quantity is '{}'; wanted one of {}", quantity, join(known, ", ")));
+  const auto unwanted = [&](const truth::ScoredRow& row) {
+    return !wanted.empty() && std::find(wanted.begin(), wanted.end(), row.quantity) == wanted.end();
+  };
+  for (ScoredFile& file : files) std::erase_if(file.score.rows, unwanted);
   const std::string by = arguments.value("by").value_or("");
   const std::vector<std::string> keys = group_keys(files);
   if (!by.empty() && std::find(keys.begin(), keys.end(), by) == keys.end())
@@ -70,6 +79,10 @@ const Verb kScore = {
         "percentile and the worst of its absolute value, and the signed median, which shows a bias. A record "
         "that cannot be predicted is skipped with its reason.",
     .flags = {{.name = "by", .argument = "KEY", .help = "the errors of every group, such as gpu or recompute"},
+              {.name = "quantity",
+               .argument = "NAME",
+               .help = "only peak_allocated, peak_reserved or step_seconds",
+               .repeats = true},
               {.name = "worst", .argument = "N", .help = "the N largest misses, each with its predicted table"}},
     .takes_keys = false,
     .examples = {{"plimsoll score tests/data/truth/*.json", "the error table"},

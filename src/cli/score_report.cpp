@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "cli/fit_report.h"
+#include "cli/fit_time.h"
 #include "cli/json_writer.h"
 #include "cli/table.h"
 #include "memory/answer.h"
@@ -154,6 +155,14 @@ std::string worst_report(const std::vector<ScoredFile>& files, std::size_t count
                         shown(row.quantity, row.measured), shown(row.quantity, row.predicted),
                         signed_percent(row.error_pct));
     const truth::Record& record = miss.file->records.records[row.record];
+    if (row.quantity == "step_seconds") {
+      timing::Options options;
+      options.alone = !record.whole_job;
+      options.rank = record.pp_rank;
+      const Result<timing::StepTime> time = timing::predict(record.job, options);
+      if (time) text += time_report(*time, console);
+      continue;
+    }
     memory::AskedRanks asked;
     asked.pp = record.pp_rank;
     const Result<memory::Answer> answer = memory::answer(record.job, asked);
@@ -179,6 +188,8 @@ std::string score_json(const std::vector<ScoredFile>& files, const std::string& 
           .end_object();
   return json.end_array().end_object().take();
 }
+
+std::vector<std::string> quantities() { return {std::begin(kQuantities), std::end(kQuantities)}; }
 
 std::vector<std::string> group_keys(const std::vector<ScoredFile>& files) {
   std::set<std::string> keys;

@@ -29,6 +29,9 @@ struct ScoredFile {
 // `by` is empty where no group was asked for.
 [[nodiscard]] std::string score_json(const std::vector<ScoredFile>& files, const std::string& by);
 
+// Names of what can be measured.
+[[nodiscard]] std::vector<std::string> quantities();
+
 // Names of the groups that any record has.
 [[nodiscard]] std::vector<std::string> group_keys(const std::vector<ScoredFile>& files);
 

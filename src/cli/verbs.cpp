@@ -8,13 +8,17 @@ namespace plimsoll::cli {
 
 extern const Verb kFit;
 extern const Verb kLint;
+extern const Verb kWhy;
+extern const Verb kReplay;
+extern const Verb kDiff;
 extern const Verb kScore;
 extern const Verb kModels;
 extern const Verb kGpus;
 extern const Verb kKeys;
 
 std::span<const Verb* const> verbs() {
-  static const std::array<const Verb*, 6> kVerbs = {&kFit, &kLint, &kScore, &kModels, &kGpus, &kKeys};
+  static const std::array<const Verb*, 9> kVerbs = {&kFit,   &kLint,   &kWhy,  &kReplay, &kDiff,
+                                                    &kScore, &kModels, &kGpus, &kKeys};
   return kVerbs;
 }
 

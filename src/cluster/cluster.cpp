@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/cluster.h"
 
+#include <algorithm>
 #include <cctype>
+#include <initializer_list>
 #include <map>
 
 #include <fmt/format.h>
@@ -63,6 +65,31 @@ std::int64_t number(const Node& entry, std::string_view key) {
   return node == nullptr ? 0 : node->integer;
 }
 
+// The number under a path of keys; 0 where it is absent or null.
+double real(const Node& entry, std::initializer_list<std::string_view> path) {
+  const Node* node = &entry;
+  for (const std::string_view key : path) {
+    node = node->is_object() ? node->find(key) : nullptr;
+    if (node == nullptr) return 0;
+  }
+  return node->is_integer() ? static_cast<double>(node->integer) : node->is_number() ? node->real : 0;
+}
+
+Rates rates(const Node& item) {
+  constexpr double kTera = 1e12;
+  constexpr double kGiga = 1e9;
+  Rates r;
+  r.bf16 = real(item, {"tflops_dense", "bf16"}) * kTera;
+  r.fp8 = real(item, {"tflops_dense", "fp8"}) * kTera;
+  r.fp4 = real(item, {"tflops_dense", "fp4"}) * kTera;
+  r.hbm = real(item, {"hbm", "bandwidth_tb_s"}) * kTera;
+  r.nvlink = real(item, {"nvlink", "unidir_gb_s"}) * kGiga;
+  r.nic = real(item, {"nic_per_gpu_gbit_s"}) * kGiga / 8;
+  r.host_link = std::max(real(item, {"c2c_unidir_gb_s"}), real(item, {"pcie", "unidir_gb_s"})) * kGiga;
+  r.sms = number(item, "sms");
+  return r;
+}
+
 std::vector<std::string> words(const Node& entry, std::string_view key) {
   std::vector<std::string> result;
   if (const Node* list = entry.find(key))
@@ -85,6 +112,7 @@ Catalog parse() {
     gpu.architecture = architecture(word(item, "arch"));
     gpu.capacity = number(item, "capacity_bytes");
     gpu.l2_bytes = number(item, "l2_mib") * kMiB;
+    gpu.rates = rates(item);
     const Node* measured = item.find("capacity_measured");
     gpu.capacity_is_measured = measured != nullptr && measured->boolean;
     gpu.source = fmt::format("capacity: {}; {}", word(item, "capacity_source"), join(words(item, "source"), "; "));
@@ -98,9 +126,18 @@ Catalog parse() {
     catalog.names.emplace(folded(gpu.name), catalog.gpus.size());
     catalog.gpus.push_back(std::move(gpu));
   }
-  for (const Node& item : nodes->items)  // the first node of a GPU is the typical one
-    catalog.nodes.emplace(word(item, "gpu"),
-                          TypicalNode{number(item, "gpus_per_node"), number(item, "host_memory_bytes")});
+  for (const Node& item : nodes->items) {
+    const bool first =
+        catalog.nodes
+            .emplace(word(item, "gpu"), TypicalNode{number(item, "gpus_per_node"), number(item, "host_memory_bytes")})
+            .second;
+    if (!first) continue;  // the first node of a GPU is the typical one
+    Gpu& gpu = catalog.gpus[catalog.names.at(folded(word(item, "gpu")))];
+    const std::int64_t domain = std::max(number(item, "nvlink_domain_usable"), std::int64_t{0});
+    if (number(item, "nvlink_domain") > number(item, "gpus_per_node"))
+      gpu.rates.rack_domain = domain > 0 ? domain : number(item, "nvlink_domain");
+    if (gpu.rates.nic == 0) gpu.rates.nic = real(item, {"nic_gbit_s_per_gpu"}) * 1e9 / 8;
+  }
   return catalog;
 }
 

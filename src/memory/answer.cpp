@@ -47,7 +47,11 @@ Result<RankAnswer> answer_rank(const job::Job& job, const job::PipelineLayout& l
                                std::vector<std::string>& warnings) {
   PLIMSOLL_TRY(settings, allocator::parse_settings(allocator_setting(job)));
   step::Tape tape(true);
-  const step::RankResult result = step::run_rank(job, layout, pp_rank, tape, false);
+  step::RankResult result = step::run_rank(job, layout, pp_rank, tape, false);
+  if (!settings.native)
+    result.warnings.emplace_back(
+        "backend:cudaMallocAsync leaves caching to the driver, whose policy is not known: reserved memory is that of "
+        "PyTorch's own allocator");
   for (const std::string& warning : result.warnings)
     if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
 
@@ -115,10 +119,18 @@ Result<Answer> answer(const job::Job& job, const AskedRanks& asked) {
     result.peak_by_stage.push_back(tape.peak());
     if (tape.peak() > result.peak_by_stage[static_cast<std::size_t>(worst)]) worst = r;
   }
+  // Fragmentation decides between ranks whose peaks are close: those are walked, and the worst of them answers.
+  constexpr double kClose = 0.96;
+  const double highest = static_cast<double>(result.peak_by_stage[static_cast<std::size_t>(worst)]);
   for (std::int64_t r = 0; r < stages; ++r) {
-    if (!asked.all && r != asked.pp.value_or(worst)) continue;
+    const bool close = static_cast<double>(result.peak_by_stage[static_cast<std::size_t>(r)]) >= kClose * highest;
+    if (!asked.all && (asked.pp ? r != *asked.pp : !close)) continue;
     PLIMSOLL_TRY(rank, answer_rank(job, layout, r, result.warnings));
-    result.ranks.push_back(std::move(rank));
+    if (asked.all || result.ranks.empty()) {
+      result.ranks.push_back(std::move(rank));
+    } else if (rank.device_used > result.ranks.front().device_used) {
+      result.ranks.front() = std::move(rank);
+    }
   }
   for (std::size_t i = 0; i < result.ranks.size(); ++i)
     if (result.ranks[i].device_used > result.ranks[result.worst].device_used) result.worst = i;

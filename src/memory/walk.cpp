@@ -58,8 +58,10 @@ Walk walk(const step::Tape& tape, const allocator::Settings& settings, std::int6
   if (!stop_at_capacity) capacity = device_total = kEndless;
   allocator::SimulatedDriver driver(capacity, device_total > 0 ? device_total : capacity);
   allocator::Settings used = settings;
-  if (!stop_at_capacity) used.fraction = 1;
+  if (!stop_at_capacity) used.fraction.reset();
   allocator::CachingAllocator allocator(used, driver);
+  std::array<std::uint32_t, step::kStreams> streams{};
+  for (std::size_t i = 0; i < streams.size(); ++i) streams[i] = allocator.add_stream(i);
   std::vector<allocator::CachingAllocator::BlockId> block_of;
   block_of.reserve(tape.events().size() / 2 + 1);
 
@@ -81,7 +83,8 @@ Walk walk(const step::Tape& tape, const allocator::Settings& settings, std::int6
       allocator.free(block_of[event.id]);
       continue;
     }
-    const auto block = allocator.allocate(event.requested);
+    const auto block =
+        allocator.allocate(allocator::Request{event.requested, streams[static_cast<std::size_t>(event.stream)]});
     if (!block) {
       result.out_of_memory = OutOfMemory{moment, event.requested, event.name};
       break;
@@ -101,7 +104,7 @@ Walk walk(const step::Tape& tape, const allocator::Settings& settings, std::int6
   for (const PeakPoint& group : result.by_group)
     if (group.allocated > result.peak.allocated) result.peak = group;
   result.peak_reserved = allocator.stats().peak_reserved;
-  result.driver_calls = allocator.stats().driver_calls;
+  result.driver_calls = allocator.stats().driver_calls();
   return result;
 }
 

@@ -227,6 +227,11 @@ std::int64_t counted_layers(const Job& job) {
   return job.model.depth() + (job.parallel.account_for_embedding ? 1 : 0) + (job.parallel.account_for_loss ? 1 : 0);
 }
 
+// The frameworks' switch, or the dtype of a job whose fields were filled without it.
+bool trains_in(const Job& job, job::DType type, bool switched_on) {
+  return switched_on || (!job.derives && job.precision.params == type);
+}
+
 template <class Pointer, class Read>
 Value if_any(const Pointer* thing, const Read& read) {
   return thing == nullptr ? Value{} : read(*thing);
@@ -382,7 +387,19 @@ const DerivedFact kFacts[] = {
 
     {"recompute_modules", Type::kList, recompute_modules, "modules that selective recompute makes again"},
     {"offload_modules", Type::kList, offload_modules, "modules whose inputs move to the host"},
-    {"fp8", Type::kBoolean, [](const Job& j) { return Value::of(j.precision.fp8_enabled); }, "GEMMs run in FP8"},
+    {"bf16", Type::kBoolean, [](const Job& j) { return Value::of(trains_in(j, job::DType::kBf16, j.precision.bf16)); },
+     "training is in bf16"},
+    {"fp16", Type::kBoolean, [](const Job& j) { return Value::of(trains_in(j, job::DType::kFp16, j.precision.fp16)); },
+     "training is in fp16"},
+    {"fp8", Type::kBoolean,
+     [](const Job& j) { return Value::of(j.precision.fp8_enabled || j.precision.fp8 != job::Fp8Recipe::kNone); },
+     "GEMMs run in FP8"},
+    {"fp8_recipe", Type::kText,
+     [](const Job& j) {
+       const bool acts = j.precision.fp8 != job::Fp8Recipe::kNone;
+       return Value::of(job::name_of(acts ? j.precision.fp8 : j.precision.fp8_recipe));
+     },
+     "how FP8 scales are found; acts only with fp8"},
     {"fp4", Type::kBoolean, [](const Job& j) { return Value::of(j.precision.fp4); }, "GEMMs run in NVFP4"},
     {"main_grads_dtype", Type::kText, [](const Job& j) { return Value::of(job::name_of(j.optimizer.main_grads)); },
      "dtype of the main gradients"},

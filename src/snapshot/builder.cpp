@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Containers: which dict is which record, and lists as ranges of rows. The records themselves are in records.cpp.
+// Containers: which dict is which record, and lists as ranges of rows. The records themselves are in records.cpp, the
+// end of reading is in finish.cpp.
 #include "snapshot/builder.h"
 
 #include <algorithm>
@@ -11,18 +12,19 @@ namespace plimsoll::snapshot {
 
 namespace {
 
-constexpr std::uint32_t kMostRows = (1U << 28) - 1;  // what a Container's row can hold
-constexpr std::size_t kMostDevices = 1024;
 constexpr std::size_t kMostSettings = 1024;
 constexpr std::size_t kSpare = 1U << 20;
 constexpr std::size_t kBytesPerDistinct = 64;  // of stacks and frames: most are shared
 constexpr std::size_t kBytesPerEvent = 64;     // under the 79 that were seen: reserved memory, not touched memory
+constexpr std::size_t kMostReserved = 1U << 26;
 
 constexpr std::uint64_t kTopKeys = bit(Key::kSegments) | bit(Key::kDeviceTraces) | bit(Key::kAllocatorSettings) |
-                                   bit(Key::kExternalAnnotations) | bit(Key::kHostSegments) | bit(Key::kHostTraces);
+                                   bit(Key::kExternalAnnotations) | bit(Key::kHostSegments) | bit(Key::kHostTraces) |
+                                   bit(Key::kCategories);
 constexpr std::uint64_t kSettingsKeys = bit(Key::kCudaAllocConf) | bit(Key::kAllocConf) | bit(Key::kMaxSplitSize) |
                                         bit(Key::kGarbageCollectionThreshold) | bit(Key::kExpandableSegments) |
-                                        bit(Key::kRoundupPower2Divisions);
+                                        bit(Key::kRoundupPower2Divisions) | bit(Key::kTraceAllocMaxEntries) |
+                                        bit(Key::kTraceAllocOverflowed);
 
 bool is_number(Kind kind) {
   return kind == Kind::kInt || kind == Kind::kBool || kind == Kind::kUint || kind == Kind::kFloat;
@@ -43,21 +45,26 @@ Action find_action(std::string_view text) {
 
 Builder::Builder(std::size_t input_bytes)
     : most_refilled_(kSpare + input_bytes), most_distinct_(kSpare + input_bytes / kBytesPerDistinct) {
-  const std::size_t events = input_bytes / kBytesPerEvent;
-  snapshot_.events.action.reserve(events);
-  snapshot_.events.address.reserve(events);
-  snapshot_.events.size.reserve(events);
-  snapshot_.events.stream.reserve(events);
-  snapshot_.events.time_us.reserve(events);
-  snapshot_.events.stack.reserve(events);
+  const std::size_t events = std::min(kMostReserved, input_bytes / kBytesPerEvent);
+  const auto reserve = [events](auto& column) {
+    column.reserve(events);
+    prefer_huge_pages(column.data(), events * sizeof(column[0]));
+  };
+  reserve(snapshot_.events.action);
+  reserve(snapshot_.events.address);
+  reserve(snapshot_.events.size);
+  reserve(snapshot_.events.stream);
+  reserve(snapshot_.events.time_us);
+  reserve(snapshot_.events.stack);
+  containers_.make_room(2 * events);
   tuples_.push_back({});
   enter_stack(scratch_);  // stack 0 is the empty one
 }
 
 std::string_view Builder::role_name(Role role) {
-  constexpr std::string_view kNames[] = {"nothing",         "trace events", "frames",      "segments",  "blocks",
-                                         "block histories", "annotations",  "settings",    "divisions", "a snapshot",
-                                         "lists",           "numbers",      "other values"};
+  constexpr std::string_view kNames[] = {"nothing",         "trace events", "frames",   "segments",    "blocks",
+                                         "block histories", "annotations",  "settings", "divisions",   "a snapshot",
+                                         "lists",           "numbers",      "strings",  "other values"};
   return kNames[static_cast<std::size_t>(role)];
 }
 
@@ -75,14 +82,22 @@ Builder::Role Builder::role_of(std::uint64_t keys) {
 
 void Builder::set_container(std::uint32_t id, Role role, std::size_t row) {
   if (id >= containers_.size()) containers_.resize(std::size_t{id} + 1);
-  containers_[id].role = role;
-  containers_[id].row = static_cast<std::uint32_t>(row) & kMostRows;
+  containers_[id] = make_container(role, row);
+}
+
+bool Builder::over_budget() {
+  problem_ =
+      fmt::format("what was read takes {} bytes; wanted at most {} for a file of this size", held_bytes(), budget_);
+  return false;
 }
 
 Status Builder::problem() const { return bad_input(problem_); }
 
-Status Builder::on_string(std::uint32_t /*id*/, std::string_view text) {
-  texts_.push_back(text);
+Status Builder::on_string(std::uint32_t id, std::string_view text) {
+  snapshot_.strings.emplace_back(text);
+  text_bytes_ += text.size();
+  if (text.empty()) no_text_ = id;
+  if (text == "N/A") not_compiled_ = id;
   key_of_.push_back(find_key(text));
   action_of_.push_back(find_action(text));
   return {};
@@ -91,17 +106,35 @@ Status Builder::on_string(std::uint32_t /*id*/, std::string_view text) {
 Result<std::uint32_t> Builder::on_tuple(std::span<const Value> items) {
   const auto is_integer = [](const Value& value) { return value.kind == Kind::kInt || value.kind == Kind::kUint; };
   if (items.size() != 2 || !is_integer(items[0]) || !is_integer(items[1])) return 0;
-  const PoolId pair{items[0].unsigned_bits(), items[1].unsigned_bits()};
+  const std::uint32_t found = tuple_number({items[0].unsigned_bits(), items[1].unsigned_bits()});
+  if (found == InternTable::kNone) return bad_input("too many distinct pairs; wanted a few pool ids");
+  return found;
+}
+
+// InternTable::kNone when there are too many.
+std::uint32_t Builder::tuple_number(const PoolId& pair) {
+  constexpr std::size_t kMostPairs = 1U << 20;
+  if (pair == last_pair_ && last_tuple_ != 0) return last_tuple_;
   const auto next = static_cast<std::uint32_t>(tuples_.size());
+  if (next >= kMostPairs) return InternTable::kNone;
   const std::uint32_t found = tuple_table_.find_or_enter(mix(mix(1, pair.first), pair.second), next,
                                                          [&](std::uint32_t known) { return tuples_[known] == pair; });
-  if (found == InternTable::kNone) return bad_input("too many distinct pairs share one hash; wanted a few pool ids");
-  if (found == next) {
-    constexpr std::size_t kMostPairs = 1U << 20;
-    if (tuples_.size() >= kMostPairs) return bad_input(fmt::format("more than {} distinct pairs", kMostPairs));
-    tuples_.push_back(pair);
-  }
+  if (found == InternTable::kNone) return found;
+  if (found == next) tuples_.push_back(pair);
+  last_pair_ = pair;
+  last_tuple_ = found;
   return found;
+}
+
+std::size_t Builder::held_bytes() const {
+  constexpr std::size_t kEventBytes = sizeof(Action) + 3 * sizeof(std::uint64_t) + 2 * sizeof(std::uint32_t);
+  const auto bytes = [](const auto& column) { return column.size() * sizeof(column[0]); };
+  return snapshot_.events.count() * kEventBytes + bytes(snapshot_.notes) + bytes(snapshot_.origins) +
+         bytes(snapshot_.segments) + bytes(snapshot_.blocks) + bytes(snapshot_.annotations) + bytes(snapshot_.streams) +
+         bytes(snapshot_.stacks) + bytes(snapshot_.stack_frames) + bytes(snapshot_.frames) + bytes(snapshot_.strings) +
+         text_bytes_ + bytes(key_of_) + bytes(action_of_) + bytes(containers_) + bytes(ranges_) + bytes(lists_) +
+         bytes(numbers_) + bytes(snapshot_.forward_lines) + bytes(categories_) + bytes(tuples_) + bytes(histories_) +
+         frame_table_.held_bytes() + stack_table_.held_bytes() + tuple_table_.held_bytes() + stream_table_.held_bytes();
 }
 
 Status Builder::on_set_items(std::uint32_t dict, std::span<const Value> pairs) {
@@ -189,6 +222,7 @@ Status Builder::on_append(std::uint32_t list, std::span<const Value> items) {
       return role == Role::kEmpty ? Role::kOther : role;
     }
     if (item.kind == Kind::kList) return Role::kList;
+    if (item.kind == Kind::kString) return Role::kText;
     return is_number(item.kind) ? Role::kNumber : Role::kOther;
   };
   const Role role = before.role == Role::kEmpty ? role_of_item(items.front()) : before.role;
@@ -213,10 +247,16 @@ Status Builder::on_append(std::uint32_t list, std::span<const Value> items) {
         return bad_input(fmt::format("a list has {} out of the order they were written in, or twice", role_name(role)));
   } else if (role == Role::kList) {
     first = lists_.size();
-    for (const Value& item : items) lists_.push_back(item.id);
+    for (const Value& item : items)
+      if (!push_row(lists_, item.id)) return problem();
   } else if (role == Role::kNumber) {
     first = numbers_.size();
-    numbers_.insert(numbers_.end(), items.begin(), items.end());
+    for (const Value& item : items)
+      if (!push_row(numbers_, item)) return problem();
+  } else if (role == Role::kText) {
+    first = snapshot_.forward_lines.size();
+    for (const Value& item : items)
+      if (!push_row(snapshot_.forward_lines, item.id)) return problem();
   } else {
     set_container(list, Role::kOther, 0);
     return {};
@@ -225,8 +265,7 @@ Status Builder::on_append(std::uint32_t list, std::span<const Value> items) {
   if (before.role == Role::kEmpty) {
     if (ranges_.size() > kMostRows) return bad_input("too many lists of records");
     set_container(list, role, ranges_.size());
-    ranges_.push_back({static_cast<std::uint32_t>(first), count});
-    return {};
+    return push_row(ranges_, Range{static_cast<std::uint32_t>(first), count}) ? Status{} : problem();
   }
   Range& range = ranges_[before.row];
   if (std::size_t{range.first} + range.count != first) {
@@ -260,7 +299,7 @@ Status Builder::append_frames(std::uint32_t list, std::span<const Value> items) 
   return {};
 }
 
-std::uint32_t Builder::enter_stack(std::vector<std::uint32_t>& frames) {
+std::uint32_t Builder::enter_stack(std::span<const std::uint32_t> frames) {
   std::uint64_t hash = mix(2, frames.size());
   for (const std::uint32_t frame : frames) hash = mix(hash, frame);
   const auto next = static_cast<std::uint32_t>(snapshot_.stacks.size());
@@ -284,7 +323,7 @@ bool Builder::add_divisions(std::span<const Value> pairs, bool& is_divisions) {
   if (pairs.size() > 2 * kMostDivisions || divisions_.size() >= kMostDivisions) return true;
   for (std::size_t i = 0; i < pairs.size(); i += 2) {
     if (pairs[i].kind != Kind::kString || pairs[i + 1].kind != Kind::kInt) return true;
-    const std::string_view text = texts_[pairs[i].id];
+    const std::string_view text = snapshot_.strings[pairs[i].id];
     std::int64_t size = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
     if (error != std::errc{} || end != text.data() + text.size()) return true;
@@ -293,124 +332,6 @@ bool Builder::add_divisions(std::span<const Value> pairs, bool& is_divisions) {
   divisions_.push_back(std::move(found));
   is_divisions = true;
   return true;
-}
-
-Status Builder::finish_traces(Key key, std::vector<Trace>& traces) {
-  if ((top_keys_ & bit(key)) == 0) return {};
-  const Value& value = top_fields_[static_cast<std::size_t>(key)];
-  const auto wrong = [&](std::string_view found) {
-    return bad_input(fmt::format("{}: found {}; wanted one list of trace events per device", key_name(key), found));
-  };
-  if (value.kind != Kind::kList) return wrong(kind_name(value.kind));
-  const Container outer = container(value.id);
-  if (outer.role == Role::kEmpty) return {};
-  if (outer.role != Role::kList) return wrong(fmt::format("a list of {}", role_name(outer.role)));
-  const Range inner = ranges_[outer.row];
-  if (inner.count > kMostDevices) return wrong(fmt::format("{} lists", inner.count));
-  for (std::uint32_t i = 0; i < inner.count; ++i) {
-    const Container list = container(lists_[inner.first + i]);
-    Trace trace;
-    if (list.role == Role::kEvent)
-      trace.events = ranges_[list.row];
-    else if (list.role != Role::kEmpty)
-      return wrong(fmt::format("a list of {} for device {}", role_name(list.role), i));
-    traces.push_back(trace);
-  }
-  return {};
-}
-
-// One entry per device; a list that is shorter or longer than the traces says nothing of the others.
-Status Builder::finish_trace_limits(const Value& value, Key key) {
-  const Container list = value.kind == Kind::kList ? container(value.id) : Container{};
-  if (value.kind != Kind::kList || (list.role != Role::kNumber && list.role != Role::kEmpty))
-    return bad_input(fmt::format("{}: found {}; wanted one number per device", key_name(key), kind_name(value.kind)));
-  if (list.role == Role::kEmpty) return {};
-  const Range range = ranges_[list.row];
-  for (std::size_t i = 0; i < std::min<std::size_t>(range.count, snapshot_.devices.size()); ++i) {
-    const Value& number = numbers_[range.first + i];
-    if (number.kind != Kind::kInt && number.kind != Kind::kBool && number.kind != Kind::kUint)
-      return bad_input(fmt::format("{}: device {}: found {}; wanted an integer or a bool", key_name(key), i,
-                                   kind_name(number.kind)));
-    if (key == Key::kTraceAllocOverflowed)
-      snapshot_.devices[i].overflowed = number.bits != 0;
-    else if (number.kind == Kind::kInt)  // an unsigned maximum is no limit
-      snapshot_.devices[i].max_entries = number.bits;
-  }
-  return {};
-}
-
-Status Builder::finish_top() {
-  const auto records = [this](Key key, Role role, Range& out) -> Status {
-    if ((top_keys_ & bit(key)) == 0) return {};
-    fields_[static_cast<std::size_t>(key)] = &top_fields_[static_cast<std::size_t>(key)];
-    role_ = Role::kTop;
-    return read_range(key, role, out) ? Status{} : problem();
-  };
-  Range annotations;
-  PLIMSOLL_TRY_STATUS(records(Key::kSegments, Role::kSegment, snapshot_.device_segments));
-  PLIMSOLL_TRY_STATUS(records(Key::kHostSegments, Role::kSegment, snapshot_.host_segments));
-  PLIMSOLL_TRY_STATUS(records(Key::kExternalAnnotations, Role::kAnnotation, annotations));
-  PLIMSOLL_TRY_STATUS(finish_traces(Key::kDeviceTraces, snapshot_.devices));
-  PLIMSOLL_TRY_STATUS(finish_traces(Key::kHostTraces, snapshot_.host_devices));
-  if ((top_keys_ & bit(Key::kAllocatorSettings)) != 0) {
-    const Value& value = top_fields_[static_cast<std::size_t>(Key::kAllocatorSettings)];
-    const Container dict = value.kind == Kind::kDict ? container(value.id) : Container{};
-    if (value.kind != Kind::kDict ||
-        (dict.role != Role::kSettings && dict.role != Role::kEmpty && dict.role != Role::kOther))
-      return bad_input(fmt::format("allocator_settings: found {}; wanted a dict of settings", kind_name(value.kind)));
-    snapshot_.settings = AllocatorSettings{};
-    if (dict.role == Role::kSettings) {
-      const SettingsRow& row = settings_[dict.row];
-      if (!row.problem.empty()) return bad_input(row.problem);
-      snapshot_.settings = row.settings;
-      if (row.max_entries) PLIMSOLL_TRY_STATUS(finish_trace_limits(*row.max_entries, Key::kTraceAllocMaxEntries));
-      if (row.overflowed) PLIMSOLL_TRY_STATUS(finish_trace_limits(*row.overflowed, Key::kTraceAllocOverflowed));
-    }
-  }
-  for (const Key key : {Key::kTraceAllocMaxEntries, Key::kTraceAllocOverflowed})
-    if ((top_keys_ & bit(key)) != 0)
-      PLIMSOLL_TRY_STATUS(finish_trace_limits(top_fields_[static_cast<std::size_t>(key)], key));
-  return {};
-}
-
-// Blocks of PyTorch 2.0 have no address: they follow each other from the segment's (facts snapshot-format.md 3).
-Status Builder::finish_blocks() {
-  for (std::size_t i = 0; i < snapshot_.segments.size(); ++i) {
-    const Segment& segment = snapshot_.segments[i];
-    std::uint64_t at = segment.address;
-    std::int64_t filled = 0;
-    for (std::uint32_t b = 0; b < segment.blocks.count; ++b) {
-      Block& block = snapshot_.blocks[segment.blocks.first + b];
-      if (block.address == 0) block.address = at;
-      if (block.address != at || block.size > segment.total_size - filled)
-        return bad_input(
-            fmt::format("segment {} at {:#x}: block {} of {} bytes lies at {:#x}; wanted it at {:#x}, within {} bytes",
-                        i, segment.address, b, block.size, block.address, at, segment.total_size));
-      filled += block.size;
-      at += static_cast<std::uint64_t>(block.size);
-    }
-    if (filled != segment.total_size)
-      return bad_input(fmt::format("segment {} at {:#x}: its blocks hold {} of {} bytes; wanted all", i,
-                                   segment.address, filled, segment.total_size));
-  }
-  return {};
-}
-
-Result<Snapshot> Builder::finish(const Value& root) {
-  const Container shape = container(root.id);
-  if (root.kind == Kind::kDict && shape.role == Role::kTop && root.id == top_) {
-    PLIMSOLL_TRY_STATUS(finish_top());
-  } else if (root.kind == Kind::kList && (shape.role == Role::kSegment || shape.role == Role::kEmpty)) {
-    if (shape.role == Role::kSegment) snapshot_.device_segments = ranges_[shape.row];
-  } else {
-    return bad_input(
-        fmt::format("the pickle holds {}; wanted a dict with segments and device_traces, or a list of segments",
-                    kind_name(root.kind)),
-        "make the file with torch.cuda.memory._dump_snapshot");
-  }
-  PLIMSOLL_TRY_STATUS(finish_blocks());
-  snapshot_.strings.assign(texts_.begin(), texts_.end());
-  return std::move(snapshot_);
 }
 
 }  // namespace plimsoll::snapshot

@@ -38,23 +38,25 @@ class InternTable {
   template <class Equals>
   [[nodiscard]] std::uint32_t find_or_enter(std::uint64_t hash, std::uint32_t next, Equals&& equals) {
     if ((used_ + 1) * 2 > slots_.size()) grow();
-    const auto tag = static_cast<std::uint32_t>(hash >> 32);
-    std::size_t at = hash & (slots_.size() - 1);
+    const auto tag = static_cast<std::uint32_t>(hash ^ (hash >> 32));
+    std::size_t at = tag & (slots_.size() - 1);
     for (int probe = 0; probe < kLongestChain; ++probe, at = (at + 1) & (slots_.size() - 1)) {
       Slot& slot = slots_[at];
       if (slot.number == kNone) {
-        slot = {hash, next};
+        slot = {tag, next};
         ++used_;
         return next;
       }
-      if (static_cast<std::uint32_t>(slot.hash >> 32) == tag && equals(slot.number)) return slot.number;
+      if (slot.tag == tag && equals(slot.number)) return slot.number;
     }
     return kNone;
   }
 
+  [[nodiscard]] std::size_t held_bytes() const { return slots_.size() * sizeof(Slot); }
+
  private:
   struct Slot {
-    std::uint64_t hash = 0;
+    std::uint32_t tag = 0;  // of the hash; also says where the entry belongs
     std::uint32_t number = kNone;
   };
   static constexpr int kLongestChain = 4096;
@@ -64,7 +66,7 @@ class InternTable {
     old.swap(slots_);
     for (const Slot& slot : old) {
       if (slot.number == kNone) continue;
-      std::size_t at = slot.hash & (slots_.size() - 1);
+      std::size_t at = slot.tag & (slots_.size() - 1);
       while (slots_[at].number != kNone) at = (at + 1) & (slots_.size() - 1);
       slots_[at] = slot;
     }

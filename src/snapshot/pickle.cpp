@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stack machine. Its steps return false and leave the error aside, since a Status per opcode slowed reading.
-// Stack entries are 16 bytes, memo entries 4: three bits of kind, 29 of number.
+// Whole records may be read by the sink itself (Bulk); whatever it leaves is read here, opcode by opcode.
 #include "snapshot/pickle.h"
 
 #include <algorithm>
@@ -18,42 +18,48 @@ namespace plimsoll::snapshot {
 
 namespace {
 
-enum MemoKind : std::uint32_t { kEmptySlot, kStringSlot, kTupleSlot, kListSlot, kDictSlot, kScalarSlot };
-constexpr std::uint32_t kSlotBits = 29;
-constexpr std::uint32_t kSlotMask = (1U << kSlotBits) - 1;
+// A sink that reads records by itself wants this much at once; a record that is longer is read opcode by opcode.
+constexpr std::size_t kBulkMargin = 4096;
 
 class Machine {
  public:
-  Machine(std::string_view bytes, PickleSink& sink, const PickleLimits& limits)
-      : begin_(bytes.data()),
-        at_(bytes.data()),
-        end_(bytes.data() + bytes.size()),
-        sink_(sink),
-        limits_(limits),
-        most_stack_(limits.spare + bytes.size() / limits.bytes_per_stack_entry),
-        most_memo_(std::min<std::size_t>(limits.spare + bytes.size() / limits.bytes_per_memo_entry, kSlotMask)),
-        most_containers_(std::min<std::size_t>(limits.spare + bytes.size() / limits.bytes_per_container, kSlotMask)),
-        most_strings_(std::min<std::size_t>(limits.spare + bytes.size() / limits.bytes_per_string, kSlotMask)) {}
+  Machine(Window& input, PickleSink& sink, const PickleLimits& limits)
+      : input_(input), at_(input.begin()), end_(input.end()), opcode_at_(at_), sink_(sink), limits_(limits) {
+    set_bounds();
+    memo_.make_room(std::min<std::size_t>(kMostReserved, input.known_size() / kBytesPerMemoEntry));
+  }
 
   Result<Value> run();
 
  private:
   bool step();
+  bool bulk();
   bool refuse();
 
   // The error of the opcode being read.
   bool fail(const std::string& what);
   bool told(const Status& status);
+
+  // Bytes that can be read without asking for more.
   [[nodiscard]] std::size_t left() const { return static_cast<std::size_t>(end_ - at_); }
+  // Asks for more until `wanted` bytes are there; false at the end of the input, or when it cannot be read.
+  bool more(std::size_t wanted);
+  [[nodiscard]] bool has(std::size_t wanted) { return left() >= wanted || more(wanted); }
+  void set_bounds();
+  bool check_memory();
+  [[nodiscard]] std::uint64_t offset(const char* at) const {
+    return input_.offset() + static_cast<std::uint64_t>(at - input_.begin());
+  }
 
   template <class T>
   [[nodiscard]] bool take(T& value) {  // little-endian
-    if (left() < sizeof(T)) return false;
+    if (left() < sizeof(T) && !more(sizeof(T))) [[unlikely]]
+      return false;
     std::memcpy(&value, at_, sizeof(T));
     at_ += sizeof(T);
     return true;
   }
-  bool truncated(std::size_t wanted) { return fail(fmt::format("{} bytes are left; wanted {}", left(), wanted)); }
+  bool truncated(std::size_t wanted);
 
   bool push(Value value) {
     if (stack_.size() >= most_stack_) [[unlikely]]
@@ -67,15 +73,23 @@ class Machine {
   bool read_string() {
     Length length{};
     if (!take(length)) return truncated(sizeof(Length));
-    if (length > left()) return truncated(length);
+    if (length > limits_.longest_string) {
+      if (input_.is_whole() && length > input_.whole_left(at_)) return truncated(length);
+      return fail(fmt::format("a string of {} bytes; wanted at most {}", length, limits_.longest_string));
+    }
+    if (!has(length)) return truncated(length);
     return intern({at_, static_cast<std::size_t>(length)});
   }
   template <class Length>
   bool skip_bytes() {
     Length length{};
     if (!take(length)) return truncated(sizeof(Length));
-    if (length > left()) return truncated(length);
-    at_ += length;
+    for (std::uint64_t rest = length; rest != 0;) {
+      if (!has(1)) return truncated(rest);
+      const std::size_t step = std::min<std::uint64_t>(rest, left());
+      at_ += step;
+      rest -= step;
+    }
     return push({Kind::kBytes, 0, 0});
   }
   bool intern(std::string_view text);
@@ -87,6 +101,9 @@ class Machine {
   bool put(std::size_t slot);
   bool fill(Kind kind, std::size_t first);
 
+  [[nodiscard]] std::span<const Value> entries_from(std::size_t first) const {
+    return {stack_.data() + first, stack_.size() - first};
+  }
   // How many entries lie above the innermost mark (or the bottom): what an opcode may take.
   [[nodiscard]] std::size_t reachable() const { return stack_.size() - (marks_.empty() ? 0 : marks_.back()); }
   bool underflow(std::size_t wanted) {
@@ -94,34 +111,39 @@ class Machine {
   }
   bool no_mark() { return fail("no MARK is open; wanted one before it"); }
 
-  const char* begin_;
+  static constexpr std::size_t kBytesPerMemoEntry = 24;  // about what was seen: reserved memory, not touched memory
+  static constexpr std::size_t kMostReserved = 1U << 27;
+
+  Window& input_;
   const char* at_;
   const char* end_;
-  const char* opcode_at_ = nullptr;
+  const char* opcode_at_;
   PickleSink& sink_;
   PickleLimits limits_;
-  std::size_t most_stack_;
-  std::size_t most_memo_;
-  std::size_t most_containers_;
-  std::size_t most_strings_;
+  std::size_t most_stack_ = 0;
+  std::size_t most_memo_ = 0;
+  std::size_t most_containers_ = 0;
+  std::size_t most_strings_ = 0;
+  std::size_t most_bytes_ = 0;
   bool stopped_ = false;
-  Error error_;  // of the opcode that failed
+  bool has_failed_ = false;  // outside an opcode: error_ stands as it is
+  Error error_;              // of the opcode that failed
 
-  std::vector<Value> stack_;
+  PodArray<Value> stack_;
   std::vector<std::size_t> marks_;  // stack heights
-  std::vector<std::uint32_t> memo_;
-  std::size_t memo_used_ = 0;   // what MEMOIZE numbers by
+  Memo memo_;
   std::vector<Value> scalars_;  // memoised scalars: legal, never written by the known writers
   std::uint32_t containers_ = 0;
-  std::vector<std::string_view> strings_;
+  std::uint32_t strings_ = 0;
   std::size_t string_bytes_ = 0;
   InternTable string_table_;
 };
 
 bool Machine::fail(const std::string& what) {
+  if (has_failed_) return false;
   const auto opcode = static_cast<std::uint8_t>(*opcode_at_);
   const std::string_view name = opcode_name(opcode);
-  error_.message = fmt::format("byte {}: {}: {}", opcode_at_ - begin_,
+  error_.message = fmt::format("byte {}: {}: {}", offset(opcode_at_),
                                name.empty() ? fmt::format("opcode 0x{:02x}", opcode) : std::string(name), what);
   return false;
 }
@@ -132,20 +154,64 @@ bool Machine::told(const Status& status) {
   return fail(status.error().message);
 }
 
+void Machine::set_bounds() {
+  const std::uint64_t bytes = input_.known_size();
+  const auto most = [&](std::size_t spare, std::size_t bytes_per_one, std::size_t largest) {
+    return static_cast<std::size_t>(std::min<std::uint64_t>(spare + bytes / bytes_per_one, largest));
+  };
+  most_stack_ = most(limits_.spare, limits_.bytes_per_stack_entry, SIZE_MAX);
+  most_memo_ = most(limits_.spare, limits_.bytes_per_memo_entry, Memo::kMostNumber);
+  most_containers_ = most(limits_.spare, limits_.bytes_per_container, Memo::kMostNumber);
+  most_strings_ = most(limits_.spare_strings, limits_.bytes_per_string, Memo::kMostNumber);
+  most_bytes_ = limits_.spare_bytes + bytes / 100 * limits_.held_percent;
+  sink_.set_budget(most_bytes_);
+}
+
+bool Machine::more(std::size_t wanted) {
+  while (left() < wanted) {
+    if (input_.is_at_end() || has_failed_) return false;
+    const auto behind = at_ - opcode_at_;
+    if (auto status = input_.extend(opcode_at_); !status) {
+      error_ = std::move(status.error());
+      has_failed_ = true;
+      return false;
+    }
+    opcode_at_ = input_.begin();
+    at_ = opcode_at_ + behind;
+    end_ = input_.end();
+    set_bounds();
+    if (!check_memory()) return false;
+  }
+  return true;
+}
+
+bool Machine::check_memory() {
+  const std::size_t held = sink_.held_bytes() + memo_.held_bytes() + stack_.size() * sizeof(Value) +
+                           scalars_.size() * sizeof(Value) + string_table_.held_bytes();
+  if (held <= most_bytes_) return true;
+  error_.message = fmt::format("byte {}: what was read takes {} bytes; wanted at most {} for a file of this size",
+                               offset(at_), held, most_bytes_);
+  has_failed_ = true;
+  return false;
+}
+
+bool Machine::truncated(std::size_t wanted) {
+  const std::uint64_t left_over = input_.is_whole() ? input_.whole_left(at_) : left();
+  return fail(fmt::format("{} bytes are left; wanted {}", left_over, wanted));
+}
+
 bool Machine::intern(std::string_view text) {
   at_ += text.size();
-  if (text.size() > limits_.longest_string)
-    return fail(fmt::format("a string of {} bytes; wanted at most {}", text.size(), limits_.longest_string));
-  const auto next = static_cast<std::uint32_t>(strings_.size());
-  const std::uint32_t id =
-      string_table_.find_or_enter(hash_text(text), next, [&](std::uint32_t known) { return strings_[known] == text; });
+  const std::uint32_t next = strings_;
+  const std::uint32_t id = string_table_.find_or_enter(hash_text(text), next,
+                                                       [&](std::uint32_t known) { return sink_.text(known) == text; });
   if (id == InternTable::kNone) return fail("too many strings share one hash; wanted a snapshot's few thousand names");
   if (id == next) {
     string_bytes_ += text.size();
-    if (strings_.size() >= most_strings_ || string_bytes_ > limits_.all_strings)
-      return fail(fmt::format("{} distinct strings of {} bytes together; wanted at most {} and {}", strings_.size() + 1,
+    if (strings_ >= most_strings_ || string_bytes_ > limits_.all_strings)
+      return fail(fmt::format("{} distinct strings of {} bytes together; wanted at most {} and {}", strings_ + 1,
                               string_bytes_, most_strings_, limits_.all_strings));
-    strings_.push_back(text);
+    ++strings_;
     if (!told(sink_.on_string(id, text))) return false;
   }
   return push({Kind::kString, id, 0});
@@ -153,8 +219,9 @@ bool Machine::intern(std::string_view text) {
 
 // Little-endian two's complement of any length; an unsigned 64-bit value takes 9 bytes (facts snapshot-format.md 1).
 bool Machine::read_long(std::size_t length) {
-  if (length > left()) return truncated(length);
-  if (length > 9) return fail(fmt::format("an integer of {} bytes; wanted at most 9", length));
+  if (length > 9 && (!input_.is_whole() || length <= input_.whole_left(at_)))
+    return fail(fmt::format("an integer of {} bytes; wanted at most 9", length));
+  if (!has(length)) return truncated(length);
   std::uint64_t word = 0;
   if (length >= 1 && length <= 8 && left() >= 8) [[likely]] {
     std::memcpy(&word, at_, 8);
@@ -189,20 +256,20 @@ bool Machine::new_container(Kind kind) {
 bool Machine::tuple(std::size_t count) {
   if (reachable() < count) return underflow(count);
   const std::size_t first = stack_.size() - count;
-  auto id = sink_.on_tuple(std::span<const Value>(stack_).subspan(first));
+  auto id = sink_.on_tuple(entries_from(first));
   if (!id) return fail(id.error().message);
-  if (*id > kSlotMask) return fail("too many distinct tuples");
+  if (*id > Memo::kMostNumber) return fail("too many distinct tuples");
   stack_.resize(first);
   return push({Kind::kTuple, *id, 0});
 }
 
 bool Machine::get(std::size_t slot) {
-  if (slot >= memo_.size() || memo_[slot] == 0) [[unlikely]]
+  const Memo::Entry entry = memo_.get(slot);
+  if (entry.slot() == Slot::kEmpty) [[unlikely]]
     return fail(fmt::format("memo slot {} is empty; wanted a value stored before", slot));
   constexpr Kind kKinds[] = {Kind::kNone, Kind::kString, Kind::kTuple, Kind::kList, Kind::kDict};
-  const std::uint32_t kind = memo_[slot] >> kSlotBits;
-  const std::uint32_t id = memo_[slot] & kSlotMask;
-  return push(kind == kScalarSlot ? scalars_[id] : Value{kKinds[kind], id, 0});
+  return push(entry.slot() == Slot::kScalar ? scalars_[entry.number()]
+                                            : Value{kKinds[static_cast<std::size_t>(entry.slot())], entry.number(), 0});
 }
 
 bool Machine::put(std::size_t slot) {
@@ -210,29 +277,27 @@ bool Machine::put(std::size_t slot) {
   if (slot >= most_memo_)
     return fail(fmt::format("memo slot {}; wanted one below {} in a file of this size", slot, most_memo_));
   const Value& top = stack_.back();
-  std::uint32_t kind = kScalarSlot;
+  Slot kind = Slot::kScalar;
   std::uint32_t id = top.id;
   switch (top.kind) {
     case Kind::kString:
-      kind = kStringSlot;
+      kind = Slot::kString;
       break;
     case Kind::kTuple:
-      kind = kTupleSlot;
+      kind = Slot::kTuple;
       break;
     case Kind::kList:
-      kind = kListSlot;
+      kind = Slot::kList;
       break;
     case Kind::kDict:
-      kind = kDictSlot;
+      kind = Slot::kDict;
       break;
     default:
       if (scalars_.size() >= limits_.spare) return fail("too many memoised numbers; wanted none");
       id = static_cast<std::uint32_t>(scalars_.size());
       scalars_.push_back(top);
   }
-  if (slot >= memo_.size()) memo_.resize(slot + 1);
-  if (memo_[slot] == 0) ++memo_used_;
-  memo_[slot] = (kind << kSlotBits) | id;
+  memo_.put(slot, Memo::entry(kind, id));
   return true;
 }
 
@@ -243,7 +308,7 @@ bool Machine::fill(Kind kind, std::size_t first) {
   const Value& container = stack_[first - 1];
   if (container.kind != kind)
     return fail(fmt::format("{} lies below the items; wanted {}", kind_name(container.kind), kind_name(kind)));
-  const auto items = std::span<const Value>(stack_).subspan(first);
+  const auto items = entries_from(first);
   if (kind == Kind::kList) {
     if (!told(sink_.on_append(container.id, items))) return false;
   } else {
@@ -279,7 +344,7 @@ bool Machine::step() {
     case Opcode::kLongBinPut:
       return take(index) ? put(index) : truncated(4);
     case Opcode::kMemoize:
-      return put(memo_used_);
+      return put(memo_.used());
     case Opcode::kBinInt1:
       return take(byte) ? push_integer(byte) : truncated(1);
     case Opcode::kBinInt2:
@@ -363,7 +428,8 @@ bool Machine::step() {
     case Opcode::kFrame: {
       std::uint64_t length = 0;
       if (!take(length)) return truncated(8);
-      if (length > left()) return truncated(length);
+      // A stream's length is not known; where it is cut, another opcode will say so.
+      if (input_.is_whole() && length > input_.whole_left(at_)) return truncated(length);
       return true;
     }
     case Opcode::kProto:
@@ -372,30 +438,51 @@ bool Machine::step() {
       if (stack_.size() != 1 || !marks_.empty())
         return fail(
             fmt::format("{} values and {} open marks at the end; wanted one value", stack_.size(), marks_.size()));
-      if (left() != 0) return fail(fmt::format("{} bytes follow the end; wanted none", left()));
+      if (has(1))
+        return fail(
+            fmt::format("{} bytes follow the end; wanted none", input_.is_whole() ? input_.whole_left(at_) : left()));
+      if (has_failed_) return false;
       stopped_ = true;
       return true;
   }
   return refuse();
 }
 
+// Lets the sink read what it can from an EMPTY_DICT on; whether it read anything.
+bool Machine::bulk() {
+  if (!limits_.allows_bulk || (!has(kBulkMargin) && has_failed_)) return false;
+  Bulk bulk{at_, end_, memo_, stack_, containers_, most_stack_, most_memo_, most_containers_};
+  sink_.on_bulk(bulk);
+  const bool has_read = bulk.at != at_;
+  at_ = bulk.at;
+  return has_read;
+}
+
 Result<Value> Machine::run() {
-  if (left() < 2 || static_cast<unsigned char>(*at_) != static_cast<unsigned char>(Opcode::kProto))
+  const auto failed = [this] { return tl::make_unexpected(std::move(error_)); };
+  const bool has_head = has(2);
+  if (has_failed_) return failed();
+  if (!has_head || static_cast<std::uint8_t>(*at_) != static_cast<std::uint8_t>(Opcode::kProto))
     return bad_input("byte 0: no PROTO opcode; wanted a pickle of protocol 2 to 5");
-  opcode_at_ = at_;
-  const auto protocol = static_cast<unsigned char>(at_[1]);
+  const auto protocol = static_cast<std::uint8_t>(at_[1]);
   if (protocol < 2 || protocol > 5) {
     fail(fmt::format("protocol {}; wanted 2 to 5", protocol));
-    return tl::make_unexpected(std::move(error_));
+    return failed();
   }
   at_ += 2;
   while (!stopped_) {
-    if (at_ == end_) return bad_input(fmt::format("byte {}: the pickle ends; wanted an opcode or STOP", at_ - begin_));
-    opcode_at_ = at_++;
+    opcode_at_ = at_;
+    if (at_ == end_ && !more(1)) {
+      if (has_failed_) return failed();
+      return bad_input(fmt::format("byte {}: the pickle ends; wanted an opcode or STOP", offset(at_)));
+    }
+    if (*at_ == static_cast<char>(Opcode::kEmptyDict) && bulk()) continue;
+    if (has_failed_) return failed();
+    ++at_;
     if (!step()) [[unlikely]]
-      return tl::make_unexpected(std::move(error_));
+      return failed();
   }
-  return stack_.front();
+  return stack_[0];
 }
 
 }  // namespace
@@ -425,8 +512,13 @@ std::string_view kind_name(Kind kind) {
   return "nothing";
 }
 
+Result<Value> read_pickle(Window& input, PickleSink& sink, const PickleLimits& limits) {
+  return Machine(input, sink, limits).run();
+}
+
 Result<Value> read_pickle(std::string_view bytes, PickleSink& sink, const PickleLimits& limits) {
-  return Machine(bytes, sink, limits).run();
+  Window input(bytes);
+  return read_pickle(input, sink, limits);
 }
 
 }  // namespace plimsoll::snapshot

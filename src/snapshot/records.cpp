@@ -7,6 +7,12 @@
 
 namespace plimsoll::snapshot {
 
+namespace {
+
+constexpr std::size_t kMostStreams = 1U << 20;
+
+}  // namespace
+
 bool Builder::wrong(Key key, std::string_view wanted) {
   const Value* value = has(key) || role_ == Role::kTop ? &field(key) : nullptr;
   std::string found = value == nullptr ? "no such key" : std::string(kind_name(value->kind));
@@ -15,7 +21,7 @@ bool Builder::wrong(Key key, std::string_view wanted) {
     found = fmt::format("a list of {}", role_name(container(value->id).role));
   if (value != nullptr && value->kind == Kind::kString) {
     constexpr std::size_t kShown = 40;
-    found = fmt::format("\"{}\"", texts_[value->id].substr(0, kShown));
+    found = fmt::format("\"{}\"", std::string_view(snapshot_.strings[value->id]).substr(0, kShown));
   }
   problem_ = fmt::format("{}: {}: found {}; wanted {}", role_name(role_), key_name(key), found, wanted);
   return false;
@@ -70,22 +76,23 @@ bool Builder::read_string(Key key, std::uint32_t& out) {
 }
 
 bool Builder::read_stream(std::uint32_t& out) {
-  constexpr std::size_t kMostStreams = 1U << 20;
   if (!has(Key::kStream) || (field(Key::kStream).kind != Kind::kInt && field(Key::kStream).kind != Kind::kUint))
     return wrong(Key::kStream, "a stream's handle");
-  const std::uint64_t handle = field(Key::kStream).unsigned_bits();
-  if (last_stream_ < snapshot_.streams.size() && snapshot_.streams[last_stream_] == handle) {
-    out = last_stream_;
-    return true;
-  }
+  out = stream_number(field(Key::kStream).unsigned_bits());
+  return out != InternTable::kNone || wrong(Key::kStream, fmt::format("at most {} streams", kMostStreams));
+}
+
+// InternTable::kNone when there are too many.
+std::uint32_t Builder::stream_number(std::uint64_t handle) {
+  if (last_stream_ < snapshot_.streams.size() && snapshot_.streams[last_stream_] == handle) return last_stream_;
   const auto next = static_cast<std::uint32_t>(snapshot_.streams.size());
+  if (next >= kMostStreams) return InternTable::kNone;
   const std::uint32_t found = stream_table_.find_or_enter(
       mix(3, handle), next, [&](std::uint32_t known) { return snapshot_.streams[known] == handle; });
-  if (found == InternTable::kNone || (found == next && next >= kMostStreams))
-    return wrong(Key::kStream, fmt::format("at most {} streams", kMostStreams));
+  if (found == InternTable::kNone) return found;
   if (found == next) snapshot_.streams.push_back(handle);
-  out = last_stream_ = found;
-  return true;
+  last_stream_ = found;
+  return found;
 }
 
 bool Builder::read_pool(Key key, PoolId& out) {
@@ -142,6 +149,8 @@ bool Builder::add_event() {
   const auto event = static_cast<std::uint32_t>(events.count());
   constexpr std::uint64_t kNoted =
       bit(Key::kCompileContext) | bit(Key::kUserMetadata) | bit(Key::kPoolId) | bit(Key::kDeviceFree);
+  constexpr std::uint64_t kOrigin = bit(Key::kForwardFrames) | bit(Key::kCategory) | bit(Key::kInternalMetadata);
+  if ((keys_ & kOrigin) != 0 && !add_origin(event)) return false;
   if ((action == Action::kOther || (keys_ & kNoted) != 0)) {
     Note note;
     if (action == Action::kOther) note.action = name;
@@ -161,17 +170,42 @@ bool Builder::add_note(Note note, std::uint32_t event) {
   note.event = event;
   if (has(Key::kCompileContext)) {
     if (!read_string(Key::kCompileContext, note.compile_context)) return false;
-    if (texts_[note.compile_context] == "N/A") note.compile_context = kNoString;
+    compile_context_.set(text(note.compile_context), note.compile_context);
+    if (snapshot_.strings[note.compile_context] == "N/A") note.compile_context = kNoString;
   }
   if (has(Key::kUserMetadata)) {
     if (!read_string(Key::kUserMetadata, note.user_metadata)) return false;
-    if (texts_[note.user_metadata].empty()) note.user_metadata = kNoString;
+    user_metadata_.set(text(note.user_metadata), note.user_metadata);
+    if (snapshot_.strings[note.user_metadata].empty()) note.user_metadata = kNoString;
   }
   if (!read_pool(Key::kPoolId, note.pool) || !read_bytes(Key::kDeviceFree, note.device_free)) return false;
   const bool is_plain = note.action == kNoString && note.compile_context == kNoString &&
                         note.user_metadata == kNoString && note.pool == PoolId{} && !note.device_free;
-  if (!is_plain) snapshot_.notes.push_back(note);
-  return true;
+  return is_plain || push_row(snapshot_.notes, note);
+}
+
+bool Builder::add_origin(std::uint32_t event) {
+  Origin origin;
+  origin.event = event;
+  if (has(Key::kInternalMetadata) && !read_string(Key::kInternalMetadata, origin.internal_metadata)) return false;
+  if (has(Key::kForwardFrames) && !read_range(Key::kForwardFrames, Role::kText, origin.forward_frames)) return false;
+  const std::size_t numbered = categories_.size();
+  if (has(Key::kCategory) && !read_category(origin)) return false;
+  const bool is_plain = origin.internal_metadata == kNoString && origin.category == kNoString &&
+                        categories_.size() == numbered && origin.forward_frames.count == 0;
+  return is_plain || push_row(snapshot_.origins, origin);
+}
+
+// A name, or a number in the list at the top of the file, which may come later.
+bool Builder::read_category(Origin& origin) {
+  const Value& value = field(Key::kCategory);
+  if (value.kind == Kind::kNone) return true;
+  if (value.kind == Kind::kString) return read_string(Key::kCategory, origin.category);
+  constexpr std::int64_t kMostCategories = 1024;
+  if (value.kind != Kind::kInt || value.bits < 0 || value.bits >= kMostCategories)
+    return wrong(Key::kCategory, "a category's name or number");
+  return push_row(categories_, std::pair(static_cast<std::uint32_t>(snapshot_.origins.size()),
+                                         static_cast<std::uint32_t>(value.bits)));
 }
 
 bool Builder::add_frame(std::uint32_t& row) {
@@ -203,14 +237,14 @@ bool Builder::add_segment() {
   if (!read_stream(segment.stream)) return false;
   std::uint32_t type = 0;
   if (!read_string(Key::kSegmentType, type)) return false;
-  if (texts_[type] != "small" && texts_[type] != "large") return wrong(Key::kSegmentType, "\"small\" or \"large\"");
-  segment.is_small = texts_[type] == "small";
+  if (snapshot_.strings[type] != "small" && snapshot_.strings[type] != "large")
+    return wrong(Key::kSegmentType, "\"small\" or \"large\"");
+  segment.is_small = snapshot_.strings[type] == "small";
   if (has(Key::kIsExpandable) && !read_bool(Key::kIsExpandable, segment.is_expandable)) return false;
   if (!read_pool(Key::kSegmentPoolId, segment.pool) || !read_stack(segment.stack)) return false;
   if (!has(Key::kBlocks)) return wrong(Key::kBlocks, "a list of blocks");
   if (!read_range(Key::kBlocks, Role::kBlock, segment.blocks)) return false;
-  snapshot_.segments.push_back(segment);
-  return true;
+  return push_row(snapshot_.segments, segment);
 }
 
 bool Builder::add_block() {
@@ -219,11 +253,11 @@ bool Builder::add_block() {
   if (!read_bytes(Key::kSize, block.size) || !read_bytes(Key::kRequestedSize, block.requested_size)) return false;
   std::uint32_t state = 0;
   if (!read_string(Key::kState, state)) return false;
-  if (texts_[state] == "active_allocated")
+  if (snapshot_.strings[state] == "active_allocated")
     block.state = BlockState::kActiveAllocated;
-  else if (texts_[state] == "active_pending_free" || texts_[state] == "active_awaiting_free")
+  else if (snapshot_.strings[state] == "active_pending_free" || snapshot_.strings[state] == "active_awaiting_free")
     block.state = BlockState::kActivePendingFree;
-  else if (texts_[state] == "inactive")
+  else if (snapshot_.strings[state] == "inactive")
     block.state = BlockState::kInactive;
   else
     return wrong(Key::kState, "\"active_allocated\", \"active_pending_free\" or \"inactive\"");
@@ -237,28 +271,26 @@ bool Builder::add_block() {
       if (!block.requested_size) block.requested_size = histories_[history.first].real_size;
     }
   }
-  snapshot_.blocks.push_back(block);
-  return true;
+  return push_row(snapshot_.blocks, block);
 }
 
 bool Builder::add_history() {
   History history;
   if (!read_bytes(Key::kRealSize, history.real_size) || !read_stack(history.stack)) return false;
-  histories_.push_back(history);
-  return true;
+  return push_row(histories_, history);
 }
 
 bool Builder::add_annotation() {
   Annotation annotation;
   std::uint32_t stage = 0;
   if (!read_string(Key::kStage, stage)) return false;
-  if (texts_[stage] != "START" && texts_[stage] != "END") return wrong(Key::kStage, "\"START\" or \"END\"");
-  annotation.is_start = texts_[stage] == "START";
+  if (snapshot_.strings[stage] != "START" && snapshot_.strings[stage] != "END")
+    return wrong(Key::kStage, "\"START\" or \"END\"");
+  annotation.is_start = snapshot_.strings[stage] == "START";
   if (!read_string(Key::kName, annotation.name)) return false;
   if (has(Key::kDevice) && !read_integer(Key::kDevice, annotation.device)) return false;
   if (has(Key::kTimeUs) && !read_integer(Key::kTimeUs, annotation.time_us)) return false;
-  snapshot_.annotations.push_back(annotation);
-  return true;
+  return push_row(snapshot_.annotations, annotation);
 }
 
 bool Builder::read_settings(SettingsRow& found) {
@@ -267,7 +299,7 @@ bool Builder::read_settings(SettingsRow& found) {
     std::uint32_t conf = 0;
     if (!has(key)) continue;
     if (!read_string(key, conf)) return false;
-    if (!settings.conf || !texts_[conf].empty()) settings.conf = std::string(texts_[conf]);
+    if (!settings.conf || !snapshot_.strings[conf].empty()) settings.conf = std::string(snapshot_.strings[conf]);
   }
   if (has(Key::kMaxSplitSize)) {
     // Some version wrote the unlimited size as an unsigned maximum (facts snapshot-format.md 1).

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,8 +15,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "snapshot/inflate.h"
 #include "snapshot/pickle.h"
+#include "snapshot/source.h"
 
 namespace plimsoll::snapshot {
 
@@ -71,6 +72,14 @@ struct Note {
   std::uint32_t user_metadata = kNoString;
   PoolId pool;
   std::optional<std::int64_t> device_free;  // bytes, of an oom
+};
+
+// Where an allocation comes from, as only the newest files and those made from the profiler say, in order of the event.
+struct Origin {
+  std::uint32_t event = 0;
+  std::uint32_t category = kNoString;           // files made from the profiler
+  std::uint32_t internal_metadata = kNoString;  // PyTorch 2.14+
+  Range forward_frames;                         // in Snapshot::forward_lines: the forward pass of a backward event
 };
 
 struct Trace {
@@ -133,6 +142,7 @@ struct AllocatorSettings {
 struct Snapshot {
   Events events;
   std::vector<Note> notes;
+  std::vector<Origin> origins;
   std::vector<Trace> devices;       // by device number; empty without a history
   std::vector<Trace> host_devices;  // pinned memory, PyTorch 2.14+
   std::vector<Segment> segments;
@@ -146,13 +156,15 @@ struct Snapshot {
   std::vector<Range> stacks;                // into stack_frames, innermost first
   std::vector<std::uint32_t> stack_frames;  // numbers in frames
   std::vector<Frame> frames;
+  std::vector<std::uint32_t> forward_lines;  // strings, a line of a stack each
   std::vector<std::string> strings;
 
   [[nodiscard]] bool has_history() const;
   // "" for kNoString.
   [[nodiscard]] std::string_view text(std::uint32_t string) const;
-  // The note of an event, or null.
+  // The note or the origin of an event, or null.
   [[nodiscard]] const Note* note_of(std::uint32_t event) const;
+  [[nodiscard]] const Origin* origin_of(std::uint32_t event) const;
 };
 
 struct ReadLimits {
@@ -160,9 +172,13 @@ struct ReadLimits {
   InflateLimits inflate;
 };
 
-// Reads a snapshot, plain or gzip. `name` is the file's, for messages.
+// Reads a snapshot, plain, gzip or zstd. `name` is the file's, for messages.
 [[nodiscard]] Result<Snapshot> read_snapshot(std::string_view name, std::string_view bytes,
                                              const ReadLimits& limits = {});
+[[nodiscard]] Result<Snapshot> read_snapshot(std::string_view name, std::unique_ptr<Source> source,
+                                             const ReadLimits& limits = {});
+// The same from a file, or from standard input for "-"; the file is never held as a whole.
+[[nodiscard]] Result<Snapshot> read_snapshot_file(const std::string& path, const ReadLimits& limits = {});
 
 [[nodiscard]] std::string_view action_name(Action action);
 

@@ -5,7 +5,7 @@ namespace plimsoll::step {
 
 void Tape::record(Tensor& tensor, std::int64_t requested) {
   tensor.id = next_id_++;
-  events_.push_back({tensor.bytes, requested, tensor.id, tensor.name});
+  events_.push_back({tensor.bytes, requested, tensor.id, tensor.name, stream_});
 }
 
 void Tape::mark() {

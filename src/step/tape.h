@@ -30,11 +30,16 @@ struct Tensor {
   explicit operator bool() const { return bytes > 0; }
 };
 
+// Cached memory is reused within a stream only.
+enum class Stream : std::uint8_t { kCompute, kGather, kReduce };
+inline constexpr int kStreams = 3;
+
 struct Event {
   std::int64_t bytes = 0;      // > 0 allocated, < 0 freed, 0 renamed
   std::int64_t requested = 0;  // what the framework asked for, before rounding
   std::uint32_t id = 0;
   Name name = Name::kHidden;
+  Stream stream = Stream::kCompute;  // of an allocation
 };
 
 // From `event` on, events happen at `moment`.
@@ -80,7 +85,7 @@ class Tape {
   void free(Tensor& tensor) {
     if (!tensor) return;
     live_ -= tensor.bytes;
-    if (recording_) events_.push_back({-tensor.bytes, 0, tensor.id, tensor.name});
+    if (recording_) events_.push_back({-tensor.bytes, 0, tensor.id, tensor.name, Stream::kCompute});
     tensor = {};
   }
 
@@ -90,11 +95,34 @@ class Tape {
     free(tensor);
   }
 
+  // Memory that the first matrix product takes for good: its library's workspace once the product has its output, the
+  // buffer that its input is gathered into before that.
+  void arm_before_product(std::int64_t bytes, Name name) { before_product_.push_back({bytes, name}); }
+  void arm_after_product(std::int64_t bytes, Name name) { after_product_.push_back({bytes, name}); }
+  void before_product() {
+    if (!before_product_.empty()) take(before_product_);
+  }
+  void after_product() {
+    if (!after_product_.empty()) take(after_product_);
+  }
+
+  [[nodiscard]] bool has_armed() const { return !before_product_.empty() || !after_product_.empty(); }
+  // For a piece that is measured on a tape of its own.
+  void take_over_armed(Tape& other) {
+    before_product_.swap(other.before_product_);
+    after_product_.swap(other.after_product_);
+  }
+  // What no product has taken yet.
+  void take_armed() {
+    before_product();
+    after_product();
+  }
+
   // The same storage seen under another name, e.g. an output that becomes the next layer's residual.
   void rename(Tensor& tensor, Name name) {
     if (!tensor || tensor.name == name) return;
     tensor.name = name;
-    if (recording_) events_.push_back({0, 0, tensor.id, name});
+    if (recording_) events_.push_back({0, 0, tensor.id, name, Stream::kCompute});
   }
 
   void apply(const Profile& profile) {
@@ -105,6 +133,9 @@ class Tape {
     }
     live_ += profile.net;
   }
+
+  // Allocations from here on are made on this stream.
+  void use(Stream stream) { stream_ = stream; }
 
   void enter(Phase phase) { set(phase, Operation::kNone, -1, moment_.chunk, moment_.micro_batch); }
   void pass(Phase phase, std::int64_t chunk, std::int64_t micro_batch) {
@@ -137,7 +168,16 @@ class Tape {
   }
 
  private:
+  struct Armed {
+    std::int64_t bytes;
+    Name name;
+  };
+
   void record(Tensor& tensor, std::int64_t requested);
+  void take(std::vector<Armed>& armed) {
+    for (const Armed& a : armed) (void)alloc(a.bytes, a.name);
+    armed.clear();
+  }
   void set(Phase phase, Operation operation, std::int16_t layer, std::int16_t chunk, std::int32_t micro_batch) {
     moment_ = {phase, operation, chunk, layer, micro_batch};
     if (recording_) mark();
@@ -145,6 +185,7 @@ class Tape {
   void mark();
 
   bool recording_;
+  Stream stream_ = Stream::kCompute;
   std::int64_t live_ = 0;
   std::int64_t peak_ = 0;
   std::int64_t span_peak_ = 0;
@@ -152,6 +193,8 @@ class Tape {
   Moment peak_moment_;
   std::vector<Event> events_;
   std::vector<Mark> marks_;
+  std::vector<Armed> before_product_;
+  std::vector<Armed> after_product_;
   std::uint32_t next_id_ = 0;
 };
 

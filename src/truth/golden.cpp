@@ -30,6 +30,8 @@ constexpr Field kFields[] = {
     {"args", Want::kTable, true},
     {"mem_max_allocated_bytes", Want::kTable},
     {"mem_max_allocated_bytes.max", Want::kNumber},
+    {"iteration_time_s", Want::kTable},
+    {"iteration_time_s.median", Want::kNumber},
 };
 
 // What the figure of a record measures besides a plain training step, or "".
@@ -84,6 +86,11 @@ Record read_golden(const Node& node) {
   if (record.skip.empty() && measured <= 0) record.skip = "no peak was published";
   if (!record.skip.empty()) return record;
   record.peak_allocated = measured;
+  if (const Node* median = table_of(node, "iteration_time_s").find("median");
+      median != nullptr && median->is_number()) {
+    record.step_seconds = median->as_real();
+    record.whole_job = true;
+  }
 
   job::ReadOptions options;
   options.framework = job::Framework::kMegatronLm;

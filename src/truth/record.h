@@ -22,6 +22,7 @@ struct Record {
   std::optional<std::int64_t> peak_allocated;  // bytes
   std::optional<std::int64_t> peak_reserved;
   std::optional<double> step_seconds;
+  bool whole_job = false;  // step_seconds is of all ranks together, else of one rank whose peers answer at once
 };
 
 struct RecordFile {

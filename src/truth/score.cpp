@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "memory/answer.h"
+#include "timing/step_time.h"
 
 namespace plimsoll::truth {
 
@@ -25,23 +26,35 @@ FileScore score(RecordFile& file) {
       result.skipped.push_back({record.id, record.skip});
       continue;
     }
-    memory::AskedRanks asked;
-    asked.pp = record.pp_rank;
-    const auto answer = memory::answer(record.job, asked);
-    if (!answer) {
-      result.skipped.push_back({record.id, to_string(answer.error())});
-      continue;
+    const auto add = [&](const char* quantity, double m, double p) {
+      if (m > 0) result.rows.push_back({record.id, quantity, m, p, (p - m) / m * 100, i});
+    };
+    if (record.peak_allocated || record.peak_reserved) {
+      memory::AskedRanks asked;
+      asked.pp = record.pp_rank;
+      const auto answer = memory::answer(record.job, asked);
+      if (!answer) {
+        result.skipped.push_back({record.id, to_string(answer.error())});
+        continue;
+      }
+      const memory::RankAnswer& rank = answer->ranks.front();
+      add("peak_allocated", static_cast<double>(record.peak_allocated.value_or(0)),
+          static_cast<double>(rank.peak_allocated));
+      add("peak_reserved", static_cast<double>(record.peak_reserved.value_or(0)),
+          static_cast<double>(rank.peak_reserved));
+    }
+    if (record.step_seconds) {
+      timing::Options options;
+      options.alone = !record.whole_job;
+      options.rank = record.pp_rank;
+      const auto time = timing::predict(record.job, options);
+      if (!time) {
+        result.skipped.push_back({record.id, to_string(time.error())});
+        continue;
+      }
+      add("step_seconds", *record.step_seconds, time->seconds);
     }
     ++result.scored;
-    const memory::RankAnswer& rank = answer->ranks.front();
-    const auto add = [&](const char* quantity, const std::optional<std::int64_t>& measured, std::int64_t predicted) {
-      if (!measured || *measured <= 0) return;
-      const auto m = static_cast<double>(*measured);
-      const auto p = static_cast<double>(predicted);
-      result.rows.push_back({record.id, quantity, m, p, (p - m) / m * 100, i});
-    };
-    add("peak_allocated", record.peak_allocated, rank.peak_allocated);
-    add("peak_reserved", record.peak_reserved, rank.peak_reserved);
   }
   return result;
 }

@@ -11,7 +11,7 @@ namespace plimsoll::truth {
 
 struct ScoredRow {
   std::string id;
-  std::string quantity;  // "peak_allocated", "peak_reserved"
+  std::string quantity;  // "peak_allocated", "peak_reserved", "step_seconds"
   double measured = 0;
   double predicted = 0;
   double error_pct = 0;    // signed: (predicted - measured) / measured * 100

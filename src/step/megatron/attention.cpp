@@ -47,7 +47,9 @@ void Layer::rope_backward(Tape& tape, std::int64_t bytes, Tensor& cos, Tensor& s
 void Layer::project_qkv(Tape& tape, Kept& kept) const {
   tape.at(Operation::kQkvLinear);
   Tensor gathered = c_.gathers && c_.te ? tape.alloc(z_.hf, Name::kGatheredHidden) : Tensor{};
+  tape.before_product();
   kept.qkv = tape.alloc(z_.qkv, Name::kQkv);
+  tape.after_product();
   tape.free(gathered);
   if (z_.qk_norm_input > 0) {
     kept.qk_in = tape.alloc(z_.qk_norm_input, Name::kQuery);
@@ -59,10 +61,12 @@ void Layer::project_qkv(Tape& tape, Kept& kept) const {
 void Layer::project_mla(Tape& tape, Kept& kept, bool keep) const {
   tape.at(Operation::kQkvLinear);
   kept.q_latent = tape.alloc(z_.q_latent, Name::kLatent);
+  tape.after_product();
   kept.kv_latent = tape.alloc(z_.kv_latent, Name::kLatent);
   kept.q_latent_norm = tape.alloc(z_.q_latent, Name::kLatent);
   kept.kv_latent_norm = tape.alloc(z_.kv_latent_norm, Name::kLatent);
   kept.k_rope = tape.alloc(z_.k_rope, Name::kKey);
+  tape.before_product();
   kept.q = tape.alloc(z_.q, Name::kQuery);
   Tensor up = tape.alloc(z_.qkv, Name::kQkv);
   tape.at(Operation::kRotary);

@@ -17,39 +17,46 @@ const Profile& LayerKind::forward(bool keep, bool held) {
   auto& slot = forward_[(keep ? 2U : 0U) + (held ? 1U : 0U)];
   if (!slot) {
     Kept kept;
-    slot = measure_forward(keep, held, 0, kept);
+    Tape tape;
+    slot = measure_forward(tape, keep, held, 0, kept);
     if (keep) kept_[held ? 1 : 0] = kept;
   }
   return *slot;
 }
 
-Profile LayerKind::measure_forward(bool keep, bool held, std::int64_t autotune, Kept& kept) const {
-  Tape tape;
+Profile LayerKind::measure_forward(Tape& tape, bool keep, bool held, std::int64_t autotune, Kept& kept) const {
   kept.x_is_held = held;
   (void)layer_.forward(tape, standing(sizes_.h, Name::kLayerInput), kept, keep, autotune);
   return tape.profile();
 }
 
-Profile LayerKind::tuned_forward(bool held, std::int64_t autotune) const {
+Profile LayerKind::first_forward(Tape& running, bool keep, bool held, std::int64_t autotune) const {
   Kept kept;
-  return measure_forward(true, held, autotune, kept);
+  Tape tape;
+  tape.take_over_armed(running);
+  const Profile profile = measure_forward(tape, keep, held, autotune, kept);
+  running.take_over_armed(tape);  // what this layer had no use for
+  return profile;
 }
 
-Profile LayerKind::tuned_backward(bool fresh, bool held, std::int64_t autotune) {
+Profile LayerKind::first_backward(Tape& running, bool fresh, bool held, std::int64_t autotune) {
   (void)forward(true, held);
   Kept kept = kept_[held ? 1 : 0];
   Tape before;
   layer_.reload(before, kept);
   Tape tape;
+  tape.take_over_armed(running);
   ResidualGrad grad;
   if (!fresh) grad.tensor = standing(sizes_.h, Name::kResidualGrad);
   layer_.backward(tape, kept, grad, autotune);
+  running.take_over_armed(tape);
   return tape.profile();
 }
 
 const Profile& LayerKind::backward(bool fresh, bool held) {
   auto& slot = backward_[(fresh ? 2U : 0U) + (held ? 1U : 0U)];
-  if (!slot) slot = tuned_backward(fresh, held, 0);
+  Tape nothing_armed;
+  if (!slot) slot = first_backward(nothing_armed, fresh, held, 0);
   return *slot;
 }
 
@@ -104,7 +111,8 @@ Tensor ChunkBuilder::layer_forward(Tape& tape, std::int64_t i, Tensor x, Pass& p
   pass.held[static_cast<std::size_t>(i)] = x_is_held ? 1 : 0;
   const std::int64_t autotune = keep ? std::exchange(pass.autotune, 0) : 0;
   if (folded_) {
-    tape.apply(autotune > 0 ? kind.tuned_forward(x_is_held, autotune) : kind.forward(keep, x_is_held));
+    tape.apply(autotune > 0 || tape.has_armed() ? kind.first_forward(tape, keep, x_is_held, autotune)
+                                                : kind.forward(keep, x_is_held));
     return standing(kind.sizes().h, Name::kLayerInput);
   }
   tape.layer(chunk_.first_layer + i);
@@ -130,7 +138,8 @@ void ChunkBuilder::layer_backward(Tape& tape, std::int64_t i, Pass& pass, Residu
   if (folded_) {
     const bool fresh = !grad.tensor;
     const bool held = pass.held[static_cast<std::size_t>(i)] != 0;
-    tape.apply(autotune > 0 ? kind.tuned_backward(fresh, held, autotune) : kind.backward(fresh, held));
+    tape.apply(autotune > 0 || tape.has_armed() ? kind.first_backward(tape, fresh, held, autotune)
+                                                : kind.backward(fresh, held));
     if (fresh) grad.tensor = standing(kind.sizes().h, Name::kResidualGrad);
     return;
   }

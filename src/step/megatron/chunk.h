@@ -42,14 +42,14 @@ class LayerKind {
   [[nodiscard]] const Profile& forward(bool keep, bool held);
   // fresh: the incoming gradient is held by somebody else, so the first addition makes a new tensor.
   [[nodiscard]] const Profile& backward(bool fresh, bool held);
-  // The first call of the first step, with kernel autotuning.
-  [[nodiscard]] Profile tuned_forward(bool held, std::int64_t autotune) const;
-  [[nodiscard]] Profile tuned_backward(bool fresh, bool held, std::int64_t autotune);
+  // The first call of the first step, with kernel autotuning and what the running tape has armed.
+  [[nodiscard]] Profile first_forward(Tape& running, bool keep, bool held, std::int64_t autotune) const;
+  [[nodiscard]] Profile first_backward(Tape& running, bool fresh, bool held, std::int64_t autotune);
 
  private:
   LayerSizes sizes_;
   Layer layer_;
-  Profile measure_forward(bool keep, bool held, std::int64_t autotune, Kept& kept) const;
+  Profile measure_forward(Tape& tape, bool keep, bool held, std::int64_t autotune, Kept& kept) const;
 
   std::array<std::optional<Profile>, 4> forward_;
   std::array<std::optional<Profile>, 4> backward_;

@@ -57,8 +57,11 @@ void Ends::embedding_backward(Tape& tape, EndKept& kept, ResidualGrad& grad, Ten
     tape.free(full);
     full = masked;
   }
+  // The gathered gradient is transposed; the copy is contiguous.
+  Tensor transposed = c_.gathers && e_.tp ? tape.alloc(e_.hf, Name::kGrad) : Tensor{};
   Tensor weight = tape.alloc(e_.w_embedding, Name::kWeightGrad);
   tape.touch(e_.embedding_scratch, Name::kGrad);
+  tape.free(transposed);
   tape.free(head_weight_grad);
   tape.free(kept.masked_ids);
   tape.free(full);
@@ -130,6 +133,7 @@ Tensor Ends::project_backward(Tape& tape, Tensor& grad_logits, Tensor& weight_gr
   tape.at(Operation::kHead);
   Tensor gathered = c_.gathers && c_.te ? tape.alloc(e_.hf, Name::kGatheredHidden) : Tensor{};
   Tensor grad_full = tape.alloc(e_.hf, Name::kGrad);
+  tape.after_product();
   Tensor grad_norm = c_.gathers ? tape.alloc(e_.h, Name::kGrad) : Tensor{};
   weight_grad = c_.wgrad_fusion || without_weight ? Tensor{} : tape.alloc(e_.w_head, Name::kWeightGrad);
   tape.free(gathered);

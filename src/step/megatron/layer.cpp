@@ -32,6 +32,7 @@ Tensor Layer::column_parallel_backward(Tape& tape, Tensor& grad, Tensor& saved_i
   // Transformer Engine gathers the saved input again; the local implementation has a permanent buffer for it.
   Tensor gathered = c_.gathers && c_.te ? tape.alloc(z_.hf, Name::kGatheredHidden) : Tensor{};
   Tensor grad_full = tape.alloc(z_.hf, Name::kGrad);
+  tape.after_product();
   Tensor grad_input = c_.gathers ? tape.alloc(z_.h, Name::kGrad) : Tensor{};
   Tensor weight_grad;
   weight_gradient(tape, weight_grad, weight);

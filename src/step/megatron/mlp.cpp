@@ -44,6 +44,7 @@ Tensor Layer::mlp_backward(Tape& tape, Kept& kept, std::int64_t autotune) const 
     tape.at(Operation::kReplay);
     if (c_.te) norm_forward(tape, kept.norm2, kept.stats2, z_.norm2_saved);
     kept.fc1 = tape.alloc(z_.fc1, Name::kFc1);
+    tape.after_product();
     kept.glu = tape.alloc(z_.glu_extra, Name::kActivation);
     kept.act = tape.alloc(z_.act, Name::kActivation);
     replayed = row_parallel_output(tape);
@@ -52,6 +53,7 @@ Tensor Layer::mlp_backward(Tape& tape, Kept& kept, std::int64_t autotune) const 
   tape.at(Operation::kFc2Linear);
   Tensor grad_full = c_.gathers ? tape.alloc(z_.hf, Name::kGatheredHidden) : Tensor{};
   Tensor grad_act = tape.alloc(z_.act, Name::kGrad);
+  tape.after_product();
   Tensor weight_grad;
   weight_gradient(tape, weight_grad, z_.w_fc2);
   tape.free(grad_full);

@@ -131,6 +131,7 @@ Tensor Layer::moe_backward(Tape& tape, Kept& kept) const {
     kept.probs = tape.alloc(z_.probs, Name::kRouter);
     kept.routed = tape.alloc(z_.routed, Name::kRoutedTokens);
     kept.expert_fc1 = tape.alloc(z_.expert_fc1, Name::kExpertFc1);
+    tape.after_product();
     kept.expert_act = tape.alloc(z_.expert_act, Name::kExpertActivation);
     kept.expert_act_extra = tape.alloc(z_.expert_act_extra, Name::kExpertActivation);
     tape.touch(z_.permuted + 2 * z_.routed, Name::kMoeTemp);
@@ -151,6 +152,7 @@ Tensor Layer::moe_backward(Tape& tape, Kept& kept) const {
     grad_outputs = sorted;
   }
   tape.at(Operation::kExperts);
+  tape.after_product();
   Tensor grad_tokens;
   if (z_.grouped || z_.experts_used <= 1) {
     Tensor grad_act = tape.alloc(z_.expert_act, Name::kGrad);

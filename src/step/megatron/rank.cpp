@@ -111,6 +111,7 @@ class Rank final : public PassRunner {
         run_pipeline(shape_, tape_, *this, held_);
         drain_deferred();
       }
+      tape_.take_armed();
       tape_.at(Operation::kReduce);
       tape_.touch(state_.reduce_scratch(), Name::kReduceBucket);
       Tensor graph_pool = full_iteration_pool();
@@ -264,18 +265,18 @@ class Rank final : public PassRunner {
   }
 
   void first_use() {
-    (void)tape_.alloc(workspaces_.handle, Name::kCublas);
-    (void)tape_.alloc(workspaces_.library, Name::kCublas);
+    tape_.arm_after_product(workspaces_.handle, Name::kCublas);
+    tape_.arm_after_product(workspaces_.library, Name::kCublas);
     state_.quantise_weights(tape_);
     (void)tape_.alloc(layer_graph_buffers(), Name::kGraphPool);
     (void)tape_.alloc(reload_buffers(), Name::kOtherWorkspace);
     for (std::size_t i = 0; i < builders_.size(); ++i) (void)tape_.alloc(end_sizes_.rope_table, Name::kRopeTable);
-    if (choices_.gathers && !choices_.te) (void)tape_.alloc(end_sizes_.hf, Name::kGatherBuffer);
+    if (choices_.gathers && !choices_.te) tape_.arm_before_product(end_sizes_.hf, Name::kGatherBuffer);
     forward_autotune_ = backward_autotune_ = autotune_bytes();
   }
 
   void first_backward() {
-    (void)tape_.alloc(workspaces_.handle, Name::kCublas);
+    tape_.arm_after_product(workspaces_.handle, Name::kCublas);
     has_backward_workspace_ = true;
   }
 

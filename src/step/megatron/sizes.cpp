@@ -11,6 +11,9 @@ namespace plimsoll::step::megatron {
 
 namespace {
 
+// What the attention kernel's backward asks for beyond its arrays, in every recorded history.
+constexpr std::int64_t kScratchRest = 256;
+
 using job::Job;
 
 // Bytes of `elements` values as a quantised GEMM input is saved: 1 byte (FP8), with block scales for
@@ -66,7 +69,7 @@ void fill_attention_gqa(const Job& job, const model::Attention& attention, const
   z.w_proj = s.param_bytes * attention.heads * d * job.model.hidden / s.tp;
   // facts megatron-anatomy.md 3.3: fp32 dq, bf16 expanded dk and dv where k < a, row sums.
   const std::int64_t expanded = attention.kv_heads < attention.heads ? 4 * heads * d : 0;
-  z.attention_scratch = (4 * heads * d + expanded + 4 * heads) * s.tokens;
+  z.attention_scratch = (4 * heads * d + expanded + 4 * heads) * s.tokens + kScratchRest;
   if (fp8 && job.precision.fp8_attention) {
     z.q /= 2;
     z.k /= 2;

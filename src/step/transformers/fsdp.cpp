@@ -110,6 +110,7 @@ void Fsdp2::drop_gradients() {
 void Fsdp2::gather(Unit& unit) {
   tape_.at(Operation::kGather);
   const std::int64_t full = unit.shard * gather_width_ * ranks_;
+  tape_.use(Stream::kGather);  // FSDP2 copies in and gathers on a stream of its own
   std::vector<Tensor> inputs;
   if (!unit.kept.empty()) {  // from the smaller group it was resharded to
     inputs.push_back(tape_.alloc(full / m_.job->sharding.reshard_to, Name::kGatherMessage));
@@ -128,6 +129,7 @@ void Fsdp2::gather(Unit& unit) {
     inputs.push_back(tape_.alloc(unit.shard * gather_width_, Name::kGatherMessage));
   }
   unit.buffer = tape_.alloc(full, Name::kGatherMessage);
+  tape_.use(Stream::kCompute);
   for (auto input = inputs.rbegin(); input != inputs.rend(); ++input) tape_.free(*input);
 }
 
@@ -219,12 +221,14 @@ void Fsdp2::reduce(Unit& unit) {
     if (waiting != unit.accumulated.end()) tape_.free(waiting->second);
   };
   for (std::size_t i = unit.weights.size() - 1; i-- > 0;) drop(unit.weights[i]);
+  tape_.use(Stream::kReduce);
   Tensor output = tape_.alloc(shard * reduce_width_, Name::kGradient);
   if (reduce_width_ != stored_width_) {
     Tensor converted = tape_.alloc(shard * stored_width_, Name::kGradient);
     tape_.free(output);
     output = converted;
   }
+  tape_.use(Stream::kCompute);
   drop(unit.weights.back());
   unit.accumulated.clear();
   if (unit.gradient || m_.job->sharding.cpu_offload) {

@@ -44,13 +44,14 @@ class ScriptedDriver final : public Driver {
     script.pop_front();
     return address;
   }
-  bool map(std::int64_t bytes) override {
+  bool map(Address, std::int64_t bytes) override {
     if (!next_is("take", bytes)) return false;
     script.pop_front();
     return true;
   }
   void release(Address, std::int64_t bytes) override { give(bytes); }
-  void unmap(std::int64_t bytes) override { give(bytes); }
+  void unmap(Address, std::int64_t bytes) override { give(bytes); }
+  void drop_range(Address, std::int64_t) override {}
   Address reserve_range(std::int64_t bytes) override {
     next_range_ += static_cast<Address>(bytes);
     return next_range_ - static_cast<Address>(bytes);

@@ -28,7 +28,7 @@ TEST(Settings, nothing_means_the_defaults_of_pytorch) {
     EXPECT_EQ(s.max_non_split_rounding, 20 * kMiB);
     EXPECT_EQ(s.large_segment, 20 * kMiB);
     EXPECT_EQ(s.gc_threshold, 0);
-    EXPECT_EQ(s.fraction, 1);
+    EXPECT_FALSE(s.fraction);
     for (const std::int64_t divisions : s.divisions) EXPECT_EQ(divisions, 0);
     EXPECT_TRUE(s.ignored.empty());
   }
@@ -43,7 +43,7 @@ TEST(Settings, every_setting_that_changes_sizes_is_read) {
   EXPECT_EQ(s.max_non_split_rounding, 64 * kMiB);
   EXPECT_EQ(s.large_segment, 32 * kMiB);
   EXPECT_DOUBLE_EQ(s.gc_threshold, 0.6);
-  EXPECT_DOUBLE_EQ(s.fraction, 0.5);
+  EXPECT_EQ(s.fraction, 0.5);
   for (const std::int64_t divisions : s.divisions) EXPECT_EQ(divisions, 8);
 }
 
@@ -59,8 +59,7 @@ TEST(Settings, the_last_of_two_equal_settings_wins) {
 
 TEST(Settings, settings_without_effect_on_sizes_are_kept_by_name) {
   const Settings s = settings("backend:native,pinned_use_cuda_host_register:True,release_lock_on_cudamalloc:True");
-  EXPECT_EQ(s.ignored,
-            (std::vector<std::string>{"backend", "pinned_use_cuda_host_register", "release_lock_on_cudamalloc"}));
+  EXPECT_EQ(s.ignored, (std::vector<std::string>{"pinned_use_cuda_host_register", "release_lock_on_cudamalloc"}));
 }
 
 // Entry i is for sizes from 2^i MiB.

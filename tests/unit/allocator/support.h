@@ -39,15 +39,16 @@ class WatchedDriver final : public Driver {
     ranges.push_back(bytes);
     return device_.reserve_range(bytes);
   }
-  bool map(std::int64_t bytes) override {
-    if (!device_.map(bytes)) return false;
+  bool map(Address address, std::int64_t bytes) override {
+    if (!device_.map(address, bytes)) return false;
     mapped.push_back(bytes);
     return true;
   }
-  void unmap(std::int64_t bytes) override {
-    device_.unmap(bytes);
+  void unmap(Address address, std::int64_t bytes) override {
+    device_.unmap(address, bytes);
     unmapped.push_back(bytes);
   }
+  void drop_range(Address address, std::int64_t bytes) override { device_.drop_range(address, bytes); }
   [[nodiscard]] std::int64_t total() const override { return device_.total(); }
 
   std::vector<std::int64_t> taken;     // bytes of each segment

@@ -28,10 +28,13 @@ const Arrows& arrows() {
       {"rules", {"job"}},
       {"step", {"job"}},
       {"allocator", {"base"}},
-      {"snapshot", {"base"}},
+      {"snapshot", {"document"}},
+      {"replay", {"snapshot", "allocator"}},
+      {"why", {"base"}},
       {"memory", {"step", "allocator"}},
-      {"truth", {"memory"}},
-      {"cli", {"truth", "snapshot", "rules"}},
+      {"timing", {"step"}},
+      {"truth", {"memory", "timing"}},
+      {"cli", {"truth", "replay", "why", "rules"}},
   };
   return kArrows;
 }

@@ -101,7 +101,7 @@ TEST(FitReport, shows_refused_points_among_the_answers_of_a_sweep) {
 
   const std::string text = sweep_report(rows, {});
 
-  EXPECT_THAT(text, HasSubstr("2   pp=0          60.00       60.00     20.00  yes"));
+  EXPECT_THAT(text, HasSubstr("2   pp=0          60.00       60.00     20.00  0.0 ms             0  yes"));
   EXPECT_THAT(text, HasSubstr("cannot run: heads 32 are not divisible by tp 3"));
 }
 

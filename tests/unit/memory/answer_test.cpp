@@ -145,13 +145,14 @@ TEST(Answer, a_device_smaller_than_its_context_runs_out_while_building) {
 
 TEST(Answer, the_allocator_setting_of_the_job_is_used) {
   job::Job job = small_job();
-  const RankAnswer normal = answer_of(job).ranks.front();
+  const AskedRanks first{false, 0};
+  const RankAnswer normal = answer_of(job, first).ranks.front();
   job.environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True";
-  const RankAnswer expandable = answer_of(job).ranks.front();
+  const RankAnswer expandable = answer_of(job, first).ranks.front();
   EXPECT_EQ(expandable.peak_allocated, expandable.peak_requested) << "no unsplit rests";
   EXPECT_LE(expandable.peak_allocated, normal.peak_allocated);
   job.environment["PYTORCH_ALLOC_CONF"] = "";
-  EXPECT_EQ(answer_of(job).ranks.front().peak_reserved, normal.peak_reserved) << "the newer name wins";
+  EXPECT_EQ(answer_of(job, first).ranks.front().peak_reserved, normal.peak_reserved) << "the newer name wins";
 }
 
 TEST(Answer, a_broken_allocator_setting_is_an_error) {

@@ -165,9 +165,14 @@ TEST(Catalogue, recorded_runs_violate_no_error_rule) {
     ASSERT_TRUE(file.has_value()) << name << to_string(file.error());
     // These recordings built Megatron core's layers around PyTorch's own attention, without the command line.
     const bool is_core_alone = std::string_view(name).starts_with("megatron-h200");
+    // These tables do not say how weights are gathered; those of 2025 are from before Megatron core 0.16.
+    const bool is_published = std::string_view(name).starts_with("throughput");
     for (const truth::Record& record : file->records) {
       if (!record.skip.empty()) continue;
-      for (const std::string& id : violated_ids(record.job, true)) {
+      job::Job job = record.job;
+      if (is_published && record.id.find("-25.") != std::string::npos) job.stated["megatron_version"] = "0.15";
+      for (const std::string& id : violated_ids(job, true)) {
+        if (is_published && id == "R204") continue;
         const std::string& source = catalogue().find(id)->source;
         if (is_core_alone && (source.starts_with("training/arguments.py") || id == "R075")) continue;
         ADD_FAILURE() << name << " " << record.id << " violates " << id;

@@ -28,6 +28,7 @@ struct Log final : PickleSink {
     strings.emplace_back(text);
     return {};
   }
+  [[nodiscard]] std::string_view text(std::uint32_t id) const override { return strings[id]; }
   Result<std::uint32_t> on_tuple(std::span<const Value> items) override {
     tuple.assign(items.begin(), items.end());
     return 5;

@@ -77,6 +77,24 @@ TEST(Recordings, read_as_python_reads_them) {
   }
 }
 
+TEST(Recordings, whole_records_and_single_opcodes_give_the_same) {
+  ReadLimits slow;
+  slow.pickle.allows_bulk = false;
+  for (const Expected& expected : kExpected) {
+    const auto fast = read_snapshot(expected.file, recording(expected.file));
+    const auto general = read_snapshot(expected.file, recording(expected.file), slow);
+    ASSERT_TRUE(fast && general);
+    EXPECT_EQ(fast->events.action, general->events.action);
+    EXPECT_EQ(fast->events.address, general->events.address);
+    EXPECT_EQ(fast->events.size, general->events.size);
+    EXPECT_EQ(fast->events.stream, general->events.stream);
+    EXPECT_EQ(fast->events.time_us, general->events.time_us);
+    EXPECT_EQ(fast->events.stack, general->events.stack);
+    EXPECT_EQ(fast->notes.size(), general->notes.size());
+    EXPECT_EQ(fast->stack_frames, general->stack_frames);
+  }
+}
+
 TEST(Recordings, settings_are_those_of_the_run) {
   const auto gc = read_snapshot("gc", recording("gc-varlen--gc80.pickle.gz"));
   const auto expandable = read_snapshot("expandable", recording("oom-varlen--expandable.pickle.gz"));

@@ -188,10 +188,32 @@ TEST(Golden, a_reconfigured_figure_that_a_newer_one_contradicts_is_skipped) {
       << "30 % exactly is no contradiction";
 }
 
-TEST(Throughput, has_no_memory_figure_and_is_skipped) {
+TEST(Throughput, becomes_a_job_whose_step_follows_from_tokens_per_second) {
   const Record r = only(kThroughput);
-  EXPECT_EQ(r.id, "llama3-8b-DGX-H100-bf16-8");
-  EXPECT_NE(r.skip, "");
+  ASSERT_EQ(r.skip, "");
+  EXPECT_TRUE(r.whole_job);
+  EXPECT_FALSE(r.peak_allocated);
+  EXPECT_EQ(r.groups.at("kind"), "dense");
+  EXPECT_EQ(r.job.data_parallel, 4);
+  // 128 sequences of 8192 tokens at 12000 tokens/s on each of 8 GPUs.
+  EXPECT_NEAR(*r.step_seconds, 128 * 8192 / 12000.0 / 8, 1e-9);
+}
+
+TEST(Throughput, of_releases_that_round_tokens_follows_from_flops) {
+  const Record r =
+      only(with(kThroughput, "\"tokens_per_s_per_gpu\": 12000",
+                "\"tokens_per_s_per_gpu\": 12000, \"tflops_per_gpu\": 720, \"rounding_note\": \"coarse\""));
+  // 5.147e10 FLOPs per token (facts step-time.md 1).
+  EXPECT_NEAR(*r.step_seconds, 128 * 8192 / (720e12 / 5.147e10) / 8, 0.01);
+}
+
+TEST(Throughput, that_cannot_be_predicted_says_why) {
+  EXPECT_NE(only(with(kThroughput, "LLAMA3_8B", "Nemotron_3_Nano")).skip.find("Mamba"), std::string::npos);
+  EXPECT_NE(only(with(kThroughput, "LLAMA3_8B", "no-such-model")).skip.find("no-such-model"), std::string::npos);
+  EXPECT_NE(only(with(kThroughput, "DGX-H100", "Cray-1")).skip, "");
+  EXPECT_NE(only(with(kThroughput, "\"gbs\": 128", "\"gbs\": null")).skip.find("global batch"), std::string::npos);
+  EXPECT_NE(only(with(kThroughput, "\"gbs\": 128", "\"gbs\": \"many\"")).skip.find("gbs"), std::string::npos);
+  EXPECT_NE(only(with(kThroughput, "\"tp\": 2", "\"tp\": 7")).skip, "");
 }
 
 TEST(RecordFile, a_record_of_no_known_kind_is_an_error_that_names_it) {

@@ -87,13 +87,13 @@ TEST(Score, compares_the_prediction_of_the_recorded_rank_with_the_measurement) {
 
 TEST(Score, skipped_records_and_ranks_that_do_not_exist_keep_their_reason) {
   auto file = read_records("small.json",
-                           test::file_of(std::string(test::kThroughput) + "," +
+                           test::file_of(test::with(test::kThroughput, R"("gbs": 128)", R"("gbs": null)") + "," +
                                          test::with(test::kMegatron, R"("rank": {"pp": 1})", R"("rank": {"pp": 7})")));
   ASSERT_TRUE(file);
   const FileScore s = score(*file);
   EXPECT_EQ(s.scored, 0U);
   ASSERT_EQ(s.skipped.size(), 2U);
-  EXPECT_NE(s.skipped[0].reason.find("throughput"), std::string::npos);
+  EXPECT_NE(s.skipped[0].reason.find("global batch"), std::string::npos);
   EXPECT_NE(s.skipped[1].reason.find("pipeline ranks 0 to 1"), std::string::npos);
 }
 

@@ -41,8 +41,9 @@ inline constexpr std::string_view kGolden = R"({"test_case": "gpt/small", "golde
            "--tensor-model-parallel-size": 1, "--pipeline-model-parallel-size": 1, "--vocab-size": 1024,
            "--tokenizer-type": "NullTokenizer"}})";
 
-inline constexpr std::string_view kThroughput = R"({"suite": "bridge", "model": "llama3-8b", "system": "DGX-H100",
-  "gpus": 8, "precision": "bf16", "tokens_per_s_per_gpu": 12000})";
+inline constexpr std::string_view kThroughput = R"({"suite": "megatron-bridge", "model": "LLAMA3_8B",
+  "system": "DGX-H100", "gpus": 8, "gbs": 128, "mbs": 1, "seq": 8192, "tp": 2, "precision": "BF16",
+  "tokens_per_s_per_gpu": 12000})";
 
 inline const std::vector<std::pair<const char*, std::string_view>>& formats() {
   static const std::vector<std::pair<const char*, std::string_view>> all = {

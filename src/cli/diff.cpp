@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// plimsoll diff: what explains the difference between two peaks, of recordings or of jobs.
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "base/bytes.h"
+#include "base/file.h"
+#include "cli/diff_report.h"
+#include "cli/verb.h"
+
+namespace plimsoll::cli {
+
+namespace {
+
+Result<GrowthLimit> growth_limit(const Arguments& arguments) {
+  GrowthLimit limit;
+  const auto text = arguments.value("limit");
+  if (!text) return limit;
+  if (text->ends_with('%')) {
+    double percent = 0;
+    const auto parsed = std::from_chars(text->data(), text->data() + text->size() - 1, percent);
+    if (parsed.ec == std::errc{} && parsed.ptr == text->data() + text->size() - 1 && percent >= 0) {
+      limit.share = percent / 100;
+      return limit;
+    }
+  } else if (const auto bytes = parse_bytes(*text); bytes && *bytes >= 0) {
+    limit.bytes = *bytes;
+    return limit;
+  }
+  return usage_error(fmt::format("--limit is '{}'; wanted a share such as 5%, or bytes such as 2GiB", *text));
+}
+
+// A recording begins as pickles and compressed files do; a job is text.
+bool is_text(const std::string& path) {
+  const auto head = read_file(path, kMaxTextFile);
+  return head && head->find('\0') == std::string::npos && !head->starts_with('\x80') && !head->starts_with("\x1f\x8b");
+}
+
+Result<ExitCode> diff_jobs(const Arguments& arguments, const GrowthLimit& limit, const Console& console) {
+  std::vector<JobInput> inputs;
+  for (const std::string& path : arguments.operands) {
+    PLIMSOLL_TRY(text, read_file(path));
+    JobInput input;
+    input.files.push_back({path, std::move(text)});
+    input.options.overrides = arguments.keys;
+    inputs.push_back(std::move(input));
+  }
+  PLIMSOLL_TRY(diff, compare_jobs(inputs[0], inputs[1]));
+  diff.name_a = arguments.operands[0];
+  diff.name_b = arguments.operands[1];
+  const bool within = !limit.exceeded(diff.a.device_used, diff.b.device_used);
+  console.print(arguments.has("json") ? job_diff_json(diff, within) : job_diff_report(diff, console));
+  return within ? ExitCode::kYes : ExitCode::kNo;
+}
+
+Result<ExitCode> diff_recordings(const Arguments& arguments, const GrowthLimit& limit, const Console& console) {
+  std::vector<Recording> recordings;
+  for (const std::string& path : arguments.operands) {
+    PLIMSOLL_TRY(file, read_recording_file(path));
+    if (!file.snapshot) return bad_input(fmt::format("{} has counters only; wanted a snapshot with a history", path));
+    PLIMSOLL_TRY(recording, load_recording(path, std::move(file.snapshot), arguments));
+    if (!recording.history) return bad_input(fmt::format("{} has no history, so its peak is not known", path));
+    recordings.push_back(std::move(recording));
+  }
+  const Recording& a = recordings[0];
+  const Recording& b = recordings[1];
+  const replay::Attribution attribution_a(*a.history);
+  const replay::Attribution attribution_b(*b.history);
+  RecordingDiff diff{&a, &b, {}};
+  diff.peaks = replay::compare_peaks({&*a.history, &attribution_a, a.run.peak_allocated_op},
+                                     {&*b.history, &attribution_b, b.run.peak_allocated_op});
+  const bool within = !limit.exceeded(a.run.stats.peak_allocated, b.run.stats.peak_allocated) &&
+                      !limit.exceeded(a.run.stats.peak_reserved, b.run.stats.peak_reserved);
+  console.print(arguments.has("json") ? recording_diff_json(diff, within) : recording_diff_report(diff, console));
+  for (const Recording& recording : recordings)
+    for (const std::string& warning : recording.warnings) console.warn(recording.path + ": " + warning);
+  return within ? ExitCode::kYes : ExitCode::kNo;
+}
+
+Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+  if (arguments.operands.size() != 2)
+    return usage_error(fmt::format("diff compares two files, found {}", arguments.operands.size()),
+                       "plimsoll diff before.pickle after.pickle, or plimsoll diff before.toml after.toml");
+  PLIMSOLL_TRY(limit, growth_limit(arguments));
+  const bool first = is_text(arguments.operands[0]);
+  if (first != is_text(arguments.operands[1]))
+    return bad_input(fmt::format("{} and {} are a job and a recording; wanted two of a kind", arguments.operands[0],
+                                 arguments.operands[1]));
+  return first ? diff_jobs(arguments, limit, console) : diff_recordings(arguments, limit, console);
+}
+
+std::vector<Flag> flags() {
+  std::vector<Flag> all = {
+      {.name = "limit", .argument = "5%", .help = "exit with 1 when the second is larger by more: a share, or bytes"}};
+  all.insert(all.end(), recording_flags().begin(), recording_flags().end());
+  return all;
+}
+
+}  // namespace
+
+extern const Verb kDiff;
+const Verb kDiff = {
+    .name = "diff",
+    .summary = "what explains the difference between two recordings, or two jobs",
+    .operands = "BEFORE AFTER",
+    .most_operands = 2,
+    .details =
+        "Two snapshots of PyTorch: which stacks, sizes and categories hold more at the peak, largest change first. "
+        "Stacks are matched by their functions, so that moved lines do not matter.\n"
+        "\n"
+        "Two jobs: every key that differs is changed in the first job, one after the other, and each step is priced "
+        "by the full answer of plimsoll fit; the steps sum to the difference. Keys that the framework accepts only "
+        "together are one step.\n"
+        "\n"
+        "With --limit the exit code is 1 when the second needs more than that above the first: a check for CI.",
+    .flags = flags(),
+    .takes_keys = true,
+    .examples = {{"plimsoll diff before.pickle after.pickle", "an OOM regression, traced to the lines that grew"},
+                 {"plimsoll diff main.toml change.toml --limit 5%", "for CI: fails when memory grows by more"}},
+    .run = run,
+};
+
+}  // namespace plimsoll::cli

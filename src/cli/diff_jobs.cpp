@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/bytes.h"
+#include "cli/diff_report.h"
+#include "cli/json_writer.h"
+#include "cli/table.h"
+#include "document/node.h"
+#include "job/keys.h"
+
+namespace plimsoll::cli {
+
+namespace {
+
+std::string shown(const std::optional<document::Node>& value) {
+  if (!value || value->is_null()) return "none";
+  return value->is_string() ? value->text : document::to_json(*value);
+}
+
+// Every key whose value differs, in the order of the keys, then environment variables.
+std::vector<KnobStep::Knob> differing_knobs(const job::Job& a, const job::Job& b) {
+  std::vector<KnobStep::Knob> knobs;
+  for (const std::string& key : job::key_names()) {
+    const auto before = job::value_of(a, key);
+    const auto after = job::value_of(b, key);
+    if (shown(before) != shown(after)) knobs.push_back({key, shown(before), shown(after)});
+  }
+  std::set<std::string> names;
+  for (const job::Job* job : {&a, &b})
+    for (const auto& [name, value] : job->environment) names.insert(name);
+  const auto value_in = [](const job::Job& job, const std::string& name) {
+    const auto found = job.environment.find(name);
+    return found == job.environment.end() ? std::string{} : found->second;
+  };
+  for (const std::string& name : names)
+    if (value_in(a, name) != value_in(b, name))
+      knobs.push_back({"environment." + name, value_in(a, name), value_in(b, name)});
+  return knobs;
+}
+
+Result<memory::RankAnswer> worst_rank(const job::Job& job) {
+  PLIMSOLL_TRY(answer, memory::answer(job, {}));
+  return std::move(answer.ranks[answer.worst]);
+}
+
+std::string join_knobs(const KnobStep& step) {
+  std::string text;
+  for (const KnobStep::Knob& knob : step.knobs)
+    text += fmt::format("{}{} {} -> {}", text.empty() ? "" : ", ", knob.key, knob.before, knob.after);
+  return text.empty() ? "the rest, which no key says (the model, the GPU, the files' kinds)" : text;
+}
+
+}  // namespace
+
+Result<JobDiff> compare_jobs(const JobInput& a, const JobInput& b) {
+  PLIMSOLL_TRY(job_a, make_job(a, {}));
+  PLIMSOLL_TRY(job_b, make_job(b, {}));
+  JobDiff diff;
+  PLIMSOLL_TRY(worst_a, worst_rank(job_a));
+  PLIMSOLL_TRY(worst_b, worst_rank(job_b));
+  diff.a = std::move(worst_a);
+  diff.b = std::move(worst_b);
+  std::int64_t reached = diff.a.device_used;
+  JobInput way = a;
+  KnobStep waiting;  // refused alone: changed together with the next
+  for (KnobStep::Knob& knob : differing_knobs(job_a, job_b)) {
+    waiting.knobs.push_back(std::move(knob));
+    Settings settings;
+    for (const KnobStep::Knob& each : waiting.knobs) settings.emplace_back(each.key, each.after);
+    JobInput next = replaced(way, settings);
+    const auto job = make_job(next, {});
+    if (!job) continue;
+    // A value that another key overrules leaves the job as it was: not a step of its own.
+    if (shown(job::value_of(*job, waiting.knobs.back().key)) != waiting.knobs.back().after &&
+        !waiting.knobs.back().key.starts_with("environment.")) {
+      waiting.knobs.pop_back();
+      continue;
+    }
+    const auto worst = worst_rank(*job);
+    if (!worst) continue;
+    waiting.device_used = worst->device_used;
+    waiting.difference = worst->device_used - reached;
+    reached = worst->device_used;
+    way = std::move(next);
+    diff.steps.push_back(std::exchange(waiting, {}));
+  }
+  if (!waiting.knobs.empty() || reached != diff.b.device_used) {
+    waiting.device_used = diff.b.device_used;
+    waiting.difference = diff.b.device_used - reached;
+    diff.steps.push_back(std::move(waiting));
+  }
+  return diff;
+}
+
+std::string job_diff_report(const JobDiff& diff, const Console& console) {
+  Table figures(
+      {{"worst rank"}, {diff.name_a, Align::kRight}, {diff.name_b, Align::kRight}, {"change", Align::kRight}});
+  const auto add = [&figures](const char* name, std::int64_t a, std::int64_t b) {
+    figures.add_row({name, format_gib(a), format_gib(b), fmt::format("{}{}", b > a ? "+" : "", format_gib(b - a))});
+  };
+  add("device GiB", diff.a.device_used, diff.b.device_used);
+  add("reserved GiB", diff.a.peak_reserved, diff.b.peak_reserved);
+  add("allocated GiB", diff.a.peak_allocated, diff.b.peak_allocated);
+  add("headroom GiB", diff.a.headroom, diff.b.headroom);
+  std::string text = figures.to_text(console.width, console.colour_out);
+  if (diff.steps.empty()) return text + "\nno key differs\n";
+  Table steps(
+      {{"changed, one after the other", Align::kLeft, true}, {"GiB", Align::kRight}, {"device GiB", Align::kRight}});
+  steps.add_row({diff.name_a, "", format_gib(diff.a.device_used)});
+  for (const KnobStep& step : diff.steps)
+    steps.add_row({join_knobs(step),
+                   fmt::format("{}{}", step.difference > 0 ? "+" : "", format_gib(step.difference, 3)),
+                   format_gib(step.device_used)});
+  return text + "\n" + steps.to_text(console.width, console.colour_out);
+}
+
+std::string job_diff_json(const JobDiff& diff, bool within_limit) {
+  JsonWriter json;
+  json.begin_object().member("schema", 1).member("kind", "jobs").member("within_limit", within_limit);
+  for (const auto& [name, path, rank] :
+       {std::tuple{"a", &diff.name_a, &diff.a}, std::tuple{"b", &diff.name_b, &diff.b}})
+    json.key(name)
+        .begin_object(Layout::kInline)
+        .member("file", *path)
+        .member("device_used", rank->device_used)
+        .member("peak_reserved", rank->peak_reserved)
+        .member("peak_allocated", rank->peak_allocated)
+        .member("headroom", rank->headroom)
+        .member("fits", rank->fits)
+        .end_object();
+  json.member("difference", diff.b.device_used - diff.a.device_used);
+  json.key("steps").begin_array();
+  for (const KnobStep& step : diff.steps) {
+    json.begin_object().key("knobs").begin_array();
+    for (const KnobStep::Knob& knob : step.knobs)
+      json.begin_object(Layout::kInline)
+          .member("key", knob.key)
+          .member("before", knob.before)
+          .member("after", knob.after)
+          .end_object();
+    json.end_array().member("difference", step.difference).member("device_used", step.device_used).end_object();
+  }
+  return json.end_array().end_object().take();
+}
+
+}  // namespace plimsoll::cli

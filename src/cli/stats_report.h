@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What PyTorch's own counters say, from memory_stats() or a pasted memory_summary(): no history to replay, but peaks,
+// fragmentation and how often memory ran out.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/console.h"
+#include "snapshot/memory_stats.h"
+
+namespace plimsoll::cli {
+
+[[nodiscard]] std::string stats_report(const std::vector<snapshot::MemoryStats>& tables, const Console& console);
+[[nodiscard]] std::string stats_json(const std::vector<snapshot::MemoryStats>& tables);
+
+}  // namespace plimsoll::cli

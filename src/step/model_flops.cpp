@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The model-FLOPs convention of Megatron's counter (facts step-time.md 1, checked there against the published
+// ratios of TFLOP/s to tokens/s).
+#include "step/work.h"
+
+namespace plimsoll::step {
+
+namespace {
+
+double real(std::int64_t value) { return static_cast<double>(value); }
+
+// Multiply-adds per token: with weights, and between activations.
+struct Products {
+  double linear = 0;
+  double core = 0;
+};
+
+Products attention_products(const model::Architecture& model, const model::Attention& a, double seq) {
+  const double h = real(model.hidden);
+  const double n = real(a.heads);
+  if (a.kind == model::AttentionKind::kMla) {
+    const double q = real(a.qk_nope_dim + a.qk_rope_dim);
+    const double v = real(a.v_head_dim);
+    const double kv_rank = real(a.kv_lora_rank);
+    const double q_rank = real(a.q_lora_rank);
+    const double query = q_rank > 0 ? q_rank * (h + n * q + 1) : h * n * q;
+    return {query + kv_rank * (h + n * (real(a.qk_nope_dim) + v) + 1) + h * real(a.qk_rope_dim) + n * v * h,
+            seq * n * (q + v) / 2};
+  }
+  const double d = real(a.head_dim);
+  if (a.kind == model::AttentionKind::kLinear) {
+    const double k = real(a.linear_key_heads * a.linear_key_dim);
+    const double v = real(a.linear_value_heads * a.linear_value_dim);
+    return {h * (2 * k + 2 * v) + v * h, 2 * v * real(a.linear_key_dim)};
+  }
+  const double window = real(a.sliding_window);
+  return {h * (n * (a.output_gate ? 2 : 1) + 2 * real(a.kv_heads)) * d + n * d * h,
+          window > 0 && window < seq ? 2 * window * n * d : seq * n * d};
+}
+
+double feed_forward_products(const model::Architecture& model, const model::FeedForward& ffn) {
+  const double matrices = (ffn.gated ? 3 : 2) * real(model.hidden);
+  if (!ffn.is_moe()) return matrices * real(ffn.width);
+  return matrices * (real(ffn.expert_width * ffn.experts_per_token) + real(ffn.shared_width));
+}
+
+}  // namespace
+
+double model_flops_per_token(const job::Job& job) {
+  const model::Architecture& model = job.model;
+  const double seq = real(job.batch.seq_length);
+  Products sum;
+  for (std::size_t i = 0; i < model.kinds.size(); ++i) {
+    double depth = 0;
+    for (const std::uint8_t kind : model.layers) depth += kind == i ? 1 : 0;
+    Products one = attention_products(model, model.kinds[i].attention, seq);
+    one.linear += feed_forward_products(model, model.kinds[i].ffn);
+    // An MTP depth is one more layer like the last, a projection of two hidden states and a pass of the head.
+    if (!model.layers.empty() && model.layers.back() == i) {
+      depth += real(model.mtp_layers);
+      sum.linear += real(model.mtp_layers) * 2 * real(model.hidden) * real(model.hidden);
+    }
+    sum.linear += depth * one.linear;
+    sum.core += depth * one.core;
+  }
+  sum.linear += real(model.hidden) * real(model.vocab) * (1 + real(model.mtp_layers));
+  // Two operations per multiply-add; forward and two gradients, of which frozen weights need one.
+  const double passes = job.adapter.kind == job::AdapterKind::kNone ? 6 : 4;
+  return passes * sum.linear + 6 * sum.core;
+}
+
+}  // namespace plimsoll::step

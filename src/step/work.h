@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the passes of a rank compute, move and send: the reading of the step that timing/ prices. It is made
+// from the same job, layer and sizes as the tensors of the tape, so a knob moves bytes and seconds together.
+// Every operation carries the work of its forward and of its backward; recompute repeats the forward of the
+// parts that it names (facts step-time.md 3 to 8).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/result.h"
+#include "job/job.h"
+
+namespace plimsoll::step {
+
+enum class Doing : std::uint8_t { kGemm, kGroupedGemm, kAttention, kStream, kMessage };
+
+// Which module an operation belongs to, as recompute_modules names them.
+enum class Part : std::uint8_t {
+  kNorm,
+  kLinear,  // attention projections
+  kMlaUp,
+  kCore,
+  kMlp,
+  kRouter,  // router, permutation, dispatch
+  kExperts,
+  kExpertActivation,
+  kShared,
+  kOther,  // residual additions, and everything outside the layers
+};
+
+// How tensor parallelism cuts the weight of a product, and so which message its kernels can overlap with.
+enum class Cut : std::uint8_t {
+  kWhole,
+  kColumns,  // its input is gathered
+  kRows,     // its output is reduced
+};
+
+enum class Group : std::uint8_t { kTensor, kContext, kExpert };
+enum class Pattern : std::uint8_t {
+  kAllGather,
+  kReduceScatter,
+  kAllReduce,
+  kAllToAll,
+  kRing,             // c-1 hops behind attention chunks
+  kExchangeAndRing,  // all-to-all among the members of a node, a ring between nodes
+};
+
+// Sizes are doubles: their products leave 64 bits, and nothing here is exact to the byte.
+struct Work {
+  Doing doing = Doing::kStream;
+  Part part = Part::kOther;
+  bool quantised = false;  // runs in the job's FP8 or FP4 recipe
+  bool trained = true;     // has a weight gradient
+  Cut cut = Cut::kWhole;
+  // GEMM of the forward: rows (tokens) x columns x depth; a grouped one has `groups` weights that share the rows.
+  double rows = 0;
+  double columns = 0;
+  double depth = 0;
+  double groups = 1;
+  // Attention: FLOPs of the forward as executed (the causal half only), and the head size.
+  double flops = 0;
+  double head_dim = 0;
+  // Bytes streamed through memory besides what a GEMM itself reads and writes.
+  double forward_bytes = 0;
+  double backward_bytes = 0;
+  // Kernels that the host launches; of a ring, for each of its hops.
+  double forward_kernels = 0;
+  double backward_kernels = 0;
+  // Message: bytes of the whole array (gather, scatter, reduce) or bytes one rank sends (all-to-all, one ring hop).
+  Group group = Group::kTensor;
+  Pattern forward_pattern = Pattern::kAllGather;
+  Pattern backward_pattern = Pattern::kReduceScatter;
+  double forward_message = 0;
+  double backward_message = 0;
+  double ring_message = 0;     // kExchangeAndRing: bytes of one hop of the forward; backward has twice as many
+  double backward_gather = 0;  // a second gather of the backward: inputs of weight gradients
+  // Dispatch that sends a token once per reached rank, and once per reached node over the network: experts per
+  // token, else 0.
+  double merged = 0;
+};
+
+// The operations of one layer, or of one end of the model, in order. Holds them in place: a search makes
+// millions of these.
+class WorkList {
+ public:
+  Work& add(Doing doing, Part part) {
+    PLIMSOLL_CHECK(count_ < kMost);
+    Work& work = items_[count_++];
+    work = Work{};
+    work.doing = doing;
+    work.part = part;
+    return work;
+  }
+  [[nodiscard]] const Work* begin() const { return items_.data(); }
+  [[nodiscard]] const Work* end() const { return items_.data() + count_; }
+  [[nodiscard]] std::size_t size() const { return count_; }
+  void clear() { count_ = 0; }
+
+ private:
+  static constexpr std::size_t kMost = 40;
+  std::array<Work, kMost> items_{};
+  std::size_t count_ = 0;
+};
+
+// One transformer layer and one micro-batch. in_bf16: the layer is exempt from the quantised recipe.
+void layer_work(const job::Job& job, const model::Layer& layer, bool in_bf16, WorkList& list);
+// Embedding lookup of a micro-batch.
+void embedding_work(const job::Job& job, WorkList& list);
+// Final norm, output projection and loss of a micro-batch; once more for each MTP depth, with its projection.
+void head_work(const job::Job& job, WorkList& list);
+void mtp_projection_work(const job::Job& job, WorkList& list);
+
+// Whether recompute replays this part of a layer in backward (full recompute replays all of it).
+[[nodiscard]] bool replays(const job::Job& job, Part part);
+
+// Floating-point operations per token that the frameworks report: forward and backward, the causal half of
+// attention, no recompute (facts step-time.md 1).
+[[nodiscard]] double model_flops_per_token(const job::Job& job);
+
+}  // namespace plimsoll::step

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "timing/calibration.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "document/node.h"
+
+namespace plimsoll::catalog {
+extern const std::string_view kTimingJson;  // catalog/timing.json, embedded by cmake/embed.cmake
+}
+
+namespace plimsoll::timing {
+
+namespace {
+
+using document::Node;
+
+std::string_view architecture_name(cluster::Architecture architecture) {
+  switch (architecture) {
+    case cluster::Architecture::kVolta:
+      return "volta";
+    case cluster::Architecture::kTuring:
+      return "turing";
+    case cluster::Architecture::kAmpere:
+      return "ampere";
+    case cluster::Architecture::kAda:
+      return "ada";
+    case cluster::Architecture::kHopper:
+      return "hopper";
+    case cluster::Architecture::kBlackwell:
+      return "blackwell";
+    case cluster::Architecture::kAmd:
+      return "amd";
+    case cluster::Architecture::kOther:
+      return "other";
+  }
+  return "other";
+}
+
+// A value is a number, or a table whose "value" is one beside its "source".
+Result<double> number_of(const Node& node, std::string_view key) {
+  const Node* value = node.is_object() ? node.find("value") : &node;
+  if (value == nullptr || !value->is_number())
+    return bad_input(fmt::format("{}: wanted a number, or a table with \"value\" and \"source\"", key));
+  const double number = value->as_real();
+  if (!std::isfinite(number) || number < 0) return bad_input(fmt::format("{}: {} is not a value >= 0", key, number));
+  return number;
+}
+
+template <class Named, class Target>
+Status read_values(const Node& table, const std::vector<Named>& names, std::string_view where, Target& target) {
+  for (const auto& [key, value] : table.members) {
+    if (key == "source" || key == "note") continue;
+    const Named* found = nullptr;
+    for (const Named& named : names)
+      if (named.name == key) found = &named;
+    if (found == nullptr) {
+      std::vector<std::string> known;
+      for (const Named& named : names) known.emplace_back(named.name);
+      const std::string near = nearest(key, known);
+      return bad_input(fmt::format("{}.{}: no such value", where, std::string_view(key).substr(0, 100)),
+                       near.empty() ? "" : fmt::format("did you mean {}?", near));
+    }
+    PLIMSOLL_TRY(number, number_of(value, fmt::format("{}.{}", where, key)));
+    if (found->divides && number <= 0) return bad_input(fmt::format("{}.{}: 0 is no rate", where, key));
+    target.*(found->field) = number;
+  }
+  return {};
+}
+
+// The entry of a GPU or architecture. A part named for the first time starts from what it would have had.
+Device& device_named(const std::string& name, Calibration& calibration) {
+  if (name == "fallback") return calibration.fallback;
+  const Result<cluster::Gpu> gpu = cluster::find_gpu(name);
+  const std::string& key = gpu ? gpu->id : name;
+  for (auto& [known, device] : calibration.devices)
+    if (known == key) return device;
+  const Device start = gpu ? device_of(calibration, *gpu) : calibration.fallback;
+  return calibration.devices.emplace_back(key, start).second;
+}
+
+Status merge(const Node& root, Calibration& calibration) {
+  if (!root.is_object()) return bad_input("wanted a table with \"values\" and \"devices\"");
+  for (const auto& [key, value] : root.members) {
+    if (key == "note" || key == "source") continue;
+    if (!value.is_object()) return bad_input(fmt::format("{}: wanted a table", std::string_view(key).substr(0, 100)));
+    if (key == "values") {
+      PLIMSOLL_TRY_STATUS(read_values(value, named_values(), key, calibration));
+    } else if (key == "devices") {
+      for (const auto& [name, table] : value.members) {
+        const std::string where = fmt::format("devices.{}", std::string_view(name).substr(0, 100));
+        if (!table.is_object()) return bad_input(fmt::format("{}: wanted a table", where));
+        PLIMSOLL_TRY_STATUS(read_values(table, named_device_values(), where, device_named(name, calibration)));
+      }
+    } else {
+      return bad_input(fmt::format("{}: wanted values or devices", std::string_view(key).substr(0, 100)));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+const std::vector<NamedValue>& named_values() {
+  static const std::vector<NamedValue> kValues = {
+      {"gemm_half_depth_bf16", &Calibration::gemm_half_depth_bf16},
+      {"gemm_half_depth_fp8", &Calibration::gemm_half_depth_fp8},
+      {"gemm_wave_tail", &Calibration::gemm_wave_tail},
+      {"gemm_small_rows", &Calibration::gemm_small_rows},
+      {"grouped_gemm", &Calibration::grouped_gemm, true},
+      {"grouped_gemm_fused", &Calibration::grouped_gemm_fused, true},
+      {"eager_stream", &Calibration::eager_stream, true},
+      {"kernel_floor", &Calibration::kernel_floor},
+      {"attention_tail_forward", &Calibration::attention_tail_forward},
+      {"attention_tail_backward", &Calibration::attention_tail_backward},
+      {"attention_small_head", &Calibration::attention_small_head},
+      {"attention_flash2", &Calibration::attention_flash2, true},
+      {"host_kernel_te", &Calibration::host_kernel_te},
+      {"host_kernel_local", &Calibration::host_kernel_local},
+      {"host_kernel_eager", &Calibration::host_kernel_eager},
+      {"host_message", &Calibration::host_message},
+      {"host_graph", &Calibration::host_graph},
+      {"host_overlap", &Calibration::host_overlap, true},
+      {"moe_sync", &Calibration::moe_sync},
+      {"step_overhead", &Calibration::step_overhead},
+      {"nvlink", &Calibration::nvlink, true},
+      {"nic", &Calibration::nic, true},
+      {"expert_nvlink", &Calibration::expert_nvlink, true},
+      {"expert_nic", &Calibration::expert_nic, true},
+      {"all_to_all_nvlink", &Calibration::all_to_all_nvlink, true},
+      {"all_to_all_nic", &Calibration::all_to_all_nic, true},
+      {"latency_nvlink", &Calibration::latency_nvlink},
+      {"latency_network", &Calibration::latency_network},
+      {"tensor_exposed", &Calibration::tensor_exposed},
+      {"tensor_exposed_alone", &Calibration::tensor_exposed_alone},
+      {"data_exposed", &Calibration::data_exposed},
+      {"shard_exposed", &Calibration::shard_exposed},
+      {"expert_hidden", &Calibration::expert_hidden},
+      {"host_link", &Calibration::host_link, true},
+      {"offload_slowdown", &Calibration::offload_slowdown},
+      {"optimizer_passes", &Calibration::optimizer_passes},
+      {"cpu_update_bytes", &Calibration::cpu_update_bytes, true},
+  };
+  return kValues;
+}
+
+const std::vector<NamedDeviceValue>& named_device_values() {
+  static const std::vector<NamedDeviceValue> kValues = {
+      {"gemm_bf16", &Device::gemm_bf16},
+      {"gemm_fp8", &Device::gemm_fp8},
+      {"gemm_mxfp8", &Device::gemm_mxfp8},
+      {"gemm_nvfp4", &Device::gemm_nvfp4},
+      {"attention_forward", &Device::attention_forward},
+      {"attention_backward", &Device::attention_backward},
+      {"stream", &Device::stream},
+      {"host_speed", &Device::host_speed},
+  };
+  return kValues;
+}
+
+const Calibration& built_in() {
+  static const Calibration kBuiltIn = [] {
+    Calibration calibration;
+    const Result<Node> root = document::parse_json(plimsoll::catalog::kTimingJson);
+    PLIMSOLL_CHECK(root.has_value());
+    PLIMSOLL_CHECK(merge(*root, calibration).has_value());
+    return calibration;
+  }();
+  return kBuiltIn;
+}
+
+Result<Calibration> read_calibration(const std::string& path, std::string_view text) {
+  const bool toml = path.ends_with(".toml");
+  PLIMSOLL_TRY(root, toml ? document::parse_toml(text) : document::parse_json(text));
+  Calibration calibration = built_in();
+  PLIMSOLL_TRY_STATUS(merge(root, calibration));
+  return calibration;
+}
+
+const Device& device_of(const Calibration& calibration, const cluster::Gpu& gpu) {
+  for (const auto& [name, device] : calibration.devices)
+    if (name == gpu.id) return device;
+  for (const auto& [name, device] : calibration.devices)
+    if (name == architecture_name(gpu.architecture)) return device;
+  return calibration.fallback;
+}
+
+}  // namespace plimsoll::timing

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "timing/interval.h"
+
+#include <algorithm>
+
+namespace plimsoll::timing {
+
+namespace {
+
+// 90th percentiles of docs/accuracy.md, rounded up: published dense and MoE rows, and the rows of torchtitan.
+constexpr double kDense = 0.15;
+constexpr double kMoe = 0.25;
+constexpr double kOtherFrameworks = 0.28;
+// Steps that wait for Python differ by half from machine to machine (the golden values of models of width 512).
+constexpr double kHost = 0.4;
+constexpr double kNotModelled = 0.05;  // for each named assumption, up to three
+
+}  // namespace
+
+double relative_interval(const job::Job& job, double host_share) {
+  double share = job.is_megatron() ? kDense : kOtherFrameworks;
+  if (job.model.has_moe()) share = std::max(share, kMoe);
+  const std::size_t assumed = unmodelled(job).size();
+  share += kHost * host_share + kNotModelled * static_cast<double>(std::min<std::size_t>(3, assumed));
+  return std::min(share, 0.9);
+}
+
+std::vector<std::string> unmodelled(const job::Job& job) {
+  std::vector<std::string> warnings;
+  const auto warn = [&](bool set, const char* text) {
+    if (set) warnings.emplace_back(text);
+  };
+  warn(job.cluster.gpu.rates.bf16 <= 0 || job.cluster.gpu.rates.hbm <= 0,
+       "gpu: the catalogue has no rates of this part; the time is that of a slow one");
+  warn(job.batch.packed, "packed: attention is timed as one sequence of the whole length");
+  warn(job.parallel.delay_wgrad, "delay_wgrad_compute: weight gradients are timed inside the backward");
+  warn(job.precision.fp8_attention, "fp8_dot_product_attention: attention is timed in 16 bits");
+  warn(job.offload.weights, "cpu_offloading_weights: weights are timed as staying on the GPU");
+  warn(job.sharding.offload_param != job::OffloadTarget::kNone,
+       "offload_param: weights are timed as staying on the GPU");
+  warn(job.adapter.quantized_base, "quantized base: products are timed in 16 bits, without dequantisation");
+  for (const model::Layer& kind : job.model.kinds)
+    if (kind.attention.kind == model::AttentionKind::kLinear) {
+      warn(true, "linear attention: its core is timed as attention inside short chunks");
+      break;
+    }
+  return warnings;
+}
+
+}  // namespace plimsoll::timing

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "timing/passes.h"
+
+#include <algorithm>
+
+#include "timing/collectives.h"
+#include "timing/kernels.h"
+
+namespace plimsoll::timing {
+
+namespace {
+
+using step::Doing;
+using step::Group;
+using step::Part;
+using step::Pattern;
+using step::Work;
+
+bool names(const job::Job& job, std::string_view module) {
+  const auto& modules = job.kernels.cuda_graph_modules;
+  return modules.empty() || std::find(modules.begin(), modules.end(), module) != modules.end();
+}
+
+bool graphed(const Prices& p, Part part) {
+  switch (part) {
+    case Part::kNorm:
+    case Part::kLinear:
+    case Part::kMlaUp:
+    case Part::kCore:
+      return p.graphs_attention;
+    case Part::kMlp:
+    case Part::kShared:
+      return p.graphs_mlp;
+    case Part::kRouter:
+      return p.graphs_router;
+    case Part::kExperts:
+    case Part::kExpertActivation:
+      return p.graphs_experts;
+    case Part::kOther:
+      return p.graphs_attention && p.graphs_mlp;
+  }
+  return false;
+}
+
+double host_seconds(const Prices& p, Part part, double kernels) {
+  return kernels * (graphed(p, part) ? p.host_graph_kernel : p.host_kernel);
+}
+
+double message_seconds(const Prices& p, const Work& w, Pattern pattern, double bytes) {
+  const Machine& m = *p.machine;
+  switch (w.group) {
+    case Group::kTensor:
+      if (pattern == Pattern::kAllReduce) return all_reduce_seconds(m, p.tensor, bytes);
+      return gather_seconds(m, p.tensor, pattern == Pattern::kAllGather ? bytes * p.tensor_bytes : bytes);
+    case Group::kContext:
+      if (pattern == Pattern::kAllToAll) return all_to_all_seconds(m, p.context, bytes);
+      if (pattern == Pattern::kExchangeAndRing)
+        return all_to_all_seconds(m, {p.context.inside, p.context.inside}, bytes);
+      if (pattern == Pattern::kRing) return (p.context.size - 1) * hop_seconds(m, p.context.crosses(), bytes);
+      return gather_seconds(m, p.context, bytes);
+    case Group::kExpert:
+      if (pattern == Pattern::kAllToAll) return dispatch_seconds(m, p.expert, bytes, w.merged);
+      return gather_seconds(m, p.expert, bytes);
+  }
+  return 0;
+}
+
+void add_message(const Prices& p, const Work& w, double attention_forward, double attention_backward, Parts& forward,
+                 Parts& backward) {
+  double ahead = message_seconds(p, w, w.forward_pattern, w.forward_message);
+  double back = message_seconds(p, w, w.backward_pattern, w.backward_message);
+  if (w.backward_gather > 0) back += message_seconds(p, w, Pattern::kAllGather, w.backward_gather);
+  switch (w.group) {
+    case Group::kTensor:
+      forward.tensor += ahead * p.tensor_share;
+      backward.tensor += back * p.tensor_share;
+      return;
+    case Group::kContext:
+      // Hops run behind the attention of the chunk before; one chunk's worth of attention hides each.
+      if (w.forward_pattern == Pattern::kRing) {
+        const double hidden = (p.context.size - 1) / p.context.size;
+        ahead = std::max(0.0, ahead - attention_forward * hidden);
+        back = std::max(0.0, back - attention_backward * hidden);
+      } else if (w.forward_pattern == Pattern::kExchangeAndRing && p.context.crosses()) {
+        const double domains = p.context.size / p.context.inside;
+        const double hidden = (domains - 1) / domains;
+        const double hops = (domains - 1) * hop_seconds(*p.machine, true, w.ring_message);
+        ahead += std::max(0.0, hops - attention_forward * hidden);
+        back += std::max(0.0, 2 * hops - attention_backward * hidden);
+      }
+      forward.context += ahead;
+      backward.context += back;
+      return;
+    case Group::kExpert:
+      forward.expert += ahead * p.expert_share;
+      backward.expert += back * p.expert_share;
+      forward.host += p.moe_sync;
+      return;
+  }
+}
+
+double ring_hops(const Prices& p, const Work& w) {
+  if (w.forward_pattern == Pattern::kRing) return p.context.size - 1;
+  if (w.forward_pattern == Pattern::kExchangeAndRing) return p.context.size / p.context.inside - 1;
+  return 1;
+}
+
+void add_message_launches(const Prices& p, const Work& w, Parts& forward, Parts& backward) {
+  const double each = graphed(p, w.part) ? p.host_message * p.machine->calibration->host_graph : p.host_message;
+  if (w.forward_message > 0) forward.host += each;
+  if (w.backward_message > 0) backward.host += each;
+  if (w.backward_gather > 0) backward.host += each;
+}
+
+// A product in pieces of its rows, each as it arrives or leaves.
+double chunked_gemm(const Prices& p, Number number, double rows, double columns, double depth, double chunks) {
+  if (chunks <= 1) return gemm_seconds(*p.machine, number, rows, columns, depth, 2);
+  return chunks * gemm_seconds(*p.machine, number, rows / chunks, columns, depth, 2);
+}
+
+// A piece is a launch, a copy and two events, started from C++.
+double host_pieces(const Prices& p, double chunks) {
+  constexpr double kShare = 0.3;  // of a call from Python
+  return chunks > 1 ? (chunks - 1) * kShare * p.host_kernel : 0;
+}
+
+void add_gemm(const Prices& p, const Work& w, Parts& forward, Parts& backward) {
+  const Machine& m = *p.machine;
+  const Number number = w.quantised ? p.number : Number::kBf16;
+  const double slower = w.quantised ? p.scaling_cost : 1;
+  const double ahead = w.cut == step::Cut::kColumns ? p.gather_chunks
+                       : w.cut == step::Cut::kRows  ? p.scatter_chunks
+                                                    : 1;
+  const double back = w.cut == step::Cut::kRows ? p.gather_chunks : 1;
+  forward.gemm += slower * chunked_gemm(p, number, w.rows, w.columns, w.depth, ahead);
+  backward.gemm += slower * chunked_gemm(p, number, w.rows, w.depth, w.columns, back);
+  forward.host += host_pieces(p, ahead);
+  backward.host += host_pieces(p, back);
+  if (w.trained) backward.gemm += slower * gemm_seconds(m, number, w.columns, w.depth, w.rows, p.weight_gradient_bytes);
+  if (!w.quantised) return;
+  forward.memory += stream_seconds(m, w.rows * w.depth * p.cast_input, p.cast_kernels);
+  backward.memory += stream_seconds(m, w.rows * w.columns * p.cast_gradient, p.cast_kernels);
+  forward.host += host_seconds(p, w.part, p.cast_kernels);
+  backward.host += host_seconds(p, w.part, p.cast_kernels);
+}
+
+void add_grouped_gemm(const Prices& p, const Work& w, Parts& forward, Parts& backward) {
+  const Machine& m = *p.machine;
+  const Number number = w.quantised ? p.number : Number::kBf16;
+  const double rate = p.fused_experts ? m.calibration->grouped_gemm_fused : m.calibration->grouped_gemm;
+  forward.gemm += grouped_gemm_seconds(m, number, w.rows, w.columns, w.depth, w.groups, 2, rate);
+  backward.gemm += grouped_gemm_seconds(m, number, w.rows, w.depth, w.columns, w.groups, 2, rate);
+  if (w.trained)
+    backward.gemm +=
+        grouped_weight_gradient_seconds(m, number, w.rows, w.columns, w.depth, w.groups, p.weight_gradient_bytes, rate);
+  if (!w.quantised || p.fused_experts) return;
+  // Every expert's rows are quantised by kernels of their own.
+  const double kernels = p.cast_kernels * w.groups;
+  forward.memory += stream_seconds(m, w.rows * w.depth * p.cast_input, kernels);
+  backward.memory += stream_seconds(m, w.rows * w.columns * p.cast_gradient, kernels);
+  forward.host += host_seconds(p, w.part, kernels);
+  backward.host += host_seconds(p, w.part, kernels);
+}
+
+void set_number(const job::Job& job, Prices& p) {
+  // Bytes per element that a cast moves, both layouts and the read for the scale (facts step-time.md 3).
+  if (job.precision.fp4) {
+    p.number = Number::kNvfp4;
+    p.cast_input = p.cast_gradient = 8;  // rotation and rounding read it once more
+    p.cast_kernels = 3;
+    return;
+  }
+  switch (job.precision.fp8) {
+    case job::Fp8Recipe::kNone:
+      return;
+    case job::Fp8Recipe::kDelayed:
+      p.number = Number::kFp8;
+      p.cast_input = p.cast_gradient = 4;  // the scale is known beforehand
+      p.cast_kernels = 1;
+      return;
+    case job::Fp8Recipe::kTensorwise:
+      p.number = Number::kFp8;
+      p.cast_input = p.cast_gradient = 6;
+      p.cast_kernels = 2;
+      return;
+    case job::Fp8Recipe::kBlockwise:
+      p.number = Number::kFp8;
+      p.cast_input = p.cast_gradient = 6;
+      p.cast_kernels = 1;
+      p.scaling_cost = 1.15;  // partial sums are scaled outside the tensor cores
+      return;
+    case job::Fp8Recipe::kMxfp8:
+      p.number = Number::kMxfp8;
+      p.cast_input = p.cast_gradient = 6;
+      p.cast_kernels = 1;
+      return;
+  }
+}
+
+void set_host(const job::Job& job, Prices& p) {
+  const Calibration& c = *p.machine->calibration;
+  switch (job.kernels.implementation) {
+    case job::Implementation::kTransformerEngine:
+      p.host_kernel = c.host_kernel_te;
+      break;
+    case job::Implementation::kLocal:
+      p.host_kernel = c.host_kernel_local;
+      break;
+    default:
+      p.host_kernel = c.host_kernel_eager;
+      break;
+  }
+  const bool fused = job.kernels.implementation == job::Implementation::kTransformerEngine || job.kernels.torch_compile;
+  p.stream_scale = fused ? 1 : 1 / c.eager_stream;
+  p.host_kernel /= p.machine->host_speed;
+  p.host_graph_kernel = p.host_kernel * c.host_graph;
+  p.host_message = c.host_message / p.machine->host_speed;
+  const bool whole = job.kernels.cuda_graphs == job::CudaGraphs::kFullIteration;
+  const bool layers = job.kernels.cuda_graphs == job::CudaGraphs::kPerLayer;
+  p.graphs_attention = whole || (layers && names(job, "attn"));
+  p.graphs_mlp = whole || (layers && names(job, "mlp"));
+  p.graphs_router = whole || (layers && (names(job, "moe_router") || names(job, "moe")));
+  p.graphs_experts = whole || (layers && (job.kernels.cuda_graph_modules.empty() || names(job, "moe")));
+  // A dropless dispatch waits for the counts of tokens per expert.
+  p.moe_sync = job.moe.capacity_factor || whole ? 0 : c.moe_sync / p.machine->host_speed;
+}
+
+}  // namespace
+
+Prices::Prices(const job::Job& job, const Machine& on, bool is_alone) : machine(&on), alone(is_alone) {
+  const Calibration& c = *on.calibration;
+  set_number(job, *this);
+  set_host(job, *this);
+  const bool fused = job.kernels.gradient_accumulation_fusion && job.is_megatron();
+  weight_gradient_bytes = fused ? (job.optimizer.grad_reduce_in_fp32 ? 8 : 4) : 2;
+  const std::int64_t t = job.parallel.tensor;
+  tensor = span_of(on, t, 1);
+  context = span_of(on, job.parallel.context, t);
+  const std::int64_t et = job.expert_tensor();
+  expert = span_of(on, job.parallel.expert * et, 1);
+  // Userbuffers split a product into as many pieces as ranks while its input arrives, into four while its output
+  // leaves, and gather what is already quantised. MXFP8 tensors do not go through them.
+  const bool userbuffers = job.parallel.tp_comm_overlap && number != Number::kMxfp8 && job.is_megatron();
+  tensor_share = userbuffers ? c.tensor_exposed : c.tensor_exposed_alone;
+  // PyTorch's asynchronous tensor parallelism hides half as much (facts step-time.md 7: 1.04 to 1.16 times faster).
+  if (job.parallel.tp_comm_overlap && !job.is_megatron()) tensor_share = (tensor_share + c.tensor_exposed) / 2;
+  if (userbuffers && number == Number::kFp8) tensor_bytes = 0.5;
+  if (userbuffers) {
+    gather_chunks = static_cast<double>(t);
+    scatter_chunks = 4;
+  }
+  fused_experts =
+      job.kernels.cuda_graphs == job::CudaGraphs::kFullIteration && job.model.has_moe() && !job.moe.capacity_factor;
+  for (const model::Layer& kind : job.model.kinds) biased_experts = biased_experts || kind.ffn.expert_bias;
+  expert_share = job.parallel.overlap_moe_expert_comm ? 1 - c.expert_hidden : 1;
+  // torchtitan's figures are of PyTorch releases whose flash kernel is FlashAttention 2.
+  if (job.kernels.implementation == job::Implementation::kTorchtitan &&
+      job.kernels.attention == job::AttentionBackend::kFlash && job.cluster.gpu.is_hopper_or_newer())
+    attention_slower = 1 / c.attention_flash2;
+  selective_ops = job.recompute.granularity == job::RecomputeGranularity::kSelectiveOps;
+}
+
+PassCost price(const job::Job& job, const Prices& p, const step::WorkList& list) {
+  PassCost cost;
+  double attention_forward = 0;
+  double attention_backward = 0;
+  for (const Work& w : list) {
+    if (w.doing != Doing::kAttention) continue;
+    attention_forward += attention_forward_seconds(*p.machine, w.flops * p.attention_slower, w.head_dim);
+    attention_backward += attention_backward_seconds(*p.machine, w.flops * p.attention_slower, w.head_dim);
+  }
+  for (const Work& w : list) {
+    Parts forward;
+    Parts backward;
+    switch (w.doing) {
+      case Doing::kGemm:
+      case Doing::kGroupedGemm:
+        if (w.doing == Doing::kGemm) {
+          add_gemm(p, w, forward, backward);
+        } else {
+          add_grouped_gemm(p, w, forward, backward);
+        }
+        if (w.backward_bytes > 0) backward.memory += stream_seconds(*p.machine, w.backward_bytes * p.stream_scale, 1);
+        break;
+      case Doing::kAttention:
+        forward.attention = attention_forward_seconds(*p.machine, w.flops * p.attention_slower, w.head_dim);
+        backward.attention = attention_backward_seconds(*p.machine, w.flops * p.attention_slower, w.head_dim);
+        if (w.forward_bytes > 0) {
+          forward.memory += stream_seconds(*p.machine, w.forward_bytes * p.stream_scale, w.forward_kernels);
+          backward.memory += stream_seconds(*p.machine, w.backward_bytes * p.stream_scale, w.backward_kernels);
+        }
+        break;
+      case Doing::kStream:
+        if (p.fused_experts && w.part == Part::kExpertActivation && !p.biased_experts) break;
+        forward.memory = stream_seconds(*p.machine, w.forward_bytes * p.stream_scale, w.forward_kernels);
+        backward.memory = stream_seconds(*p.machine, w.backward_bytes * p.stream_scale, w.backward_kernels);
+        break;
+      case Doing::kMessage:
+        if (!p.alone) add_message(p, w, attention_forward, attention_backward, forward, backward);
+        add_message_launches(p, w, forward, backward);
+        if (w.forward_bytes > 0) forward.memory += stream_seconds(*p.machine, w.forward_bytes * p.stream_scale, 1);
+        if (w.backward_bytes > 0) backward.memory += stream_seconds(*p.machine, w.backward_bytes * p.stream_scale, 1);
+        break;
+    }
+    const double hops = w.doing == Doing::kMessage ? ring_hops(p, w) : 1;
+    forward.host += host_seconds(p, w.part, hops * w.forward_kernels);
+    backward.host += host_seconds(p, w.part, hops * w.backward_kernels);
+    if (step::replays(job, w.part)) {
+      // Of torchtitan's per-operation policy every second matrix product is kept.
+      Parts replay = forward;
+      if (p.selective_ops && w.doing == Doing::kGemm) replay = forward.times(0.5);
+      cost.replay += replay;
+    }
+    cost.forward += forward;
+    cost.backward += backward;
+  }
+  return cost;
+}
+
+}  // namespace plimsoll::timing

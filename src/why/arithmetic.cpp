@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "why/arithmetic.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/bytes.h"
+
+namespace plimsoll::why {
+
+namespace {
+
+// A context takes 0.3 to 0.9 GiB, NCCL and libraries of a multi-rank job about as much again (facts
+// rl-and-inference.md; measured 0.5 GiB on an H200). What is beyond these belongs to somebody else.
+constexpr std::int64_t kOwnAlone = 3 * kGiB / 4;
+constexpr std::int64_t kOwnOfMany = 2 * kGiB;
+
+}  // namespace
+
+Arithmetic arithmetic_of(const OomNumbers& oom, bool ranks_share_node) {
+  Arithmetic sum;
+  if (!oom.request || !(oom.free || oom.allocated)) return sum;
+  sum.known = true;
+  sum.request = *oom.request;
+  sum.total = oom.total.value_or(0);
+  sum.device_free = oom.free.value_or(0);
+  sum.allocated = oom.allocated.value_or(0);
+  sum.cached = oom.reserved_unallocated.value_or(0);
+  sum.reserved = oom.reserved.value_or(sum.allocated + sum.cached);
+  sum.private_pools = oom.private_pools.value_or(0);
+  sum.has_limit = oom.allowed && (sum.total == 0 || *oom.allowed < sum.total);
+  sum.capacity = sum.has_limit ? *oom.allowed : sum.total;
+  sum.free = sum.device_free;
+  if (sum.has_limit)
+    sum.free = std::min(oom.free ? *oom.free : *oom.allowed, std::max<std::int64_t>(0, *oom.allowed - sum.reserved));
+
+  const std::int64_t outside =
+      sum.total > 0 && oom.reserved ? std::max<std::int64_t>(0, sum.total - sum.reserved - sum.device_free) : 0;
+  std::int64_t listed = 0;
+  for (const ProcessUse& process : oom.processes) listed += process.bytes;
+  if (oom.this_process) {
+    sum.own_outside = std::max<std::int64_t>(0, *oom.this_process - sum.reserved);
+    sum.others_listed = !oom.processes.empty();
+    sum.others = sum.others_listed ? listed : std::max<std::int64_t>(0, outside - sum.own_outside - kGiB / 4);
+  } else if (!oom.processes.empty()) {
+    // In a container the driver's process numbers are not ours: the one that holds what we hold is we.
+    const auto own =
+        std::min_element(oom.processes.begin(), oom.processes.end(), [&](const ProcessUse& a, const ProcessUse& b) {
+          return std::abs(a.bytes - sum.reserved) < std::abs(b.bytes - sum.reserved);
+        });
+    sum.others_listed = true;
+    sum.others = listed;
+    if (own->bytes >= sum.reserved - sum.reserved / 50 && own->bytes <= sum.reserved + 4 * kGiB) {
+      sum.others -= own->bytes;
+      sum.own_outside = std::max<std::int64_t>(0, own->bytes - sum.reserved);
+    }
+  } else {
+    sum.own_outside = std::min(outside, ranks_share_node ? kOwnOfMany : kOwnAlone);
+    sum.others = outside - sum.own_outside;
+  }
+  sum.defragmenting_could_serve = oom.reserved_unallocated && sum.request <= sum.free + sum.cached;
+  sum.fits_in_free = oom.free && sum.request <= sum.free;
+  sum.without_others_would_fit = sum.request <= sum.free + sum.cached + sum.others;
+  sum.shortfall = std::max<std::int64_t>(0, sum.request - sum.free);
+  return sum;
+}
+
+std::vector<std::string> explain(const Arithmetic& sum) {
+  std::vector<std::string> lines;
+  if (!sum.known) return lines;
+  const auto text = [](std::int64_t bytes) { return format_bytes(bytes); };
+  lines.push_back(
+      fmt::format("asked for {}, free for this process {}{}", text(sum.request), text(sum.free),
+                  sum.has_limit ? fmt::format(" (limit {} of {})", text(sum.capacity), text(sum.total)) : ""));
+  if (sum.reserved > 0)
+    lines.push_back(
+        fmt::format("held by PyTorch {}: {} in tensors{}, {} cached", text(sum.reserved), text(sum.allocated),
+                    sum.private_pools > 0 ? fmt::format(" ({} of it in private pools)", text(sum.private_pools)) : "",
+                    text(sum.cached)));
+  if (sum.own_outside > 0 || sum.others > 0)
+    lines.push_back(fmt::format("outside PyTorch: {} by this process, {} by others{}", text(sum.own_outside),
+                                text(sum.others), sum.others_listed ? " (listed)" : ""));
+  if (sum.capacity > 0 && sum.request > sum.capacity)
+    lines.push_back(fmt::format("one request is larger than the {} itself", sum.has_limit ? "limit" : "device"));
+  else if (sum.reserved > 0)
+    lines.push_back(fmt::format("{} {} {} free + {} cached: defragmenting {}", text(sum.request),
+                                sum.defragmenting_could_serve ? "<=" : ">", text(sum.free), text(sum.cached),
+                                sum.defragmenting_could_serve ? "could have served it" : "cannot help"));
+  return lines;
+}
+
+}  // namespace plimsoll::why

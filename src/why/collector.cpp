@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "why/collector.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+#include "why/words.h"
+
+namespace plimsoll::why {
+
+namespace {
+
+constexpr std::size_t kMostStreams = 16384;
+constexpr std::size_t kMostFrames = 192;
+constexpr std::size_t kMostEvents = 1500;
+constexpr std::size_t kMostPoints = 2048;
+constexpr std::size_t kMostSeries = 1024;
+constexpr std::size_t kMostConfig = 4096;
+constexpr std::size_t kLongestSegment = 16384;
+
+bool has(Topics topics, Topic topic) { return (topics & bit(topic)) != 0; }
+
+std::uint64_t text_hash(std::string_view text) {
+  std::uint64_t hash = 1469598103934665603ULL;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  return hash;
+}
+
+int figures_in(const OomNumbers& oom) {
+  return static_cast<int>(oom.request.has_value()) + static_cast<int>(oom.total.has_value()) +
+         static_cast<int>(oom.free.has_value()) + static_cast<int>(oom.allocated.has_value()) +
+         static_cast<int>(oom.reserved.has_value()) + static_cast<int>(oom.this_process.has_value()) +
+         static_cast<int>(oom.reserved_unallocated.has_value());
+}
+
+}  // namespace
+
+void Collector::begin_file(std::string name, std::optional<int> rank) {
+  findings_.files.push_back({std::move(name), rank, 0, 0});
+  // A marker of one file says nothing about the next.
+  marker_ = Phase::kUnknown;
+  marker_text_.clear();
+  marker_unfinished_ = false;
+  in_config_ = false;
+}
+
+void Collector::end_file(std::int64_t bytes, std::int64_t lines) {
+  findings_.files.back().bytes = bytes;
+  findings_.files.back().lines = lines;
+}
+
+Collector::Stream& Collector::stream_of(std::uint64_t id) {
+  if (streams_.size() >= kMostStreams && !streams_.contains(id)) id %= kMostStreams;
+  return streams_[id];
+}
+
+void Collector::add_line(std::string_view raw, std::int64_t number) {
+  // A progress bar is redrawn on one line; each drawing is read by itself.
+  while (true) {
+    const std::size_t end = raw.find('\r');
+    std::string_view segment = raw.substr(0, end);
+    if (segment.size() > kLongestSegment) {
+      read_segment(segment.substr(0, kLongestSegment), number);
+      segment = segment.substr(segment.size() - kLongestSegment);
+    }
+    if (!segment.empty()) read_segment(segment, number);
+    if (end == kNone) return;
+    raw.remove_prefix(end + 1);
+  }
+}
+
+void Collector::read_segment(std::string_view raw, std::int64_t number) {
+  Line line;
+  line.file = static_cast<std::uint32_t>(findings_.files.size() - 1);
+  line.number = number;
+  line.order = ++order_;
+  line.rank = findings_.files.back().rank;
+  clean_line(raw, scratch_, line);
+  if (line.rank) findings_.most_rank = std::max(findings_.most_rank, *line.rank);
+  if (line.text.empty()) return;
+  Stream& stream = stream_of(line.stream);
+  const Topics topics = log_scanner().topics(scratch_);
+  // A bar without a newline swallows the beginning of what comes after it.
+  std::size_t bar_end = line.text.rfind("it/s]");
+  if (bar_end == kNone) bar_end = line.text.rfind("s/it]");
+  if (bar_end != kNone && bar_end + 5 < line.text.size()) {
+    const std::string whole{line.text};
+    read_progress(line, topics);
+    line.text = std::string_view{whole}.substr(bar_end + 5);
+    if (line.text.starts_with("[A")) line.text.remove_prefix(2);
+    std::string rest = "\n" + std::string{trim(line.text)} + "\n";
+    line.text = trim(std::string_view{rest});
+    if (line.text.empty()) return;
+    const Topics own = log_scanner().topics(rest);
+    if (read_traceback(line, stream)) return;
+    if (auto signal = recognise(line, own, stream.open)) {
+      read_elastic(line);
+      add_event(line, *std::move(signal), stream);
+    }
+    return;
+  }
+  if (read_traceback(line, stream)) return;
+  if (read_continuation(line, stream)) return;
+  // The loop's answer to the message above it.
+  if (stream.bare_event >= 0 && line.text.size() < 60 && has_text(line.text, "skipping batch")) {
+    Event& event = findings_.events[static_cast<std::size_t>(stream.bare_event)];
+    if (event.signal.kind == SignalKind::kDeviceOom) event.signal.kind = SignalKind::kSkippedBatch;
+    return;
+  }
+  if (topics != 0 || stream.open || line.text.size() < 24)
+    if (auto signal = recognise(line, topics, stream.open)) {
+      if (has(topics, Topic::kElastic) || has(topics, Topic::kKill)) read_elastic(line);
+      if (has(topics, Topic::kServing)) read_serving(line);
+      add_event(line, *std::move(signal), stream);
+      return;
+    }
+  read_facts(line, topics);
+  read_progress(line, topics);
+}
+
+bool Collector::read_traceback(const Line& line, Stream& stream) {
+  const std::string_view text = line.text;
+  if (has_text(text, "traceback (most recent call last)")) {
+    if (stream.open && !stream.frames.empty() && stream.bare_event >= 0) attach_frames(stream, stream.bare_event);
+    stream.open = true;
+    stream.wants_code = false;
+    stream.frames.clear();
+    stream.continued_event = -1;
+    return true;
+  }
+  const std::size_t file = text.find("File \"");
+  if (file != kNone && file < 4) {
+    const std::size_t close = text.find("\", line ", file + 6);
+    if (close != kNone) {
+      Frame frame;
+      frame.path = std::string{cut_text(text.substr(file + 6, close - file - 6), 300)};
+      const std::size_t in = text.find(", in ", close);
+      if (in != kNone) frame.function = std::string{cut_text(trim(text.substr(in + 5)), 120)};
+      mention(frame.path);
+      if (frame.path.size() > 2 && frame.path[1] == ':' && frame.path[2] == '\\') findings_.is_windows = true;
+      // The outermost frames and the innermost matter; a recursion in between does not.
+      if (stream.frames.size() >= kMostFrames) stream.frames.erase(stream.frames.begin() + kMostFrames / 2);
+      stream.frames.push_back(std::move(frame));
+      stream.wants_code = true;
+      stream.open = true;
+      return true;
+    }
+  }
+  if (!stream.open || stream.frames.empty()) return false;
+  if (text.find_first_not_of("^~ ") == kNone) return true;
+  if (stream.wants_code && line.indent >= 2) {
+    stream.frames.back().code = std::string{cut_text(text, 300)};
+    stream.wants_code = false;
+    return true;
+  }
+  return false;
+}
+
+bool Collector::read_continuation(const Line& line, Stream& stream) {
+  if (stream.continued_event < 0) return false;
+  Event& event = findings_.events[static_cast<std::size_t>(stream.continued_event)];
+  if (++stream.continuations > 4 || event.text.size() + line.text.size() > kMostText) {
+    stream.continued_event = -1;
+    return false;
+  }
+  const std::string joined = event.text + " " + std::string{line.text};
+  const auto numbers = parse_oom_message(joined);
+  if (!numbers || figures_in(*numbers) <= figures_in(event.signal.oom)) {
+    stream.continued_event = -1;
+    return false;
+  }
+  event.text = joined;
+  event.signal.oom = *numbers;
+  if (numbers->is_complete()) stream.continued_event = -1;
+  return true;
+}
+
+void Collector::attach_frames(Stream& stream, std::int64_t index) {
+  Event& event = findings_.events[static_cast<std::size_t>(index)];
+  if (!stream.frames.empty() && !event.has_frames) {
+    event.frames = phase_of_frames(stream.frames);
+    event.has_frames = true;
+  }
+  stream.frames.clear();
+  stream.open = false;
+  stream.wants_code = false;
+  stream.bare_event = -1;
+}
+
+void Collector::add_event(const Line& line, Signal signal, Stream& stream) {
+  const std::uint64_t key = text_hash(line.text) * 31 + findings_.attempt_ends.size() * 65599 +
+                            static_cast<std::uint64_t>(signal.kind) * 7 +
+                            static_cast<std::uint64_t>(line.rank.value_or(-1) + 2) * 1000003ULL;
+  if (const auto known = event_keys_.find(key); known != event_keys_.end()) {
+    ++findings_.events[known->second].count;
+    if (stream.open) attach_frames(stream, static_cast<std::int64_t>(known->second));
+    return;
+  }
+  if (findings_.events.size() >= kMostEvents) {
+    stream.open = false;
+    return;
+  }
+  Event event;
+  event.place = {line.file, line.number};
+  event.text = std::string{cut_text(line.text, kMostText)};
+  event.rank = signal.named_rank ? signal.named_rank : line.rank;
+  event.order = line.order;
+  event.stream = line.stream;
+  event.marker = marker_;
+  event.marker_place = marker_place_;
+  event.marker_text = marker_text_;
+  event.bar_unfinished = marker_unfinished_;
+  event.steps_before = findings_.steps;
+  event.attempt = findings_.attempt_ends.size();
+  failed_since_step_ = failed_since_step_ || signal.kind != SignalKind::kPeerLost;
+  if (findings_.last_step >= 0) event.step = findings_.last_step;
+  if (elastic_rank_ && !event.rank && (signal.kind == SignalKind::kKilled || signal.kind == SignalKind::kAbort))
+    event.rank = elastic_rank_;
+  event.signal = std::move(signal);
+  mention(line.text);
+  findings_.events.push_back(std::move(event));
+  const auto index = static_cast<std::int64_t>(findings_.events.size()) - 1;
+  event_keys_.emplace(key, static_cast<std::size_t>(index));
+  if (stream.open && !stream.frames.empty())
+    attach_frames(stream, index);
+  else
+    stream.bare_event = index;
+  stream.open = false;
+  const Event& added = findings_.events.back();
+  stream.continuations = 0;
+  stream.continued_event =
+      added.signal.kind == SignalKind::kDeviceOom && added.signal.oom.request && !added.signal.oom.is_complete() ? index
+                                                                                                                 : -1;
+}
+
+void Collector::set_marker(Phase phase, const Line& line, bool unfinished) {
+  marker_ = phase;
+  marker_place_ = {line.file, line.number};
+  marker_text_ = std::string{cut_text(line.text, 200)};
+  marker_unfinished_ = unfinished;
+}
+
+void Collector::read_progress(const Line& line, Topics topics) {
+  const std::string_view text = line.text;
+  if (const auto bar = parse_bar(text)) {
+    const Phase phase = phase_of_bar(*bar);
+    if (phase == Phase::kTrain) {
+      StepLine step;
+      step.step = bar->at;
+      // A bar at zero says that the loop was entered, not that a step was done.
+      if (bar->at > 0) add_step(line, step);
+      if (bar->at > 0 || marker_ == Phase::kLoad || marker_ == Phase::kUnknown)
+        set_marker(Phase::kTrain, line, bar->is_unfinished());
+    } else {
+      set_marker(phase, line, bar->is_unfinished());
+    }
+    return;
+  }
+  if (has(topics, Topic::kMarker)) {
+    if (has_any(text, {"train_runtime", "training complete", "training finished", "training done"}))
+      findings_.finished = true;
+    const Phase phase = phase_of_marker(text);
+    if (phase != Phase::kUnknown) set_marker(phase, line, false);
+    if (has_any(text, {"cuda graph", "cudagraph"}) && !has_any(text, {"disabled", "not ", "without", "warning:"}) &&
+        !findings_.graphs_place) {
+      findings_.graphs_place = Place{line.file, line.number};
+      findings_.graphs_text = std::string{cut_text(text, 200)};
+    }
+    if (has_any(text, {"rollout", "wake_up", "waking", "sleep mode"})) findings_.engine_in_trainer = true;
+  }
+  if (const auto step = parse_step(text)) add_step(line, *step);
+}
+
+void Collector::add_step(const Line& line, const StepLine& step) {
+  const bool counts = step.step.has_value() || step.memory.empty();
+  const std::int64_t index = step.step.value_or(-1);
+  if (counts && !step.is_start) {
+    // Steps that begin again after a failure are those of a restart.
+    if (failed_since_step_ && step.step && index <= findings_.last_step && findings_.attempt_ends.size() < 256)
+      findings_.attempt_ends.push_back(findings_.steps);
+    failed_since_step_ = false;
+    if (!step.step || index != findings_.last_step) ++findings_.steps;
+    findings_.last_step_order = line.order;
+    if (step.step) findings_.last_step = index;
+    if (marker_ != Phase::kTrain) set_marker(Phase::kTrain, line, false);
+  }
+  if (step.shape != 0 && shapes_.size() < 16 && shapes_.insert(step.shape).second) {
+    findings_.shapes = static_cast<std::int64_t>(shapes_.size());
+    findings_.shape_place = {line.file, line.number};
+    findings_.shape_text = std::string{cut_text(line.text, 200)};
+  }
+  if (step.memory.empty()) return;
+  const std::int64_t rank = line.rank.value_or(-1);
+  auto found = series_of_.find(rank);
+  if (found == series_of_.end()) {
+    if (findings_.series.size() >= kMostSeries) return;
+    found = series_of_.emplace(rank, findings_.series.size()).first;
+    findings_.series.push_back({line.rank, {}, 1, 0, {}, {}});
+  }
+  StepSeries& series = findings_.series[found->second];
+  if (!series.points.empty() && step.step && series.points.back().step == index) return;  // printed again
+  if (series.seen++ % series.stride != 0) return;
+  StepPoint point;
+  point.step = index;
+  point.order = line.order;
+  point.place = {line.file, line.number};
+  for (const MemoryFigure& figure : step.memory) {
+    std::int64_t& slot = figure.gauge == Gauge::kAllocated  ? point.allocated
+                         : figure.gauge == Gauge::kReserved ? point.reserved
+                         : figure.gauge == Gauge::kPeak     ? point.peak
+                         : figure.gauge == Gauge::kHost     ? point.host
+                                                            : point.used;
+    if (slot == 0) slot = figure.bytes;
+  }
+  series.points.push_back(point);
+  series.last_text = std::string{cut_text(line.text, 200)};
+  if (series.points.size() <= 2) series.first_text = series.last_text;
+  if (series.points.size() < kMostPoints) return;
+  for (std::size_t i = 0; i < series.points.size() / 2; ++i) series.points[i] = series.points[2 * i];
+  series.points.resize(series.points.size() / 2);
+  series.stride *= 2;
+}
+
+Findings Collector::take() {
+  // A traceback that was cut before its last line belongs to the message that came before it.
+  for (auto& [id, stream] : streams_)
+    if (stream.open && !stream.frames.empty() && stream.bare_event >= 0) attach_frames(stream, stream.bare_event);
+  return std::move(findings_);
+}
+
+}  // namespace plimsoll::why

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the chosen lines of the logs, in order, and gathers Findings. Lines of different ranks may be
+// interleaved: tracebacks are put together per stream.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "why/findings.h"
+
+namespace plimsoll::why {
+
+class Collector {
+ public:
+  void begin_file(std::string name, std::optional<int> rank);
+  // One line of the current file; `number` is its 1-based line number.
+  void add_line(std::string_view raw, std::int64_t number);
+  void end_file(std::int64_t bytes, std::int64_t lines);
+  [[nodiscard]] Findings take();
+
+ private:
+  struct Stream {
+    bool open = false;  // a traceback is being read
+    bool wants_code = false;
+    std::vector<Frame> frames;
+    std::int64_t bare_event = -1;       // without frames; a traceback may follow it
+    std::int64_t continued_event = -1;  // its message may go on in the next lines
+    int continuations = 0;
+  };
+
+  Stream& stream_of(std::uint64_t id);
+  void read_segment(std::string_view raw, std::int64_t number);
+  bool read_traceback(const Line& line, Stream& stream);
+  bool read_continuation(const Line& line, Stream& stream);
+  void read_progress(const Line& line, Topics topics);
+  void read_facts(const Line& line, Topics topics);
+  void read_setting(const Line& line);
+  void read_config(const Line& line);
+  void read_serving(const Line& line);
+  void read_elastic(const Line& line);
+  void mention(std::string_view text);
+  void add_event(const Line& line, Signal signal, Stream& stream);
+  void attach_frames(Stream& stream, std::int64_t event);
+  void set_marker(Phase phase, const Line& line, bool unfinished);
+  void add_step(const Line& line, const StepLine& step);
+
+  Findings findings_;
+  std::string scratch_;
+  std::unordered_map<std::uint64_t, Stream> streams_;
+  std::unordered_map<std::uint64_t, std::size_t> event_keys_;
+  std::unordered_set<std::uint64_t> shapes_;
+  std::unordered_map<std::int64_t, std::size_t> series_of_;  // rank, -1 for none
+  std::int64_t order_ = 0;
+  Phase marker_ = Phase::kUnknown;
+  Place marker_place_;
+  std::string marker_text_;
+  bool marker_unfinished_ = false;
+  bool root_cause_ = false;
+  std::optional<int> elastic_rank_;
+  bool in_config_ = false;
+  bool failed_since_step_ = false;
+};
+
+}  // namespace plimsoll::why

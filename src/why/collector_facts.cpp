@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// The collector's reading of what a run says about itself: settings, options, world size, versions,
+// serving budgets, nvidia-smi, the driver.
+#include <algorithm>
+#include <cctype>
+
+#include "base/bytes.h"
+#include "base/text.h"
+#include "why/collector.h"
+#include "why/words.h"
+
+namespace plimsoll::why {
+
+namespace {
+
+constexpr std::size_t kMostConfig = 4096;
+
+bool has(Topics topics, Topic topic) { return (topics & bit(topic)) != 0; }
+
+bool is_identifier(std::string_view text) {
+  if (text.empty() || text.size() > 80 || is_digit(text.front())) return false;
+  return std::all_of(text.begin(), text.end(), [](char c) { return is_word(c) || c == '.' || c == '-'; });
+}
+
+}  // namespace
+
+void Collector::mention(std::string_view text) {
+  struct Name {
+    std::string_view text;
+    Framework framework;
+  };
+  static constexpr Name kNames[] = {{"vllm", Framework::kVllm},
+                                    {"sglang", Framework::kSglang},
+                                    {"megatron/bridge", Framework::kMegatronBridge},
+                                    {"megatron_bridge", Framework::kMegatronBridge},
+                                    {"megatron/", Framework::kMegatron},
+                                    {"pretrain_gpt", Framework::kMegatron},
+                                    {"torchtitan", Framework::kTorchtitan},
+                                    {"deepspeed", Framework::kDeepSpeed},
+                                    {"/fsdp/", Framework::kFsdp},
+                                    {"_fsdp", Framework::kFsdp},
+                                    {"/transformers/", Framework::kTransformers},
+                                    {"\\transformers\\", Framework::kTransformers},
+                                    {"lightning", Framework::kLightning},
+                                    {"jaxlib", Framework::kJax},
+                                    {"/jax/", Framework::kJax}};
+  for (const Name& name : kNames)
+    if (has_text(text, name.text)) {
+      ++findings_.frameworks[name.framework];
+      return;
+    }
+}
+
+void Collector::read_setting(const Line& line) {
+  const std::string_view text = line.text;
+  for (const std::string_view name :
+       {std::string_view{"pytorch_cuda_alloc_conf"}, std::string_view{"pytorch_alloc_conf"},
+        std::string_view{"pytorch_hip_alloc_conf"}}) {
+    const std::size_t at = find_word(text, name);
+    if (at == kNone) continue;
+    const std::string_view before = text.substr(at > 16 ? at - 16 : 0, std::min<std::size_t>(at, 16));
+    if (has_any(before, {"setting ", "set ", "consider", "unset ", "#"})) return;  // advice
+    std::size_t value = at + name.size();
+    while (value < text.size() && (text[value] == '=' || text[value] == ':' || text[value] == '\'' ||
+                                   text[value] == '"' || text[value] == ' '))
+      ++value;
+    std::size_t end = value;
+    while (end < text.size() && !is_blank(text[end]) && text[end] != '\'' && text[end] != '"' && text[end] != ';' &&
+           text[end] != '}')
+      ++end;
+    std::string_view found = text.substr(value, end - value);
+    while (found.ends_with(',')) found.remove_suffix(1);
+    if (found.find(':') == kNone) return;
+    std::string key{name};
+    std::transform(key.begin(), key.end(), key.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    findings_.settings[key] = {std::string{found}, {line.file, line.number}, std::string{cut_text(text, 200)}};
+    return;
+  }
+}
+
+void Collector::read_config(const Line& line) {
+  if (findings_.config.size() >= kMostConfig) return;
+  const std::string_view text = line.text;
+  if (text.size() > 400) return;
+  // Megatron's dump: "  name ........ value".
+  if (const std::size_t dots = text.find(" ...."); dots != kNone) {
+    const std::string_view name = trim(text.substr(0, dots));
+    std::size_t end = dots + 1;
+    while (end < text.size() && text[end] == '.') ++end;
+    if (is_identifier(name) && end < text.size() && text[end] == ' ')
+      findings_.config[std::string{name}] = std::string{cut_text(trim(text.substr(end)), 200)};
+    return;
+  }
+  if (text == "config:" || text == "Config:" || text == "configuration:") {
+    in_config_ = true;
+    return;
+  }
+  std::string_view rest = text;
+  if (rest.starts_with("cfg "))
+    rest.remove_prefix(4);
+  else if (!(in_config_ && line.indent >= 2))
+    return;
+  const std::size_t split = rest.find_first_of(":=");
+  if (split == kNone) return;
+  const std::string_view name = trim(rest.substr(0, split));
+  if (is_identifier(name))
+    findings_.config[std::string{name}] = std::string{cut_text(trim(rest.substr(split + 1)), 200)};
+}
+
+void Collector::read_serving(const Line& line) {
+  const std::string_view text = line.text;
+  const auto keep = [&](const char* name, std::optional<std::int64_t> value) {
+    if (value) findings_.figures[name] = *value;
+  };
+  for (const std::string_view key :
+       {std::string_view{"gpu_memory_utilization"}, std::string_view{"gpu memory utilization ("}}) {
+    std::size_t at = find_word(text, key);
+    if (at == kNone) continue;
+    at += key.size();
+    while (at < text.size() && !is_digit(text[at]) && at < find_word(text, key) + key.size() + 24) ++at;
+    if (const auto value = leading_number(text.substr(std::min(at, text.size()))); value && *value > 0 && *value <= 1)
+      findings_.ratios["gpu_memory_utilization"] = *value;
+  }
+  keep("weights", size_after(text, "model weights took"));
+  keep("kv_available", size_after(text, "kv_cache_size"));
+  keep("kv_available", size_after(text, "available kv cache memory ("));
+  keep("kv_available", size_after(text, "available kv cache memory:"));
+  keep("kv_needed", size_before(text, "kv cache is needed"));
+  keep("total", size_after(text, "total_gpu_memory"));
+  keep("profile_peak", size_after(text, "peak_torch_memory"));
+  if (has_text(text, "free memory on device")) {
+    const std::size_t open = text.find('(');
+    if (open != kNone) {
+      std::size_t used = 0;
+      const auto free = leading_number(text.substr(open + 1), &used);
+      const std::size_t slash = text.find('/', open);
+      if (free && slash != kNone)
+        if (const auto total = leading_size(text.substr(slash + 1))) {
+          keep("total", total);
+          keep("free", static_cast<std::int64_t>(*free * static_cast<double>(kGiB)));
+        }
+    }
+    const std::size_t wish = find_word(text, "utilization (");
+    if (wish != kNone) {
+      const std::size_t comma = text.find(", ", wish);
+      if (comma != kNone) keep("wanted", leading_size(text.substr(comma + 2)));
+    }
+  }
+  keep("max_seq_tokens", integer_after(text, "max seq len ("));
+  keep("kv_tokens", integer_after(text, "stored in kv cache ("));
+}
+
+void Collector::read_elastic(const Line& line) {
+  const std::string_view text = line.text;
+  if (has_text(text, "root cause (first")) {
+    root_cause_ = true;
+    return;
+  }
+  if (find_word(text, "rank ") == 0 && has_text(text, "(local_rank")) {
+    if (const auto rank = integer_after(text, "rank "); rank && *rank >= 0 && *rank < (1 << 24)) {
+      elastic_rank_ = static_cast<int>(*rank);
+      if (root_cause_) {
+        findings_.root_rank = elastic_rank_;
+        findings_.root_place = {line.file, line.number};
+      }
+    }
+    return;
+  }
+  if (find_word(text, "exitcode") == 0 && root_cause_) {
+    findings_.root_exit = integer_after(text, "exitcode");
+    root_cause_ = false;
+    return;
+  }
+  if (has_text(text, "local_rank:"))
+    if (const auto rank = integer_after(text, "local_rank:"); rank && *rank >= 0 && *rank < 4096)
+      elastic_rank_ = static_cast<int>(*rank);
+}
+
+void Collector::read_facts(const Line& line, Topics topics) {
+  const std::string_view text = line.text;
+  if (has(topics, Topic::kElastic)) read_elastic(line);
+  if (root_cause_ && find_word(text, "exitcode") == 0) read_elastic(line);
+  if (has(topics, Topic::kSetting)) read_setting(line);
+  if (has(topics, Topic::kServing)) read_serving(line);
+  if (has(topics, Topic::kWorld))
+    for (const std::string_view key :
+         {std::string_view{"world size"}, std::string_view{"world_size"}, std::string_view{"nproc-per-node"},
+          std::string_view{"nproc_per_node"}, std::string_view{"num_processes"}})
+      if (const auto value = integer_after(text, key); value && *value > 0 && *value < (1 << 24))
+        findings_.world = std::max(findings_.world.value_or(0), *value);
+  if (has(topics, Topic::kWorld) || in_config_ || text.starts_with("cfg ") || text.ends_with("onfig:"))
+    read_config(line);
+  if (has(topics, Topic::kDriver) && !findings_.driver_vram) {
+    // amdgpu: 98304M of VRAM memory ready
+    std::size_t at = find_word(text, "of vram");
+    if (at != kNone && has_text(text, "ready")) findings_.driver_vram = size_before(text, "of vram");
+    if (!findings_.driver_vram && has_text(text, "vram:")) findings_.driver_vram = size_after(text, "vram:");
+    if (findings_.driver_vram) {
+      findings_.driver_place = {line.file, line.number};
+      findings_.driver_text = std::string{cut_text(text, 200)};
+    }
+  }
+  if (has(topics, Topic::kSummary)) {
+    std::int64_t retries = 0;
+    for (const std::string_view key : {std::string_view{"cudamalloc retries"}, std::string_view{"alloc_retries"}})
+      if (const auto value = integer_after(text, key)) retries = std::max(retries, *value);
+    if (retries > findings_.alloc_retries) {
+      findings_.alloc_retries = retries;
+      findings_.retries_place = {line.file, line.number};
+      findings_.retries_text = std::string{cut_text(text, 200)};
+    }
+  }
+  if (findings_.smi.size() < 256)
+    if (const auto use = parse_device_use(text))
+      findings_.smi.push_back({*use, line.order, {line.file, line.number}, std::string{cut_text(text, 200)}});
+  if (findings_.torch_version.empty())
+    for (const std::string_view key :
+         {std::string_view{"torch "}, std::string_view{"torch=="}, std::string_view{"pytorch version"}}) {
+      std::size_t at = find_word(text, key);
+      if (at == kNone) continue;
+      at += key.size();
+      while (at < text.size() && (is_blank(text[at]) || text[at] == ':')) ++at;
+      std::size_t end = at;
+      while (end < text.size() && (is_word(text[end]) || text[end] == '.' || text[end] == '+')) ++end;
+      if (end > at + 2 && is_digit(text[at]) && text[at + 1] == '.')
+        findings_.torch_version = std::string{text.substr(at, std::min<std::size_t>(end - at, 32))};
+    }
+  if (!findings_.upgrade_place && text.size() < 300 &&
+      has_any(text, {"last good run", "upgraded from", "after upgrading", "worked with", "worked on version",
+                     "previously fit", "fitted on"})) {
+    findings_.upgrade_place = Place{line.file, line.number};
+    findings_.upgrade_text = std::string{cut_text(text, 200)};
+  }
+  if (text.size() < 200 && (text.starts_with("$ ") || text.starts_with("+ ") || has_text(text, "starting: ") ||
+                            has_any(text, {"deepspeed ", "vllm ", "torchtitan", "megatron"})))
+    mention(text);
+}
+
+}  // namespace plimsoll::why

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/bytes.h"
+#include "why/diagnosis.h"
+#include "why/weigh.h"
+#include "why/words.h"
+
+namespace plimsoll::why {
+
+namespace {
+
+// How directly a kind of line names a cause; lower is more direct. Echoes come last.
+int directness(const Event& event) {
+  switch (event.signal.kind) {
+    case SignalKind::kHostKill:
+    case SignalKind::kInterop:
+      return 0;
+    case SignalKind::kSharedMemory:
+    case SignalKind::kHostAllocation:
+    case SignalKind::kDiskFull:
+      return 1;
+    case SignalKind::kDeviceOom:
+    case SignalKind::kEngineOom:
+    case SignalKind::kNcclMemory:
+    case SignalKind::kNoCacheBlocks:
+    case SignalKind::kCacheTooShort:
+    case SignalKind::kNotFreeAtStart:
+    case SignalKind::kSkippedBatch:
+      return event.signal.is_warning ? 4 : 2;
+    case SignalKind::kAddressing:
+    case SignalKind::kKernelResources:
+    case SignalKind::kDiskWrite:
+      return 3;
+    case SignalKind::kLibraryAlloc:
+    case SignalKind::kCaptureInvalid:
+    case SignalKind::kConfig:
+      return 4;
+    case SignalKind::kKilled:
+    case SignalKind::kNcclRegister:
+    case SignalKind::kInvalidArgument:
+      return 5;
+    case SignalKind::kException:
+      return event.has_frames ? 6 : 7;
+    case SignalKind::kTimeLimit:
+    case SignalKind::kAbort:
+    case SignalKind::kLibraryOther:
+      return 8;
+    case SignalKind::kCollectiveTimeout:
+      return 9;
+    case SignalKind::kPeerLost:
+      return 10;
+  }
+  return 10;
+}
+
+std::int64_t steps_of_attempt(const Findings& findings, std::size_t attempt) {
+  return attempt < findings.attempt_ends.size() ? findings.attempt_ends[attempt] : findings.steps;
+}
+
+// A loop that logs an exception and goes on has not failed by it. What other processes or the system say stays.
+bool went_on(const Findings& findings, const Event& event) {
+  switch (event.signal.kind) {
+    case SignalKind::kSkippedBatch:
+    case SignalKind::kHostKill:
+    case SignalKind::kKilled:
+    case SignalKind::kTimeLimit:
+    case SignalKind::kPeerLost:
+      return false;
+    default:
+      return steps_of_attempt(findings, event.attempt) - event.steps_before >= 3;
+  }
+}
+
+const Event* choose_root(const Findings& findings) {
+  const Event* best = nullptr;
+  const auto score = [&](const Event& event) {
+    int value = 10 * directness(event);
+    // The launcher knows which rank died first; others may have died of it.
+    if (findings.root_rank && event.rank && *event.rank != *findings.root_rank) value += 5;
+    // It died of an exception: the kills are the launcher's.
+    if (findings.root_exit && *findings.root_exit > 0 && *findings.root_exit < 128 &&
+        event.signal.kind == SignalKind::kKilled)
+      value += 25;
+    if (findings.root_exit && (*findings.root_exit == -9 || *findings.root_exit == 137) &&
+        event.signal.kind == SignalKind::kKilled)
+      value -= 12;
+    // Of two lines about the same thing, the one with figures and frames.
+    if (event.signal.kind == SignalKind::kDeviceOom) value -= event.signal.oom.has_sizes() ? 1 : 0;
+    if (event.has_frames) value -= 2;
+    return value;
+  };
+  const bool skips = std::any_of(findings.events.begin(), findings.events.end(),
+                                 [](const Event& event) { return event.signal.kind == SignalKind::kSkippedBatch; });
+  for (const Event& event : findings.events) {
+    if (went_on(findings, event)) continue;
+    // The message of a batch that was then skipped.
+    if (skips && event.signal.kind == SignalKind::kDeviceOom && !event.has_frames) continue;
+    if (best == nullptr || score(event) < score(*best)) best = &event;
+  }
+  return best;
+}
+
+class Writer {
+ public:
+  Writer(const Findings& findings, Diagnosis& diagnosis) : findings_(findings), diagnosis_(diagnosis) {}
+
+  void show(const Place& place, std::string_view text, std::string says) {
+    if (diagnosis_.evidence.size() >= 12 || text.empty()) return;
+    const std::string& file = findings_.files.empty() ? kNoFile : findings_.files[place.file].name;
+    for (const Evidence& known : diagnosis_.evidence)
+      if (known.line == place.line && known.file == file) return;
+    diagnosis_.evidence.push_back({file, place.line, std::string{text}, std::move(says)});
+  }
+  void note(std::string text) { diagnosis_.notes.push_back(std::move(text)); }
+
+ private:
+  inline static const std::string kNoFile;
+  const Findings& findings_;
+  Diagnosis& diagnosis_;
+};
+
+void rank_candidates(const Weights& weights, Diagnosis& diagnosis) {
+  // What no rule thinks of keeps a share, so that one strong reason alone is not certainty.
+  constexpr double kUnthought = 0.45;
+  double sum = kUnthought;
+  for (const double weight : weights.of) sum += weight;
+  for (std::size_t i = 0; i < kCauses; ++i)
+    if (weights.of[i] > 0)
+      diagnosis.candidates.push_back(
+          {static_cast<Cause>(i), weights.of[i], weights.of[i] / sum, weights.because[i], {}});
+  std::stable_sort(diagnosis.candidates.begin(), diagnosis.candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.weight > b.weight; });
+  diagnosis.cause = diagnosis.candidates.front().cause;
+  diagnosis.confidence = std::min(0.97, diagnosis.candidates.front().probability);
+}
+
+void find_ranks(const Findings& findings, const Event& root, Diagnosis& diagnosis) {
+  diagnosis.rank = root.rank;
+  if (!diagnosis.rank) diagnosis.rank = findings.root_rank;
+  if (!diagnosis.rank && root.signal.oom.gpu && findings.is_multi_rank() && *root.signal.oom.gpu < 4096)
+    diagnosis.rank = static_cast<int>(*root.signal.oom.gpu);
+  std::set<int> same;
+  for (const Event& event : findings.events) {
+    if (event.signal.kind == root.signal.kind && event.rank) same.insert(*event.rank);
+    if (event.signal.kind == SignalKind::kPeerLost || event.signal.kind == SignalKind::kCollectiveTimeout)
+      diagnosis.followers += event.count;
+  }
+  diagnosis.same.assign(same.begin(), same.end());
+}
+
+void show_evidence(const Circumstances& at, Diagnosis& diagnosis) {
+  const Findings& findings = at.findings;
+  Writer writer(findings, diagnosis);
+  const Event& root = at.root;
+  writer.show(root.place, root.text,
+              root.has_frames && !root.frames.decisive.empty() ? "in " + root.frames.decisive : "");
+  const Cause cause = diagnosis.cause;
+  if (cause == Cause::kHostRamKill || cause == Cause::kModelLoadSpike)
+    for (const Event& event : findings.events)
+      if (&event != &root && (event.signal.kind == SignalKind::kHostKill || event.signal.kind == SignalKind::kKilled ||
+                              event.signal.kind == SignalKind::kSharedMemory))
+        writer.show(event.place, event.text, "says the same");
+  if (at.growth.rising) {
+    writer.show(at.growth.first_place, at.growth.first_text, "the first reading");
+    writer.show(at.growth.last_place, at.growth.last_text, "the last reading");
+  } else if (at.growth.flat && cause == Cause::kLongestBatch) {
+    writer.show(at.growth.last_place, at.growth.last_text, "memory had not moved until then");
+  }
+  if (root.marker != Phase::kUnknown && root.marker != Phase::kTrain)
+    writer.show(root.marker_place, root.marker_text, "what the run was doing");
+  if (cause == Cause::kRocmHip && findings.driver_vram)
+    writer.show(findings.driver_place, findings.driver_text, "the driver's word");
+  if (findings.root_rank)
+    writer.show(findings.root_place, fmt::format("rank {} failed first", *findings.root_rank), "torchelastic");
+  for (const auto& [name, setting] : findings.settings)
+    if (cause == Cause::kExpandableInterop || cause == Cause::kFragmentation)
+      writer.show(setting.place, setting.text, "the allocator's setting");
+  if (cause == Cause::kCudaGraphMemory && findings.graphs_place)
+    writer.show(*findings.graphs_place, findings.graphs_text, "graphs are in use");
+  if (cause == Cause::kCudaGraphMemory && findings.alloc_retries > 0)
+    writer.show(findings.retries_place, findings.retries_text, "the allocator had to retry");
+  if (cause == Cause::kLongestBatch && findings.shapes >= 2)
+    writer.show(findings.shape_place, findings.shape_text, "shapes vary");
+  if (!findings.smi.empty()) {
+    const auto fullest =
+        std::max_element(findings.smi.begin(), findings.smi.end(),
+                         [](const SmiReading& a, const SmiReading& b) { return a.use.used < b.use.used; });
+    writer.show(fullest->place, fullest->text, "nvidia-smi");
+  }
+  if (findings.upgrade_place) writer.show(*findings.upgrade_place, findings.upgrade_text, "another version fitted");
+}
+
+void check_settings(const Circumstances& at, Diagnosis& diagnosis) {
+  Writer writer(at.findings, diagnosis);
+  const bool on = at.findings.has_expandable_segments();
+  const bool oom = at.root.signal.kind == SignalKind::kDeviceOom;
+  if (oom && on)
+    writer.note("expandable_segments:True is already set: the hint in the message was taken and does not help here");
+  else if (oom && at.sum.known && at.sum.reserved > 0 && !at.sum.defragmenting_could_serve)
+    writer.note(
+        "the message's hint (expandable_segments) cannot help: even all cached memory in one piece is too little");
+  if (diagnosis.growth.flat && diagnosis.cause != Cause::kMemoryLeak && oom)
+    writer.note("no leak: allocated memory does not rise over the steps");
+  if (diagnosis.followers > 0 && diagnosis.cause != Cause::kNotMemory)
+    writer.note(fmt::format("{} lines about lost peers, sockets and watchdogs are echoes of this failure",
+                            diagnosis.followers));
+}
+
+std::string against(const Candidate& other, const Circumstances& at) {
+  const Arithmetic& sum = at.sum;
+  switch (other.cause) {
+    case Cause::kFragmentation:
+      return "the phase explains it better than the cache does";
+    case Cause::kOtherProcess:
+      return sum.known && sum.others > 0 && !sum.without_others_would_fit
+                 ? "the request would not fit an empty device either"
+                 : "nothing shows another holder";
+    case Cause::kModelLoadSpike:
+      return "the line that names the cause is about the whole host or device, not about loading alone";
+    case Cause::kLongestBatch:
+      return "no sign that this batch was unusual";
+    case Cause::kGenuineCapacity:
+      return "a more precise cause explains it";
+    case Cause::kActivationBound:
+      return "the phase or the figures point elsewhere first";
+    case Cause::kNotMemory:
+      return "the message names memory";
+    default:
+      return "weaker evidence";
+  }
+}
+
+Diagnosis no_failure(const Findings& findings, Diagnosis diagnosis) {
+  Writer writer(findings, diagnosis);
+  if (findings.alloc_retries > 0 && findings.graphs_place) {
+    diagnosis.cause = Cause::kCudaGraphMemory;
+    diagnosis.confidence = 0.6;
+    diagnosis.candidates = {{Cause::kCudaGraphMemory, 3, 0.6, "the allocator had to retry with graphs on", {}},
+                            {Cause::kFragmentation, 1, 0.2, "retries free cached memory",
+                             "graphs hold private pools that nothing else may use"}};
+    diagnosis.phase = Phase::kGraphCapture;
+    writer.show(findings.retries_place, findings.retries_text, "the allocator had to free its cache and try again");
+    writer.show(*findings.graphs_place, findings.graphs_text, "graphs are in use");
+    diagnosis.what = "CUDA graphs hold private pools, and the allocator had to retry";
+    return diagnosis;
+  }
+  diagnosis.failure = false;
+  diagnosis.cause = Cause::kNotMemory;
+  diagnosis.confidence = 0.9;
+  diagnosis.candidates = {{Cause::kNotMemory, 1, 0.9, "no line says that anything failed", {}}};
+  diagnosis.what = "no failure found in what was given";
+  if (findings.alloc_retries > 0)
+    writer.note(
+        fmt::format("the allocator retried {} times: the run works close to its limit", findings.alloc_retries));
+  for (const Event& event : findings.events)
+    if (went_on(findings, event)) {
+      writer.note(fmt::format("line {}: {} (the run went on)", event.place.line, cut_text(event.text, 100)));
+      break;
+    }
+  return diagnosis;
+}
+
+}  // namespace
+
+Diagnosis diagnose(const Findings& findings) {
+  Diagnosis diagnosis;
+  diagnosis.framework = findings.framework();
+  diagnosis.growth = growth_of(findings);
+  if (findings.last_step >= 0) diagnosis.step = findings.last_step;
+  const Event* root = choose_root(findings);
+  if (root == nullptr) return no_failure(findings, std::move(diagnosis));
+  diagnosis.root = root;
+  diagnosis.numbers = root->signal.oom;
+
+  Circumstances at{findings,         *root, phase_of(*root), arithmetic_of(root->signal.oom, findings.is_multi_rank()),
+                   diagnosis.growth, false, false,           false};
+  for (const Event& event : findings.events) {
+    if (event.signal.kind == SignalKind::kLibraryAlloc) at.also_library = true;
+    if (event.signal.kind == SignalKind::kAddressing) at.also_addressing = true;
+  }
+  std::int64_t same_step = 0;
+  std::int64_t other_step = 0;
+  for (const Event& event : findings.events)
+    if (event.signal.kind == SignalKind::kDeviceOom && event.step && root->step && event.attempt != root->attempt)
+      (std::abs(*event.step - *root->step) <= 1 ? same_step : other_step) += 1;
+  at.restarts_at_same_step = same_step > 0 && other_step == 0;
+  if (other_step > 0 && same_step == 0)
+    diagnosis.notes.emplace_back("restarts fail at different steps: not one particular batch");
+  diagnosis.sum = at.sum;
+  diagnosis.phase = at.phase;
+  diagnosis.step = root->step;
+  const Weights weights = weigh(at);
+  rank_candidates(weights, diagnosis);
+  find_ranks(findings, *root, diagnosis);
+  for (const Event& event : findings.events)
+    if (event.signal.kind == SignalKind::kHostKill || event.signal.kind == SignalKind::kHostAllocation)
+      diagnosis.host_bytes = std::max(diagnosis.host_bytes, event.signal.bytes);
+  if (root->signal.is_shm) diagnosis.tags.emplace_back("shm");
+  if (findings.upgrade_place) diagnosis.tags.emplace_back("upgrade-regression");
+  for (std::size_t i = 1; i < diagnosis.candidates.size(); ++i)
+    diagnosis.candidates[i].against = against(diagnosis.candidates[i], at);
+  diagnosis.what = std::string{cause_says(diagnosis.cause)};
+  if (diagnosis.cause == Cause::kConfigConflict) diagnosis.phase = Phase::kConfig;
+  const bool between_ranks = root->signal.kind == SignalKind::kNcclMemory ||
+                             root->signal.kind == SignalKind::kNcclRegister ||
+                             root->signal.kind == SignalKind::kCollectiveTimeout;
+  if (between_ranks && (diagnosis.phase == Phase::kUnknown || diagnosis.phase == Phase::kTrain))
+    diagnosis.phase = Phase::kCollective;
+  if (diagnosis.phase == Phase::kUnknown && has_text(root->text, "compile")) diagnosis.phase = Phase::kCompile;
+  if (diagnosis.phase == Phase::kUnknown && root->steps_before == 0 && root->has_frames)
+    diagnosis.phase = Phase::kStartup;
+  show_evidence(at, diagnosis);
+  check_settings(at, diagnosis);
+  return diagnosis;
+}
+
+}  // namespace plimsoll::why

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// One line of a log without what launchers and loggers put in front of it: colours, timestamps, levels,
+// and the rank or process that it came from. Lines of one rank or process form a stream, so that a
+// traceback can be read although other ranks write between its lines.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace plimsoll::why {
+
+enum class Level : std::uint8_t { kNone, kInfo, kWarning, kError };
+
+struct Line {
+  std::uint32_t file = 0;    // index of the input
+  std::int64_t number = 0;   // 1-based
+  std::int64_t order = 0;    // over all files, rising
+  std::string_view text;     // without prefix and surrounding blanks
+  int indent = 0;            // blanks before the text, after the prefix
+  std::optional<int> rank;   // from the prefix, or from the name of the file
+  std::uint64_t stream = 0;  // same for lines of one writer
+  Level level = Level::kNone;
+  bool is_kernel = false;  // dmesg or syslog
+};
+
+// Fills text, indent, rank, stream, level and is_kernel of `line` from the raw bytes. `line.file` and a
+// rank from the file's name are set by the caller. The text lives in `scratch`, between two newlines.
+void clean_line(std::string_view raw, std::string& scratch, Line& line);
+
+// A rank in the name of a per-rank log: rank3.log, rank_03/stderr, attempt_0/3/stderr.log, log.3.
+[[nodiscard]] std::optional<int> rank_of_file(std::string_view path);
+
+}  // namespace plimsoll::why

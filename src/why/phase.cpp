@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "why/phase.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "why/words.h"
+
+namespace plimsoll::why {
+
+namespace {
+
+std::string_view file_name(std::string_view path) {
+  const std::size_t slash = path.find_last_of("/\\");
+  return slash == kNone ? path : path.substr(slash + 1);
+}
+
+// A function's name is made of words; one of them, whole: "validation" in "run_validation_epoch".
+bool name_has(std::string_view function, std::string_view word) {
+  for (std::size_t at = find_word(function, word); at != kNone; at = find_word(function, word, at + 1)) {
+    const std::size_t end = at + word.size();
+    const bool starts = at == 0 || !is_letter(function[at - 1]) || (function[at] >= 'A' && function[at] <= 'Z');
+    const bool ends =
+        end == function.size() || !is_letter(function[end]) || (function[end] >= 'A' && function[end] <= 'Z');
+    if (starts && ends) return true;
+  }
+  return false;
+}
+
+bool name_has_any(std::string_view function, std::initializer_list<std::string_view> words) {
+  for (const std::string_view word : words)
+    if (name_has(function, word)) return true;
+  return false;
+}
+
+bool is_evaluation(const Frame& frame) {
+  const std::string_view name = frame.function;
+  if (name_has_any(name, {"args", "arguments", "config", "options", "params", "inputs", "model", "schema", "call"}))
+    return false;
+  if (name_has_any(name, {"evaluate", "evaluation", "eval", "validate", "validation", "val", "valid", "prediction"}))
+    return !name_has(name, "maybe");
+  return name == "test" || name == "predict" || name == "predict_step" || name == "test_step" || name == "test_epoch" ||
+         name == "test_loop" || name == "run_test" || name == "score_all" || name == "compute_metrics" ||
+         name == "inference" || name == "infer";
+}
+
+bool is_save(const Frame& frame) {
+  const std::string_view name = frame.function;
+  if (name_has(name, "load")) return false;
+  if (name_has_any(name, {"save", "consolidate", "export"}) && !name_has(name, "maybe")) return true;
+  if (name_has(name, "state") && name_has(name, "dict")) return true;
+  return has_any(frame.code, {"torch.save(", ".state_dict(", "save_pretrained(", "save_checkpoint(", "save_model("}) &&
+         !has_text(frame.code, "load_state_dict");
+}
+
+bool is_resume(const Frame& frame) {
+  const std::string_view name = frame.function;
+  if (name_has_any(name, {"resume", "restore"})) return true;
+  if (name_has(name, "load") && name_has_any(name, {"checkpoint", "optimizer", "optim", "ckpt"})) return true;
+  return has_any(frame.code,
+                 {"resume_from_checkpoint", "optimizer.load_state_dict", "load_checkpoint(", "opt.load_state_dict"});
+}
+
+bool is_shard_load(const Frame& frame) {
+  return has_any(frame.function, {"from_pretrained", "load_state_dict", "_load_pretrained", "load_weights",
+                                  "load_shard", "load_model", "load_sharded", "load_pipeline"}) ||
+         has_any(frame.code, {"from_pretrained(", "load_state_dict(", "load_weights(", "safetensors", "torch.load("});
+}
+
+bool is_optimizer(const Frame& frame) {
+  if (name_has(frame.function, "load") || has_text(frame.code, "load_state_dict")) return false;
+  if (has_any(frame.path, {"torch/optim/", "torch\\optim\\", "bitsandbytes/optim", "fused_adam", "/optimizers/"}) &&
+      !has_text(frame.path, "lr_scheduler"))
+    return true;
+  const std::string_view code = frame.code;
+  for (std::size_t at = find_word(code, ".step("); at != kNone; at = find_word(code, ".step(", at + 1)) {
+    const std::string_view receiver = code.substr(at > 24 ? at - 24 : 0, at > 24 ? 24 : at);
+    if (has_any(receiver, {"optim", "opt", "engine", "scaler", "adam"}) && !has_text(receiver, "schedul")) return true;
+  }
+  return (name_has_any(frame.function, {"init"}) && name_has(frame.function, "state") &&
+          !name_has(frame.function, "rng")) ||
+         has_any(frame.function, {"optimizer_step", "_multi_tensor_", "_single_tensor_", "take_model_step",
+                                  "initialize_optimizer", "init_optimizer", "optimizer_states"}) ||
+         has_any(code, {"exp_avg", "_foreach_"});
+}
+
+bool is_backward(const Frame& frame) {
+  const bool named =
+      name_has(frame.function, "backward") && std::count(frame.function.begin(), frame.function.end(), '_') <= 3;
+  return named || has_any(frame.code, {".backward(", "run_backward(", "autograd.grad("});
+}
+
+bool is_capture(const Frame& frame) {
+  if (has_any(file_name(frame.path), {"cudagraph", "cuda_graph"})) return true;
+  return has_any(frame.function, {"capture_model", "cudagraph", "cuda_graph", "graphed_callables", "capture_begin",
+                                  "graph_capture", "capture_graph", "capture_step"}) ||
+         has_any(frame.code, {"capture_begin(", "make_graphed_callables(", "torch.cuda.graph(", "cuda_graph.replay",
+                              "capture_model("}) ||
+         name_has(frame.function, "capture");
+}
+
+bool is_wake_up(const Frame& frame) {
+  return has_any(frame.function, {"wake_up", "wakeup", "resume_memory_occupation"}) ||
+         has_any(frame.code, {"wake_up(", ".wake(", "resume_memory_occupation("}) || has_text(frame.path, "cumem");
+}
+
+bool is_kv_init(const Frame& frame) {
+  return has_any(frame.function,
+                 {"kv_cache", "available_blocks", "init_memory_pool", "initialize_cache", "available_memory"}) ||
+         has_any(frame.code, {"initialize_kv_cache", "num_available_blocks", "initialize_cache(", "init_memory_pool("});
+}
+
+bool is_data(const Frame& frame) {
+  return find_word(file_name(frame.path), "data") == 0 ||
+         has_any(frame.path, {"dataloader", "utils/data/", "_utils/worker", "/datasets/", "utils\\data\\"}) ||
+         name_has_any(frame.function, {"collate", "tokenize", "dataset", "preprocess"}) ||
+         has_any(frame.code, {"for batch in loader", "dataset.map(", "next(data"});
+}
+
+bool is_config(const Frame& frame) {
+  return has_any(frame.function, {"validate_args", "__post_init__", "parse_args", "check_options", "check_config",
+                                  "verify_and_update", "validate_config", "_sanity_check", "sanity_check"}) ||
+         has_any(frame.path, {"arguments.py", "transformer_config.py", "parallel_state.py", "model_parallel_config.py",
+                              "parallel_dims.py", "config.py", "configs.py", "microbatches_calculator"}) ||
+         (name_has_any(frame.function, {"validate", "check", "verify"}) && !name_has(frame.function, "epoch")) ||
+         has_any(frame.code, {"cfg.validate(", "config.validate(", "validate_args("});
+}
+
+bool is_collective(const Frame& frame) {
+  return has_any(frame.path, {"distributed_c10d", "torch/distributed/nn", "comm/comm.py"}) ||
+         name_has_any(frame.function, {"barrier", "all_reduce", "all_gather", "reduce_scatter", "broadcast"});
+}
+
+bool is_forward(const Frame& frame) {
+  return name_has(frame.function, "forward") || frame.function == "_call_impl" || frame.function == "__call__" ||
+         frame.code.find(" model(") != kNone || frame.code.find(" self.model(") != kNone ||
+         frame.code.starts_with("model(") || has_any(frame.code, {"self.net(", "forward_call("});
+}
+
+bool is_compile(const Frame& frame) {
+  return has_any(frame.path, {"_inductor", "_dynamo", "jax/_src/compiler", "pxla.py", "triton/compiler"}) ||
+         name_has_any(frame.function, {"compile", "lower"});
+}
+
+bool is_startup(const Frame& frame) {
+  return has_any(frame.function,
+                 {"init_process_group", "set_device", "_lazy_init", "init_device", "initialize_megatron"}) ||
+         has_any(frame.code, {"init_process_group(", "set_device("});
+}
+
+struct Kind {
+  Phase phase;
+  bool (*matches)(const Frame&);
+};
+
+// The first of these that a frame matches is what the frame says; the innermost frame that says
+// anything decides. Weaker kinds are asked only when no frame says one of these.
+constexpr std::array<Kind, 6> kStrong = {{
+    {Phase::kKvInit, is_kv_init},
+    {Phase::kOptimizerStep, is_optimizer},
+    {Phase::kBackward, is_backward},
+    {Phase::kEvaluate, is_evaluation},
+    {Phase::kResume, is_resume},
+    {Phase::kSave, is_save},
+}};
+constexpr std::array<Kind, 7> kWeak = {{
+    {Phase::kLoad, is_shard_load},
+    {Phase::kForward, is_forward},
+    {Phase::kData, is_data},
+    {Phase::kConfig, is_config},
+    {Phase::kCollective, is_collective},
+    {Phase::kCompile, is_compile},
+    {Phase::kStartup, is_startup},
+}};
+
+std::string shown(const Frame& frame) {
+  return fmt::format("{} ({})", cut_text(frame.function, 60), cut_text(file_name(frame.path), 60));
+}
+
+void read_details(const std::vector<Frame>& frames, FramesPhase& found) {
+  for (const Frame& frame : frames) {
+    if (has_any(frame.path, {"/vllm/", "\\vllm\\", "sglang", "tensorrt_llm"})) found.serving = true;
+    if (has_text(frame.path, "deepspeed")) found.deepspeed = true;
+    if (has_any(frame.path, {"fsdp", "_composable"})) found.fsdp = true;
+    if (is_shard_load(frame)) found.shard_load = true;
+    if (has_any(frame.code, {".to(device", ".to(", ".cuda("}) && !has_text(frame.code, "batch"))
+      found.moves_module = true;
+    if (frame.function == "_apply" || frame.function == "convert") found.moves_module = true;
+    if (frame.function == "__init__" &&
+        has_any(frame.code, {"Linear(", "linear(", "embedding(", "layer", "mlp", "attention"}))
+      found.builds_module = true;
+    if (frame.function == "reset_parameters" || has_text(frame.code, "factory_kwargs")) found.builds_module = true;
+    if (has_any(frame.code, {"_foreach_"}) || has_text(frame.function, "_multi_tensor_"))
+      found.foreach_optimizer = true;
+    if (name_has_any(frame.function, {"onload", "offload"}) || has_text(frame.path, "offload"))
+      found.offload_hook = true;
+    if (is_config(frame)) found.checks_config = true;
+    if (has_any(frame.path, {"custom_all_reduce"}) || has_any(frame.code, {"custom_all_reduce", "customallreduce"}) ||
+        has_text(frame.function, "custom_all_reduce"))
+      found.custom_all_reduce = true;
+  }
+  if (frames.empty()) return;
+  // Only the innermost frames speak of the tensor that failed.
+  const std::size_t first = frames.size() > 3 ? frames.size() - 3 : 0;
+  for (std::size_t i = first; i < frames.size(); ++i) {
+    const Frame& frame = frames[i];
+    if (has_any(frame.code, {"scores", "attn_weights", "attention_probs", "attn_mask", "transpose(-1, -2)", "q @ k",
+                             "baddbmm", "score_shape", "transpose(2, 3)", "causal_mask"}) ||
+        (has_text(frame.path, "attention") && has_any(frame.code, {"matmul", "softmax", "bmm", "einsum"})))
+      found.attention_scores = true;
+    if (has_any(frame.code, {"cross_entropy", "log_softmax", "logits.float", "lm_head", "logits"})) found.loss = true;
+  }
+}
+
+}  // namespace
+
+std::string_view phase_name(Phase phase) {
+  static constexpr std::array<std::string_view, 18> kNames = {
+      "unknown",        "startup",        "config",   "data",    "load",       "resume",
+      "kv_init",        "graph_capture",  "compile",  "wake_up", "forward",    "backward",
+      "optimizer_init", "optimizer_step", "evaluate", "save",    "collective", "train"};
+  return kNames[static_cast<std::size_t>(phase)];
+}
+
+FramesPhase phase_of_frames(const std::vector<Frame>& frames) {
+  FramesPhase found;
+  read_details(frames, found);
+  const auto decide = [&](Phase phase, const Frame& frame) {
+    found.phase = phase;
+    found.decisive = shown(frame);
+  };
+  // Capture and wake-up run forward and backward inside themselves.
+  for (const Frame& frame : frames) {
+    if (is_wake_up(frame))
+      decide(Phase::kWakeUp, frame);
+    else if (is_capture(frame))
+      decide(Phase::kGraphCapture, frame);
+    else
+      continue;
+    return found;
+  }
+  for (std::size_t i = frames.size(); i-- > 0;) {
+    // Deep inside a model's forward pass nothing saves or evaluates: the library's own helper names do not count.
+    for (const Kind& kind : kStrong)
+      if (kind.matches(frames[i])) {
+        decide(kind.phase, frames[i]);
+        if (kind.phase == Phase::kOptimizerStep &&
+            has_any(frames[i].function, {"__init__", "init_optimizer", "initialize_optimizer"}))
+          found.phase = Phase::kOptimizerInit;
+        return found;
+      }
+  }
+  for (const Kind& kind : kWeak)
+    for (std::size_t i = frames.size(); i-- > 0;)
+      if (kind.matches(frames[i])) {
+        decide(kind.phase, frames[i]);
+        return found;
+      }
+  if (found.moves_module || found.builds_module) {
+    found.phase = Phase::kLoad;
+    if (!frames.empty()) found.decisive = shown(frames.back());
+  }
+  return found;
+}
+
+Phase phase_of_marker(std::string_view text) {
+  if (text.size() > 300) return Phase::kUnknown;
+  // A setting has its value after a colon, an equals sign or dots; an announcement does not.
+  if (has_any(text, {"interval", "_steps", " ....", "every ", "disabled", "will be", "skipp", "enabled", "warning:"}))
+    return Phase::kUnknown;
+  if (has_any(text, {"finished", "done", "complete", " took ", "saved ", "loaded ", "ready"})) {
+    if (has_any(text, {"evaluat", "validat"}) && has_any(text, {"epoch done", "step done"})) return Phase::kEvaluate;
+    if (has_any(text, {"forward and backward done", "backward done", "backward pass done"}))
+      return Phase::kOptimizerStep;
+    if (has_any(text, {"model loaded, ", "sizing the kv"})) return Phase::kKvInit;
+    return has_any(text, {"wak", "rollout engine"}) ? Phase::kWakeUp : Phase::kUnknown;
+  }
+  if (has_any(text, {"initializing optimizer", "initialising optimizer", "creating optimizer states"}))
+    return Phase::kOptimizerInit;
+  if (has_any(text, {"waking", "wake up", "wake_up"})) return Phase::kWakeUp;
+  if (has_any(text, {"capturing"}) && has_any(text, {"graph", "capturing:"})) return Phase::kGraphCapture;
+  if (has_any(text, {"kv cache", "kv-cache"}) &&
+      has_any(text, {"sizing", "profil", "initializ", "initialis", "allocating"}))
+    return Phase::kKvInit;
+  if (has_any(text, {"resuming", "restoring"}) ||
+      (has_text(text, "loading") && has_any(text, {"optimizer", "checkpoint from", "resume"})))
+    return Phase::kResume;
+  if (has_any(text, {"saving", "writing checkpoint", "gathering full state", "gathering the full state"}))
+    return Phase::kSave;
+  if (has_any(text, {"evaluating", "evaluation", "validation", "validating"}) &&
+      has_any(text, {"start", "begin", "running", "on the", "***", "evaluating", "validating", "entering"}))
+    return Phase::kEvaluate;
+  if (has_any(text, {"loading weights", "loading model", "loading checkpoint", "loading the model",
+                     "loading pretrained", "loading safetensors", "loading shard", "loading base model"}))
+    return Phase::kLoad;
+  if (has_any(text, {"begin training", "training start", "start training", "starting training", "running training",
+                     "training begins"}))
+    return Phase::kTrain;
+  return Phase::kUnknown;
+}
+
+}  // namespace plimsoll::why

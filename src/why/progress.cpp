@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "why/progress.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "base/bytes.h"
+#include "base/text.h"
+#include "why/words.h"
+
+namespace plimsoll::why {
+
+namespace {
+
+// The number that a key has: "step 17", "step: 17", "step=17", "'step': 17", "iteration       10/".
+std::optional<std::int64_t> value_of(std::string_view text, std::string_view key) {
+  for (std::size_t at = find_word(text, key); at != kNone; at = find_word(text, key, at + 1)) {
+    if (at > 0 && is_letter(text[at - 1])) continue;
+    std::size_t end = at + key.size();
+    if (end < text.size() && text[end] == 's' && key == "step") continue;
+    std::size_t gap = 0;
+    while (end < text.size() && gap < 12 &&
+           (is_blank(text[end]) || text[end] == ':' || text[end] == '=' || text[end] == '\'' || text[end] == '"' ||
+            text[end] == '#' || text[end] == '[')) {
+      ++end;
+      ++gap;
+    }
+    if (gap == 0 || end >= text.size() || !is_digit(text[end])) continue;
+    std::int64_t number = 0;
+    const auto parsed = std::from_chars(text.data() + end, text.data() + text.size(), number);
+    if (parsed.ec != std::errc{}) continue;
+    return number;
+  }
+  return std::nullopt;
+}
+
+std::uint64_t shape_hash(std::string_view text) {
+  static constexpr std::array<std::string_view, 18> kKeys = {
+      "longest", "max_len",    "seqlen",  "seq_len", "tokens",   "img",        "shape",  "length", "batch_tokens",
+      "ntokens", "num_tokens", "src_len", "tgt_len", "img_size", "resolution", "frames", "pixels", "seq"};
+  std::uint64_t hash = 0;
+  for (const std::string_view key : kKeys) {
+    const std::size_t at = find_word(text, key);
+    if (at == kNone || (at > 0 && is_letter(text[at - 1]))) continue;
+    std::size_t end = at + key.size();
+    if (end >= text.size() || (text[end] != '=' && text[end] != ':' && text[end] != ' ')) continue;
+    while (end < text.size() && !is_digit(text[end]) && end < at + key.size() + 4) ++end;
+    if (end >= text.size() || !is_digit(text[end])) continue;
+    while (end < text.size() && (is_digit(text[end]) || text[end] == 'x' || text[end] == ',')) {
+      hash = (hash ^ static_cast<unsigned char>(text[end])) * 1099511628211ULL + 1;
+      ++end;
+    }
+  }
+  return hash;
+}
+
+// The words before a figure decide what it counts.
+std::optional<Gauge> gauge_of(std::string_view words) {
+  if (!has_any(words, {"alloc", "reserv", "mem", "rss", "cach", "vram", "max_ma", " ma ", " ca "})) return std::nullopt;
+  if (has_any(words, {"tried", "capacity", "bandwidth", "time"})) return std::nullopt;
+  if (has_any(words, {"rss", "cpu", "host", "ram_", "sys"}) && !has_text(words, "vram")) return Gauge::kHost;
+  if (has_any(words, {"max", "peak"})) return Gauge::kPeak;
+  if (has_any(words, {"reserv", "cach"})) return Gauge::kReserved;
+  if (has_text(words, "alloc")) return Gauge::kAllocated;
+  return Gauge::kUsed;
+}
+
+}  // namespace
+
+std::optional<Bar> parse_bar(std::string_view text) {
+  const std::size_t mark = text.rfind("%|");
+  if (mark == kNone) return std::nullopt;
+  std::size_t begin = mark;
+  while (begin > 0 && is_digit(text[begin - 1])) --begin;
+  if (begin == mark) return std::nullopt;
+  const std::size_t close = text.find("| ", mark + 2);
+  if (close == kNone) return std::nullopt;
+  Bar bar;
+  std::string_view label = trim(text.substr(0, begin));
+  if (label.ends_with(':')) label.remove_suffix(1);
+  bar.label = label.size() > 120 ? label.substr(label.size() - 120) : label;
+  const std::string_view counts = text.substr(close + 2);
+  const auto at = leading_integer(counts);
+  if (!at) return std::nullopt;
+  bar.at = *at;
+  const std::size_t slash = counts.find('/');
+  if (slash != kNone && slash < 24) bar.of = leading_integer(counts.substr(slash + 1)).value_or(0);
+  return bar;
+}
+
+Phase phase_of_bar(const Bar& bar) {
+  const std::string_view label = bar.label;
+  if (has_any(label, {"loading", "shard", "download", "load"})) return Phase::kLoad;
+  if (has_any(label, {"captur", "cudagraph", "cuda graph"})) return Phase::kGraphCapture;
+  if (has_any(label, {"valid", "eval", "test", "predict"})) return Phase::kEvaluate;
+  if (has_any(label, {"saving", "writing"})) return Phase::kSave;
+  if (has_any(label, {"tokeniz", "map", "filter", "packing", "preprocess"})) return Phase::kData;
+  return Phase::kTrain;
+}
+
+void read_memory_figures(std::string_view text, std::vector<MemoryFigure>& out) {
+  const bool in_megabytes = has_any(text, {"(mb)", "(mib)", "memory_mb", "[mb]"});
+  std::size_t previous = 0;  // end of the figure before: its words do not belong to the next
+  for (std::size_t at = 0; at < text.size() && out.size() < 16; ++at) {
+    if (!is_digit(text[at]) || (at > 0 && (is_word(text[at - 1]) || text[at - 1] == '.'))) continue;
+    std::size_t length = 0;
+    const std::optional<double> number = leading_number(text.substr(at), &length);
+    if (!number) continue;
+    const std::size_t from = std::max(previous, at > 32 ? at - 32 : 0);
+    const std::string_view words = text.substr(from, at - from);
+    const std::size_t end = at + length;
+    std::size_t unit_at = end;
+    while (unit_at < text.size() && is_blank(text[unit_at])) ++unit_at;
+    std::size_t unit_end = unit_at;
+    while (unit_end < text.size() && is_letter(text[unit_end])) ++unit_end;
+    std::int64_t unit = unit_bytes(text.substr(unit_at, unit_end - unit_at));
+    previous = end;
+    const std::optional<Gauge> gauge = gauge_of(words);
+    at = end - 1;
+    if (!gauge) continue;
+    if (end < text.size() && text[end] == '%' && *gauge == Gauge::kUsed && *number <= 100) {
+      out.push_back(
+          {Gauge::kUsed, static_cast<std::int64_t>(*number * static_cast<double>(kGiB))});  // of 100 GiB, for trends
+      continue;
+    }
+    if (unit == 0 || unit_at > end + 1) {
+      if (has_any(words, {"_gb", "_gib", "(gb)", "(gib)"}))
+        unit = kGiB;
+      else if (in_megabytes || has_any(words, {"_mb", "_mib"}))
+        unit = kMiB;
+      else if (*number >= 1e7)
+        unit = 1;
+      else if (*number >= 256)
+        unit = kMiB;
+      else if (has_any(words, {"gpu", "vram", "cuda"}) || has_text(words, "alloc"))
+        unit = kGiB;
+      else
+        continue;
+    }
+    const double bytes = *number * static_cast<double>(unit);
+    if (bytes < 1e6 || bytes > 1e16) continue;
+    out.push_back({*gauge, static_cast<std::int64_t>(bytes)});
+  }
+}
+
+std::optional<StepLine> parse_step(std::string_view text) {
+  if (text.size() > 2000 || text.empty()) return std::nullopt;
+  StepLine line;
+  for (const std::string_view key : {std::string_view{"step"}, std::string_view{"iteration"}, std::string_view{"iter"},
+                                     std::string_view{"global_step"}, std::string_view{"iterations"}}) {
+    line.step = value_of(text, key);
+    if (line.step) break;
+  }
+  const bool has_loss = has_any(text, {"loss", "tok/s", "it/s", "tflop", "lr"});
+  if (!line.step && !(text.starts_with("{'") && has_text(text, "'loss'"))) {
+    // Memory without a step is worth keeping only where it is clearly a gauge of the run.
+    if (!has_any(text, {"allocated", "reserved", "memory", "mem_", "mem:"}) || text.size() > 300) return std::nullopt;
+    read_memory_figures(text, line.memory);
+    if (line.memory.empty()) return std::nullopt;
+    return line;
+  }
+  if (line.step && has_any(text, {"every", "interval", "warm-up", "warmup", "total", "max_steps"}) && !has_loss)
+    return std::nullopt;
+  line.is_start = !has_loss && text.size() < 40;
+  read_memory_figures(text, line.memory);
+  line.shape = shape_hash(text);
+  return line;
+}
+
+std::optional<DeviceUse> parse_device_use(std::string_view text) {
+  const std::size_t slash = text.find("MiB /");
+  if (slash == kNone) return std::nullopt;
+  std::size_t begin = slash;
+  while (begin > 0 && is_digit(text[begin - 1])) --begin;
+  const auto used = leading_integer(text.substr(begin));
+  const auto total = leading_integer(text.substr(slash + 5));
+  if (!used || !total || *total <= 0 || *used < 0 || *total > (std::int64_t{1} << 40)) return std::nullopt;
+  return DeviceUse{*used * kMiB, *total * kMiB};
+}
+
+}  // namespace plimsoll::why

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "why/signal.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
+#include "why/words.h"
+
+namespace plimsoll::why {
+
+namespace {
+
+bool has(Topics topics, Topic topic) { return (topics & bit(topic)) != 0; }
+
+Signal of(SignalKind kind, std::int64_t bytes = 0) {
+  Signal signal;
+  signal.kind = kind;
+  signal.bytes = bytes;
+  return signal;
+}
+
+// The kernel's, a container's or a batch system's own statement that memory ran out.
+std::optional<Signal> host_kill(std::string_view text) {
+  const bool kernel = has_any(text, {"oom-kill:constraint", "out of memory: killed process",
+                                     "out of memory: kill process", "cgroup out of memory", "invoked oom-killer"});
+  const std::size_t counter = find_word(text, "oom_kill");
+  bool counted = false;
+  if (counter != kNone) {
+    const std::string_view after = text.substr(counter + 8);
+    if (const auto count = leading_integer(after)) counted = *count > 0 && after.front() == ' ';
+    if (has_any(text, {"oom_kill event", "oom_kill local event"})) {
+      const auto detected = integer_after(text, "detected");
+      counted = !detected || *detected > 0;
+    }
+  }
+  const bool scheduler =
+      has_any(text, {"oom-kill event", "exceeded memory limit", "exceeded job memory limit",
+                     "exceeded step memory limit", "out-of-memory handler", "oom killed", "term_memlimit",
+                     "killed due to memory pressure", "node running out of memory", "node ran out of memory",
+                     "exceeded its memory", "was oom-killed", "out_of_memory", "memory limit of container",
+                     "terminated for exceeding memory", "evicted due to memory", "low on resource: memory"}) ||
+      has_whole(text, "oomkilled");
+  if (!kernel && !counted && !scheduler) return std::nullopt;
+  if (has_text(text, "oom-kill-disable") || has_text(text, "cuda_error_out_of_memory")) return std::nullopt;
+  Signal signal = of(SignalKind::kHostKill);
+  signal.bytes = size_after(text, "anon-rss").value_or(0);
+  signal.pid = integer_after(text, "process");
+  return signal;
+}
+
+std::optional<std::int64_t> exit_number(std::string_view text) {
+  for (const std::string_view label :
+       {std::string_view{"exitcode"}, std::string_view{"exit code"}, std::string_view{"exit_code"},
+        std::string_view{"exit status"}, std::string_view{"exited with code"}, std::string_view{"exited with status"},
+        std::string_view{"exited with"}, std::string_view{"exits with return code ="}, std::string_view{"exits with"},
+        std::string_view{"return code"}, std::string_view{"non-zero exit status"},
+        std::string_view{"returned non-zero"}}) {
+    std::size_t at = find_word(text, label);
+    if (at == kNone) continue;
+    at += label.size();
+    std::size_t gap = 0;
+    while (at < text.size() && gap < 12 && !is_digit(text[at]) && text[at] != '-') {
+      if (is_letter(text[at])) break;
+      ++at;
+      ++gap;
+    }
+    if (at < text.size() && (is_digit(text[at]) || text[at] == '-'))
+      if (const auto number = leading_integer(text.substr(at))) return number;
+  }
+  return std::nullopt;
+}
+
+std::optional<Signal> killed(std::string_view text) {
+  // The launcher's own kills of the ranks that remain.
+  if (has_any(text, {"closing signal", "forcefully exiting", "sending", "kill -9 "})) return std::nullopt;
+  if (const auto code = exit_number(text)) {
+    if (*code == 137 || *code == -9 || *code == 265) return of(SignalKind::kKilled);
+    if (*code == 135 || *code == -7) {
+      Signal signal = of(SignalKind::kSharedMemory);
+      signal.is_shm = true;
+      return signal;
+    }
+    if (*code == 134 || *code == -6 || *code == 139 || *code == -11) return of(SignalKind::kAbort);
+    if (*code == 143 || *code == -15) return of(SignalKind::kPeerLost);
+  }
+  if (has_any(text, {"sigkill", "by signal: killed", "signal: killed", "signal 9", "signal: 9"}))
+    return of(SignalKind::kKilled);
+  if (is_shell_killed(text)) return of(SignalKind::kKilled);
+  if (has_text(text, "dataloader worker") && has_text(text, "exited unexpectedly")) return of(SignalKind::kKilled);
+  if (has_any(text, {"terminated abruptly while the future", "process pool was terminated abruptly"}))
+    return of(SignalKind::kKilled);
+  return std::nullopt;
+}
+
+std::optional<Signal> host_allocation(std::string_view text) {
+  const bool resources = has_any(text, {"out of resource: shared memory", "outofresources", "shared memory, required",
+                                        "too much shared data", "uses too much shared"});
+  if (resources) return of(SignalKind::kKernelResources);
+  const bool shm = has_any(text, {"bus error", "insufficient shared memory", "out of shared memory",
+                                  "unable to open shared memory object", "creating shared memory segment"}) ||
+                   ((has_text(text, "/dev/shm") || has_text(text, "</torch_")) &&
+                    has_any(text, {"no space", "errno 28", "unable to", "failed", "cannot", "error"}));
+  if (shm && !has_any(text, {"warning:", "make sure", "consider"})) {
+    Signal signal = of(SignalKind::kSharedMemory);
+    signal.is_shm = true;
+    return signal;
+  }
+  const bool cpu = has_text(text, "cpuallocator") &&
+                   has_any(text, {"can't allocate", "not enough memory", "tried to allocate", "cannot allocate"});
+  const bool pinned = has_text(text, "cudahostalloc") && has_any(text, {"fail", "out of memory", "error"});
+  const auto exception = parse_exception(text);
+  const bool python = exception && (exception->type == "MemoryError" || exception->type == "_ArrayMemoryError" ||
+                                    exception->type == "ArrayMemoryError");
+  const bool array = has_text(text, "unable to allocate") && has_any(text, {"for an array", "gib for", "mib for"});
+  const bool system =
+      has_any(text, {"cannot allocate memory", "can't allocate memory"}) &&
+      has_any(text, {"errno 12", "oserror", "os error 12", "mmap", "error code 12", "fork", "runtimeerror", "(12)"});
+  const bool cpp = has_any(text, {"bad_alloc", "paging file is too small"});
+  if (!cpu && !pinned && !python && !array && !system && !cpp) return std::nullopt;
+  Signal signal = of(SignalKind::kHostAllocation);
+  for (const std::string_view label : {std::string_view{"tried to allocate"}, std::string_view{"unable to allocate"},
+                                       std::string_view{"unable to mmap"}})
+    if (signal.bytes == 0) signal.bytes = size_after(text, label).value_or(0);
+  return signal;
+}
+
+std::optional<Signal> disk(std::string_view text) {
+  if (has_any(text,
+              {"no space left on device", "quota exceeded", "errno 28]", "errno 122]", "os error 28", "os error 122",
+               "disk full", "disk is full", "not enough disk space", "not enough free disk", "file too large"}) &&
+      !has_text(text, "warning:"))
+    return of(SignalKind::kDiskFull);
+  const bool writer =
+      has_any(text, {"streamwriter failed", "iostream error"}) ||
+      (has_text(text, "inline_container") && has_any(text, {"unexpected pos", "write failed", "failed writing"}));
+  if (writer) return of(SignalKind::kDiskWrite);
+  return std::nullopt;
+}
+
+std::optional<int> nccl_device(std::string_view text) {
+  // host:pid:thread [device] file:line NCCL WARN
+  const std::size_t open = text.find(" [");
+  if (open == kNone || open > find_word(text, "nccl")) return std::nullopt;
+  const auto device = leading_integer(text.substr(open + 2));
+  if (!device || *device < 0 || *device >= 4096) return std::nullopt;
+  return static_cast<int>(*device);
+}
+
+std::optional<Signal> nccl(std::string_view text) {
+  const bool warn = has_text(text, "nccl warn");
+  const bool own = warn || has_any(text, {"nccl error", "ncclunhandled", "processgroupnccl", "distbackenderror",
+                                          "ncclsystemerror", "ncclinternal"});
+  if (has_any(text,
+              {"collective operation timeout", "watchdog got stuck", "timed out waiting for", "collective timeout"}) ||
+      (has_text(text, "watchdog caught collective") && has_any(text, {"timeout", "timed out"})))
+    return of(SignalKind::kCollectiveTimeout);
+  // NCCL's own wording for an error of the runtime; its name may stand on the line before.
+  const bool own_memory = has_text(text, "cuda failure") && has_text(text, "out of memory");
+  if ((own || own_memory) &&
+      has_any(text, {"out of memory", "failed to cuda calloc", "failed to cuda malloc", "cuda calloc", "cudamalloc"}) &&
+      !has_text(text, "nccl info")) {
+    Signal signal = of(SignalKind::kNcclMemory);
+    for (const std::string_view label :
+         {std::string_view{"calloc async"}, std::string_view{"calloc"}, std::string_view{"malloc"}})
+      if (signal.bytes == 0) signal.bytes = size_after(text, label).value_or(0);
+    return signal;
+  }
+  if (own && has_any(text, {"regist", "ibv_reg_mr", "reg_mr"}) && has_any(text, {"fail", "error", "invalid"}))
+    return of(SignalKind::kNcclRegister);
+  if (has_any(text, {"connection closed by", "connection reset by", "socketpollconnect", "remote process exited",
+                     "ncclremoteerror", "peer has closed", "broken pipe", "socket timeout", "distbackenderror",
+                     "actordiederror", "rayactorerror", "engine core initialization failed", "engine process failed",
+                     "connectionreseterror", "enginedeaderror"}))
+    return of(SignalKind::kPeerLost);
+  return std::nullopt;
+}
+
+std::optional<Signal> library(std::string_view text) {
+  if (!has_any(text, {"cublas", "cudnn", "cusolver", "cusparse", "cufft", "hipblas", "miopen"})) return std::nullopt;
+  if (has_text(text, "status_alloc_failed")) return of(SignalKind::kLibraryAlloc);
+  if (has_text(text, "status_not_initialized")) return of(SignalKind::kLibraryAlloc);
+  if (has_any(text, {"status_internal_error", "status_execution_failed"})) return of(SignalKind::kLibraryOther);
+  return std::nullopt;
+}
+
+std::optional<Signal> serving(std::string_view text) {
+  if (has_any(text, {"no available memory for the cache blocks", "no available memory for cache"}))
+    return of(SignalKind::kNoCacheBlocks);
+  const bool refuses = parse_exception(text).has_value() || has_any(text, {"valueerror", "runtimeerror"});
+  if (!refuses) return std::nullopt;
+  if (has_text(text, "free memory on device") && has_any(text, {"less than desired", "is less than"}))
+    return of(SignalKind::kNotFreeAtStart);
+  if (has_any(text, {"kv cache", "kv_cache"}) &&
+      has_any(text, {"larger than the maximum number of tokens", "is needed", "larger than the available", "less than",
+                     "exceed", "not enough", "too small", "insufficient"}))
+    return of(SignalKind::kCacheTooShort);
+  if (has_any(text, {"mem-fraction-static", "mem_fraction_static"}) &&
+      has_any(text, {"not enough", "increas", "small", "out of"}))
+    return of(SignalKind::kNoCacheBlocks);
+  if (has_any(text, {"not enough memory"}) && has_text(text, "memory pool")) return of(SignalKind::kNoCacheBlocks);
+  return std::nullopt;
+}
+
+std::optional<Signal> device(std::string_view text) {
+  if (has_any(text, {"device-side assert", "illegal memory access", "illegal address", "illegal_address",
+                     "misaligned address", "unspecified launch failure", "uncorrectable ecc", "uncorrectable nvlink",
+                     "nvrm: xid", "gpu is lost", "fallen off the bus", "indexselectlargeindex"}))
+    return of(SignalKind::kAddressing);
+  if (has_any(text, {"stream is capturing", "capture invalidated", "captureinvalidated", "captureunsupported"}) &&
+      !has_text(text, "out of memory"))
+    return of(SignalKind::kCaptureInvalid);
+  if (has_text(text, "invalid argument") && has_any(text, {"cuda", "hip", "nccl", "custom_all_reduce", "ipc"}))
+    return of(SignalKind::kInvalidArgument);
+  return std::nullopt;
+}
+
+std::optional<Signal> aborted(std::string_view text) {
+  if (has_any(text, {"fatal python error", "sigabrt", "sigsegv", "segmentation fault", "terminate called"}) ||
+      equals_ignoring_case(text, "aborted") || has_any(text, {"aborted (core dumped)"}))
+    return of(SignalKind::kAbort);
+  return std::nullopt;
+}
+
+std::optional<Signal> limits(std::string_view text) {
+  if (has_any(text, {"due to time limit", "time limit reached", "walltime", "wall time exceeded", "term_runlimit"}))
+    return of(SignalKind::kTimeLimit);
+  if (has_any(text, {"due to preemption", "was preempted", "preempted by", "cancelled by", "*** job", "*** step"}) &&
+      has_any(text, {"cancelled", "preempt"}))
+    return of(SignalKind::kTimeLimit);
+  return std::nullopt;
+}
+
+std::optional<Signal> device_oom(const Line& line) {
+  const std::string_view text = line.text;
+  if (has_text(text, "skipping batch") ||
+      (has_text(text, "skip") && has_any(text, {"ran out of memory", "oom batch", "oom on"}))) {
+    if (!has_any(text, {"out of memory", "oom"})) return std::nullopt;
+    Signal signal = of(SignalKind::kSkippedBatch);
+    if (const auto numbers = parse_oom_message(text)) signal.oom = *numbers;
+    return signal;
+  }
+  if (has_text(text, "failed with oom on device")) return std::nullopt;  // printed also when the retry succeeds
+  const auto numbers = parse_oom_message(text);
+  if (!numbers) return std::nullopt;
+  if (parse_exception(text) && has_text(text, "ray.exceptions")) return of(SignalKind::kHostKill);
+  Signal signal = of(numbers->is_impossible ? SignalKind::kAddressing : SignalKind::kDeviceOom);
+  if (has_text(text, "cumem_allocator")) signal.kind = SignalKind::kEngineOom;
+  signal.oom = *numbers;
+  signal.bytes = numbers->request.value_or(0);
+  signal.is_warning = has_any(text, {"warning:", "failed to clone"}) || line.level == Level::kWarning;
+  if (has_text(text, "failed to clone"))
+    if (const auto rank = integer_after(text, "on rank "))
+      signal.named_rank = static_cast<int>(std::clamp<std::int64_t>(*rank, 0, 1 << 24));
+  return signal;
+}
+
+std::optional<Signal> exception(const Line& line, bool expects_exception) {
+  const auto parsed = parse_exception(line.text);
+  if (!parsed) {
+    if (has_any(line.text, {"error: unrecognized arguments", "error: argument --"})) return of(SignalKind::kConfig);
+    return std::nullopt;
+  }
+  if (!expects_exception && (line.level == Level::kWarning || line.level == Level::kInfo)) return std::nullopt;
+  if (has_text(parsed->type, "warning")) return std::nullopt;
+  static constexpr std::array<std::string_view, 6> kLaunchers = {"ChildFailedError", "CalledProcessError",
+                                                                 "SystemExit",       "KeyboardInterrupt",
+                                                                 "SignalException",  "ProcessExitedException"};
+  if (std::find(kLaunchers.begin(), kLaunchers.end(), parsed->type) != kLaunchers.end()) return std::nullopt;
+  Signal signal = of(SignalKind::kException);
+  signal.exception = std::string{parsed->type};
+  signal.message = std::string{cut_text(parsed->message, 400)};
+  return signal;
+}
+
+}  // namespace
+
+std::optional<ExceptionLine> parse_exception(std::string_view text) {
+  std::size_t end = 0;
+  std::size_t last = 0;
+  while (end < text.size() && (is_word(text[end]) || text[end] == '.')) {
+    if (text[end] == '.') last = end + 1;
+    ++end;
+  }
+  if (end == 0 || end > 120 || last >= end) return std::nullopt;
+  const std::string_view type = text.substr(last, end - last);
+  if (end < text.size() && text[end] != ':') return std::nullopt;
+  if (type.size() < 4 || type.front() == '.') return std::nullopt;
+  const bool named = type.find("Error") != kNone || type.find("Exception") != kNone ||
+                     type.find("Interrupt") != kNone || type == "SystemExit" || type == "StopIteration" ||
+                     type == "OutOfResources" || type.ends_with("Exhausted");
+  if (!named || type == "Error") return std::nullopt;
+  // "ERROR:torch..." and "error: text" are levels, not classes: a class has a capital and small letters.
+  if (type.front() != '_' && !(type.front() >= 'A' && type.front() <= 'Z')) return std::nullopt;
+  ExceptionLine line{type, {}};
+  if (end < text.size()) line.message = trim(text.substr(end + 1));
+  return line;
+}
+
+bool is_shell_killed(std::string_view text) {
+  static constexpr std::string_view kWords[] = {"killed",
+                                                "get\xC3\xB6tet",
+                                                "tu\xC3\xA9",
+                                                "processus arr\xC3\xAAt\xC3\xA9",
+                                                "terminado (killed)",
+                                                "matado",
+                                                "ucciso",
+                                                "morto",
+                                                "\xE5\xB7\xB2\xE6\x9D\x80\xE6\xAD\xBB",
+                                                "\xE5\xB7\xB2\xE7\xA0\x8D\xE6\x8E\x89",
+                                                "\xE5\xBC\xB7\xE5\x88\xB6\xE7\xB5\x82\xE4\xBA\x86",
+                                                "\xEC\xA3\xBD\xEC\x97\x88\xEC\x9D\x8C",
+                                                "\xD0\xA3\xD0\xB1\xD0\xB8\xD1\x82\xD0\xBE",
+                                                "unicestwiony",
+                                                "ge\xC3\xABlimineerd",
+                                                "d\xC3\xB6"
+                                                "dad",
+                                                "matat",
+                                                "\xD0\x92\xD0\xB1\xD0\xB8\xD1\x82\xD0\xBE",
+                                                "zabito",
+                                                "zabit (sigkill)",
+                                                "tapettu",
+                                                "\xC3\xB6ld\xC3\xBCr\xC3\xBCld\xC3\xBC"};
+  std::string_view rest = trim(text);
+  // "run.sh: line 12:  4242 Killed   python train.py": after the last colon come a pid, the word, the command.
+  const std::size_t colon = rest.rfind(": ", std::min<std::size_t>(rest.size(), 120));
+  bool after_script = false;
+  if (colon != kNone) {
+    const std::string_view tail = trim(rest.substr(colon + 2));
+    if (!tail.empty() && is_digit(tail.front())) {
+      rest = tail;
+      after_script = true;
+    }
+  }
+  while (!rest.empty() && (is_digit(rest.front()) || is_blank(rest.front()))) {
+    rest.remove_prefix(1);
+    after_script = true;
+  }
+  for (const std::string_view word : kWords) {
+    if (find_word(rest.substr(0, word.size()), word) != 0) continue;
+    const std::string_view after = rest.substr(word.size());
+    if (after.empty() || after == ".") return true;
+    if (after_script && after.front() == ' ') return true;
+    if (after.starts_with(" (core dumped)")) return true;
+  }
+  return false;
+}
+
+bool states_constraint(std::string_view message) {
+  return has_any(message, {"divisib",           "multiple of",        "must be",
+                           "should be",         "must have",          "not supported",
+                           "only supported",    "supported only",     "unsupported",
+                           "incompatible",      "not compatible",     "cannot be used",
+                           "can not be used",   "mutually exclusive", "exclusive with",
+                           "no support for",    "requires",           "is required",
+                           "required when",     "cannot be set",      "cannot be combined",
+                           "cannot be enabled", "not allowed",        "conflict",
+                           "must match",        "at the same time",   "not mentioned",
+                           "does not work",     "cannot use",         "cannot have both",
+                           "not equal to",      "must equal",         "does not support",
+                           "is not valid",      "cannot specify",     "choose one",
+                           "either ",           "simultaneously",     "together with",
+                           "is only",           "no longer valid",    "has to be",
+                           "needs to be",       "invalid parallel",   "please use",
+                           "cannot work",       "not yet supported",  "is set but",
+                           "while it is not"});
+}
+
+std::optional<Signal> recognise(const Line& line, Topics topics, bool expects_exception) {
+  const std::string_view text = line.text;
+  if (text.empty()) return std::nullopt;
+  if (has(topics, Topic::kKill) || has(topics, Topic::kOom))
+    if (auto signal = host_kill(text)) return signal;
+  if (has(topics, Topic::kHost))
+    if (auto signal = host_allocation(text)) return signal;
+  if (has(topics, Topic::kDisk))
+    if (auto signal = disk(text)) return signal;
+  if (has(topics, Topic::kSetting) && has_any(text, {"pidfd_open"}) && has_any(text, {"not support", "expandable"}))
+    return of(SignalKind::kInterop);
+  if (has(topics, Topic::kSetting) && parse_exception(text) && has_text(text, "expandable") &&
+      !has_text(text, "out of memory"))
+    return of(SignalKind::kInterop);
+  if (has(topics, Topic::kNccl) || has(topics, Topic::kTime) || has(topics, Topic::kOom))
+    if (auto signal = nccl(text)) {
+      if (has_text(text, "nccl warn")) signal->named_rank = nccl_device(text);
+      return signal;
+    }
+  if (has(topics, Topic::kLibrary))
+    if (auto signal = library(text)) return signal;
+  if (has(topics, Topic::kServing))
+    if (auto signal = serving(text)) return signal;
+  if (has(topics, Topic::kOom))
+    if (auto signal = device_oom(line)) return signal;
+  if (has(topics, Topic::kDevice))
+    if (auto signal = device(text)) return signal;
+  if (has(topics, Topic::kTime))
+    if (auto signal = limits(text)) return signal;
+  if (has(topics, Topic::kKill) || text.size() < 24)
+    if (auto signal = killed(text)) return signal;
+  if (has(topics, Topic::kAbort))
+    if (auto signal = aborted(text)) return signal;
+  if (expects_exception || has(topics, Topic::kException))
+    if (auto signal = exception(line, expects_exception)) {
+      const bool typed = signal->exception == "ValueError" || signal->exception == "AssertionError" ||
+                         signal->exception == "NotImplementedError" || signal->exception == "RuntimeError" ||
+                         has_any(signal->exception, {"config", "validation"});
+      if (const ConfigRule* rule = typed ? find_config_rule(signal->message) : nullptr) {
+        signal->kind = SignalKind::kConfig;
+        signal->rule = rule->id;
+        signal->rule_fix = rule->fix;
+      } else if (typed && signal->exception != "RuntimeError" &&
+                 (states_constraint(signal->message) || signal->message.empty())) {
+        signal->kind = SignalKind::kConfig;
+      }
+      return signal;
+    }
+  return std::nullopt;
+}
+
+}  // namespace plimsoll::why

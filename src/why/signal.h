@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// One line that says something failed, typed. recognise() looks at a single line; what the run was doing
+// (frames, steps, ranks) is added by the collector.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "why/line.h"
+#include "why/literals.h"
+#include "why/oom_message.h"
+
+namespace plimsoll::why {
+
+enum class SignalKind : std::uint8_t {
+  kDeviceOom,          // an allocator's message, or the runtime's bare one
+  kSkippedBatch,       // the loop caught an out-of-memory and went on
+  kNoCacheBlocks,      // a serving engine has no room for its cache
+  kCacheTooShort,      // ... less than one sequence needs
+  kNotFreeAtStart,     // free memory at start-up is below the wish
+  kNcclMemory,         // NCCL's own allocation failed
+  kNcclRegister,       // registering a buffer failed
+  kCollectiveTimeout,  // a watchdog gave up
+  kPeerLost,           // echo of another rank's death
+  kLibraryAlloc,       // cuBLAS or cuDNN could not make its handle
+  kLibraryOther,       // another status of theirs
+  kHostAllocation,     // malloc, mmap or pinned memory refused
+  kSharedMemory,       // /dev/shm or a bus error
+  kHostKill,           // the kernel's or the scheduler's word for it
+  kKilled,             // SIGKILL without that word
+  kDiskFull,
+  kDiskWrite,  // a write failed; why is not said
+  kConfig,     // the framework refuses the options
+  kAddressing,
+  kCaptureInvalid,
+  kKernelResources,  // a kernel wants more registers or shared memory than a multiprocessor has
+  kTimeLimit,
+  kAbort,
+  kInvalidArgument,
+  kInterop,    // the message itself names the allocator setting
+  kEngineOom,  // a swap of memory between trainer and rollout engine failed
+  kException,  // any other exception
+};
+
+struct Signal {
+  SignalKind kind = SignalKind::kException;
+  OomNumbers oom;
+  std::int64_t bytes = 0;           // asked for or held, where the line says so
+  std::optional<std::int64_t> pid;  // of the process that was killed
+  std::string exception;            // "ValueError"
+  std::string message;              // what follows it
+  std::string_view rule;            // id of the configuration rule, "R115"
+  std::string_view rule_fix;
+  bool is_shm = false;
+  bool is_warning = false;  // printed as a warning; the run went on
+  std::optional<int> named_rank;
+};
+
+struct ExceptionLine {
+  std::string_view type;  // last part of the dotted name
+  std::string_view message;
+};
+// "torch.cuda.OutOfMemoryError: text", "ValueError: text", "KeyError". nullopt for other lines.
+[[nodiscard]] std::optional<ExceptionLine> parse_exception(std::string_view text);
+
+// `expects_exception`: a traceback is open, so an exception without a message counts.
+[[nodiscard]] std::optional<Signal> recognise(const Line& line, Topics topics, bool expects_exception);
+
+// Whether a message states a constraint on options: divisibility, exclusion, requirement.
+[[nodiscard]] bool states_constraint(std::string_view message);
+
+// The word for SIGKILL that a shell prints, in any of the usual languages: "Killed", "Getötet".
+[[nodiscard]] bool is_shell_killed(std::string_view text);
+
+struct ConfigRule {
+  std::string_view id;
+  std::string_view fragment;  // lower case; ".." matches any text
+  std::string_view fix;
+};
+// The rule whose fragment the message has (facts rules.md), or nullptr.
+[[nodiscard]] const ConfigRule* find_config_rule(std::string_view message);
+
+}  // namespace plimsoll::why

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "timing/kernels.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "base/file.h"
+#include "document/node.h"
+#include "timing/support.h"
+
+namespace plimsoll::timing {
+namespace {
+
+// |predicted / measured - 1| of the recorded kernels of one kind, sorted.
+std::vector<double> errors_of(const std::string& kind, const auto& predict) {
+  const std::string path = std::string(PLIMSOLL_SOURCE_DIR) + "/tests/data/timing/kernels-h200.json";
+  const document::Node root = document::parse_json(read_file(path).value()).value();
+  std::vector<double> errors;
+  for (const document::Node& row : root.find("rows")->items)
+    if (row.find("kind")->text == kind)
+      errors.push_back(std::abs(predict(row) / (row.find("ms")->as_real() * 1e-3) - 1));
+  std::sort(errors.begin(), errors.end());
+  return errors;
+}
+
+double at(const document::Node& row, const char* key) { return row.find(key)->as_real(); }
+
+class Kernels : public ::testing::Test {
+ protected:
+  Machine h200{test::cluster_of("h200-sxm-141gb", 8), built_in()};
+};
+
+// Single kernels run a tenth faster than in a step, whose clocks fall under the power limit, and each was timed
+// with about 4 us around it.
+TEST_F(Kernels, recorded_bf16_products_are_predicted_within_a_tenth) {
+  const auto errors = errors_of("gemm_bf16", [&](const document::Node& row) {
+    return 4e-6 + gemm_seconds(h200, Number::kBf16, at(row, "m"), at(row, "n"), at(row, "k"), 2);
+  });
+  ASSERT_EQ(errors.size(), 114U);
+  EXPECT_LT(errors[errors.size() / 2], 0.07);
+  EXPECT_LT(errors[errors.size() * 9 / 10], 0.20);
+}
+
+TEST_F(Kernels, recorded_fp8_products_are_predicted_within_an_eighth) {
+  const auto errors = errors_of("gemm_fp8", [&](const document::Node& row) {
+    return 4e-6 + gemm_seconds(h200, Number::kFp8, at(row, "m"), at(row, "n"), at(row, "k"), 2);
+  });
+  ASSERT_EQ(errors.size(), 90U);
+  EXPECT_LT(errors[errors.size() / 2], 0.125);
+  EXPECT_LT(errors[errors.size() * 9 / 10], 0.25);
+}
+
+TEST_F(Kernels, recorded_attention_is_predicted) {
+  const auto flops = [](const document::Node& row) {
+    return 2 * at(row, "b") * at(row, "h") * at(row, "s") * at(row, "s") * at(row, "d");
+  };
+  const auto forward = errors_of(
+      "attn_fwd", [&](const document::Node& row) { return attention_forward_seconds(h200, flops(row), at(row, "d")); });
+  const auto backward = errors_of("attn_bwd", [&](const document::Node& row) {
+    return attention_backward_seconds(h200, flops(row), at(row, "d"));
+  });
+  EXPECT_LT(forward[forward.size() / 2], 0.05);
+  EXPECT_LT(backward[backward.size() / 2], 0.06);
+}
+
+TEST_F(Kernels, more_work_never_takes_less_time) {
+  for (const double size : {256.0, 1024.0, 4096.0, 16384.0}) {
+    EXPECT_LE(gemm_seconds(h200, Number::kBf16, size, 4096, 4096, 2),
+              gemm_seconds(h200, Number::kBf16, 2 * size, 4096, 4096, 2));
+    EXPECT_LE(gemm_seconds(h200, Number::kFp8, size, 4096, 4096, 2),
+              gemm_seconds(h200, Number::kBf16, size, 4096, 4096, 2));
+  }
+}
+
+TEST_F(Kernels, a_product_of_few_rows_is_bound_by_reading_its_weight) {
+  const double seconds = gemm_seconds(h200, Number::kBf16, 16, 8192, 8192, 2);
+  EXPECT_GE(seconds, 2.0 * 8192 * 8192 / 4.8e12);
+}
+
+TEST_F(Kernels, grouped_products_lose_to_one_product_of_the_same_rows) {
+  const double one = gemm_seconds(h200, Number::kBf16, 8192, 2048, 4096, 2);
+  EXPECT_GT(grouped_gemm_seconds(h200, Number::kBf16, 8192, 2048, 4096, 8, 2, 0.6), one);
+  EXPECT_GT(grouped_gemm_seconds(h200, Number::kBf16, 8192, 2048, 4096, 64, 2, 0.6),
+            grouped_gemm_seconds(h200, Number::kBf16, 8192, 2048, 4096, 8, 2, 0.6));
+}
+
+TEST_F(Kernels, nothing_takes_no_time) {
+  EXPECT_EQ(gemm_seconds(h200, Number::kBf16, 0, 128, 128, 2), 0);
+  EXPECT_EQ(grouped_gemm_seconds(h200, Number::kBf16, 0, 128, 128, 8, 2, 1), 0);
+  EXPECT_EQ(stream_seconds(h200, 0, 0), 0);
+}
+
+}  // namespace
+}  // namespace plimsoll::timing

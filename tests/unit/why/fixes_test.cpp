@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// For every cause: the first fix works for it, and what cannot help is not listed.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "why/rungs.h"
+#include "why/support.h"
+
+namespace plimsoll::why {
+namespace {
+
+struct Expectation {
+  std::set<std::string> first;  // any of these works for the cause
+  std::set<std::string> never;  // cannot help
+};
+
+const std::map<std::string, Expectation>& expectations() {
+  static const std::set<std::string> kDevice = {"micro-batch",     "recompute-layers", "expandable-segments",
+                                                "flash-attention", "adam-8bit",        "shard-everything"};
+  static const std::map<std::string, Expectation> kAll = {
+      {"activation-bound",
+       {{"micro-batch", "flash-attention", "smaller-batch"},
+        {"expandable-segments", "adam-8bit", "more-shm", "host-memory", "free-disk"}}},
+      {"checkpoint-spike",
+       {{"state-dict-on-host", "load-on-host"}, {"micro-batch", "recompute-layers", "expandable-segments"}}},
+      {"config-conflict", {{"change-option"}, kDevice}},
+      {"cublas-cudnn-alloc", {{"micro-batch", "cache-limit"}, {"expandable-segments", "host-memory"}}},
+      {"cuda-graph-memory", {{"fewer-graphs", "graph-margin"}, {"micro-batch", "adam-8bit", "host-memory"}}},
+      {"disk-full", {{"free-disk"}, kDevice}},
+      {"eval-accumulation",
+       {{"eval-on-host"}, {"recompute-layers", "adam-8bit", "micro-batch", "expandable-segments"}}},
+      {"expandable-segments-interop", {{"unset-expandable"}, kDevice}},
+      {"first-backward", {{"micro-batch", "recompute-layers"}, {"expandable-segments", "host-memory"}}},
+      {"fragmentation",
+       {{"expandable-segments", "max-split-size", "fixed-shapes", "headroom"}, {"adam-8bit", "host-memory"}}},
+      {"genuine-capacity",
+       {{"raise-limit", "micro-batch", "lower-precision-weights", "shard-everything"},
+        {"expandable-segments", "host-memory", "free-the-device"}}},
+      {"host-ram-kill",
+       {{"host-memory", "more-shm", "fewer-workers", "less-offload", "host-references", "eval-in-chunks", "load-lean"},
+        kDevice}},
+      {"kv-cache-too-small", {{"shorter-context", "engine-share"}, {"micro-batch", "recompute-layers", "adam-8bit"}}},
+      {"longest-batch", {{"token-budget"}, {"adam-8bit", "host-memory"}}},
+      {"memory-leak", {{"drop-references"}, kDevice}},
+      {"model-load-spike", {{"sharded-load", "load-lean"}, {"micro-batch", "recompute-layers", "expandable-segments"}}},
+      {"nccl-memory", {{"cache-limit", "no-user-buffers"}, {"expandable-segments", "adam-8bit", "host-memory"}}},
+      {"not-memory", {{"", "find-the-index", "find-the-straggler", "more-time"}, kDevice}},
+      {"optimizer-state-bound",
+       {{"adam-8bit", "no-foreach"}, {"micro-batch", "recompute-layers", "flash-attention", "expandable-segments"}}},
+      {"other-process", {{"free-the-device"}, {"micro-batch", "recompute-layers", "expandable-segments", "adam-8bit"}}},
+      {"rl-colocation", {{"release-before-wake"}, {"micro-batch", "recompute-layers", "adam-8bit"}}},
+      {"rocm-hip", {{"rocm-update"}, {"micro-batch", "recompute-layers", "adam-8bit"}}},
+  };
+  return kAll;
+}
+
+class FixesOfCause : public testing::TestWithParam<std::string> {};
+
+TEST_P(FixesOfCause, first_one_works_and_useless_ones_are_absent) {
+  const Expectation& expected = expectations().at(GetParam());
+  std::size_t seen = 0;
+  std::vector<Case> cases = corpus();
+  for (Case& one : failures()) cases.push_back(std::move(one));
+  for (const Case& one : cases) {
+    const Answer answer = answer_for(one.text);
+    if (answer.cause() != GetParam()) continue;
+    ++seen;
+    EXPECT_TRUE(expected.first.contains(answer.first_fix())) << one.name << ": " << answer.first_fix();
+    for (const std::string& id : expected.never) EXPECT_FALSE(answer.lists(id)) << one.name << ": " << id;
+    for (const Fix& fix : answer.fixes) {
+      EXPECT_FALSE(fix.change.empty()) << fix.id;
+      EXPECT_FALSE(fix.source.empty()) << fix.id;
+      EXPECT_LE(fix.slowdown.low, fix.slowdown.high) << fix.id;
+      if (fix.saves) {
+        EXPECT_LE(fix.saves->low, fix.saves->high) << fix.id;
+      }
+    }
+  }
+  EXPECT_GE(seen, 1U);
+}
+
+std::vector<std::string> cause_names() {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < kCauses; ++i) names.emplace_back(cause_name(static_cast<Cause>(i)));
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Causes, FixesOfCause, testing::ValuesIn(cause_names()), [](const auto& test) {
+  std::string name = test.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+TEST(Fixes, expandable_segments_are_named_only_where_defragmenting_could_serve) {
+  std::vector<Case> cases = corpus();
+  for (Case& one : failures()) cases.push_back(std::move(one));
+  for (const Case& one : cases) {
+    const Answer answer = answer_for(one.text);
+    const Arithmetic& sum = answer.diagnosis.sum;
+    if (answer.lists("expandable-segments")) {
+      EXPECT_TRUE(sum.defragmenting_could_serve || sum.fits_in_free) << one.name;
+    }
+    for (const Candidate& candidate : answer.diagnosis.candidates)
+      if (candidate.cause == Cause::kFragmentation) {
+        EXPECT_TRUE(sum.defragmenting_could_serve || sum.fits_in_free || !answer.diagnosis.root) << one.name;
+      }
+  }
+}
+
+constexpr std::string_view kFragmented =
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 79.18 GiB "
+    "of which 500.00 MiB is "
+    "free. Including non-PyTorch memory, this process has 78.60 GiB memory in use. Of the allocated memory 60.00 GiB "
+    "is allocated by PyTorch, "
+    "and 18.00 GiB is reserved by PyTorch but unallocated.\n";
+
+TEST(Fixes, a_setting_that_is_on_is_not_proposed_again) {
+  const std::string text = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n" + std::string{kFragmented};
+  EXPECT_FALSE(answer_for(text).lists("expandable-segments"));
+  EXPECT_EQ(answer_for(kFragmented).first_fix(), "expandable-segments");
+}
+
+TEST(Fixes, a_setting_that_this_version_lacks_is_not_proposed) {
+  const Answer old = answer_for("torch 1.9.1, python 3.8\n" + std::string{kFragmented});
+  EXPECT_FALSE(old.lists("expandable-segments"));
+  EXPECT_FALSE(old.lists("max-split-size"));
+  const Answer middle = answer_for("torch 2.0.1, python 3.8\n" + std::string{kFragmented});
+  EXPECT_EQ(middle.first_fix(), "max-split-size");
+}
+
+TEST(Fixes, every_rung_has_a_line_for_somebody) {
+  for (const Rung& one : all_rungs()) {
+    bool any = false;
+    for (int i = 0; i < 12; ++i) any = any || !line_for(one.id, static_cast<Framework>(i)).empty();
+    EXPECT_TRUE(any) << one.id;
+  }
+}
+
+TEST(Fixes, lines_speak_the_framework_of_the_log) {
+  const Answer megatron = answer_for(
+      "  micro_batch_size .......... 4\n[rank0]:   File \"/w/megatron/training/training.py\", line 1, in train_step\n" +
+      std::string{kFragmented});
+  ASSERT_TRUE(megatron.lists("micro-batch"));
+  for (const Fix& fix : megatron.fixes)
+    if (fix.id == "micro-batch") {
+      EXPECT_NE(fix.change.find("--micro-batch-size"), std::string::npos);
+    }
+}
+
+}  // namespace
+}  // namespace plimsoll::why

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "why/signal.h"
+
+#include <gtest/gtest.h>
+
+#include "why/support.h"
+
+namespace plimsoll::why {
+namespace {
+
+std::optional<Signal> of(std::string_view raw, bool expects_exception = false) {
+  std::string scratch;
+  Line line;
+  clean_line(raw, scratch, line);
+  return recognise(line, log_scanner().topics(scratch), expects_exception);
+}
+
+struct Row {
+  const char* text;
+  SignalKind kind;
+};
+
+TEST(Signal, lines_are_recognised_by_what_they_say) {
+  const Row rows[] = {
+      {"[570679.4] Out of memory: Killed process 25315 (python3) total-vm:53312244kB, anon-rss:31451456kB",
+       SignalKind::kHostKill},
+      {"[2017949.1] Out of memory: Kill process 25635 (python) score 974 or sacrifice child", SignalKind::kHostKill},
+      {"slurmstepd: error: Detected 3 oom_kill events in StepId=1.0. Some of the step tasks have been OOM Killed.",
+       SignalKind::kHostKill},
+      {"slurmstepd: error: Detected 1 oom-kill event(s) in step 1.batch cgroup. Some of your processes may have been "
+       "killed by the cgroup "
+       "out-of-memory handler.",
+       SignalKind::kHostKill},
+      {"    Reason:       OOMKilled", SignalKind::kHostKill},
+      {"Killed", SignalKind::kKilled},
+      {"run.sh: line 12:  4242 Killed                  python train.py", SignalKind::kKilled},
+      {"Get\xC3\xB6tet", SignalKind::kKilled},
+      {"\xE5\xB7\xB2\xE6\x9D\x80\xE6\xAD\xBB", SignalKind::kKilled},
+      {"Process finished with exit code 137 (interrupted by signal 9: SIGKILL)", SignalKind::kKilled},
+      {"exitcode  : -9 (pid: 8180)", SignalKind::kKilled},
+      {"[launch.py:324:sigkill_handler] ['/usr/bin/python3', 'main.py'] exits with return code = -9",
+       SignalKind::kKilled},
+      {"RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed.", SignalKind::kKilled},
+      {"RuntimeError: DataLoader worker (pid(s) 7) exited unexpectedly", SignalKind::kKilled},
+      {"ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).",
+       SignalKind::kSharedMemory},
+      {"OSError: [Errno 28] No space left on device: '/dev/shm/torch_123'", SignalKind::kSharedMemory},
+      {"OSError: [Errno 28] No space left on device", SignalKind::kDiskFull},
+      {"safetensors_rust.SafetensorError: Error while serializing: IoError(Os { code: 28, message: \"No space left on "
+       "device\" })",
+       SignalKind::kDiskFull},
+      {"RuntimeError: [enforce fail at inline_container.cc:471] . PytorchStreamWriter failed writing file data/228: "
+       "file write failed",
+       SignalKind::kDiskWrite},
+      {"numpy.core._exceptions.MemoryError: Unable to allocate 42.0 GiB for an array with shape (1, 2)",
+       SignalKind::kHostAllocation},
+      {"terminate called after throwing an instance of 'std::bad_alloc'", SignalKind::kHostAllocation},
+      {"OSError: [Errno 12] Cannot allocate memory", SignalKind::kHostAllocation},
+      {"node47:30:31 [3] include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'", SignalKind::kNcclMemory},
+      {"torch.distributed.DistBackendError: NCCL error: ncclUnhandledCudaError: Call to CUDA function failed. Last "
+       "error: Cuda failure 2 'out of memory'",
+       SignalKind::kNcclMemory},
+      {"gpu10:4:4 [6] misc/ibvwrap.cc:178 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Bad address",
+       SignalKind::kNcclRegister},
+      {"[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1580, OpType=ALLREDUCE)",
+       SignalKind::kCollectiveTimeout},
+      {"RuntimeError: [pair.cc:547] Connection closed by peer [127.0.0.1]:1921", SignalKind::kPeerLost},
+      {"RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+       SignalKind::kLibraryAlloc},
+      {"RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED", SignalKind::kLibraryAlloc},
+      {"ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`",
+       SignalKind::kNoCacheBlocks},
+      {"RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.", SignalKind::kNoCacheBlocks},
+      {"RuntimeError: CUDA error: device-side assert triggered", SignalKind::kAddressing},
+      {"RuntimeError: CUDA error: an illegal memory access was encountered", SignalKind::kAddressing},
+      {"triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 147456, Hardware limit: "
+       "101376.",
+       SignalKind::kKernelResources},
+      {"slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2025-01-01T00:00:00 DUE TO TIME LIMIT ***",
+       SignalKind::kTimeLimit},
+      {"RuntimeError: The kernel on this machine does not support the pidfd_open syscall needed to use IPC for CUDA "
+       "tensors when "
+       "expandable_segments:True is set.",
+       SignalKind::kInterop},
+      {"RuntimeError: Tensors allocated with expandable_segments:True cannot be shared between processes.",
+       SignalKind::kInterop},
+      {"ValueError: Currently there is no support for Pipeline parallelism with CPU offloading", SignalKind::kConfig},
+      {"AssertionError: num_attention_heads (40) must be a multiple of tensor_model_parallel_size (16)",
+       SignalKind::kConfig},
+      {"KeyError: 'input_ids'", SignalKind::kException},
+      {"| WARNING: ran out of memory on GPU #2, skipping batch", SignalKind::kSkippedBatch},
+  };
+  for (const Row& row : rows) {
+    const auto signal = of(row.text);
+    ASSERT_TRUE(signal) << row.text;
+    EXPECT_EQ(static_cast<int>(signal->kind), static_cast<int>(row.kind)) << row.text;
+  }
+}
+
+TEST(Signal, harmless_lines_are_no_signal) {
+  for (const char* text :
+       {"oom_kill 0", "exit code 0", "W0502 torch/elastic/api.py:789] Sending process 4315 closing signal SIGTERM",
+        "Sending process 12 closing signal SIGKILL", "NCCL INFO comm 0x5 rank 0 - Init COMPLETE",
+        "beam search killed 12 beams", "worker pool will be killed after 60 s",
+        "UserWarning: expandable_segments not supported on this platform", "FutureWarning: deprecated",
+        "ERROR_RATE: 0.1",
+        "memory allocation failed with OOM on device 0 while trying to allocate 2147483648 bytes (free: 1, total: 8).",
+        "systemd[1]: Listening on Userspace Out-Of-Memory (OOM) Killer Socket.",
+        "slurmstepd: info: task/cgroup: memory limit 512G"})
+    EXPECT_FALSE(of(text)) << text;
+}
+
+TEST(Signal, every_rule_has_a_fix_or_says_nothing) {
+  EXPECT_NE(find_config_rule("blah no support for Pipeline parallelism with CPU offloading"), nullptr);
+  EXPECT_EQ(find_config_rule("a harmless sentence"), nullptr);
+  const ConfigRule* gap =
+      find_config_rule("global batch size (30) is not divisible by micro batch size (4) times data parallel size (2)");
+  ASSERT_NE(gap, nullptr);
+  EXPECT_EQ(gap->id, "R004");
+}
+
+}  // namespace
+}  // namespace plimsoll::why
