@@ -80,6 +80,7 @@ void Collector::read_segment(std::string_view raw, std::int64_t number) {
   strip_host(line);
   if (line.text.empty()) return;
   Stream& stream = stream_of(line.stream);
+  if (line.clock.kind != Clock::Kind::kNone) stream.clock = line.clock;
   const Topics topics = log_scanner().topics(scratch_);
   // A bar without a newline swallows the beginning of what comes after it.
   std::size_t bar_end = line.text.rfind("it/s]");
@@ -259,6 +260,7 @@ void Collector::add_event(const Line& line, Signal signal, Stream& stream) {
   event.text = std::string{cut_text(line.text, kMostText)};
   event.rank = signal.named_rank ? signal.named_rank : line.rank;
   event.order = line.order;
+  event.clock = stream.clock;
   event.stream = line.stream;
   event.marker = marker_;
   event.marker_place = marker_place_;

@@ -26,6 +26,7 @@ class Collector {
     bool open = false;  // a traceback is being read
     bool wants_code = false;
     Place place;  // where it began
+    Clock clock;  // of its last line that had one
     std::vector<Frame> frames;
     std::int64_t bare_event = -1;       // without frames; a traceback may follow it
     std::int64_t continued_event = -1;  // its message may go on in the next lines

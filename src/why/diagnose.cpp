@@ -103,7 +103,10 @@ const Event* choose_root(const Findings& findings) {
     if (went_on(findings, event)) continue;
     // The message of a batch that was then skipped.
     if (skips && event.signal.kind == SignalKind::kDeviceOom && !event.has_frames) continue;
-    if (best == nullptr || score(event) < score(*best)) best = &event;
+    // Of equals the first: by the clock where both have one, since the files of ranks are read one after the other.
+    if (best == nullptr || score(event) < score(*best) ||
+        (score(event) == score(*best) && event.clock.is_before(best->clock)))
+      best = &event;
   }
   return best;
 }

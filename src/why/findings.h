@@ -26,6 +26,7 @@ struct Event {
   std::string text;         // as printed, without prefix, at most kMostText bytes
   std::optional<int> rank;  // who printed it
   std::int64_t order = 0;
+  Clock clock;             // its own, or that of the last line of the same writer
   std::int64_t count = 1;  // the same line again and again
   std::uint64_t stream = 0;
   bool has_frames = false;
