@@ -127,6 +127,7 @@ void write_changes(JsonWriter& json, const std::vector<PricedChange>& changes) {
         .member("worst_rank", priced.worst_rank)
         .member("device_used_bytes", priced.device_used)
         .member("difference_bytes", priced.difference)
+        .member("time_share", priced.slower)
         .member("fits", priced.fits)
         .end_object();
   }

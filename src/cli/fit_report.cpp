@@ -145,10 +145,15 @@ std::string refusal_lines(const FitAnswer& fit, const Console& console) {
 }
 
 std::string changes_table(const FitAnswer& fit, const Console& console) {
-  Table table({{"with"}, {"worst"}, {"device GiB", Align::kRight}, {"change", Align::kRight}, {"fits"}});
+  Table table({{"with"},
+               {"worst"},
+               {"device GiB", Align::kRight},
+               {"change", Align::kRight},
+               {"time %", Align::kRight},
+               {"fits"}});
   for (const PricedChange& priced : fit.changes)
     table.add_row({priced.change.label, fmt::format("pp={}", priced.worst_rank), format_gib(priced.device_used),
-                   signed_gib(priced.difference),
+                   signed_gib(priced.difference), priced.slower ? fmt::format("{:+.1f}", 100 * *priced.slower) : "",
                    Cell{priced.fits ? "yes" : "no", priced.fits ? Style::kGood : Style::kBad}});
   return table.to_text(console.width, console.colour_out);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // plimsoll plan: the fastest configuration that fits.
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
@@ -15,6 +16,7 @@
 #include "base/text.h"
 #include "cli/job_input.h"
 #include "cli/job_keys.h"
+#include "cli/plan_ladder.h"
 #include "cli/plan_report.h"
 #include "cli/verb.h"
 #include "model/catalog.h"
@@ -173,7 +175,38 @@ Status write_text(const std::string& path, const std::string& text) {
   return {};
 }
 
+Result<ExitCode> improve(const Arguments& arguments, const Console& console) {
+  Arguments as_fit = arguments;
+  as_fit.operands = arguments.values("from");
+  PLIMSOLL_TRY(input, read_input(as_fit));
+  PLIMSOLL_TRY(ladder, climb(input));
+  console.print(arguments.has("json") ? ladder_json(ladder) : ladder_report(ladder, console));
+  return ladder.fits ? ExitCode::kYes : ExitCode::kNo;
+}
+
+// "1,3": two rows of the table.
+Result<std::pair<std::size_t, std::size_t>> compared_rows(const std::string& text) {
+  std::size_t rows[2] = {0, 0};
+  const std::size_t comma = text.find(',');
+  for (const int i : {0, 1}) {
+    const std::string part = comma == std::string::npos ? std::string{}
+                             : i == 0                   ? text.substr(0, comma)
+                                                        : text.substr(comma + 1);
+    const auto parsed = std::from_chars(part.data(), part.data() + part.size(), rows[i]);
+    if (part.empty() || parsed.ec != std::errc{} || parsed.ptr != part.data() + part.size() || rows[i] == 0 ||
+        rows[i] > 100)
+      return usage_error(fmt::format("--compare is '{}'; wanted two rows such as 1,3", text));
+  }
+  return std::pair{rows[0], rows[1]};
+}
+
 Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+  if (arguments.has("from")) return improve(arguments, console);
+  std::pair<std::size_t, std::size_t> compared{0, 0};
+  if (const auto text = arguments.value("compare")) {
+    PLIMSOLL_TRY(rows, compared_rows(*text));
+    compared = rows;
+  }
   PLIMSOLL_TRY(keep, positive(arguments, "top", 5));
   PLIMSOLL_TRY(explained, positive(arguments, "explain", 0));
   const std::string objective = arguments.value("objective").value_or("time");
@@ -184,10 +217,14 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   if (arguments.has("min-gpus")) return fewest_gpus(question, arguments, console);
   if (const auto key = arguments.value("max"))
     return largest_value(question, job_keys().full_name(*key), arguments, console);
-  PLIMSOLL_TRY(found, plan_for(question, options_of(console, std::max(keep, explained + 1), arguments)));
+  PLIMSOLL_TRY(found,
+               plan_for(question, options_of(console, std::max({keep, explained + 1, compared.first, compared.second}),
+                                             arguments)));
   if (const auto path = arguments.value("svg")) PLIMSOLL_TRY_STATUS(write_text(*path, pareto_svg(found)));
   if (arguments.has("json")) {
     console.print(plan_json(found));
+  } else if (compared.first > 0 && std::max(compared.first, compared.second) <= found.best.size()) {
+    console.print(plan_comparison(found, compared.first - 1, compared.second - 1, console));
   } else if (explained > 0 && explained <= found.best.size()) {
     console.print(plan_explanation(found, explained - 1, console));
   } else {
@@ -204,6 +241,11 @@ std::vector<Flag> flags() {
       {.name = "top", .argument = "N", .help = "how many configurations to show; 5 if not given"},
       {.name = "objective", .argument = "WHAT", .help = "time (the default) or headroom"},
       {.name = "explain", .argument = "N", .help = "the memory and time of the N-th, against the next"},
+      {.name = "compare", .argument = "A,B", .help = "two rows of the table side by side"},
+      {.name = "from",
+       .argument = "JOB",
+       .help = "make this job fit in the steps that cost least, instead of a search",
+       .repeats = true},
       {.name = "min-gpus", .argument = "", .help = "the fewest GPUs on which something fits"},
       {.name = "max",
        .argument = "KEY",

@@ -156,6 +156,32 @@ std::string plan_explanation(const plan::Plan& plan, std::size_t row, const Cons
   return text;
 }
 
+std::string plan_comparison(const plan::Plan& plan, std::size_t a, std::size_t b, const Console& console) {
+  const plan::Found& first = plan.best[a];
+  const plan::Found& second = plan.best[b];
+  std::string text =
+      fmt::format("{}: {}\n{}: {}\n\n", a + 1, shown(plan, first.candidate), b + 1, shown(plan, second.candidate));
+  Table table({{""},
+               {std::to_string(a + 1), Align::kRight},
+               {std::to_string(b + 1), Align::kRight},
+               {"change", Align::kRight}});
+  const auto gib = [&](const char* name, std::int64_t x, std::int64_t y) {
+    table.add_row({name, format_gib(x), format_gib(y), fmt::format("{}{}", y > x ? "+" : "", format_gib(y - x))});
+  };
+  gib("device GiB", first.worst.device_used, second.worst.device_used);
+  gib("headroom GiB", first.worst.headroom, second.worst.headroom);
+  table.add_rule();
+  const auto ms = [&](const std::string& name, double x, double y) {
+    table.add_row(
+        {name, fmt::format("{:.1f}", 1e3 * x), fmt::format("{:.1f}", 1e3 * y), fmt::format("{:+.1f}", 1e3 * (y - x))});
+  };
+  for (const timing::NamedPart& part : timing::named_parts())
+    if (first.time.parts.*part.field != 0 || second.time.parts.*part.field != 0)
+      ms(std::string(part.text) + ", ms", first.time.parts.*part.field, second.time.parts.*part.field);
+  ms("step, ms", first.time.seconds, second.time.seconds);
+  return text + table.to_text(console.width, console.colour_out);
+}
+
 std::string plan_json(const plan::Plan& plan) {
   JsonWriter json;
   json.begin_object().member("schema", 1).member("interrupted", plan.interrupted);

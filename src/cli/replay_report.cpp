@@ -85,7 +85,7 @@ std::string oom_block(const ReplayAnswer& answer, const Console& console) {
   if (oom.event == replay::kNever) return "\nruns out of memory: what was alive before the recording does not fit\n";
   const std::string where = fmt::format("event {} of {}", with_commas(oom.event - r.history->events.first),
                                         with_commas(r.history->events.count));
-  std::string text = paint(!oom.was_recorded      ? fmt::format("\nwould run out of memory at {}", where)
+  std::string text = paint(!oom.was_recorded   ? fmt::format("\nwould run out of memory at {}", where)
                            : answer.is_what_if ? fmt::format("\nwould run out of memory too, at {}", where)
                                                : fmt::format("\nran out of memory at {}, as recorded", where),
                            Style::kBad, console.colour_out);
@@ -184,8 +184,10 @@ std::string leaks_block(const ReplayAnswer& answer, const Console& console) {
   if (leaks.steps < 3) return "\nleaks: the history is too short to tell; record at least five steps\n";
   const std::string unit = leaks.by_optimizer ? "optimizer steps" : "equal parts of the history";
   if (leaks.leaks.empty()) return fmt::format("\nleaks: none; nothing grows steadily over {} {}\n", leaks.steps, unit);
-  Table table(
-      {{"grows", Align::kLeft, true}, {leaks.by_optimizer ? "per step" : "per part", Align::kRight}, {"first", Align::kRight}, {"last", Align::kRight}});
+  Table table({{"grows", Align::kLeft, true},
+               {leaks.by_optimizer ? "per step" : "per part", Align::kRight},
+               {"first", Align::kRight},
+               {"last", Align::kRight}});
   for (std::size_t i = 0; i < std::min(kMostRows, leaks.leaks.size()); ++i) {
     const replay::Leak& leak = leaks.leaks[i];
     std::string origin = replay::stack_line(*answer.recording->snapshot, leak.stack);

@@ -210,6 +210,10 @@ void price_fixes(const KnownJob& known, const why::Diagnosis& diagnosis, std::ve
     if (!fragmentation) fix.sufficient = suffices(known, diagnosis, change, saved);
     fix.change = as_flags(change.change.settings);
     fix.source = fmt::format("plimsoll fit on {}; time: {}", known.origin, kKinds[kind].source);
+    if (change.slower) {
+      fix.slowdown = {100 * *change.slower, 100 * *change.slower};
+      fix.source = fmt::format("plimsoll fit on {}", known.origin);
+    }
     priced.push_back({kind, std::move(fix)});
   }
   std::stable_sort(priced.begin(), priced.end(), [](const Priced& a, const Priced& b) { return a.kind < b.kind; });
