@@ -83,10 +83,12 @@ std::string shown(const plan::Plan& plan, const plan::Candidate& c) {
   if (c.virtual_pipeline > 1) text += fmt::format(", VPP {}", c.virtual_pipeline);
   if (c.layout == plan::LayoutChoice::kEndsCount) text += ", ends counted";
   if (c.layout == plan::LayoutChoice::kBalanced && c.pipeline > 1) text += ", balanced layout";
-  if (c.context > 1) text += fmt::format(", CP {}", c.context);
+  if (c.context > 1) text += fmt::format(", CP {} {}", c.context, job::name_of(c.context_messages));
   if (c.expert > 1) text += fmt::format(", EP {}, ETP {}", c.expert, c.expert_tensor);
   if (const std::int64_t stage = plan.space.stages[static_cast<std::size_t>(c.stage)]; stage >= 0)
     text += fmt::format(", ZeRO {}", stage);
+  if (c.tensor_overlap && c.tensor > 1) text += ", TP overlap";
+  if (c.optimizer_offload) text += ", optimizer on the host";
   return text + fmt::format(", micro-batch {}, recompute {}", c.micro_batch, recompute_label(plan, c));
 }
 

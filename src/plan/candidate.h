@@ -38,7 +38,10 @@ struct Candidate {
   std::int32_t micro_batch = 1;
   std::int16_t recompute = 0;  // number in Space::recompute
   LayoutChoice layout = LayoutChoice::kEven;
-  std::int16_t stage = 0;  // number in Space::stages: ZeRO stage or resharding, where the framework has it
+  job::CpCommType context_messages = job::CpCommType::kP2p;
+  bool tensor_overlap = false;     // userbuffers: tp_comm_overlap
+  bool optimizer_offload = false;  // moments and master weights on the host
+  std::int16_t stage = 0;          // number in Space::stages: ZeRO stage or resharding, where the framework has it
 };
 
 using KeyValues = std::vector<std::pair<std::string, std::string>>;

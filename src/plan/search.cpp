@@ -196,7 +196,8 @@ Plan search(const job::Job& job, const Space& space, const SearchOptions& option
     const auto key = [](const Priced& p) {
       const Candidate& c = p.candidate;
       return std::make_tuple(p.seconds, p.peak, c.tensor, c.pipeline, c.context, c.virtual_pipeline, c.expert,
-                             c.expert_tensor, c.micro_batch, c.recompute, c.stage, c.layout);
+                             c.expert_tensor, c.micro_batch, c.recompute, c.stage, c.layout, c.context_messages,
+                             c.tensor_overlap, c.optimizer_offload);
     };
     return key(a) < key(b);
   });

@@ -115,6 +115,9 @@ const std::vector<std::string>& chosen_keys() {
                                                  "recompute_method",
                                                  "recompute_num_layers",
                                                  "recompute_modules",
+                                                 "cp_comm_type",
+                                                 "tp_comm_overlap",
+                                                 "optimizer_cpu_offload",
                                                  "account_for_embedding_in_pipeline_split",
                                                  "account_for_loss_in_pipeline_split",
                                                  "pipeline_model_parallel_layout"};
@@ -162,6 +165,15 @@ Space make_space(const job::Job& job, const std::set<std::string, std::less<>>& 
        {"account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split",
         "pipeline_model_parallel_layout", "num_layers_in_first_pipeline_stage", "num_layers_in_last_pipeline_stage"})
     space.keeps_layout = space.keeps_layout || pinned.contains(key);
+  const bool transformer_engine = megatron && job.kernels.implementation == job::Implementation::kTransformerEngine;
+  space.context_messages = {job::CpCommType::kP2p, job::CpCommType::kAllGather, job::CpCommType::kA2a};
+  if (!transformer_engine || pinned.contains("cp_comm_type"))
+    space.context_messages = {job.parallel.cp_comm_type.front()};
+  space.tensor_overlap = {job.parallel.tp_comm_overlap};
+  if (transformer_engine && !pinned.contains("tp_comm_overlap")) space.tensor_overlap = {false, true};
+  space.optimizer_offload = {job.optimizer.cpu_offload};
+  if (megatron && job.optimizer.distributed && !pinned.contains("optimizer_cpu_offload"))
+    space.optimizer_offload = {false, true};
   space.stages = {-1};
   if (job.framework == job::Framework::kDeepSpeed && !pinned.contains("zero_stage")) space.stages = {1, 2, 3};
   return space;
@@ -197,6 +209,22 @@ std::vector<LayoutChoice> layouts_of(const Space& space, const job::Job& job, st
   return layouts;
 }
 
+// Switches that change nothing where the group they act on has one member are tried once.
+void visit_switches(const Space& space, Candidate c, const std::function<void(const Candidate&)>& visit) {
+  for (const job::CpCommType messages : space.context_messages) {
+    if (c.context == 1 && messages != space.context_messages.front()) continue;
+    for (const bool overlap : space.tensor_overlap) {
+      if (c.tensor == 1 && overlap != space.tensor_overlap.front()) continue;
+      for (const bool offload : space.optimizer_offload) {
+        c.context_messages = messages;
+        c.tensor_overlap = overlap;
+        c.optimizer_offload = offload;
+        visit(c);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void for_each_split(const Space& space, const job::Job& job, const std::function<void(const Candidate&)>& visit) {
@@ -223,7 +251,7 @@ void for_each_split(const Space& space, const job::Job& job, const std::function
               c.expert_tensor = static_cast<std::int32_t>(expert_tensor);
               for (const LayoutChoice layout : layouts_of(space, job, pipeline, chunks)) {
                 c.layout = layout;
-                visit(c);
+                visit_switches(space, c, visit);
               }
             }
         }
@@ -246,6 +274,11 @@ void apply(const Space& space, const Candidate& c, job::Job& job) {
         c.layout == LayoutChoice::kBalanced
             ? balanced_layout(job.model.depth(), job.model.mtp_layers, std::int64_t{c.pipeline} * c.virtual_pipeline)
             : std::string{};
+  }
+  if (job.is_megatron()) {
+    job.parallel.cp_comm_type = {c.context_messages};
+    job.parallel.tp_comm_overlap = c.tensor_overlap;
+    job.optimizer.cpu_offload = c.optimizer_offload;
   }
   job.batch.micro_batch = c.micro_batch;
   const RecomputeChoice& recompute = space.recompute[static_cast<std::size_t>(c.recompute)];
@@ -270,6 +303,9 @@ KeyValues settings_of(const Space& space, const Candidate& c, const job::Job& jo
     add("account_for_loss_in_pipeline_split", "true");
   }
   if (c.layout == LayoutChoice::kBalanced) add("pipeline_model_parallel_layout", job.parallel.layout);
+  if (job.is_megatron() && c.context > 1) add("cp_comm_type", std::string(job::name_of(c.context_messages)));
+  if (job.is_megatron() && c.tensor > 1) add("tp_comm_overlap", c.tensor_overlap ? "true" : "false");
+  if (c.optimizer_offload) add("optimizer_cpu_offload", "true");
   if (job.is_megatron()) add("sequence_parallel", c.tensor > 1 ? "true" : "false");
   if (job.model.has_moe() && job.is_megatron()) {
     add("expert_model_parallel_size", std::to_string(c.expert));

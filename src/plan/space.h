@@ -18,11 +18,14 @@ struct Space {
   std::vector<std::int64_t> virtual_pipeline;
   std::vector<std::int64_t> context;
   std::vector<std::int64_t> expert;
-  std::vector<std::int64_t> expert_tensor;  // 0: as tensor
-  std::vector<std::int64_t> micro_batch;    // ascending
-  std::vector<RecomputeChoice> recompute;   // from what keeps most to what keeps least
-  bool keeps_layout = false;                // the user gave one
-  std::vector<std::int64_t> stages;         // ZeRO stages; {-1}: the framework has none to choose
+  std::vector<std::int64_t> expert_tensor;        // 0: as tensor
+  std::vector<std::int64_t> micro_batch;          // ascending
+  std::vector<RecomputeChoice> recompute;         // from what keeps most to what keeps least
+  std::vector<job::CpCommType> context_messages;  // tried where context > 1
+  std::vector<bool> tensor_overlap;               // tried where tensor > 1
+  std::vector<bool> optimizer_offload;
+  bool keeps_layout = false;         // the user gave one
+  std::vector<std::int64_t> stages;  // ZeRO stages; {-1}: the framework has none to choose
 };
 
 // Pinned keys (canonical names) keep the job's own value.
