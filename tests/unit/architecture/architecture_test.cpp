@@ -26,6 +26,7 @@ const Arrows& arrows() {
       {"cluster", {"document"}},
       {"job", {"model", "cluster"}},
       {"rules", {"job"}},
+      {"emit", {"job"}},
       {"step", {"job"}},
       {"allocator", {"base"}},
       {"snapshot", {"document"}},
@@ -34,7 +35,7 @@ const Arrows& arrows() {
       {"memory", {"step", "allocator"}},
       {"timing", {"step"}},
       {"truth", {"memory", "timing"}},
-      {"cli", {"truth", "replay", "why", "rules"}},
+      {"cli", {"truth", "replay", "why", "rules", "emit"}},
   };
   return kArrows;
 }
