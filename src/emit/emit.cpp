@@ -38,8 +38,16 @@ Result<std::vector<File>> write(const Order& order, Target target) {
       return write_job_file(order);
     case Target::kMegatronLm:
       return write_megatron_lm(order);
-    default:
-      break;
+    case Target::kMegatronBridge:
+      return write_megatron_bridge(order);
+    case Target::kTransformers:
+      return write_transformers(order);
+    case Target::kDeepSpeed:
+      return write_deepspeed(order);
+    case Target::kFsdp2:
+      return write_fsdp2(order);
+    case Target::kTorchtitan:
+      return write_torchtitan(order);
   }
   return bad_input(fmt::format("{}: no writer", name_of(target)));
 }
@@ -79,7 +87,11 @@ Status check(const job::Job& job, Target target, const std::vector<File>& files,
     if (found == read->environment.end() || found->second != value)
       return bad_input(fmt::format("{} cannot express environment.{}", name_of(target), name));
   }
-  return bad_input(fmt::format("{} sets environment variables that the job does not have", name_of(target)));
+  for (const auto& [name, value] : read->environment)
+    if (!wanted.contains(name))
+      return bad_input(fmt::format("{} sets environment.{} = {}, which the job does not", name_of(target), name, value),
+                       fmt::format("set environment.{} in the job", name));
+  return {};
 }
 
 }  // namespace

@@ -136,11 +136,15 @@ std::string toml_sections(const std::vector<Setting>& settings, const std::vecto
   return text;
 }
 
-File facts_file(const std::vector<Setting>& settings, const std::vector<Variable>& environment,
-                const std::vector<Reason>& reasons, std::string_view how_to_read) {
+std::vector<Setting> facts_among(const std::vector<Setting>& settings) {
   std::vector<Setting> facts;
   for (const Setting& setting : settings)
     if (is_fact(setting.key) || setting.key == "optimizer_implementation") facts.push_back(setting);
+  return facts;
+}
+
+File facts_file(const std::vector<Setting>& facts, const std::vector<Variable>& environment,
+                const std::vector<Reason>& reasons, std::string_view how_to_read) {
   std::string text =
       fmt::format("# What the other files cannot say about this job: the machines and the data.\n# Read it again: {}\n",
                   how_to_read);

@@ -31,8 +31,10 @@ struct Nodes {
 // Facts about the machines and the data that plimsoll needs and frameworks have no keys for.
 [[nodiscard]] bool is_fact(std::string_view key);
 
-// plimsoll.toml: the facts among the settings, and the environment where no other file can hold it.
-[[nodiscard]] File facts_file(const std::vector<Setting>& settings, const std::vector<Variable>& environment,
+[[nodiscard]] std::vector<Setting> facts_among(const std::vector<Setting>& settings);
+
+// plimsoll.toml: facts, and the environment where no other file can hold it.
+[[nodiscard]] File facts_file(const std::vector<Setting>& facts, const std::vector<Variable>& environment,
                               const std::vector<Reason>& reasons, std::string_view how_to_read);
 
 // Sections of canonical keys in TOML, each line with its reason; model keys are left to the caller.

@@ -315,7 +315,7 @@ Result<std::vector<File>> write_megatron_lm(const Order& order) {
   script += fmt::format("\n{}  \"${{MEGATRON_LM:-.}}/pretrain_gpt.py\" \\\n  {}\"${{DATA[@]}}\"\n",
                         torchrun(order.nodes), arguments);
   return std::vector<File>{{"launch.sh", std::move(script), true},
-                           facts_file(settings, {}, order.reasons, "plimsoll fit launch.sh plimsoll.toml"),
+                           facts_file(facts_among(settings), {}, order.reasons, "plimsoll fit launch.sh plimsoll.toml"),
                            slurm_script(job, order.nodes)};
 }
 
