@@ -24,6 +24,7 @@ Result<std::vector<File>> write_job_file(const Order& order) {
   const Job& job = order.job;
   Choice choice{
       job.framework, carries_all, {"gpus", "micro_batch_size", "seq_length", "global_batch_size"}, {}, {}, {}};
+  choice.keeps_idle = true;
   const ModelSource source = model_source(job);
   const bool in_keys = job.base_model.layers.empty() && (job.model_keys.any || source.config.is_null());
   if (!source.name.empty()) {

@@ -171,8 +171,9 @@ std::string script_head(const Job& job, std::string_view title, const std::vecto
 
 std::string torchrun(const Nodes& nodes) {
   return fmt::format(
-      "# NNODES, NODE_RANK and MASTER_ADDR come from slurm.sbatch, or from whoever starts one of these per node.\n"
-      "torchrun --nproc_per_node {} --nnodes \"${{NNODES:-{}}}\" --node_rank \"${{NODE_RANK:-0}}\" \\\n"
+      "# NNODES, NODE_RANK and MASTER_ADDR come from Slurm, or from whoever starts one of these per node.\n"
+      "torchrun --nproc_per_node {} --nnodes \"${{NNODES:-{}}}\" --node_rank \"${{NODE_RANK:-${{SLURM_NODEID:-0}}}}\" "
+      "\\\n"
       "  --master_addr \"${{MASTER_ADDR:-localhost}}\" --master_port \"${{MASTER_PORT:-29500}}\" \\\n",
       nodes.per_node, nodes.nodes);
 }
@@ -192,7 +193,7 @@ File slurm_script(const Job& job, const Nodes& nodes) {
   text += "export MASTER_ADDR\n";
   text += "export MASTER_PORT=\"${MASTER_PORT:-29500}\"\n";
   text += "export NNODES=\"$SLURM_NNODES\"\n";
-  text += "srun --kill-on-bad-exit=1 bash -c 'NODE_RANK=$SLURM_NODEID exec bash ./launch.sh'\n";
+  text += "srun --kill-on-bad-exit=1 bash ./launch.sh  # SLURM_NODEID says which node it is\n";
   return File{"slurm.sbatch", std::move(text), true};
 }
 

@@ -254,6 +254,10 @@ std::vector<Setting> megatron_terms(const Job& job, job::Framework framework) {
     say("cuda_graph_impl",
         text_node(found != job.stated.end() && found->second == "local" ? "local" : "transformer_engine"));
   }
+  if (framework == job::Framework::kMegatronBridge) {
+    say("should_pad_vocab", bool_node(job.vocab_rows != job.model.vocab));
+    if (job.vocab_rows == job.model.vocab) return terms;
+  }
   // The padding unit that gives the job's rows: its own, Megatron's, or the smallest that does.
   const std::int64_t tensor = job.parallel.tensor;
   const auto pads = [&](std::int64_t unit) { return round_up(job.model.vocab, unit * tensor) == job.vocab_rows; };
@@ -263,8 +267,6 @@ std::vector<Setting> megatron_terms(const Job& job, job::Framework framework) {
   for (std::int64_t smallest = 1; !pads(unit) && smallest <= kMost; ++smallest)
     if (pads(smallest)) unit = smallest;
   say("make_vocab_size_divisible_by", integer_node(unit));
-  if (framework == job::Framework::kMegatronBridge)
-    say("should_pad_vocab", bool_node(job.vocab_rows != job.model.vocab));
   return terms;
 }
 

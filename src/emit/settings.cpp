@@ -325,7 +325,10 @@ std::vector<Setting> chosen_settings(const Job& job, const Choice& choice) {
     const bool is_given = job.has(key) || is_always(key);
     const bool differs = meant && !meant->is_null() && text_of(meant) != text_of(meant_value(defaults, key));
     if (!is_given && !differs) continue;
-    if (is_given && meant && meant->is_null() && is_always(key)) continue;
+    if (meant && meant->is_null() && (is_always(key) || !choice.keeps_idle)) continue;
+    // One of the two is on at most, and only Bridge has to be told that bf16 is not.
+    const bool is_half = key == "bf16" || key == "fp16";
+    if (is_half && !held->boolean && (key == "fp16" || choice.framework != job::Framework::kMegatronBridge)) continue;
     // Fields that the framework derives hold what was given before; what they mean is the derived value.
     const bool derived = key == "sequence_parallel" || key == "expert_tensor_parallel_size" ||
                          (key == "global_batch_size" && !job.has("gradient_accumulation_steps")) ||
@@ -354,7 +357,6 @@ std::vector<Setting> chosen_settings(const Job& job, const Choice& choice) {
     }
     if (!added) break;
   }
-  if (!choice.minimal) return settings;
   for (std::size_t i = settings.size(); i-- > 0;) {
     const Setting setting = settings[i];
     if (job.has(setting.key) || is_always(setting.key) || setting.key == "gpu") continue;

@@ -47,7 +47,7 @@ struct Choice {
   std::vector<Setting> model;    // how the target gives the model
   model::Architecture base;      // the model that it names; without layers where `model` is all
   std::vector<Setting> instead;  // settings that say in the target's keys what others mean
-  bool minimal = true;           // drop what the framework derives by itself
+  bool keeps_idle = false;       // also keys that were given and have no effect
 };
 [[nodiscard]] std::vector<Setting> chosen_settings(const job::Job& job, const Choice& choice);
 

@@ -103,7 +103,7 @@ std::string why(std::string_view key, const std::vector<Reason>& reasons) {
     if (reason.key == key) return reason.text;
   for (const job::KeyInfo& info : job::key_table())
     if (info.name == key) return info.doc;
-  return {};
+  return std::string(key);
 }
 
 Node object_node() {

@@ -37,7 +37,7 @@ struct Line {
 // One line without control characters, short enough to stand beside a value.
 [[nodiscard]] std::string comment(std::string_view text);
 
-// The reason of a key where one is given, else what the key means.
+// The reason of a key where one is given, else what the key means; words that are no key are a reason themselves.
 [[nodiscard]] std::string why(std::string_view key, const std::vector<Reason>& reasons);
 
 [[nodiscard]] document::Node object_node();

@@ -44,7 +44,7 @@ constexpr Flavor kFlavors[] = {
     {"qwen3-32b", "qwen3", "32B"},
 };
 
-bool carries_facts(std::string_view key) { return is_fact(key); }
+bool carries_all(std::string_view) { return true; }
 
 struct Table {
   std::string_view name;
@@ -154,8 +154,8 @@ Result<std::vector<File>> write_torchtitan(const Order& order) {
                                  source.changes.empty() ? "" : fmt::format(" with another {}", source.changes[0].key)),
                      "it has Llama 3, Llama 4, DeepSeek V3 and Qwen 3");
   Writer out(order.reasons);
-  out.say("model", "name", text_node(std::string(flavor->family)), "num_layers");
-  out.say("model", "flavor", text_node(std::string(flavor->size)), "hidden_size");
+  out.say("model", "name", text_node(std::string(flavor->family)), "family of the model");
+  out.say("model", "flavor", text_node(std::string(flavor->size)), "its size");
   const bool pipelined = job.parallel.pipeline > 1;
   out.say("training", "seq_len", integer_node(job.batch.seq_length), "seq_length");
   out.say("training", "local_batch_size", integer_node(job.batch.micro_batch * (pipelined ? job.micro_batches : 1)),
@@ -174,8 +174,9 @@ Result<std::vector<File>> write_torchtitan(const Order& order) {
   say_optimizer(job, out);
   out.say("compile", "enable", bool_node(job.kernels.torch_compile), "torch_compile");
 
-  Choice choice{job::Framework::kTorchtitan, carries_facts, {"gpus", "gpus_per_node"}, {}, source.base, {}};
-  const std::vector<Setting> facts = chosen_settings(job, choice);
+  Choice choice{job::Framework::kTorchtitan, carries_all, {"gpus", "gpus_per_node"}, {}, source.base, {}};
+  std::vector<Setting> facts = chosen_settings(job, choice);
+  std::erase_if(facts, [](const Setting& setting) { return !is_fact(setting.key); });
   constexpr std::string_view kRead = "plimsoll fit train.toml plimsoll.toml";
   std::string script =
       script_head(job, fmt::format("Trains with torchtitan. Read it again: {}", kRead), order.environment);

@@ -38,8 +38,10 @@ constexpr Optim kOptims[] = {
     {job::OptimizerKind::kLion, job::OptimizerImpl::kFused, true, "paged_lion_32bit"},
 };
 
+bool carries_all(std::string_view) { return true; }
+
 // What the training program does without a key of its own.
-bool carries_facts(std::string_view key) {
+bool is_fact_of_trainer(std::string_view key) {
   constexpr std::string_view kProgram[] = {"prepare_model_for_kbit_training",
                                            "enable_input_require_grads",
                                            "adapter_dtype",
@@ -120,10 +122,10 @@ Result<Trainer> start_trainer(const Order& order, job::Framework framework) {
   const ModelSource source = model_source(job);
   Trainer trainer{Reasoned("training_args.json", order.reasons), {}};
   Reasoned& out = trainer.arguments;
-  out.say("output_dir", text_node("out"), "");
-  Choice choice{framework, carries_facts, {"gpus", "gpus_per_node"}, {}, {}, {}};
+  out.say("output_dir", text_node("out"), "where checkpoints go");
+  Choice choice{framework, carries_all, {"gpus", "gpus_per_node", "seq_length"}, {}, {}, {}};
   if (!source.name.empty() && source.changes.empty()) {
-    out.say("model_name_or_path", text_node(source.hub.empty() ? source.name : source.hub), "num_layers");
+    out.say("model_name_or_path", text_node(source.hub.empty() ? source.name : source.hub), "the model");
     choice.base = source.base;
   } else if (!source.config.is_null()) {
     trainer.files.push_back({"config.json", pretty_json(source.config) + "\n", false});
@@ -148,7 +150,8 @@ Result<Trainer> start_trainer(const Order& order, job::Framework framework) {
   PLIMSOLL_TRY_STATUS(say_optimizer(job, out));
   say_kernels(job, out);
   say_adapter(job, out);
-  const std::vector<Setting> facts = chosen_settings(job, choice);
+  std::vector<Setting> facts = chosen_settings(job, choice);
+  std::erase_if(facts, [](const Setting& setting) { return !is_fact_of_trainer(setting.key); });
   trainer.files.push_back(facts_file(facts, order.environment, order.reasons, "plimsoll fit *.json *.yaml *.toml"));
   return trainer;
 }

@@ -36,6 +36,12 @@ void say_zero(const Job& job, Reasoned& out) {
   const auto say = [&out](const char* name, Node value, const char* key) {
     out.say(fmt::format("zero_optimization.{}", name), std::move(value), key);
   };
+  const auto say_host = [&out](job::OffloadTarget device, const char* table) {
+    if (device == job::OffloadTarget::kNvme)
+      out.say(fmt::format("zero_optimization.{}.nvme_path", table), text_node("/local_nvme"),
+              "a folder on the node's NVMe; put yours here");
+    out.say(fmt::format("zero_optimization.{}.pin_memory", table), bool_node(true), "copies overlap with compute");
+  };
   say("stage", integer_node(sharding.zero_stage), "zero_stage");
   if (sharding.overlap_comm) say("overlap_comm", bool_node(*sharding.overlap_comm), "overlap_comm");
   say("contiguous_gradients", bool_node(sharding.contiguous_gradients), "contiguous_gradients");
@@ -54,11 +60,13 @@ void say_zero(const Job& job, Reasoned& out) {
         "offload_optimizer_device");
     if (sharding.offload_ratio < 1)
       say("offload_optimizer.ratio", job::real_node(sharding.offload_ratio), "offload_optimizer_ratio");
+    say_host(sharding.offload_optimizer, "offload_optimizer");
     say("offload_optimizer.buffer_count", integer_node(sharding.offload_buffer_count),
         "offload_optimizer_buffer_count");
   }
   if (sharding.offload_param != job::OffloadTarget::kNone) {
     say("offload_param.device", text_node(std::string(job::name_of(sharding.offload_param))), "offload_param_device");
+    say_host(sharding.offload_param, "offload_param");
     say("offload_param.buffer_count", integer_node(sharding.offload_param_buffer_count), "offload_param_buffer_count");
     say("offload_param.buffer_size", integer_node(sharding.offload_param_buffer_size), "offload_param_buffer_size");
     say("offload_param.max_in_cpu", integer_node(sharding.offload_param_max_in_cpu), "offload_param_max_in_cpu");
@@ -71,10 +79,10 @@ File accelerate_file(const Order& order, std::optional<DType> mixed) {
   const auto reason = [&order](const char* key) { return why(key, order.reasons); };
   const bool version_1 = sharding.kind == job::ShardingKind::kFsdp1;
   std::vector<Line> top = {
-      {"compute_environment: LOCAL_MACHINE", ""},
+      {"compute_environment: LOCAL_MACHINE", "launch.sh runs on every node"},
       {"distributed_type: FSDP", reason("sharding")},
       {fmt::format("mixed_precision: {}", quoted(mixed ? job::name_of(*mixed) : "no")), reason("bf16")},
-      {fmt::format("num_machines: {}", order.nodes.nodes), reason("gpus_per_node")},
+      {fmt::format("num_machines: {}", order.nodes.nodes), "nodes of the job"},
       {fmt::format("num_processes: {}", job.cluster.gpus), reason("gpus")},
   };
   const bool wraps = sharding.units == job::FsdpUnits::kAccelerate;
@@ -147,7 +155,7 @@ Result<std::vector<File>> write_fsdp2(const Order& order) {
   const std::optional<DType> mixed = is_mixed ? half_of(job.precision.compute) : std::nullopt;
   say_precision(is_mixed ? DType::kFp32 : job.precision.compute, mixed, trainer.arguments);
   const std::string launcher =
-      "accelerate launch --config_file accelerate.yaml --machine_rank \"${NODE_RANK:-0}\" \\\n"
+      "accelerate launch --config_file accelerate.yaml --machine_rank \"${NODE_RANK:-${SLURM_NODEID:-0}}\" \\\n"
       "  --main_process_ip \"${MASTER_ADDR:-localhost}\" --main_process_port \"${MASTER_PORT:-29500}\" \\\n";
   return finish_trainer(order, std::move(trainer), {accelerate_file(order, mixed)}, "", launcher, "");
 }

@@ -253,7 +253,7 @@ TEST(RoundTrip, deepspeed_stages_and_offload) {
 TEST(RoundTrip, torchtitan_with_all_parallelisms) {
   const job::Job job = read_keys(
       "framework='torchtitan'\nmodel='llama3.1-405b'\n[cluster]\ngpu='h100'\ngpus=256\n[parallel]\n"
-      "tensor_model_parallel_size=8\nsequence_parallel=true\npipeline_model_parallel_size=4\n"
+      "tensor_model_parallel_size=8\nsequence_parallel=true\npipeline_model_parallel_size=2\n"
       "pipeline_schedule='1f1b'\ncontext_parallel_size=2\ncp_comm_type='all_gather'\n[batch]\nseq_length=8192\n"
       "micro_batch_size=1\ngradient_accumulation_steps=8\n[recompute]\nrecompute_granularity='full'\n"
       "recompute_every_nth_layer=0\n[kernels]\ntorch_compile=true\n[sharding]\nreshard_after_forward=false\n");
