@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <set>
 
 #include <fmt/format.h>
@@ -19,6 +20,7 @@
 #include "cli/plan_ladder.h"
 #include "cli/plan_report.h"
 #include "cli/verb.h"
+#include "emit/emit.h"
 #include "model/catalog.h"
 
 namespace plimsoll::cli {
@@ -175,6 +177,50 @@ Status write_text(const std::string& path, const std::string& text) {
   return {};
 }
 
+// Why the keys that were chosen have their values, for the files that are written.
+std::vector<emit::Reason> reasons_of(const plan::Plan& plan, const plan::Found& found) {
+  const timing::StepTime& time = found.time;
+  const auto share = [&](double seconds) { return 100 * seconds / time.seconds; };
+  std::vector<emit::Reason> reasons = {
+      {"tensor_model_parallel_size",
+       fmt::format("its exposed messages are {:.1f} % of the step", share(time.parts.tensor))},
+      {"pipeline_model_parallel_size",
+       fmt::format("the pipeline waits {:.1f} % of the step", share(time.parts.bubble))},
+      {"virtual_pipeline_model_parallel_size", "more chunks, less waiting"},
+      {"context_parallel_size",
+       fmt::format("its exposed messages are {:.1f} % of the step", share(time.parts.context))},
+      {"expert_model_parallel_size",
+       fmt::format("its exposed messages are {:.1f} % of the step", share(time.parts.expert))},
+      {"sequence_parallel", "shards what tensor parallelism leaves whole"},
+      {"micro_batch_size", fmt::format("{} of headroom remain on the worst rank", format_bytes(found.worst.headroom))},
+      {"recompute_granularity", fmt::format("recomputation is {:.1f} % of the step", share(time.parts.recompute))},
+  };
+  for (emit::Reason& reason : reasons)
+    reason.text += fmt::format(" (plimsoll plan: fastest of {} that fit)", plan.counts.fits);
+  return reasons;
+}
+
+// --emit TARGET DIR: the folder is the last operand.
+Status write_files(const plan::Plan& plan, const plan::Found& found, const std::string& target_name,
+                   const std::string& folder, const Console& console) {
+  const auto target = emit::target_from(target_name);
+  if (!target)
+    return usage_error(fmt::format("--emit is '{}'; wanted one of {}", target_name, join(emit::target_names(), ", ")));
+  PLIMSOLL_TRY(files, emit::emit(found.job, *target, reasons_of(plan, found)));
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  if (problem) return bad_input(fmt::format("cannot make {}: {}", folder, problem.message()));
+  for (const emit::File& file : files) {
+    const std::string path = folder + "/" + file.name;
+    PLIMSOLL_TRY_STATUS(write_text(path, file.text));
+    if (file.executable)
+      std::filesystem::permissions(path, std::filesystem::perms::owner_exec | std::filesystem::perms::group_exec,
+                                   std::filesystem::perm_options::add, problem);
+    console.next("written: " + path);
+  }
+  return {};
+}
+
 Result<ExitCode> improve(const Arguments& arguments, const Console& console) {
   Arguments as_fit = arguments;
   as_fit.operands = arguments.values("from");
@@ -200,7 +246,15 @@ Result<std::pair<std::size_t, std::size_t>> compared_rows(const std::string& tex
   return std::pair{rows[0], rows[1]};
 }
 
-Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+Result<ExitCode> run(const Arguments& given, const Console& console) {
+  Arguments arguments = given;
+  std::string folder;
+  if (arguments.has("emit")) {
+    if (arguments.operands.size() < 2)
+      return usage_error("--emit wants a target and a folder", "plimsoll plan MODEL ... --emit megatron-lm DIR");
+    folder = arguments.operands.back();
+    arguments.operands.pop_back();
+  }
   if (arguments.has("from")) return improve(arguments, console);
   std::pair<std::size_t, std::size_t> compared{0, 0};
   if (const auto text = arguments.value("compare")) {
@@ -220,6 +274,8 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   PLIMSOLL_TRY(found,
                plan_for(question, options_of(console, std::max({keep, explained + 1, compared.first, compared.second}),
                                              arguments)));
+  if (const auto target = arguments.value("emit"); target && !found.best.empty())
+    PLIMSOLL_TRY_STATUS(write_files(found, found.best.front(), *target, folder, console));
   if (const auto path = arguments.value("svg")) PLIMSOLL_TRY_STATUS(write_text(*path, pareto_svg(found)));
   if (arguments.has("json")) {
     console.print(plan_json(found));
@@ -246,6 +302,10 @@ std::vector<Flag> flags() {
        .argument = "JOB",
        .help = "make this job fit in the steps that cost least, instead of a search",
        .repeats = true},
+      {.name = "emit",
+       .argument = "TARGET",
+       .help = "write the best as files into the folder that is the last operand: job, megatron-lm, megatron-bridge, "
+               "transformers, deepspeed, fsdp2, torchtitan"},
       {.name = "min-gpus", .argument = "", .help = "the fewest GPUs on which something fits"},
       {.name = "max",
        .argument = "KEY",

@@ -102,6 +102,17 @@ void add_parser_defaults(Draft& draft) {
   } else if (!given("num_query_groups")) {
     draft.assign("num_query_groups", integer_node(1), "the parser's default", true);
   }
+  // Without a rank the query is projected directly.
+  if (given("multi_latent_attention") && !given("q_lora_rank"))
+    draft.assign("q_lora_rank", Node{}, "the parser's default", true);
+  // A number of layers switches CPU offloading on; there is no flag of its own.
+  for (std::size_t i = 0; i < draft.assignments.size() && !given("cpu_offloading"); ++i) {
+    if (draft.assignments[i].key != "cpu_offloading_num_layers" || !draft.assignments[i].problem.empty()) continue;
+    const auto layers = to_integer(draft.assignments[i].value, Range{0, 1 << 24});
+    if (layers && *layers > 0)
+      draft.assign("cpu_offloading", bool_node(true), "the parser's rule for cpu_offloading_num_layers", true);
+    break;
+  }
 }
 
 Result<Draft> read_megatron_args(const InputFile& file) {

@@ -26,6 +26,7 @@ const Arrows& arrows() {
       {"cluster", {"document"}},
       {"job", {"model", "cluster"}},
       {"rules", {"job"}},
+      {"emit", {"job"}},
       {"step", {"job"}},
       {"allocator", {"base"}},
       {"snapshot", {"document"}},
@@ -35,7 +36,7 @@ const Arrows& arrows() {
       {"timing", {"step"}},
       {"truth", {"memory", "timing"}},
       {"plan", {"memory", "timing", "rules"}},
-      {"cli", {"truth", "replay", "why", "plan"}},
+      {"cli", {"truth", "replay", "why", "plan", "emit"}},
   };
   return kArrows;
 }

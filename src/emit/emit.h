@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// A job as the files that launch it in a framework: its configuration, a torchrun script, a Slurm script.
+// Invariant: emit() reads back what it wrote; files that do not give the same job are an error that names
+// the key, never files that leave something out.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "job/job.h"
+
+namespace plimsoll::emit {
+
+enum class Target : std::uint8_t {
+  kJob,
+  kMegatronLm,
+  kMegatronBridge,
+  kTransformers,
+  kDeepSpeed,
+  kFsdp2,
+  kTorchtitan,
+};
+
+[[nodiscard]] std::optional<Target> target_from(std::string_view name);
+[[nodiscard]] std::vector<std::string> target_names();
+
+struct File {
+  std::string name;
+  std::string text;
+  bool executable = false;
+};
+
+// Why a key has its value; stands as the comment of the line that sets it. Keys that have no reason are
+// commented with what they mean.
+struct Reason {
+  std::string key;
+  std::string text;
+};
+
+// The files that launch this completed job. A target that cannot express it is an error that names the key.
+[[nodiscard]] Result<std::vector<File>> emit(const job::Job& job, Target target, const std::vector<Reason>& reasons);
+
+// The files of a target that describe the job, in the order in which `plimsoll fit` may be given them; the
+// others (launchers) are made of these.
+[[nodiscard]] std::vector<std::string> readable_files(const std::vector<File>& files);
+
+}  // namespace plimsoll::emit

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models in Megatron's keys (facts megatron-memory.md 1, 2): one attention for all layers, one dense and one MoE
+// kind. Everything that differs from that shape shows as a difference when the keys are read again.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "emit/settings.h"
+#include "job/value.h"
+
+namespace plimsoll::emit {
+
+using document::Node;
+using job::bool_node;
+using job::integer_node;
+using job::real_node;
+using job::text_node;
+using model::Activation;
+using model::Architecture;
+using model::Attention;
+using model::AttentionKind;
+using model::FeedForward;
+using model::Layer;
+
+namespace {
+
+// "[1, 1, 0]" in Megatron's short form: ([1]*2+[0]*1).
+std::string layer_pattern(const Architecture& model) {
+  std::string text;
+  for (std::int64_t i = 0; i < model.depth();) {
+    const bool moe = model.layer(i).ffn.is_moe();
+    std::int64_t end = i;
+    while (end < model.depth() && model.layer(end).ffn.is_moe() == moe) ++end;
+    text += fmt::format("{}[{}]*{}", text.empty() ? "" : "+", moe ? 1 : 0, end - i);
+    i = end;
+  }
+  return "(" + text + ")";
+}
+
+std::string_view name_of(Activation activation) {
+  switch (activation) {
+    case Activation::kSilu:
+      return "silu";
+    case Activation::kGelu:
+      return "gelu";
+    case Activation::kGeluNew:
+      return "gelu_new";
+    case Activation::kRelu:
+      return "relu";
+    case Activation::kSquaredRelu:
+      return "squared_relu";
+  }
+  return "gelu";
+}
+
+void add_attention(const Attention& attention, std::vector<Setting>& settings) {
+  settings.push_back({"num_attention_heads", integer_node(attention.heads)});
+  if (attention.kind == AttentionKind::kMla) {
+    settings.push_back({"multi_latent_attention", bool_node(true)});
+    settings.push_back({"q_lora_rank", integer_node(attention.q_lora_rank)});
+    settings.push_back({"kv_lora_rank", integer_node(attention.kv_lora_rank)});
+    settings.push_back({"qk_head_dim", integer_node(attention.qk_nope_dim)});
+    settings.push_back({"qk_pos_emb_head_dim", integer_node(attention.qk_rope_dim)});
+    settings.push_back({"v_head_dim", integer_node(attention.v_head_dim)});
+  } else {
+    if (attention.kv_heads != attention.heads) {
+      settings.push_back({"group_query_attention", bool_node(true)});
+      settings.push_back({"num_query_groups", integer_node(attention.kv_heads)});
+    }
+    settings.push_back({"kv_channels", integer_node(attention.head_dim)});
+  }
+  if (attention.qk_norm == model::QkNorm::kPerHead) settings.push_back({"qk_layernorm", bool_node(true)});
+  if (attention.output_gate) settings.push_back({"attention_output_gate", bool_node(true)});
+  if (attention.sliding_window > 0)
+    settings.push_back({"window_size", text_node(fmt::format("({},0)", attention.sliding_window - 1))});
+}
+
+void add_experts(const Architecture& model, const FeedForward& ffn, std::vector<Setting>& settings) {
+  settings.push_back({"num_moe_experts", integer_node(ffn.experts)});
+  settings.push_back({"moe_router_topk", integer_node(ffn.experts_per_token)});
+  settings.push_back({"moe_ffn_hidden_size", integer_node(ffn.expert_width)});
+  if (ffn.shared_width > 0) settings.push_back({"moe_shared_expert_intermediate_size", integer_node(ffn.shared_width)});
+  if (ffn.shared_gate) settings.push_back({"moe_shared_expert_gate", bool_node(true)});
+  bool all = true;
+  for (std::int64_t i = 0; i < model.depth(); ++i) all = all && model.layer(i).ffn.is_moe();
+  if (!all) settings.push_back({"moe_layer_freq", text_node(layer_pattern(model))});
+}
+
+struct Dimension {
+  const char* key;
+  bool same;
+};
+
+std::string first_difference(std::initializer_list<Dimension> dimensions) {
+  for (const Dimension& dimension : dimensions)
+    if (!dimension.same) return dimension.key;
+  return {};
+}
+
+std::string attention_difference(const Attention& a, const Attention& b, bool by_transformers) {
+  const bool mla = a.kind == AttentionKind::kMla;
+  return first_difference({
+      {"multi_latent_attention", a.kind == b.kind},
+      {"num_attention_heads", a.heads == b.heads},
+      {"num_query_groups", mla || a.kv_heads == b.kv_heads},
+      {"kv_channels", mla || a.head_dim == b.head_dim},
+      {"add_qkv_bias", a.qkv_bias == b.qkv_bias},
+      {"add_bias_linear", a.out_bias == b.out_bias},
+      {"attention_output_gate", a.output_gate == b.output_gate},
+      {"qk_layernorm", a.qk_norm == b.qk_norm && a.qk_norm_has_weight == b.qk_norm_has_weight},
+      {"window_size", a.sliding_window == b.sliding_window},
+      {"q_lora_rank", !mla || a.q_lora_rank == b.q_lora_rank},
+      {"kv_lora_rank", !mla || a.kv_lora_rank == b.kv_lora_rank},
+      {"qk_head_dim", !mla || a.qk_nope_dim == b.qk_nope_dim},
+      {"qk_pos_emb_head_dim", !mla || a.qk_rope_dim == b.qk_rope_dim},
+      {"v_head_dim", !mla || a.v_head_dim == b.v_head_dim},
+      {"the model's sparse-attention indexer", a.index_heads == b.index_heads && a.index_head_dim == b.index_head_dim},
+      {"the model's attention sinks", a.sinks == b.sinks},
+      {"the model's attention softcap", a.softcap == b.softcap},
+      {"the model's fused projections", !by_transformers || a.fused_qkv == b.fused_qkv},
+      {"the model's linear attention", a.linear_key_heads == b.linear_key_heads &&
+                                           a.linear_key_dim == b.linear_key_dim &&
+                                           a.linear_value_heads == b.linear_value_heads &&
+                                           a.linear_value_dim == b.linear_value_dim && a.linear_conv == b.linear_conv},
+  });
+}
+
+std::string feed_forward_difference(const FeedForward& a, const FeedForward& b, bool by_transformers) {
+  const bool moe = a.is_moe();
+  return first_difference({
+      {"moe_layer_freq", moe == b.is_moe()},
+      {"ffn_hidden_size", moe || a.width == b.width},
+      {"gated_linear_unit", a.gated == b.gated},
+      {"activation_func", a.activation == b.activation},
+      {"add_bias_linear", a.bias == b.bias && a.expert_bias == b.expert_bias && a.router_bias == b.router_bias},
+      {"num_moe_experts", a.experts == b.experts},
+      {"moe_router_topk", a.experts_per_token == b.experts_per_token},
+      {"moe_ffn_hidden_size", a.expert_width == b.expert_width},
+      {"moe_shared_expert_intermediate_size", a.shared_width == b.shared_width},
+      {"moe_shared_expert_gate", a.shared_gate == b.shared_gate},
+      {"the model's fused projections", !by_transformers || a.fused_gate_up == b.fused_gate_up},
+  });
+}
+
+}  // namespace
+
+std::string model_difference(const Architecture& a, const Architecture& b, bool by_transformers) {
+  std::string key = first_difference({
+      {"num_layers", a.depth() == b.depth()},
+      {"hidden_size", a.hidden == b.hidden},
+      {"vocab_size", a.vocab == b.vocab},
+      {"share_embeddings_and_output_weights", a.tied_embeddings == b.tied_embeddings},
+      {"normalization", a.norm == b.norm},
+      {"position_embedding_type", a.rope == b.rope},
+      {"max_position_embeddings", a.position_rows == b.position_rows},
+      {"mtp_num_layers", a.mtp_layers == b.mtp_layers},
+      {"hidden_dropout", a.hidden_dropout == b.hidden_dropout && a.embedding_dropout == b.embedding_dropout},
+      {"attention_dropout", a.attention_dropout == b.attention_dropout},
+      {"the model's norm placement", a.post_norm_only == b.post_norm_only && a.final_norm == b.final_norm},
+      {"the model's embedding norm", a.embedding_norm == b.embedding_norm},
+      {"the model's head bias", a.head_bias == b.head_bias},
+      {"the model's logit softcap", a.final_softcap == b.final_softcap},
+      {"the model's embedding_dim", a.embedding_dim == b.embedding_dim},
+      {"the model's norm dtype", !by_transformers || a.norm_in_fp32_to_the_end == b.norm_in_fp32_to_the_end},
+      {"the model's model_type", !by_transformers || a.model_type == b.model_type},
+  });
+  for (std::int64_t i = 0; key.empty() && i < a.depth(); ++i) {
+    const Layer& left = a.layer(i);
+    const Layer& right = b.layer(i);
+    key = attention_difference(left.attention, right.attention, by_transformers);
+    if (key.empty()) key = feed_forward_difference(left.ffn, right.ffn, by_transformers);
+    if (key.empty() && (left.norms != right.norms || left.parallel_block != right.parallel_block))
+      key = "the model's norms per layer";
+  }
+  return key;
+}
+
+std::vector<Setting> model_settings(const Architecture& model, std::int64_t seq_length) {
+  if (model.layers.empty()) return {};
+  const Layer* dense = nullptr;
+  const Layer* moe = nullptr;
+  for (std::int64_t i = 0; i < model.depth(); ++i) {
+    const Layer*& kind = model.layer(i).ffn.is_moe() ? moe : dense;
+    if (kind == nullptr) kind = &model.layer(i);
+  }
+  const Layer& any = dense != nullptr ? *dense : *moe;
+  std::vector<Setting> settings;
+  settings.push_back({"num_layers", integer_node(model.depth())});
+  settings.push_back({"hidden_size", integer_node(model.hidden)});
+  settings.push_back({"ffn_hidden_size", integer_node(dense != nullptr ? any.ffn.width : any.ffn.expert_width)});
+  add_attention(any.attention, settings);
+  const std::int64_t positions =
+      model.position_rows > 0 ? model.position_rows : std::max(model.max_positions, seq_length);
+  settings.push_back({"max_position_embeddings", integer_node(positions)});
+  const char* position = model.rope ? "rope" : model.position_rows > 0 ? "learned_absolute" : "none";
+  settings.push_back({"position_embedding_type", text_node(position)});
+  settings.push_back({"normalization", text_node(model.norm == model::NormKind::kRms ? "RMSNorm" : "LayerNorm")});
+  settings.push_back({"activation_func", text_node(std::string(name_of(any.ffn.activation)))});
+  settings.push_back({"gated_linear_unit", bool_node(any.ffn.gated)});
+  settings.push_back({"add_bias_linear", bool_node(any.attention.out_bias)});
+  if (any.attention.qkv_bias && !any.attention.out_bias) settings.push_back({"add_qkv_bias", bool_node(true)});
+  settings.push_back({"share_embeddings_and_output_weights", bool_node(model.tied_embeddings)});
+  settings.push_back({"hidden_dropout", real_node(model.hidden_dropout)});
+  settings.push_back({"attention_dropout", real_node(model.attention_dropout)});
+  if (moe != nullptr) add_experts(model, moe->ffn, settings);
+  if (model.mtp_layers > 0) settings.push_back({"mtp_num_layers", integer_node(model.mtp_layers)});
+  return settings;
+}
+
+}  // namespace plimsoll::emit
