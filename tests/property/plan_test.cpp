@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// A search finds what pricing every point of its space finds, and what it skips would not have fitted: tried on a
+// thousand random small spaces of random models. The oracle prices with memory without end, so that it shares neither
+// the early end of a price nor the skipping of larger micro-batches with the search.
+#include <algorithm>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "plan/search.h"
+#include "random_job.h"
+
+namespace plimsoll {
+namespace {
+
+using testing::chance;
+using testing::one_of;
+using testing::random_megatron_job;
+
+constexpr std::size_t kSpaces = 1000;
+constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
+
+// At most `most` of the values, in their order.
+template <class T>
+void thin(std::mt19937_64& random, std::vector<T>& values, std::size_t most) {
+  while (values.size() > most) values.erase(values.begin() + static_cast<std::ptrdiff_t>(random() % values.size()));
+}
+
+plan::Space random_space(std::mt19937_64& random, const job::Job& job) {
+  plan::Space space = plan::make_space(job, {});
+  thin(random, space.tensor, 2);
+  thin(random, space.pipeline, 2);
+  thin(random, space.virtual_pipeline, 2);
+  thin(random, space.context, 2);
+  thin(random, space.expert, 2);
+  thin(random, space.expert_tensor, 1 + random() % 2);
+  thin(random, space.context_messages, 1);
+  thin(random, space.tensor_overlap, 1);
+  thin(random, space.optimizer_offload, 1 + random() % 2);
+  thin(random, space.recompute, 2);
+  thin(random, space.micro_batch, 3);
+  return space;
+}
+
+std::vector<plan::Candidate> every_point(const plan::Space& space, const job::Job& job) {
+  std::vector<plan::Candidate> points;
+  plan::for_each_split(space, job, [&](plan::Candidate c) {
+    for (std::size_t stage = 0; stage < space.stages.size(); ++stage)
+      for (std::size_t recompute = 0; recompute < space.recompute.size(); ++recompute)
+        for (const std::int64_t micro_batch : space.micro_batch) {
+          c.stage = static_cast<std::int16_t>(stage);
+          c.recompute = static_cast<std::int16_t>(recompute);
+          c.micro_batch = static_cast<std::int32_t>(micro_batch);
+          points.push_back(c);
+        }
+  });
+  return points;
+}
+
+std::vector<plan::Priced> price_all(job::Job job, const plan::Space& space,
+                                    const std::vector<plan::Candidate>& points) {
+  job.cluster.gpu.capacity = kNoLimit;
+  std::vector<plan::Priced> priced;
+  for (const plan::Candidate& point : points)
+    if (const auto price = plan::price(job, space, point)) priced.push_back(*price);
+  return priced;
+}
+
+// A capacity between the smallest and the largest need, and now and then one below or above all.
+std::int64_t random_capacity(std::mt19937_64& random, std::vector<plan::Priced> priced) {
+  std::sort(priced.begin(), priced.end(), [](const auto& a, const auto& b) { return a.peak < b.peak; });
+  if (chance(random, 5)) return priced.front().peak - 1;
+  return priced[random() % priced.size()].peak;
+}
+
+std::vector<plan::Priced> front_of(std::vector<plan::Priced> fitting) {
+  std::vector<plan::Priced> front;
+  for (const plan::Priced& p : fitting) {
+    const bool beaten = std::any_of(fitting.begin(), fitting.end(), [&p](const plan::Priced& other) {
+      return other.seconds <= p.seconds && other.peak <= p.peak && (other.seconds < p.seconds || other.peak < p.peak);
+    });
+    const bool known = std::any_of(front.begin(), front.end(), [&p](const plan::Priced& other) {
+      return other.seconds == p.seconds && other.peak == p.peak;
+    });
+    if (!beaten && !known) front.push_back(p);
+  }
+  std::sort(front.begin(), front.end(), [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+  return front;
+}
+
+// Nothing: the draw contradicts itself.
+std::optional<job::Job> random_question(std::uint64_t seed) {
+  auto job = random_megatron_job(seed);
+  if (!job) return std::nullopt;
+  std::mt19937_64 random(seed);
+  job->cluster.gpus = one_of<std::int64_t>(random, {4, 8, 16, 24});
+  job->batch.global_batch = one_of<std::int64_t>(random, {8, 16, 48});
+  return job;
+}
+
+TEST(PlanProperty, search_equals_brute_force) {
+  std::size_t spaces = 0;
+  std::size_t points_tried = 0;
+  std::size_t with_some_too_large = 0;
+  std::size_t with_moe = 0;
+  std::size_t skipped = 0;
+  for (std::uint64_t seed = 0; spaces < kSpaces; ++seed) {
+    ASSERT_LT(seed, 20 * kSpaces) << "most draws should be real jobs";
+    auto job = random_question(seed);
+    if (!job) continue;
+    std::mt19937_64 random(seed);
+    const plan::Space space = random_space(random, *job);
+    const std::vector<plan::Candidate> points = every_point(space, *job);
+    const std::vector<plan::Priced> priced = price_all(*job, space, points);
+    if (priced.empty()) continue;
+    job->cluster.gpu.capacity = random_capacity(random, priced);
+    std::vector<plan::Priced> fitting;
+    for (const plan::Priced& p : priced)
+      if (p.peak <= job->cluster.gpu.capacity) fitting.push_back(p);
+    const std::vector<plan::Priced> front = front_of(fitting);
+
+    plan::SearchOptions options;
+    options.keep = 0;
+    options.threads = 1 + seed % 2;
+    const plan::Plan plan = plan::search(*job, space, options);
+
+    ASSERT_EQ(plan.counts.considered, points.size()) << "seed " << seed;
+    ASSERT_EQ(plan.counts.fits, fitting.size()) << "seed " << seed;
+    ASSERT_EQ(plan.counts.refused + plan.counts.does_not_fit + plan.counts.skipped + plan.counts.fits, points.size())
+        << "seed " << seed;
+    ASSERT_EQ(plan.pareto.size(), front.size()) << "seed " << seed;
+    for (std::size_t i = 0; i < front.size(); ++i) {
+      ASSERT_EQ(plan.pareto[i].seconds, front[i].seconds) << "seed " << seed;
+      ASSERT_EQ(plan.pareto[i].peak, front[i].peak) << "seed " << seed;
+    }
+    ++spaces;
+    points_tried += points.size();
+    with_some_too_large += fitting.size() < priced.size() ? 1 : 0;
+    skipped += plan.counts.skipped;
+    with_moe += job->model.has_moe() ? 1 : 0;
+  }
+  EXPECT_GT(points_tried, 20 * kSpaces);
+  EXPECT_GT(with_some_too_large, kSpaces / 2) << "capacities should divide the spaces";
+  EXPECT_GT(with_moe, kSpaces / 10);
+  EXPECT_GT(skipped, kSpaces) << "what is skipped is the point of the test";
+}
+
+}  // namespace
+}  // namespace plimsoll
