@@ -55,6 +55,8 @@ Result<ExitCode> diff_jobs(const Arguments& arguments, const GrowthLimit& limit,
 }
 
 Result<ExitCode> diff_recordings(const Arguments& arguments, const GrowthLimit& limit, const Console& console) {
+  if (!arguments.keys.empty())
+    return usage_error(fmt::format("{} is a key of jobs; these are recordings", arguments.keys.front().first));
   std::vector<Recording> recordings;
   for (const std::string& path : arguments.operands) {
     PLIMSOLL_TRY(file, read_recording_file(path));
@@ -83,6 +85,10 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
     return usage_error(fmt::format("diff compares two files, found {}", arguments.operands.size()),
                        "plimsoll diff before.pickle after.pickle, or plimsoll diff before.toml after.toml");
   PLIMSOLL_TRY(limit, growth_limit(arguments));
+  for (const std::string& path : arguments.operands) {
+    if (path == "-") return usage_error("diff reads files, not standard input");
+    if (!file_exists(path)) return bad_input(fmt::format("cannot open {}: no such file", path));
+  }
   const bool first = is_text(arguments.operands[0]);
   if (first != is_text(arguments.operands[1]))
     return bad_input(fmt::format("{} and {} are a job and a recording; wanted two of a kind", arguments.operands[0],

@@ -22,13 +22,20 @@ std::string shown(const std::optional<document::Node>& value) {
   return value->is_string() ? value->text : document::to_json(*value);
 }
 
+// Keys that are no plain field (lists, layouts) count as they were written.
+std::string value_in_job(const job::Job& job, const std::string& key) {
+  if (const auto value = job::value_of(job, key)) return shown(value);
+  const auto stated = job.stated.find(key);
+  return stated == job.stated.end() ? "none" : stated->second;
+}
+
 // Every key whose value differs, in the order of the keys, then environment variables.
 std::vector<KnobStep::Knob> differing_knobs(const job::Job& a, const job::Job& b) {
   std::vector<KnobStep::Knob> knobs;
   for (const std::string& key : job::key_names()) {
-    const auto before = job::value_of(a, key);
-    const auto after = job::value_of(b, key);
-    if (shown(before) != shown(after)) knobs.push_back({key, shown(before), shown(after)});
+    const std::string before = value_in_job(a, key);
+    const std::string after = value_in_job(b, key);
+    if (before != after) knobs.push_back({key, before, after});
   }
   std::set<std::string> names;
   for (const job::Job* job : {&a, &b})
@@ -76,7 +83,7 @@ Result<JobDiff> compare_jobs(const JobInput& a, const JobInput& b) {
     const auto job = make_job(next, {});
     if (!job) continue;
     // A value that another key overrules leaves the job as it was: not a step of its own.
-    if (shown(job::value_of(*job, waiting.knobs.back().key)) != waiting.knobs.back().after &&
+    if (value_in_job(*job, waiting.knobs.back().key) != waiting.knobs.back().after &&
         !waiting.knobs.back().key.starts_with("environment.")) {
       waiting.knobs.pop_back();
       continue;

@@ -85,6 +85,7 @@ Result<ExitCode> run_one(const JobInput& input, const Arguments& arguments, cons
   PLIMSOLL_TRY(answer, memory::answer(job, asked));
   PLIMSOLL_TRY(time, time_of(job, calibration));
   FitAnswer fit{std::move(job), std::move(answer), asked, {}, std::move(time)};
+  fit.violations = rules::check(fit.job);
   // A price is about the job's worst rank, which a given rank need not be.
   if (!asked.pp) fit.changes = price_changes(input, fit.job, fit.answer);
   for (const std::string& assumed : timing::unmodelled(fit.job)) fit.answer.warnings.push_back("time: " + assumed);

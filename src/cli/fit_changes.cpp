@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "timing/step_time.h"
 
 namespace plimsoll::cli {
 
@@ -101,15 +102,26 @@ std::vector<Change> usual_changes(const job::Job& job) {
 }
 
 std::vector<PricedChange> price_changes(const JobInput& input, const job::Job& job, const memory::Answer& answer) {
+  return price_these(input, job, answer, usual_changes(job));
+}
+
+std::vector<PricedChange> price_these(const JobInput& input, const job::Job& job, const memory::Answer& answer,
+                                      std::vector<Change> changes) {
   std::vector<PricedChange> priced;
   const std::int64_t before = answer.ranks[answer.worst].device_used;
-  for (Change& change : usual_changes(job)) {
+  const Result<timing::StepTime> time_before = timing::predict(job);
+  for (Change& change : changes) {
     const Result<job::Job> changed = make_job(replaced(input, change.settings), {});
     if (!changed) continue;
     const Result<memory::Answer> after = memory::answer(*changed, {});
     if (!after) continue;
     const memory::RankAnswer& worst = after->ranks[after->worst];
-    priced.push_back({std::move(change), worst.pp_rank, worst.device_used, worst.device_used - before, after->fits});
+    PricedChange one{std::move(change), worst.pp_rank, worst.device_used, worst.device_used - before, after->fits, {}};
+    // Per token, because a change of data parallelism may change the tokens of a step.
+    const Result<timing::StepTime> time = timing::predict(*changed);
+    if (time && time_before && time->tokens_per_second_per_gpu > 0)
+      one.slower = time_before->tokens_per_second_per_gpu / time->tokens_per_second_per_gpu - 1;
+    priced.push_back(std::move(one));
   }
   return priced;
 }

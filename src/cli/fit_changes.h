@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,11 +27,16 @@ struct PricedChange {
   std::int64_t device_used = 0;
   std::int64_t difference = 0;  // to the device memory of the job's own worst rank; negative: less
   bool fits = false;
+  std::optional<double> slower;  // share of time more per token; negative: faster
 };
 
 // Changes that the framework refuses are left out. `answer` must hold the worst rank of `job`.
 [[nodiscard]] std::vector<PricedChange> price_changes(const JobInput& input, const job::Job& job,
                                                       const memory::Answer& answer);
+
+// The same for changes of the caller's choice.
+[[nodiscard]] std::vector<PricedChange> price_these(const JobInput& input, const job::Job& job,
+                                                    const memory::Answer& answer, std::vector<Change> changes);
 
 // "--recompute-granularity selective --recompute-modules core_attn,mlp"
 [[nodiscard]] std::string as_flags(const Settings& settings);

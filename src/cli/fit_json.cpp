@@ -4,6 +4,7 @@
 #include "cli/fit_text.h"
 #include "cli/fit_time.h"
 #include "cli/json_writer.h"
+#include "cli/lint_report.h"
 
 namespace plimsoll::cli {
 
@@ -126,6 +127,7 @@ void write_changes(JsonWriter& json, const std::vector<PricedChange>& changes) {
         .member("worst_rank", priced.worst_rank)
         .member("device_used_bytes", priced.device_used)
         .member("difference_bytes", priced.difference)
+        .member("time_share", priced.slower)
         .member("fits", priced.fits)
         .end_object();
   }
@@ -152,6 +154,7 @@ std::string fit_json(const FitAnswer& fit) {
   write_host(json, fit.answer.host);
   write_time(json, fit.time);
   write_changes(json, fit.changes);
+  write_violations(json, fit.violations);
   write_warnings(json, fit.answer.warnings);
   return json.end_object().take();
 }

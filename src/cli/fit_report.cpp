@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "cli/fit_text.h"
 #include "cli/fit_time.h"
+#include "cli/lint_report.h"
 #include "cli/table.h"
 
 namespace plimsoll::cli {
@@ -131,11 +132,28 @@ std::string host_lines(const memory::Host& host) {
   return text;
 }
 
+// Memory is answered all the same: what the framework refuses today may be what a newer one allows.
+std::string refusal_lines(const FitAnswer& fit, const Console& console) {
+  if (!has_error(fit.violations)) return {};
+  std::string text = paint(fmt::format("{} would refuse this job:", job::name_of(fit.job.framework)), Style::kBad,
+                           console.colour_out) +
+                     "\n\n";
+  for (const rules::Violation& violation : fit.violations)
+    if (violation.rule->severity == rules::Severity::kError)
+      text += violation_lines(violation, fit.job.framework, console) + '\n';
+  return text;
+}
+
 std::string changes_table(const FitAnswer& fit, const Console& console) {
-  Table table({{"with"}, {"worst"}, {"device GiB", Align::kRight}, {"change", Align::kRight}, {"fits"}});
+  Table table({{"with"},
+               {"worst"},
+               {"device GiB", Align::kRight},
+               {"change", Align::kRight},
+               {"time %", Align::kRight},
+               {"fits"}});
   for (const PricedChange& priced : fit.changes)
     table.add_row({priced.change.label, fmt::format("pp={}", priced.worst_rank), format_gib(priced.device_used),
-                   signed_gib(priced.difference),
+                   signed_gib(priced.difference), priced.slower ? fmt::format("{:+.1f}", 100 * *priced.slower) : "",
                    Cell{priced.fits ? "yes" : "no", priced.fits ? Style::kGood : Style::kBad}});
   return table.to_text(console.width, console.colour_out);
 }
@@ -163,7 +181,7 @@ std::string memory_table(const memory::RankAnswer& rank, const Console& console)
 
 std::string fit_report(const FitAnswer& fit, const Console& console) {
   const memory::RankAnswer& rank = fit.answer.ranks[fit.answer.worst];
-  std::string text = verdict(fit, rank, console) + job_lines(fit.job);
+  std::string text = refusal_lines(fit, console) + verdict(fit, rank, console) + job_lines(fit.job);
   if (fit.asked.all) text += '\n' + ranks_table(fit, console);
   text += '\n' + memory_table(rank, console);
   text += '\n' + peak_lines(fit, rank, console);

@@ -10,6 +10,7 @@
 #include "cli/fit_changes.h"
 #include "job/job.h"
 #include "memory/answer.h"
+#include "rules/rules.h"
 #include "timing/step_time.h"
 
 namespace plimsoll::cli {
@@ -20,6 +21,7 @@ struct FitAnswer {
   memory::AskedRanks asked;
   std::vector<PricedChange> changes;
   timing::StepTime time = {};
+  std::vector<rules::Violation> violations = {};  // what the framework would say to the job
 };
 
 [[nodiscard]] std::string fit_report(const FitAnswer& fit, const Console& console);

@@ -96,7 +96,7 @@ std::int64_t guess_device(Recording& recording) {
     if (best == nullptr || gpu.capacity < best->capacity) best = &gpu;
   }
   if (best == nullptr) return 0;
-  recording.warnings.push_back(fmt::format("the device is taken to be a {}: {} were seen on it; --gpu says otherwise",
+  recording.warnings.push_back(fmt::format("the device is taken to be one {}: {} were seen on it; --gpu says otherwise",
                                            best->name, format_bytes(seen)));
   return best->capacity;
 }

@@ -20,15 +20,24 @@ void add_advice(std::vector<std::string>& warnings, const std::vector<std::strin
     if (std::find(warnings.begin(), warnings.end(), text) == warnings.end()) warnings.push_back(text);
 }
 
+// Several settings add up; "default" stands for none.
+std::string setting_of(std::vector<std::string> given) {
+  std::erase_if(given, [](const std::string& text) { return text.empty() || text == "default"; });
+  return join(given, ",");
+}
+
 // Figures under other settings or limits. Limits that change nothing leave the exact replay's figures.
 Status replay_otherwise(const Arguments& arguments, const Recording& recording, ReplayAnswer& answer) {
   const bool sets = arguments.has("set");
   if (!sets && !arguments.has("gpu") && !arguments.has("capacity")) return {};
-  if (sets) answer.setting = join(arguments.values("set"), ",");
+  if (sets) answer.setting = setting_of(arguments.values("set"));
   PLIMSOLL_TRY(conditions, replay::conditions_of(answer.setting, recording.surroundings));
   if (!sets) conditions.settings = recording.recorded.settings;
   replay::Run run = replay::run(*recording.history, conditions);
-  answer.is_what_if = sets || (run.oom && !run.oom->was_recorded);
+  const allocator::Stats& before = recording.run.stats;
+  const bool same = run.oom.has_value() == recording.run.oom.has_value() && run.stats.retries == before.retries &&
+                    run.stats.peak_reserved == before.peak_reserved;
+  answer.is_what_if = sets || !same;
   if (!answer.is_what_if && recording.exact.exact()) return {};
   const std::uint32_t op = run.oom ? run.oom->op : run.peak_reserved_op;
   answer.pinned = replay::find_pinned(replay::state_after(*recording.history, conditions, op), conditions.settings);
@@ -62,6 +71,15 @@ Status replay_many(const Arguments& arguments, const Recording& recording, const
   return {};
 }
 
+// What only a history can answer.
+Status refuse_questions(const std::string& path, const Arguments& arguments) {
+  for (const char* flag : {"set", "what-if", "tune", "peak", "leaks", "chrome-trace"})
+    if (arguments.has(flag))
+      return bad_input(fmt::format("{} has no history to replay: --{} cannot be answered", path, flag),
+                       "record one with torch.cuda.memory._record_memory_history()");
+  return {};
+}
+
 Result<ExitCode> run_recording(const Recording& recording, const Arguments& arguments, const Console& console) {
   ReplayAnswer answer;
   answer.recording = &recording;
@@ -69,16 +87,18 @@ Result<ExitCode> run_recording(const Recording& recording, const Arguments& argu
   answer.run = recording.run;
   answer.warnings = recording.warnings;
   if (!recording.history) {
-    for (const char* flag : {"set", "what-if", "tune", "peak", "leaks", "chrome-trace"})
-      if (arguments.has(flag))
-        return bad_input(fmt::format("{} has no history to replay: --{} cannot be answered", recording.path, flag),
-                         "record one with torch.cuda.memory._record_memory_history()");
+    PLIMSOLL_TRY_STATUS(refuse_questions(recording.path, arguments));
+    if (recording.snapshot->segments.empty())
+      return bad_input(fmt::format("{} holds neither a history nor segments", recording.path));
     answer.pinned = replay::find_pinned(recording.state_after(0), recording.recorded.settings);
     console.print(arguments.has("json") ? replay_json(answer) : replay_report(answer, console));
     return ExitCode::kYes;
   }
   answer.largest_request = replay::largest_request(*recording.history);
-  add_advice(answer.warnings, replay::advise(recording.recorded.settings, answer.largest_request));
+  // A fraction that the history shows is there, though the snapshot does not say it.
+  allocator::Settings recorded = recording.recorded.settings;
+  if (recording.inferred && recording.inferred->fraction && !recorded.fraction) recorded.fraction = 0.5;
+  add_advice(answer.warnings, replay::advise(recorded, answer.largest_request));
   PLIMSOLL_TRY_STATUS(replay_otherwise(arguments, recording, answer));
   if (answer.pinned.reserved == 0)
     answer.pinned =
@@ -106,6 +126,7 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   const std::string& path = arguments.operands.front();
   PLIMSOLL_TRY(file, read_recording_file(path));
   if (!file.snapshot) {
+    PLIMSOLL_TRY_STATUS(refuse_questions(path, arguments));
     console.print(arguments.has("json") ? stats_json(file.counters) : stats_report(file.counters, console));
     return ExitCode::kYes;
   }

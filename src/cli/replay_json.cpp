@@ -34,7 +34,7 @@ void write_oom(JsonWriter& json, const Recording& r, const replay::Run& run) {
   }
   json.member("requested", oom.requested)
       .member("segment", oom.asked)
-      .member("short_by", oom.missing)
+      .member("short_by", oom.missing > 0 ? std::optional{oom.missing} : std::nullopt)
       .member("allocated", oom.allocated)
       .member("reserved", oom.reserved)
       .member("largest_free", oom.largest_free)
@@ -169,12 +169,21 @@ std::string replay_json(const ReplayAnswer& answer) {
   JsonWriter json;
   json.begin_object().member("schema", kSchema);
   json.member("events", r.history ? r.exact.events : 0).member("reproduced", r.history ? r.exact.reproduced : 0);
-  if (r.history) write_difference(json, r);
+  if (r.history) {
+    write_difference(json, r);
+  } else {
+    json.member("first_difference", nullptr);
+  }
   json.member("final_blocks_equal", r.exact.final_blocks_equal)
       .member("device", r.device)
       .member("recorded_settings", r.recorded.text)
       .member("settings", answer.setting);
-  if (r.history) write_figures(json, r, answer.run);
+  if (r.history) {
+    write_figures(json, r, answer.run);
+  } else {
+    for (const char* name : {"peak_allocated", "peak_requested", "peak_reserved", "fragmentation", "oom"})
+      json.member(name, nullptr);
+  }
   if (r.history) json.member("oom_depends_on_limit", answer.depends_on_limit);
   if (r.inferred)
     json.key("inferred_limit")

@@ -55,8 +55,9 @@ std::string figures(const ReplayAnswer& answer, const Console& console) {
   std::string text = table.to_text(console.width, console.colour_out);
   text += fmt::format("\nfragmentation: {} % of the peak reserved is above the peak allocated\n",
                       percent(answer.run.fragmentation()));
-  text += fmt::format("driver calls: {} to take memory, {} to give it back; {} releases of the whole cache\n",
-                      with_commas(s.device_allocs), with_commas(s.device_frees), with_commas(s.retries));
+  text += fmt::format("driver calls: {} to take memory, {} to give it back; whole cache released {}\n",
+                      with_commas(s.device_allocs), with_commas(s.device_frees),
+                      s.retries == 1 ? "once" : with_commas(s.retries) + " times");
   return text;
 }
 
@@ -82,14 +83,16 @@ std::string oom_block(const ReplayAnswer& answer, const Console& console) {
   const Recording& r = *answer.recording;
   const replay::RunOutOfMemory& oom = *answer.run.oom;
   if (oom.event == replay::kNever) return "\nruns out of memory: what was alive before the recording does not fit\n";
-  const std::string what = oom.was_recorded ? "ran out of memory, as recorded" : "would run out of memory";
-  std::string text =
-      paint(fmt::format("\n{} at event {} of {}", what, oom.event - r.history->events.first, r.history->events.count),
-            Style::kBad, console.colour_out);
+  const std::string where = fmt::format("event {} of {}", with_commas(oom.event - r.history->events.first),
+                                        with_commas(r.history->events.count));
+  std::string text = paint(!oom.was_recorded   ? fmt::format("\nwould run out of memory at {}", where)
+                           : answer.is_what_if ? fmt::format("\nwould run out of memory too, at {}", where)
+                                               : fmt::format("\nran out of memory at {}, as recorded", where),
+                           Style::kBad, console.colour_out);
   text += fmt::format("\n  request {}, {} of the driver; {} reserved, {} of it allocated, largest free block {}\n",
                       format_bytes(oom.requested), format_bytes(oom.asked), format_bytes(oom.reserved),
                       format_bytes(oom.allocated), format_bytes(oom.largest_free));
-  if (oom.missing > 0) text += fmt::format("  {} short\n", format_bytes(oom.missing));
+  if (oom.missing >= kMiB) text += fmt::format("  {} short\n", format_bytes(oom.missing));
   const std::uint32_t stack = r.snapshot->events.stack[oom.event];
   if (const std::string line = replay::stack_text(*r.snapshot, stack, 6); !line.empty()) text += "  " + line + "\n";
   return text;
@@ -127,8 +130,9 @@ std::string pinned_block(const ReplayAnswer& answer, const Console& console) {
   std::string text = fmt::format("\n{}: {} reserved, {} in use, {} idle and returnable, {} idle and pinned\n", when,
                                  format_bytes(p.reserved), format_bytes(p.allocated), format_bytes(p.returnable),
                                  format_bytes(p.idle));
-  text += fmt::format("largest pinned idle block {}, largest request of the history {}\n", format_bytes(p.largest_idle),
-                      format_bytes(answer.largest_request));
+  if (r.history)
+    text += fmt::format("largest pinned idle block {}, largest request of the history {}\n",
+                        format_bytes(p.largest_idle), format_bytes(answer.largest_request));
   if (p.segments.empty()) return text;
   Table table(
       {{"segment", Align::kRight}, {"idle", Align::kRight}, {"live", Align::kRight}, {"held by", Align::kLeft, true}});
@@ -180,15 +184,18 @@ std::string leaks_block(const ReplayAnswer& answer, const Console& console) {
   if (leaks.steps < 3) return "\nleaks: the history is too short to tell; record at least five steps\n";
   const std::string unit = leaks.by_optimizer ? "optimizer steps" : "equal parts of the history";
   if (leaks.leaks.empty()) return fmt::format("\nleaks: none; nothing grows steadily over {} {}\n", leaks.steps, unit);
-  Table table(
-      {{"grows", Align::kLeft, true}, {"per step", Align::kRight}, {"first", Align::kRight}, {"last", Align::kRight}});
+  Table table({{"grows", Align::kLeft, true},
+               {leaks.by_optimizer ? "per step" : "per part", Align::kRight},
+               {"first", Align::kRight},
+               {"last", Align::kRight}});
   for (std::size_t i = 0; i < std::min(kMostRows, leaks.leaks.size()); ++i) {
     const replay::Leak& leak = leaks.leaks[i];
     std::string origin = replay::stack_line(*answer.recording->snapshot, leak.stack);
     if (origin.empty()) origin = fmt::format("objects of {}, no stack", format_bytes(leak.object_bytes));
     table.add_row({origin, format_bytes(leak.per_step), format_bytes(leak.first), format_bytes(leak.last)});
   }
-  return fmt::format("\nleaks: {} origins grow steadily over {} {}\n", leaks.leaks.size(), leaks.steps, unit) +
+  return fmt::format("\nleaks: {} {} steadily over {} {}\n", leaks.leaks.size(),
+                     leaks.leaks.size() == 1 ? "origin grows" : "origins grow", leaks.steps, unit) +
          table.to_text(console.width, console.colour_out);
 }
 

@@ -20,7 +20,7 @@ constexpr Stat kBytes[] = {Stat::kRequestedBytes, Stat::kAllocatedBytes, Stat::k
 std::string shown(const std::optional<Figure>& figure) {
   if (!figure) return "";
   if (figure->precision == 1) return with_commas(figure->value);
-  return fmt::format("{} to {}", format_bytes(figure->value), format_bytes(figure->value + figure->precision));
+  return fmt::format("{} (to {})", format_bytes(figure->value), format_bytes(figure->precision));
 }
 
 std::optional<double> fragmentation(const snapshot::MemoryStats& stats) {
@@ -54,7 +54,7 @@ std::string stats_report(const std::vector<snapshot::MemoryStats>& tables, const
     if (const auto share = fragmentation(stats))
       text += fmt::format("\nfragmentation: {:.1f} % of the peak reserved is above the peak allocated\n", 100 * *share);
     if (stats.num_ooms && stats.num_alloc_retries)
-      text += fmt::format("out of memory {} times; the whole cache was released {} times to serve a request\n",
+      text += fmt::format("out of memory: {}; releases of the whole cache to serve a request: {}\n",
                           *stats.num_ooms, *stats.num_alloc_retries);
   }
   return text;

@@ -7,6 +7,8 @@
 namespace plimsoll::cli {
 
 extern const Verb kFit;
+extern const Verb kPlan;
+extern const Verb kLint;
 extern const Verb kWhy;
 extern const Verb kReplay;
 extern const Verb kDiff;
@@ -16,7 +18,8 @@ extern const Verb kGpus;
 extern const Verb kKeys;
 
 std::span<const Verb* const> verbs() {
-  static const std::array<const Verb*, 8> kVerbs = {&kFit, &kWhy, &kReplay, &kDiff, &kScore, &kModels, &kGpus, &kKeys};
+  static const std::array<const Verb*, 10> kVerbs = {&kFit,  &kPlan,  &kLint,   &kWhy,  &kReplay,
+                                                     &kDiff, &kScore, &kModels, &kGpus, &kKeys};
   return kVerbs;
 }
 

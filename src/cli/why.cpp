@@ -16,7 +16,9 @@
 #include "cli/why_job.h"
 #include "cli/why_json.h"
 #include "cli/why_live.h"
+#include "cli/why_snapshot.h"
 #include "cli/why_text.h"
+#include "cluster/cluster.h"
 #include "why/read.h"
 
 namespace plimsoll::cli {
@@ -81,7 +83,10 @@ Status write_repair(const std::string& path, const std::optional<KnownJob>& know
                     const Console& console) {
   if (!known) return usage_error("--fix needs the job; the log does not show enough of it", "give it: --job job.toml");
   PLIMSOLL_TRY(repair, repair_job(*known, fixes));
-  PLIMSOLL_TRY_STATUS(write_file(path, repair.text));
+  if (path == "-")
+    console.print("\n" + repair.text);
+  else
+    PLIMSOLL_TRY_STATUS(write_file(path, repair.text));
   std::string changes;
   for (const std::string& label : repair.applied) changes += (changes.empty() ? "" : ", ") + label;
   if (!repair.fits)
@@ -97,18 +102,36 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
     return usage_error("a log is missing; wanted files, folders or - for standard input", "plimsoll why run.log");
   if (std::count(arguments.operands.begin(), arguments.operands.end(), "-") > 1)
     return usage_error("standard input was named twice");
+  if (const auto gpu = arguments.value("gpu")) {
+    PLIMSOLL_TRY(found, cluster::find_gpu(*gpu));
+    static_cast<void>(found);
+  }
   PLIMSOLL_TRY(findings, read_all(arguments.operands, console));
-  const why::Diagnosis diagnosis = why::diagnose(findings);
+  why::Diagnosis diagnosis = why::diagnose(findings);
   std::vector<why::Fix> fixes = why::fixes_for(diagnosis, findings);
 
+  if (const auto snapshot = arguments.value("snapshot")) {
+    PLIMSOLL_TRY(notes, snapshot_notes(*snapshot, diagnosis));
+    diagnosis.notes.insert(diagnosis.notes.begin(), notes.begin(), notes.end());
+  }
   std::optional<KnownJob> known;
   if (const std::vector<std::string> jobs = arguments.values("job"); !jobs.empty()) {
     PLIMSOLL_TRY(job, read_known_job(jobs, arguments));
     known = std::move(job);
   } else {
-    known = recover_job(findings, diagnosis, arguments);
+    Recovered recovered = recover_job(findings, diagnosis, arguments);
+    known = std::move(recovered.job);
+    if (!recovered.problem.empty()) diagnosis.notes.push_back(recovered.problem);
   }
-  if (known) price_fixes(*known, diagnosis, fixes);
+  if (known) {
+    price_fixes(*known, diagnosis, fixes);
+    const memory::RankAnswer& worst = known->answer.ranks[known->answer.worst];
+    diagnosis.notes.insert(diagnosis.notes.begin(),
+                           fmt::format("plimsoll fit on {}: {} of {} on the worst rank, {}", known->origin,
+                                       format_bytes(worst.device_used), format_bytes(worst.capacity),
+                                       known->answer.fits ? "which should fit: the run used more than the job says"
+                                                          : "which does not fit"));
+  }
 
   console.print(arguments.has("json") ? why_json(diagnosis, findings, fixes)
                                       : why_text(diagnosis, findings, fixes, arguments.has("full"), console));
@@ -123,8 +146,13 @@ std::vector<Flag> flags() {
        .argument = "FILE",
        .help = "the job that ran, to price the fixes on it; several make one job",
        .repeats = true},
+      {.name = "snapshot",
+       .argument = "FILE",
+       .help = "a memory snapshot of the same run, to see its pieces and holders"},
       {.name = "gpu", .argument = "NAME", .help = "its GPU, where neither the log nor the job says"},
-      {.name = "fix", .argument = "FILE", .help = "write the job with the cheapest change that makes it fit"},
+      {.name = "fix",
+       .argument = "FILE",
+       .help = "write the job with the cheapest change that makes it fit; - shows it"},
       {.name = "pid", .argument = "N", .help = "check the settings and host memory of a live process instead"},
       {.name = "script", .argument = "FILE", .help = "check what a launch script exports instead"},
   };

@@ -31,37 +31,42 @@ struct Kind {
 
 // In the order of their cost.
 constexpr std::array<Kind, 16> kKinds = {{
-    {"environment.PYTORCH_CUDA_ALLOC_CONF", "", "expandable-segments", "", {0, 0}, "seed M8"},
-    {"micro_batch_size", "", "micro-batch", "", {0, 10}, "seed M5"},
+    {"environment.PYTORCH_CUDA_ALLOC_CONF", "", "expandable-segments", "", {0, 0}, "PyTorch notes on CUDA memory"},
+    {"micro_batch_size", "", "micro-batch", "", {0, 10}, "Hugging Face guide to training on one GPU"},
     {"sequence_parallel",
      "",
      "sequence-parallel",
      "shard what tensor parallelism leaves whole",
      {-2, 2},
-     "facts megatron-memory.md"},
-    {"use_distributed_optimizer", "", "shard-optimizer", "", {1, 3}, "seed 000"},
-    {"use_liger_kernel", "", "chunked-loss", "", {-5, 3}, "facts other-frameworks-memory.md"},
-    {"optimizer", "adam8bit", "adam-8bit", "", {0, 5}, "seed M12"},
+     "Megatron-LM documentation"},
+    {"use_distributed_optimizer", "", "shard-optimizer", "", {1, 3}, "Megatron-Bridge, Llama-3 70B"},
+    {"use_liger_kernel", "", "chunked-loss", "", {-5, 3}, "measured with Liger and chunked losses"},
+    {"optimizer", "adam8bit", "adam-8bit", "", {0, 5}, "bitsandbytes; Hugging Face guide to training on one GPU"},
     {"recompute_modules",
      "moe_act",
      "recompute-moe-act",
      "recompute the experts' activation function",
      {1, 4},
-     "seed 001"},
-    {"expert_model_parallel_size", "", "more-expert", "more expert parallelism", {0, 15}, "facts step-time.md"},
-    {"context_parallel_size", "", "more-context", "more context parallelism", {3, 15}, "facts step-time.md"},
-    {"recompute_modules", "mlp", "recompute-mlp", "", {10, 18}, "seed 001"},
-    {"recompute_modules", "moe", "recompute-moe", "recompute the expert block", {8, 20}, "seed 001"},
-    {"pipeline_model_parallel_size", "", "more-pipeline", "", {4, 8}, "seed 000"},
-    {"recompute_granularity", "full", "recompute-layers", "", {20, 33}, "seed M7"},
-    {"gradient_checkpointing", "", "recompute-layers", "", {20, 33}, "seed M7"},
-    {"zero_stage", "", "shard-everything", "", {5, 30}, "seed M9"},
+     "Megatron-Bridge, Llama-3 70B"},
+    {"pipeline_model_parallel_size", "", "more-pipeline", "", {4, 8}, "Megatron-Bridge, Llama-3 70B"},
+    {"expert_model_parallel_size", "", "more-expert", "more expert parallelism", {0, 15}, "range over published runs"},
+    {"context_parallel_size", "", "more-context", "more context parallelism", {3, 15}, "range over published runs"},
+    {"recompute_modules", "mlp", "recompute-mlp", "", {10, 18}, "Megatron-Bridge, Llama-3 70B"},
+    {"recompute_modules",
+     "moe",
+     "recompute-moe",
+     "recompute the expert block",
+     {8, 20},
+     "Megatron-Bridge, Llama-3 70B"},
+    {"recompute_granularity", "full", "recompute-layers", "", {20, 33}, "Hugging Face guide to training on one GPU"},
+    {"gradient_checkpointing", "", "recompute-layers", "", {20, 33}, "Hugging Face guide to training on one GPU"},
+    {"zero_stage", "", "shard-everything", "", {5, 30}, "DeepSpeed ZeRO and FSDP documentation"},
     {"tensor_model_parallel_size",
      "",
      "more-tensor",
      "more tensor parallelism: a last resort",
      {15, 30},
-     "seed 000: 28 %"},
+     "Megatron-Bridge, Llama-3 70B: 28 %"},
 }};
 
 std::size_t kind_of(const Change& change) {
@@ -97,6 +102,12 @@ bool helps(std::string_view id, const why::Diagnosis& diagnosis) {
          id == "more-tensor" || id == "more-expert";
 }
 
+// A job that ran out although the prediction fits needs what was short, and a little more.
+bool suffices(const KnownJob& known, const why::Diagnosis& diagnosis, const PricedChange& change, std::int64_t saved) {
+  if (!known.answer.fits || !diagnosis.sum.known) return change.fits;
+  return change.fits && saved >= diagnosis.sum.shortfall + diagnosis.sum.capacity / 50;
+}
+
 Result<KnownJob> make_known(JobInput input, std::string origin) {
   PLIMSOLL_TRY(job, make_job(input, {}));
   PLIMSOLL_TRY(answer, memory::answer(job, {}));
@@ -128,11 +139,11 @@ Result<KnownJob> read_known_job(const std::vector<std::string>& paths, const Arg
   return make_known(std::move(input), join(paths, ", "));
 }
 
-std::optional<KnownJob> recover_job(const why::Findings& findings, const why::Diagnosis& diagnosis,
-                                    const Arguments& arguments) {
+Recovered recover_job(const why::Findings& findings, const why::Diagnosis& diagnosis, const Arguments& arguments) {
+  Recovered recovered;
   if (!findings.config.contains("num_layers") || !findings.config.contains("hidden_size") ||
       !(findings.config.contains("micro_batch_size") || findings.config.contains("seq_length")))
-    return std::nullopt;
+    return recovered;
   document::Node args;
   args.kind = document::Node::Kind::kObject;
   for (const auto& [name, value] : findings.config) {
@@ -149,21 +160,25 @@ std::optional<KnownJob> recover_job(const why::Findings& findings, const why::Di
   document::Node root;
   root.kind = document::Node::Kind::kObject;
   root.members.emplace_back("args", std::move(args));
-  Arguments options = arguments;
-  options.operands.clear();
   JobInput input;
   input.files.push_back({"the arguments in the log", document::to_json(root)});
   input.options.gpu = arguments.value("gpu").value_or("");
   if (input.options.gpu.empty() && diagnosis.numbers.total)
     input.options.gpu = gpu_of_capacity(*diagnosis.numbers.total);
-  if (input.options.gpu.empty()) return std::nullopt;
+  if (input.options.gpu.empty()) {
+    recovered.problem = "the arguments in the log make a job, but its GPU is not known: give --gpu";
+    return recovered;
+  }
   if (const auto world = findings.config.find("world_size"); world != findings.config.end())
     input.options.gpus = why::leading_integer(world->second);
   else if (findings.world)
     input.options.gpus = findings.world;
   Result<KnownJob> known = make_known(std::move(input), "the arguments in the log");
-  if (!known) return std::nullopt;
-  return *std::move(known);
+  if (known)
+    recovered.job = *std::move(known);
+  else
+    recovered.problem = fmt::format("the arguments in the log could not be priced: {}", to_string(known.error()));
+  return recovered;
 }
 
 void price_fixes(const KnownJob& known, const why::Diagnosis& diagnosis, std::vector<why::Fix>& fixes) {
@@ -192,9 +207,13 @@ void price_fixes(const KnownJob& known, const why::Diagnosis& diagnosis, std::ve
     const bool fragmentation = id == "expandable-segments" && diagnosis.cause == why::Cause::kFragmentation;
     if (saved <= 0 && !fragmentation) continue;  // would not help this job
     if (saved > 0) fix.saves = why::ByteRange{saved, saved};
-    if (!fragmentation) fix.sufficient = change.fits;
+    if (!fragmentation) fix.sufficient = suffices(known, diagnosis, change, saved);
     fix.change = as_flags(change.change.settings);
     fix.source = fmt::format("plimsoll fit on {}; time: {}", known.origin, kKinds[kind].source);
+    if (change.slower) {
+      fix.slowdown = {100 * *change.slower, 100 * *change.slower};
+      fix.source = fmt::format("plimsoll fit on {}", known.origin);
+    }
     priced.push_back({kind, std::move(fix)});
   }
   std::stable_sort(priced.begin(), priced.end(), [](const Priced& a, const Priced& b) { return a.kind < b.kind; });
@@ -213,10 +232,16 @@ Result<Repair> repair_job(const KnownJob& known, const std::vector<why::Fix>& fi
         ladder.push_back(&change);
   if (ladder.empty())
     return bad_input("none of the fixes is a change of the job", "plimsoll why without --fix says what to do");
+  const auto is_sufficient = [&](const PricedChange& change) {
+    const std::size_t kind = kind_of(change.change);
+    const auto fix =
+        std::find_if(fixes.begin(), fixes.end(), [&](const why::Fix& one) { return one.id == kKinds[kind].id; });
+    return fix != fixes.end() && fix->sufficient.value_or(false);
+  };
   Repair repair;
   Settings settings;
   const auto alone =
-      std::find_if(ladder.begin(), ladder.end(), [](const PricedChange* change) { return change->fits; });
+      std::find_if(ladder.begin(), ladder.end(), [&](const PricedChange* change) { return is_sufficient(*change); });
   if (alone != ladder.end()) {
     settings = (*alone)->change.settings;
     repair.applied.push_back((*alone)->change.label);
@@ -239,6 +264,16 @@ Result<Repair> repair_job(const KnownJob& known, const std::vector<why::Fix>& fi
     }
   }
   PLIMSOLL_TRY(text, job_as_toml(known.input, known.job, settings));
+  // What is written must be the same job when it is read back.
+  PLIMSOLL_TRY(wanted, make_job(replaced(known.input, settings), {}));
+  PLIMSOLL_TRY(wanted_answer, memory::answer(wanted, {}));
+  JobInput written;
+  written.files.push_back({known.input.files.empty() ? "job.toml" : known.input.files.front().path, text});
+  PLIMSOLL_TRY(again, make_job(written, {}));
+  PLIMSOLL_TRY(again_answer, memory::answer(again, {}));
+  if (again_answer.ranks[again_answer.worst].device_used != wanted_answer.ranks[wanted_answer.worst].device_used)
+    return bad_input("this job has settings that a job file cannot express exactly",
+                     "apply the change by hand: " + as_flags(settings));
   repair.text = std::move(text);
   return repair;
 }

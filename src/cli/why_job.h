@@ -23,9 +23,13 @@ struct KnownJob {
 // From --job files; a job that cannot be read is an error.
 [[nodiscard]] Result<KnownJob> read_known_job(const std::vector<std::string>& paths, const Arguments& arguments);
 
-// From Megatron's dump of its arguments. Nothing where the log has none, or not enough of them.
-[[nodiscard]] std::optional<KnownJob> recover_job(const why::Findings& findings, const why::Diagnosis& diagnosis,
-                                                  const Arguments& arguments);
+struct Recovered {
+  std::optional<KnownJob> job;
+  std::string problem;  // why the arguments in the log make no job; "" where there are none, or not enough
+};
+// From Megatron's dump of its arguments.
+[[nodiscard]] Recovered recover_job(const why::Findings& findings, const why::Diagnosis& diagnosis,
+                                    const Arguments& arguments);
 
 // Replaces ranges by prices, drops what the job would not gain from, and adds what it would.
 void price_fixes(const KnownJob& known, const why::Diagnosis& diagnosis, std::vector<why::Fix>& fixes);

@@ -12,9 +12,7 @@ namespace {
 // Three digits are all that a weighing of evidence can bear.
 double rounded(double probability) { return std::round(probability * 1000) / 1000; }
 
-void write_numbers(const why::Diagnosis& diagnosis, const why::Findings& findings, JsonWriter& json) {
-  const why::OomNumbers& oom = diagnosis.numbers;
-  json.key("numbers").begin_object();
+void write_message(const why::OomNumbers& oom, JsonWriter& json) {
   json.member_if("request", oom.request);
   json.member_if("gpu", oom.gpu);
   json.member_if("total", oom.total);
@@ -32,6 +30,30 @@ void write_numbers(const why::Diagnosis& diagnosis, const why::Findings& finding
   json.member_if("reserved_unallocated", oom.reserved_unallocated);
   json.member_if("reserved", oom.reserved);
   json.member_if("needed", oom.needed);
+}
+
+// Every allocator message of the logs, not only the one that decided.
+void write_messages(const why::Findings& findings, JsonWriter& json) {
+  constexpr int kMost = 256;
+  int left = kMost;
+  json.key("messages").begin_array();
+  for (const why::Event& event : findings.events) {
+    const bool message = event.signal.oom.request || event.signal.oom.needed || event.signal.oom.is_impossible;
+    if (!message || left-- <= 0) continue;
+    json.begin_object(Layout::kInline)
+        .member("file", findings.files[event.place.file].name)
+        .member("line", event.place.line)
+        .member("rank", event.rank);
+    write_message(event.signal.oom, json);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void write_numbers(const why::Diagnosis& diagnosis, const why::Findings& findings, JsonWriter& json) {
+  const why::OomNumbers& oom = diagnosis.numbers;
+  json.key("numbers").begin_object();
+  write_message(oom, json);
   if (diagnosis.sum.known) {
     json.member("outside_this_process", diagnosis.sum.own_outside);
     json.member("held_by_others", diagnosis.sum.others);
@@ -89,6 +111,7 @@ std::string why_json(const why::Diagnosis& diagnosis, const why::Findings& findi
   }
   json.end_array();
   write_numbers(diagnosis, findings, json);
+  write_messages(findings, json);
   json.key("notes").begin_array();
   for (const std::string& note : diagnosis.notes) json.value(note);
   json.end_array();

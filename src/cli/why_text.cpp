@@ -2,6 +2,7 @@
 #include "cli/why_text.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -79,7 +80,9 @@ std::string range_text(const why::ByteRange& saves) {
 }
 
 std::string cost_text(const why::PercentRange& slow) {
-  if (slow.low == 0 && slow.high == 0) return "no slower";
+  if (std::abs(slow.low) < 0.5 && std::abs(slow.high) < 0.5) return "no slower";
+  if (slow.low == slow.high)
+    return slow.low < 0 ? fmt::format("{:.0f} % faster", -slow.low) : fmt::format("{:.0f} % slower", slow.low);
   if (slow.high <= 0) return fmt::format("{:.0f} to {:.0f} % faster", slow.high == 0 ? 0.0 : -slow.high, -slow.low);
   if (slow.low < 0) return fmt::format("{:.0f} % faster to {:.0f} % slower", -slow.low, slow.high);
   return fmt::format("{:.0f} to {:.0f} % slower", slow.low, slow.high);
@@ -87,7 +90,7 @@ std::string cost_text(const why::PercentRange& slow) {
 
 void write_fix(std::size_t number, const why::Fix& fix, bool full, Sheet& sheet) {
   std::vector<std::string> facts;
-  if (fix.saves) facts.push_back("saves " + range_text(*fix.saves));
+  if (fix.saves && fix.saves->high > 0) facts.push_back("saves " + range_text(*fix.saves));
   facts.push_back(cost_text(fix.slowdown));
   if (fix.sufficient) facts.emplace_back(*fix.sufficient ? "suffices alone" : "not enough alone");
   if (fix.changes_science) facts.emplace_back("changes the science");

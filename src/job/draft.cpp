@@ -145,16 +145,12 @@ Result<Joined> join_drafts(const std::vector<Draft>& given_drafts, const ReadOpt
                     {given.where},
                     fmt::format("give --{} to decide", replace(given.key, '_', '-'))};
         if (options.problems == nullptr) return tl::make_unexpected(std::move(error));
-        options.problems->push_back({canonical_name(given.key), std::move(error)});
+        if (!given.problem_is_ours) options.problems->push_back({canonical_name(given.key), std::move(error)});
         continue;
       }
       if (!given.weak && !given.value.is_null()) joined.stated.emplace(given.key, document::to_text(given.value));
       auto resolved = resolve(draft, given, joined.warnings, options.problems != nullptr);
-      if (!resolved) {
-        if (options.problems == nullptr) return tl::make_unexpected(std::move(resolved.error()));
-        options.problems->push_back({given.key, std::move(resolved.error())});
-        continue;
-      }
+      if (!resolved) return tl::make_unexpected(std::move(resolved.error()));
       if (!*resolved) continue;
       const std::string key = (*resolved)->key;
       if (auto added = add(joined, **std::move(resolved), options); !added) {

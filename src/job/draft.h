@@ -19,9 +19,10 @@ namespace plimsoll::job {
 struct Assignment {
   std::string key;  // canonical, or an alias of the draft's framework
   document::Node value;
-  std::string where;         // "ds.json: zero_optimization.stage"
-  bool weak = false;         // a default that any other file overrules
-  std::string problem = {};  // why the value is not known; an error unless a flag decides it
+  std::string where;             // "ds.json: zero_optimization.stage"
+  bool weak = false;             // a default that any other file overrules
+  std::string problem = {};      // why the value is not known; an error unless a flag decides it
+  bool problem_is_ours = false;  // the value is good, but not modelled
 };
 
 struct Draft {

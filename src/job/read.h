@@ -46,8 +46,9 @@ struct ReadOptions {
   std::string model;                                           // --model: catalogue name or path
   std::string gpu;                                             // --gpu
   std::optional<std::int64_t> gpus;                            // --gpus
-  // Where given, keys that cannot be used are collected here and left out, names that are refused because
-  // they are not modelled are accepted, and the job is completed only as far as that goes.
+  // Where given, values that cannot be used are collected here and left out, names that are refused because
+  // they are not modelled are accepted, and the job is completed only as far as that goes. An unknown name still
+  // ends the reading.
   std::vector<Problem>* problems = nullptr;
 };
 

@@ -18,8 +18,8 @@ struct InferredLimit {
   std::int64_t high = 0;
   bool fraction = false;  // the device had more left than was asked for: a limit of the process, not of the device
   std::int64_t seen_on_device = 0;  // most that was reserved and free together: the device has at least so many bytes
-  std::int64_t device_free = 0;  // when memory ran out
-  std::uint32_t event = 0;       // the out-of-memory event that says so
+  std::int64_t device_free = 0;     // when memory ran out
+  std::uint32_t event = 0;          // the out-of-memory event that says so
 };
 
 // Nothing without an out-of-memory event.

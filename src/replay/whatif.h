@@ -27,7 +27,7 @@ struct WhatIf {
   // Peak reserved if new segments came to lie the other way round: how far the answer depends on addresses.
   std::int64_t reserved_if_placed_otherwise = 0;
 
-  [[nodiscard]] bool runs_out() const { return run.oom.has_value() && !run.oom->was_recorded; }
+  [[nodiscard]] bool runs_out() const { return run.oom.has_value(); }
 };
 
 [[nodiscard]] Result<Conditions> conditions_of(const std::string& setting, const Surroundings& surroundings);

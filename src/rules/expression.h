@@ -18,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -72,7 +73,7 @@ struct Instruction {
 class Program {
  public:
   [[nodiscard]] const std::vector<Instruction>& code() const { return code_; }
-  [[nodiscard]] const Value& constant(std::size_t index) const { return constants_[index]; }
+  [[nodiscard]] const std::vector<Value>& constants() const { return constants_; }
   [[nodiscard]] Type type() const { return type_; }
   [[nodiscard]] bool empty() const { return code_.empty(); }
 
@@ -100,7 +101,12 @@ class FactSource;
 // Runs programs; one machine serves any number of them, one after the other.
 class Machine {
  public:
-  [[nodiscard]] Value run(const Program& program, const FactSource& facts);
+  [[nodiscard]] Value run(const Program& program, const FactSource& facts) {
+    return run(program.code(), program.constants(), facts);
+  }
+  [[nodiscard]] Value run(std::span<const Instruction> code, std::span<const Value> constants, const FactSource& facts);
+  // Whether the program can answer true for some values of the facts that vary.
+  [[nodiscard]] bool can_be_true(const Program& program, const FactSource& facts);
 
  private:
   std::array<Value, kMaxStack> stack_;

@@ -113,6 +113,7 @@ std::optional<ResolvedName> FactTable::resolve(std::string_view name) {
   } else if (found != derived.end()) {
     fact.type = found->type;
     fact.read = found->read;
+    if (found->is_fixed) fact.source = Fact::Source::kFixed;
   } else if (const auto row = declared_.find(name); row != declared_.end()) {
     fact.source = Fact::Source::kDeclared;
     fact.type = row->second.type;
@@ -128,6 +129,7 @@ std::optional<ResolvedName> FactTable::resolve(std::string_view name) {
   }
   const ResolvedName number{static_cast<std::uint16_t>(facts_.size()), fact.type};
   numbers_.emplace(fact.name, number);
+  accesses_.push_back({fact.source, fact.read, fact.field});
   facts_.push_back(std::move(fact));
   return number;
 }
@@ -175,6 +177,11 @@ Lookups::Lookups(const FactTable& table, const job::Job& job) {
     switch (fact.source) {
       case Fact::Source::kDerived:
       case Fact::Source::kKey:
+        break;
+      case Fact::Source::kFixed:
+        values_[i] = fact.read(job);
+        if (values_[i].kind() == Value::Kind::kText)
+          values_[i] = Value::of(std::string_view(texts_.emplace_back(values_[i].view())));
         break;
       case Fact::Source::kEnvironment:
         if (const auto found = job.environment.find(fact.key); found != job.environment.end())

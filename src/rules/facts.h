@@ -3,7 +3,8 @@
 // dp, layers, ...: facts_derived.cpp), one that the catalogue declares because no field of the job holds it
 // (moe_shared_expert_overlap, ckpt_format: kept by the readers in Job::stated), a canonical key of the job,
 // or one of the two prefixes: env.NAME is an environment variable, given.KEY a key as it was written.
-// A derived fact or key is read from the job each time; the others are looked up once per Checker.
+// A key, and a derived fact that is not fixed by framework, model and GPU, is read from the job each time; the
+// others are looked up once per Checker.
 #pragma once
 
 #include <array>
@@ -32,6 +33,7 @@ struct DerivedFact {
   Type type;
   Value (*read)(const job::Job& job);
   std::string_view doc;
+  bool is_fixed = false;  // by framework, model and GPU: the same for all candidates of a search
 };
 [[nodiscard]] std::span<const DerivedFact> derived_facts();
 
@@ -42,7 +44,7 @@ struct Declaration {
 };
 
 struct Fact {
-  enum class Source : std::uint8_t { kDerived, kKey, kDeclared, kEnvironment, kGiven };
+  enum class Source : std::uint8_t { kDerived, kKey, kFixed, kDeclared, kEnvironment, kGiven };
 
   std::string name;  // as conditions write it
   std::string key;   // without the prefix
@@ -53,6 +55,13 @@ struct Fact {
   const Declaration* declaration = nullptr;
 };
 
+// What reading a fact takes, apart from its names: a search reads these millions of times.
+struct Access {
+  Fact::Source source = Fact::Source::kDerived;
+  Value (*read)(const job::Job& job) = nullptr;
+  const job::Key* field = nullptr;
+};
+
 // Every fact that some rule uses, numbered in order of first use.
 class FactTable {
  public:
@@ -60,22 +69,24 @@ class FactTable {
   // Numbers the fact of that name, or nothing where there is none.
   [[nodiscard]] std::optional<ResolvedName> resolve(std::string_view name);
   [[nodiscard]] const std::vector<Fact>& facts() const { return facts_; }
+  [[nodiscard]] const std::vector<Access>& accesses() const { return accesses_; }
   [[nodiscard]] const std::map<std::string, Declaration, std::less<>>& declared() const { return declared_; }
 
  private:
   std::map<std::string, Declaration, std::less<>> declared_;
   std::vector<Fact> facts_;
+  std::vector<Access> accesses_;  // of the same facts
   std::map<std::string, ResolvedName, std::less<>> numbers_;
 };
 
-// The facts that are looked up once: declared ones, the environment and keys as given.
+// The facts that are looked up once: fixed and declared ones, the environment and keys as given.
 class Lookups {
  public:
   Lookups(const FactTable& table, const job::Job& job);
   Lookups(const Lookups&) = delete;
   Lookups& operator=(const Lookups&) = delete;
-  Lookups(Lookups&&) = default;
-  Lookups& operator=(Lookups&&) = default;
+  Lookups(Lookups&&) noexcept = default;
+  Lookups& operator=(Lookups&&) noexcept = default;
   ~Lookups() = default;
 
   [[nodiscard]] const Value& operator[](std::size_t fact) const { return values_[fact]; }
@@ -93,18 +104,22 @@ class Lookups {
 
 class FactSource {
  public:
-  FactSource(const std::vector<Fact>& facts, const Lookups& lookups, const job::Job& job)
-      : facts_(facts), lookups_(lookups), job_(job) {}
+  FactSource(const FactTable& table, const Lookups& lookups, const job::Job& job)
+      : accesses_(table.accesses()), lookups_(lookups), job_(job) {}
 
   [[nodiscard]] Value load(std::size_t index) const {
-    const Fact& fact = facts_[index];
-    if (fact.source == Fact::Source::kDerived) return fact.read(job_);
-    if (fact.source == Fact::Source::kKey) return read_field(job_, *fact.field);
+    const Access& access = accesses_[index];
+    if (access.source == Fact::Source::kDerived) return access.read(job_);
+    if (access.source == Fact::Source::kKey) return read_field(job_, *access.field);
     return lookups_[index];
+  }
+  // Whether candidates of a search may differ in it.
+  [[nodiscard]] bool varies(std::size_t index) const {
+    return accesses_[index].source == Fact::Source::kDerived || accesses_[index].source == Fact::Source::kKey;
   }
 
  private:
-  const std::vector<Fact>& facts_;
+  const std::vector<Access>& accesses_;
   const Lookups& lookups_;
   const job::Job& job_;
 };

@@ -3,6 +3,7 @@
 // filled in, so that a job which does not hold together can be judged too.
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "base/checked.h"
 #include "job/pipeline_layout.h"
@@ -62,7 +63,7 @@ Value capability(const Job& job) {
   const document::Node number = document::parse_scalar(stated->second);
   constexpr double kMost = 1000;
   if (!number.is_number() || !(number.as_real() > 0 && number.as_real() < kMost)) return {};
-  return Value::of(static_cast<std::int64_t>(number.as_real() * 10 + 0.5));
+  return Value::of(std::int64_t{std::lround(number.as_real() * 10)});
 }
 
 // The first layer kind with what a fact is about.
@@ -226,19 +227,26 @@ std::int64_t counted_layers(const Job& job) {
   return job.model.depth() + (job.parallel.account_for_embedding ? 1 : 0) + (job.parallel.account_for_loss ? 1 : 0);
 }
 
+// The frameworks' switch, or the dtype of a job whose fields were filled without it.
+bool trains_in(const Job& job, job::DType type, bool switched_on) {
+  return switched_on || (!job.derives && job.precision.params == type);
+}
+
 template <class Pointer, class Read>
 Value if_any(const Pointer* thing, const Read& read) {
   return thing == nullptr ? Value{} : read(*thing);
 }
 
 const DerivedFact kFacts[] = {
-    {"framework", Type::kText, [](const Job& j) { return Value::of(job::name_of(j.framework)); }, "the framework"},
-    {"is_read", Type::kBoolean, [](const Job& j) { return Value::of(j.derives); }, "the job comes from files or flags"},
+    {"framework", Type::kText, [](const Job& j) { return Value::of(job::name_of(j.framework)); }, "the framework",
+     true},
+    {"is_read", Type::kBoolean, [](const Job& j) { return Value::of(j.derives); }, "the job comes from files or flags",
+     true},
     {"launch_is_whole", Type::kBoolean, [](const Job& j) { return Value::of(j.launch_is_whole); },
-     "read from a launch script: flags and variables that it does not set are not set"},
+     "read from a launch script: flags and variables that it does not set are not set", true},
     {"world_size", Type::kNumber, [](const Job& j) { return positive(j.cluster.gpus); }, "GPUs of the job"},
-    {"gpu", Type::kText, [](const Job& j) { return named(j.cluster.gpu.id); }, "catalogue name of the GPU"},
-    {"sm", Type::kNumber, capability, "compute capability times ten: 90 is Hopper, 100 Blackwell"},
+    {"gpu", Type::kText, [](const Job& j) { return named(j.cluster.gpu.id); }, "catalogue name of the GPU", true},
+    {"sm", Type::kNumber, capability, "compute capability times ten: 90 is Hopper, 100 Blackwell", true},
     {"tp", Type::kNumber, [](const Job& j) { return Value::of(j.parallel.tensor); }, "tensor-parallel size"},
     {"pp", Type::kNumber, [](const Job& j) { return Value::of(j.parallel.pipeline); }, "pipeline-parallel size"},
     {"vpp", Type::kNumber, [](const Job& j) { return Value::of(j.parallel.virtual_pipeline); },
@@ -266,118 +274,132 @@ const DerivedFact kFacts[] = {
      [](const Job& j) { return Value::of(static_cast<std::int64_t>(j.parallel.cp_comm_type.size())); },
      "entries of cp_comm_type"},
 
-    {"layers", Type::kNumber, [](const Job& j) { return positive(j.model.depth()); }, "decoder layers"},
+    {"layers", Type::kNumber, [](const Job& j) { return positive(j.model.depth()); }, "decoder layers", true},
     {"counted_layers", Type::kNumber, [](const Job& j) { return positive(counted_layers(j)); },
      "decoder layers, plus one each where embedding and loss count as layers"},
-    {"hidden", Type::kNumber, [](const Job& j) { return positive(j.model.hidden); }, "width of the residual stream"},
+    {"hidden", Type::kNumber, [](const Job& j) { return positive(j.model.hidden); }, "width of the residual stream",
+     true},
     {"ffn", Type::kNumber,
      [](const Job& j) { return if_any(front_ffn(j), [](const auto& f) { return positive(f.width); }); },
-     "width of a dense MLP"},
+     "width of a dense MLP", true},
     {"heads", Type::kNumber,
      [](const Job& j) { return if_any(softmax_attention(j), [](const auto& a) { return positive(a.heads); }); },
-     "attention heads"},
+     "attention heads", true},
     {"kv_heads", Type::kNumber,
      [](const Job& j) {
        return if_any(attention_of(j, model::AttentionKind::kGqa), [](const auto& a) { return positive(a.kv_heads); });
      },
-     "key and value heads (query groups)"},
+     "key and value heads (query groups)", true},
     {"head_dim", Type::kNumber,
      [](const Job& j) { return if_any(softmax_attention(j), [](const auto& a) { return positive(a.head_dim); }); },
-     "size of one head"},
+     "size of one head", true},
     {"mla", Type::kBoolean,
      [](const Job& j) { return Value::of(attention_of(j, model::AttentionKind::kMla) != nullptr); },
-     "multi-head latent attention"},
+     "multi-head latent attention", true},
     {"linear_key_heads", Type::kNumber,
      [](const Job& j) {
        return if_any(attention_of(j, model::AttentionKind::kLinear),
                      [](const auto& a) { return positive(a.linear_key_heads); });
      },
-     "key heads of linear attention (gated delta net)"},
+     "key heads of linear attention (gated delta net)", true},
     {"linear_value_heads", Type::kNumber,
      [](const Job& j) {
        return if_any(attention_of(j, model::AttentionKind::kLinear),
                      [](const auto& a) { return positive(a.linear_value_heads); });
      },
-     "value heads of linear attention"},
+     "value heads of linear attention", true},
     {"sparse_attention", Type::kBoolean,
      [](const Job& j) {
        return Value::of(std::any_of(j.model.kinds.begin(), j.model.kinds.end(),
                                     [](const model::Layer& kind) { return kind.attention.index_heads > 0; }));
      },
-     "an indexer chooses keys (DSA)"},
+     "an indexer chooses keys (DSA)", true},
     {"sliding_window", Type::kBoolean,
      [](const Job& j) {
        return Value::of(std::any_of(j.model.kinds.begin(), j.model.kinds.end(),
                                     [](const model::Layer& kind) { return kind.attention.sliding_window > 0; }));
      },
-     "some layer attends to a window"},
+     "some layer attends to a window", true},
     {"experts", Type::kNumber,
      [](const Job& j) { return if_any(experts_of(j), [](const auto& f) { return positive(f.experts); }); },
-     "routed experts of a MoE layer; none in a dense model"},
-    {"moe", Type::kBoolean, [](const Job& j) { return Value::of(experts_of(j) != nullptr); }, "some layer has experts"},
+     "routed experts of a MoE layer; none in a dense model", true},
+    {"moe", Type::kBoolean, [](const Job& j) { return Value::of(experts_of(j) != nullptr); }, "some layer has experts",
+     true},
     {"topk", Type::kNumber,
      [](const Job& j) { return if_any(experts_of(j), [](const auto& f) { return positive(f.experts_per_token); }); },
-     "experts that a token visits"},
+     "experts that a token visits", true},
     {"expert_bias", Type::kBoolean,
      [](const Job& j) {
        const model::FeedForward* ffn = experts_of(j);
        return Value::of(ffn != nullptr && ffn->expert_bias);
      },
-     "experts have biases"},
+     "experts have biases", true},
     {"shared_experts", Type::kBoolean,
      [](const Job& j) {
        const model::FeedForward* ffn = experts_of(j);
        return Value::of(ffn != nullptr && ffn->shared_width > 0);
      },
-     "MoE layers have shared experts"},
+     "MoE layers have shared experts", true},
     {"dense_layers", Type::kNumber,
      [](const Job& j) { return j.model.layers.empty() ? Value{} : Value::of(j.model.depth() - moe_layers(j)); },
-     "layers without experts"},
+     "layers without experts", true},
     {"linear_bias", Type::kBoolean,
      [](const Job& j) {
        const model::FeedForward* ffn = front_ffn(j);
        return Value::of(ffn != nullptr && (ffn->bias || ffn->expert_bias));
      },
-     "linear layers have biases"},
+     "linear layers have biases", true},
     {"swiglu", Type::kBoolean,
      [](const Job& j) {
        const model::FeedForward* ffn = front_ffn(j);
        return Value::of(ffn != nullptr && ffn->gated && ffn->activation == model::Activation::kSilu);
      },
-     "the MLP is SwiGLU"},
+     "the MLP is SwiGLU", true},
     {"gated", Type::kBoolean,
      [](const Job& j) {
        const model::FeedForward* ffn = front_ffn(j);
        return Value::of(ffn != nullptr && ffn->gated);
      },
-     "the MLP has a gate projection"},
+     "the MLP has a gate projection", true},
     {"activation", Type::kText,
      [](const Job& j) { return if_any(front_ffn(j), [](const auto& f) { return Value::of(name_of(f.activation)); }); },
-     "activation of the MLP: silu, gelu, relu or squared_relu"},
+     "activation of the MLP: silu, gelu, relu or squared_relu", true},
     {"attention_output_gate", Type::kBoolean,
      [](const Job& j) {
        return Value::of(std::any_of(j.model.kinds.begin(), j.model.kinds.end(),
                                     [](const model::Layer& kind) { return kind.attention.output_gate; }));
      },
-     "the output of attention is gated"},
+     "the output of attention is gated", true},
     {"tied_embeddings", Type::kBoolean, [](const Job& j) { return Value::of(j.model.tied_embeddings); },
-     "embedding and head are one weight"},
-    {"rope", Type::kBoolean, [](const Job& j) { return Value::of(j.model.rope); }, "positions are rotary"},
+     "embedding and head are one weight", true},
+    {"rope", Type::kBoolean, [](const Job& j) { return Value::of(j.model.rope); }, "positions are rotary", true},
     {"max_positions", Type::kNumber, [](const Job& j) { return positive(j.model.max_positions); },
-     "longest sequence of the model"},
+     "longest sequence of the model", true},
     {"position_rows", Type::kNumber, [](const Job& j) { return positive(j.model.position_rows); },
-     "rows of the learned position table"},
+     "rows of the learned position table", true},
     {"mtp_layers", Type::kNumber, [](const Job& j) { return Value::of(j.model.mtp_layers); },
-     "multi-token prediction depths"},
-    {"vocab", Type::kNumber, [](const Job& j) { return positive(j.model.vocab); }, "rows of the vocabulary"},
+     "multi-token prediction depths", true},
+    {"vocab", Type::kNumber, [](const Job& j) { return positive(j.model.vocab); }, "rows of the vocabulary", true},
     {"hidden_dropout", Type::kNumber, [](const Job& j) { return Value::of(j.model.hidden_dropout); },
-     "dropout after attention and MLP"},
+     "dropout after attention and MLP", true},
     {"attention_dropout", Type::kNumber, [](const Job& j) { return Value::of(j.model.attention_dropout); },
-     "dropout of attention scores"},
+     "dropout of attention scores", true},
 
     {"recompute_modules", Type::kList, recompute_modules, "modules that selective recompute makes again"},
     {"offload_modules", Type::kList, offload_modules, "modules whose inputs move to the host"},
-    {"fp8", Type::kBoolean, [](const Job& j) { return Value::of(j.precision.fp8_enabled); }, "GEMMs run in FP8"},
+    {"bf16", Type::kBoolean, [](const Job& j) { return Value::of(trains_in(j, job::DType::kBf16, j.precision.bf16)); },
+     "training is in bf16"},
+    {"fp16", Type::kBoolean, [](const Job& j) { return Value::of(trains_in(j, job::DType::kFp16, j.precision.fp16)); },
+     "training is in fp16"},
+    {"fp8", Type::kBoolean,
+     [](const Job& j) { return Value::of(j.precision.fp8_enabled || j.precision.fp8 != job::Fp8Recipe::kNone); },
+     "GEMMs run in FP8"},
+    {"fp8_recipe", Type::kText,
+     [](const Job& j) {
+       const bool acts = j.precision.fp8 != job::Fp8Recipe::kNone;
+       return Value::of(job::name_of(acts ? j.precision.fp8 : j.precision.fp8_recipe));
+     },
+     "how FP8 scales are found; acts only with fp8"},
     {"fp4", Type::kBoolean, [](const Job& j) { return Value::of(j.precision.fp4); }, "GEMMs run in NVFP4"},
     {"main_grads_dtype", Type::kText, [](const Job& j) { return Value::of(job::name_of(j.optimizer.main_grads)); },
      "dtype of the main gradients"},
@@ -387,6 +409,9 @@ const DerivedFact kFacts[] = {
     {"torch_fsdp2", Type::kBoolean,
      [](const Job& j) { return Value::of(j.is_megatron() && j.sharding.kind == job::ShardingKind::kFsdp2); },
      "PyTorch's FSDP2 inside Megatron"},
+    {"data_parallel_reduces", Type::kBoolean,
+     [](const Job& j) { return Value::of(j.sharding.kind == job::ShardingKind::kDdp && j.cluster.gpus > 1); },
+     "PyTorch's DDP over more than one GPU"},
     {"outer_optim", Type::kBoolean, [](const Job& j) { return Value::of(j.sharding.outer_optim); },
      "Megatron-FSDP shards optimizer states over replicas"},
     {"attention_backend", Type::kText, [](const Job& j) { return Value::of(job::name_of(j.kernels.attention)); },

@@ -17,6 +17,7 @@ using document::Node;
 namespace {
 
 constexpr std::size_t kMaxRules = 4096;
+constexpr std::size_t kMaxInstructions = 60'000;  // a Checker numbers constants of all conditions in 16 bits
 constexpr std::string_view kKeys[] = {"id",  "severity", "frameworks", "versions", "when",   "prints", "wrong",
                                       "fix", "set",      "source",     "base",     "breaks", "holds",  "checked_by"};
 
@@ -227,6 +228,7 @@ Result<RuleSet> read_rules(std::span<const std::string_view> texts) {
         PLIMSOLL_TRY_STATUS(set.facts_.declare(name, *std::move(declaration)));
       }
     }
+  std::size_t size = 0;  // of all conditions
   for (const Node& root : roots) {
     const Node* rules = root.find("rule");
     if (rules == nullptr) continue;
@@ -240,6 +242,8 @@ Result<RuleSet> read_rules(std::span<const std::string_view> texts) {
       rule.id = id;
       if (auto read = read_rule(table, set.facts_, rule); !read)
         return tl::make_unexpected(std::move(read.error()).with_context(id));
+      size += rule.condition.code().size();
+      if (size > kMaxInstructions) return bad_input("the conditions of all rules together are too long");
       set.rules_.push_back(std::move(rule));
     }
   }

@@ -6,9 +6,10 @@
 //   rules::Checker checker(rules::catalogue(), job);                looks strings up once
 //   if (checker.violates_any_error(candidate)) ...                  then reads fields only
 //
-// A Checker is made for one framework, environment, set of given keys (Job::given, Job::stated) and so on;
-// candidates may differ from its job in every other field. Whoever varies a key that a rule asks for with
-// set(given.KEY), such as recompute_method, adds it to Job::given of the job that the Checker is made from.
+// A Checker is made for one framework, model, GPU, environment and set of given keys (Job::given, Job::stated);
+// candidates may differ from its job in every other field. Rules that none of them can violate are left out
+// once. Whoever varies a key that a rule asks for with set(given.KEY), such as recompute_method, adds it to
+// Job::given of the job that the Checker is made from.
 #pragma once
 
 #include <cstdint>
@@ -100,16 +101,27 @@ class Checker {
   [[nodiscard]] std::string fill(const Message& message, const job::Job& job) const;
 
  private:
+  // A condition with what is looked up once filled in, in one piece with the others.
+  struct Placed {
+    std::size_t begin = 0;  // in code_
+    std::size_t size = 0;
+    std::uint16_t rule = 0;
+  };
+  [[nodiscard]] Placed place(const Rule& rule, std::uint16_t index, const FactSource& facts);
+  [[nodiscard]] bool is_violated(const Placed& placed, Machine& machine, const FactSource& facts) const;
+
   const RuleSet& rules_;
   Lookups lookups_;
-  std::vector<std::uint16_t> errors_;  // rules of the framework by severity, in order
-  std::vector<std::uint16_t> warnings_;
+  std::vector<Instruction> code_;
+  std::vector<Value> constants_;
+  std::vector<Placed> errors_;  // rules that can be violated by severity, in order
+  std::vector<Placed> warnings_;
 };
 
 struct Violation {
   const Rule* rule = nullptr;
   std::string wrong;
-  std::string prints;  // empty where the framework says nothing
+  std::vector<std::string> prints;  // one of these; empty where the framework says nothing
 };
 
 // Errors first, each severity in the order of the catalogue.

@@ -52,7 +52,7 @@ Value version_of(std::string_view text) {
 }
 
 std::string to_text(const Value& value) {
-  switch (value.kind) {
+  switch (value.kind()) {
     case Value::Kind::kNone:
       return "none";
     case Value::Kind::kBoolean:

@@ -20,8 +20,9 @@ enum class Type : std::uint8_t { kAny, kBoolean, kNumber, kText, kList, kVersion
 struct Value {
   enum class Kind : std::uint8_t { kNone, kBoolean, kInteger, kReal, kText, kList };
 
-  Kind kind = Kind::kNone;
-  std::uint32_t size = 0;  // of text
+  // The kind in the lowest byte and the size of a text above it: one word, because the machine copies values
+  // as words, and a word that was written in pieces is slow to read back.
+  std::uint64_t tag = 0;
   union {
     std::int64_t integer = 0;  // kBoolean, too: 0 or 1
     double real;
@@ -29,44 +30,43 @@ struct Value {
     const List* list;
   };
 
+  [[nodiscard]] Kind kind() const { return static_cast<Kind>(tag & 0xff); }
+
   [[nodiscard]] static Value of(bool flag) {
-    Value value;
-    value.kind = Kind::kBoolean;
+    Value value(Kind::kBoolean);
     value.integer = flag ? 1 : 0;
     return value;
   }
   [[nodiscard]] static Value of(std::int64_t number) {
-    Value value;
-    value.kind = Kind::kInteger;
+    Value value(Kind::kInteger);
     value.integer = number;
     return value;
   }
   [[nodiscard]] static Value of(double number) {
-    Value value;
-    value.kind = Kind::kReal;
+    Value value(Kind::kReal);
     value.real = number;
     return value;
   }
   [[nodiscard]] static Value of(std::string_view text) {
-    Value value;
-    value.kind = Kind::kText;
-    value.size = static_cast<std::uint32_t>(text.size());
+    Value value(Kind::kText, text.size());
     value.text = text.data();
     return value;
   }
   [[nodiscard]] static Value of(const char* text) { return of(std::string_view(text)); }
   [[nodiscard]] static Value of(const List* list) {
-    Value value;
-    value.kind = Kind::kList;
+    Value value(Kind::kList);
     value.list = list;
     return value;
   }
 
-  [[nodiscard]] bool is_none() const { return kind == Kind::kNone; }
-  [[nodiscard]] bool is_true() const { return kind == Kind::kBoolean && integer != 0; }
-  [[nodiscard]] bool is_number() const { return kind == Kind::kInteger || kind == Kind::kReal; }
-  [[nodiscard]] double as_real() const { return kind == Kind::kReal ? real : static_cast<double>(integer); }
-  [[nodiscard]] std::string_view view() const { return {text, size}; }
+  Value() = default;
+  explicit Value(Kind kind, std::uint64_t size = 0) : tag(static_cast<std::uint64_t>(kind) | size << 8) {}
+
+  [[nodiscard]] bool is_none() const { return kind() == Kind::kNone; }
+  [[nodiscard]] bool is_true() const { return kind() == Kind::kBoolean && integer != 0; }
+  [[nodiscard]] bool is_number() const { return kind() == Kind::kInteger || kind() == Kind::kReal; }
+  [[nodiscard]] double as_real() const { return kind() == Kind::kReal ? real : static_cast<double>(integer); }
+  [[nodiscard]] std::string_view view() const { return {text, static_cast<std::size_t>(tag >> 8)}; }
 };
 static_assert(sizeof(Value) == 16);
 

@@ -47,48 +47,58 @@ enum class Pattern : std::uint8_t {
   kExchangeAndRing,  // all-to-all among the members of a node, a ring between nodes
 };
 
-// Sizes are doubles: their products leave 64 bits, and nothing here is exact to the byte.
+// Sizes are doubles: their products leave 64 bits, and nothing here is exact to the byte. No member has a default,
+// so that room for many costs nothing; WorkList::add starts from kNothing.
 struct Work {
-  Doing doing = Doing::kStream;
-  Part part = Part::kOther;
-  bool quantised = false;  // runs in the job's FP8 or FP4 recipe
-  bool trained = true;     // has a weight gradient
-  Cut cut = Cut::kWhole;
+  Doing doing;
+  Part part;
+  bool quantised;  // runs in the job's FP8 or FP4 recipe
+  bool trained;    // has a weight gradient
+  Cut cut;
   // GEMM of the forward: rows (tokens) x columns x depth; a grouped one has `groups` weights that share the rows.
-  double rows = 0;
-  double columns = 0;
-  double depth = 0;
-  double groups = 1;
+  double rows;
+  double columns;
+  double depth;
+  double groups;
   // Attention: FLOPs of the forward as executed (the causal half only), and the head size.
-  double flops = 0;
-  double head_dim = 0;
+  double flops;
+  double head_dim;
   // Bytes streamed through memory besides what a GEMM itself reads and writes.
-  double forward_bytes = 0;
-  double backward_bytes = 0;
+  double forward_bytes;
+  double backward_bytes;
   // Kernels that the host launches; of a ring, for each of its hops.
-  double forward_kernels = 0;
-  double backward_kernels = 0;
+  double forward_kernels;
+  double backward_kernels;
   // Message: bytes of the whole array (gather, scatter, reduce) or bytes one rank sends (all-to-all, one ring hop).
-  Group group = Group::kTensor;
-  Pattern forward_pattern = Pattern::kAllGather;
-  Pattern backward_pattern = Pattern::kReduceScatter;
-  double forward_message = 0;
-  double backward_message = 0;
-  double ring_message = 0;     // kExchangeAndRing: bytes of one hop of the forward; backward has twice as many
-  double backward_gather = 0;  // a second gather of the backward: inputs of weight gradients
+  Group group;
+  Pattern forward_pattern;
+  Pattern backward_pattern;
+  double forward_message;
+  double backward_message;
+  double ring_message;     // kExchangeAndRing: bytes of one hop of the forward; backward has twice as many
+  double backward_gather;  // a second gather of the backward: inputs of weight gradients
   // Dispatch that sends a token once per reached rank, and once per reached node over the network: experts per
   // token, else 0.
-  double merged = 0;
+  double merged;
 };
+
+inline constexpr Work kNothing = [] {
+  Work work{};
+  work.trained = true;
+  work.groups = 1;
+  work.backward_pattern = Pattern::kReduceScatter;
+  return work;
+}();
 
 // The operations of one layer, or of one end of the model, in order. Holds them in place: a search makes
 // millions of these.
 class WorkList {
  public:
+  WorkList() {}  // NOLINT(modernize-use-equals-default,cppcoreguidelines-pro-type-member-init): the room stays as it is
   Work& add(Doing doing, Part part) {
     PLIMSOLL_CHECK(count_ < kMost);
     Work& work = items_[count_++];
-    work = Work{};
+    work = kNothing;
     work.doing = doing;
     work.part = part;
     return work;
@@ -100,7 +110,7 @@ class WorkList {
 
  private:
   static constexpr std::size_t kMost = 40;
-  std::array<Work, kMost> items_{};
+  std::array<Work, kMost> items_;  // only the first count_ are ever read
   std::size_t count_ = 0;
 };
 

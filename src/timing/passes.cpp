@@ -265,7 +265,7 @@ PassCost price(const job::Job& job, const Prices& p, const step::WorkList& list)
   double attention_forward = 0;
   double attention_backward = 0;
   for (const Work& w : list) {
-    if (w.doing != Doing::kAttention) continue;
+    if (w.doing != Doing::kAttention || p.context.size <= 1) continue;  // only rings of CP hide behind it
     attention_forward += attention_forward_seconds(*p.machine, w.flops * p.attention_slower, w.head_dim);
     attention_backward += attention_backward_seconds(*p.machine, w.flops * p.attention_slower, w.head_dim);
   }

@@ -124,8 +124,12 @@ double busy(const PipelineTimes& t, std::int64_t rank) {
 
 std::int64_t slowest(const PipelineTimes& t) {
   std::int64_t worst = 0;
+  double most = busy(t, 0);
   for (std::int64_t r = 1; r < t.stages; ++r)
-    if (busy(t, r) > busy(t, worst)) worst = r;
+    if (const double seconds = busy(t, r); seconds > most) {
+      worst = r;
+      most = seconds;
+    }
   return worst;
 }
 
@@ -149,16 +153,18 @@ double simulate(const PipelineTimes& t) {
 }
 
 double closed_form(const PipelineTimes& t) {
-  const std::int64_t worst = slowest(t);
-  const double pace = busy(t, worst);
+  double pace = 0;
+  double all = 0;
+  for (std::int64_t r = 0; r < t.stages; ++r) {
+    const double seconds = busy(t, r);
+    pace = std::max(pace, seconds);
+    all += seconds;
+  }
   if (t.stages <= 1) return pace;
   const auto m = static_cast<double>(t.micro_batches);
   const auto v = static_cast<double>(t.chunks);
-  double others = 0;
-  for (std::int64_t r = 0; r < t.stages; ++r)
-    if (r != worst) others += busy(t, r) / m;
   const double hops = 2 * static_cast<double>(t.stages - 1) * t.hop;
-  return pace + others / v + hops + (t.overlapped ? 0 : 2 * m * v * t.hop);
+  return pace + (all - pace) / m / v + hops + (t.overlapped ? 0 : 2 * m * v * t.hop);
 }
 
 }  // namespace plimsoll::timing

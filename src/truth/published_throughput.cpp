@@ -52,24 +52,10 @@ struct Spelling {
 };
 
 constexpr Spelling kModels[] = {
-    {"LLAMA3_8B", "llama3-8b"},
-    {"LLAMA3_70B", "llama3-70b"},
-    {"LLAMA3.1_405B", "llama3.1-405b"},
-    {"Llama 3.1 8B", "llama3.1-8b"},
-    {"Llama 3.1 70B", "llama3.1-70b"},
-    {"Llama 3 70B", "llama3-70b"},
-    {"Llama 3.1 405B", "llama3.1-405b"},
-    {"DeepSeekV3", "deepseek-v3"},
-    {"DeepSeek V3", "deepseek-v3"},
-    {"Qwen3_30B_a3B", "qwen3-30b-a3b"},
-    {"Qwen3_235B_a22B", "qwen3-235b-a22b"},
-    {"GPT OSS 120B", "gpt-oss-120b"},
-    {"GPT OSS 20B", "gpt-oss-20b"},
-    {"Kimi_K2", "kimi-k2"},
-    {"Nemotron4 15B", "nemotron-4-15b"},
-    {"Nemotron4 340B", "nemotron-4-340b"},
-    {"Llama 4 Maverick 400B", "llama4-maverick"},
-    {"Llama 4 Scout", "llama4-scout"},
+    {"Llama 3 70B", "llama3-70b"},          {"DeepSeekV3", "deepseek-v3"},
+    {"DeepSeek V3", "deepseek-v3"},         {"Nemotron4 15B", "nemotron-4-15b"},
+    {"Nemotron4 340B", "nemotron-4-340b"},  {"Llama 4 Maverick 400B", "llama4-maverick"},
+    {"Llama 4 Scout 109B", "llama4-scout"}, {"Mixtral 8x7B", "mixtral-8x7b"},
 };
 
 constexpr Spelling kSystems[] = {
@@ -79,10 +65,13 @@ constexpr Spelling kSystems[] = {
     {"H100 80GB", "h100-sxm-80gb"}, {"H200", "h200-sxm-141gb"},     {"H800", "h800-sxm-80gb"},
 };
 
-std::string_view our_model(std::string_view published) {
+// Names that differ only in their spelling need no row in the table: "Qwen3_8B", "Llama 3.1 70B".
+std::string our_model(std::string_view published) {
   for (const Spelling& s : kModels)
-    if (s.published == published) return s.ours;
-  return {};
+    if (s.published == published) return std::string(s.ours);
+  std::string name = replace(replace(lower(published), '_', '-'), ' ', '-');
+  if (name.starts_with("llama-")) name.erase(5, 1);
+  return name;
 }
 
 std::string_view our_gpu(std::string_view published) {
@@ -199,11 +188,16 @@ void read_graphs(const Node& node, job::Job& job) {
   const std::string impl = text_of(graph, "impl");
   const Node* scope = graph.find("scope");
   const Node* given = node.find("cuda_graph");
-  // Rows whose recipe was not found: those that were found for MoE models on Blackwell capture these.
-  if (job.is_megatron() && job.model.has_moe() && job.cluster.gpu.is_blackwell() &&
+  // Rows whose recipe was not found: those that were found for MoE models on NVL72 capture these.
+  if (job.is_megatron() && job.model.has_moe() && job.cluster.gpu.rates.rack_domain > 0 &&
       text_of(node, "suite") == "megatron-bridge" && (given == nullptr || given->is_null())) {
     job.kernels.cuda_graphs = job::CudaGraphs::kPerLayer;
     job.kernels.cuda_graph_modules = {"attn", "moe_router", "moe_preprocess"};
+  }
+  // Dropped tokens make shapes static, so that whole layers can be captured.
+  if (job.moe.capacity_factor && (given == nullptr || given->is_null())) {
+    job.kernels.cuda_graphs = job::CudaGraphs::kPerLayer;
+    job.kernels.cuda_graph_modules.clear();
   }
   if (impl == "full_iteration" || (impl == "local" && text_of(graph, "scope") == "full_iteration")) {
     job.kernels.cuda_graphs = job::CudaGraphs::kFullIteration;
@@ -227,7 +221,8 @@ void read_moe(const Node& node, job::Job& job) {
       !mentions(note, "tokendrop"))
     job.moe.dispatcher = job::DispatcherKind::kHybridEp;
   if (mentions(note, "hybridep")) job.moe.dispatcher = job::DispatcherKind::kHybridEp;
-  job.parallel.overlap_moe_expert_comm = flag_of(node, "moe_a2a_overlap") || mentions(note, "overlap on");
+  job.parallel.overlap_moe_expert_comm =
+      flag_of(node, "moe_a2a_overlap") || mentions(note, "overlap on") || mentions(note, "canonical recipe");
   if (mentions(note, "tokendrop")) job.moe.capacity_factor = 1.0;
   if (mentions(note, "w/o mtp")) job.model.mtp_layers = 0;
   job.parallel.expert = std::max<std::int64_t>(1, integer_or(node, "ep", 1));
@@ -307,8 +302,7 @@ Record read_published_throughput(const Node& node) {
   job::Job job =
       job::defaults_for(suite == "torchtitan" ? job::Framework::kTorchtitan : job::Framework::kMegatronBridge);
   job.name = record.id;
-  const std::string_view name = our_model(text_of(node, "model"));
-  auto model = model::find_model(name.empty() ? text_of(node, "model") : std::string(name));
+  auto model = model::find_model(our_model(text_of(node, "model")));
   auto gpu = cluster::find_gpu(our_gpu(text_of(node, "system")));
   if (!model || !gpu) {
     record.skip = to_string(!model ? model.error() : gpu.error());

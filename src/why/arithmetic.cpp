@@ -83,10 +83,14 @@ std::vector<std::string> explain(const Arithmetic& sum) {
                                 text(sum.others), sum.others_listed ? " (listed)" : ""));
   if (sum.capacity > 0 && sum.request > sum.capacity)
     lines.push_back(fmt::format("one request is larger than the {} itself", sum.has_limit ? "limit" : "device"));
-  else if (sum.reserved > 0)
+  else if (sum.reserved > 0) {
+    const bool crumbs = sum.capacity > 0 && (sum.free + sum.cached) * 40 < sum.capacity;
     lines.push_back(fmt::format("{} {} {} free + {} cached: defragmenting {}", text(sum.request),
                                 sum.defragmenting_could_serve ? "<=" : ">", text(sum.free), text(sum.cached),
-                                sum.defragmenting_could_serve ? "could have served it" : "cannot help"));
+                                !sum.defragmenting_could_serve ? "cannot help"
+                                : crumbs                       ? "could have served this request, and hardly another"
+                                                               : "could have served it"));
+  }
   return lines;
 }
 

@@ -16,7 +16,6 @@ constexpr std::size_t kMostFrames = 192;
 constexpr std::size_t kMostEvents = 1500;
 constexpr std::size_t kMostPoints = 2048;
 constexpr std::size_t kMostSeries = 1024;
-constexpr std::size_t kMostConfig = 4096;
 constexpr std::size_t kLongestSegment = 16384;
 
 bool has(Topics topics, Topic topic) { return (topics & bit(topic)) != 0; }
@@ -78,8 +77,10 @@ void Collector::read_segment(std::string_view raw, std::int64_t number) {
   line.rank = findings_.files.back().rank;
   clean_line(raw, scratch_, line);
   if (line.rank) findings_.most_rank = std::max(findings_.most_rank, *line.rank);
+  strip_host(line);
   if (line.text.empty()) return;
   Stream& stream = stream_of(line.stream);
+  if (line.clock.kind != Clock::Kind::kNone) stream.clock = line.clock;
   const Topics topics = log_scanner().topics(scratch_);
   // A bar without a newline swallows the beginning of what comes after it.
   std::size_t bar_end = line.text.rfind("it/s]");
@@ -119,18 +120,71 @@ void Collector::read_segment(std::string_view raw, std::int64_t number) {
   read_progress(line, topics);
 }
 
+// "worker-1: Traceback (most recent call last):" shows the name that every line of that node begins with.
+void Collector::strip_host(Line& line) {
+  constexpr std::size_t kLongestHost = 64;
+  constexpr std::size_t kMostHosts = 4096;
+  const std::size_t colon = line.text.find(':');
+  if (colon >= kLongestHost || colon == 0) return;
+  std::string_view rest = line.text.substr(colon + 1);
+  const bool begins = trim(rest).starts_with("Traceback (most recent call last)");
+  if (hosts_.empty() && !begins) return;
+  const std::string host{line.text.substr(0, colon)};
+  if (begins && hosts_.size() < kMostHosts && host.find(' ') == std::string::npos) hosts_.insert(host);
+  if (!hosts_.contains(host)) return;
+  line.indent = -1;  // the blank after the colon
+  while (!rest.empty() && is_blank(rest.front())) {
+    rest.remove_prefix(1);
+    ++line.indent;
+  }
+  line.text = rest;
+  line.stream ^= text_hash(host);
+}
+
+// A frame as rich prints it: "| /w/train.py:12 in main |" inside a box, the line of code marked by an arrow.
+bool Collector::read_boxed_frame(const Line& line, Stream& stream) {
+  constexpr std::string_view kBar = "\xE2\x94\x82";
+  constexpr std::string_view kArrow = "\xE2\x9D\xB1";
+  std::string_view text = line.text;
+  if (!text.starts_with(kBar)) return false;
+  text.remove_prefix(kBar.size());
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  if (text.ends_with(kBar)) text.remove_suffix(kBar.size());
+  text = trim(text);
+  if (const std::size_t arrow = text.find(kArrow); arrow < 8) {
+    const std::size_t bar = text.find(kBar, arrow);
+    if (bar != kNone && !stream.frames.empty())
+      stream.frames.back().code = std::string{cut_text(trim(text.substr(bar + kBar.size())), 300)};
+    return true;
+  }
+  const std::size_t place = text.find(".py:");
+  if (place != kNone && place + 4 < text.size() && is_digit(text[place + 4]) && text.find(' ') > place) {
+    Frame frame;
+    frame.path = std::string{cut_text(text.substr(0, place + 3), 300)};
+    const std::size_t in = text.find(" in ", place);
+    if (in != kNone) frame.function = std::string{cut_text(trim(text.substr(in + 4)), 120)};
+    mention(frame.path);
+    if (stream.frames.size() >= kMostFrames) stream.frames.erase(stream.frames.begin() + kMostFrames / 2);
+    stream.frames.push_back(std::move(frame));
+    stream.wants_code = false;
+  }
+  return true;
+}
+
 bool Collector::read_traceback(const Line& line, Stream& stream) {
   const std::string_view text = line.text;
+  if (stream.open && read_boxed_frame(line, stream)) return true;
   if (has_text(text, "traceback (most recent call last)")) {
     if (stream.open && !stream.frames.empty() && stream.bare_event >= 0) attach_frames(stream, stream.bare_event);
     stream.open = true;
+    stream.place = {line.file, line.number};
     stream.wants_code = false;
     stream.frames.clear();
     stream.continued_event = -1;
     return true;
   }
   const std::size_t file = text.find("File \"");
-  if (file != kNone && file < 4) {
+  if (file < 4) {
     const std::size_t close = text.find("\", line ", file + 6);
     if (close != kNone) {
       Frame frame;
@@ -206,6 +260,7 @@ void Collector::add_event(const Line& line, Signal signal, Stream& stream) {
   event.text = std::string{cut_text(line.text, kMostText)};
   event.rank = signal.named_rank ? signal.named_rank : line.rank;
   event.order = line.order;
+  event.clock = stream.clock;
   event.stream = line.stream;
   event.marker = marker_;
   event.marker_place = marker_place_;
@@ -324,8 +379,24 @@ void Collector::add_step(const Line& line, const StepLine& step) {
 
 Findings Collector::take() {
   // A traceback that was cut before its last line belongs to the message that came before it.
-  for (auto& [id, stream] : streams_)
-    if (stream.open && !stream.frames.empty() && stream.bare_event >= 0) attach_frames(stream, stream.bare_event);
+  for (auto& [id, stream] : streams_) {
+    if (!stream.open || stream.frames.empty()) continue;
+    if (stream.bare_event >= 0) {
+      attach_frames(stream, stream.bare_event);
+    } else if (findings_.events.size() < kMostEvents) {
+      // The log ends inside a traceback: something failed, and the line that says what is missing.
+      Event event;
+      event.signal.kind = SignalKind::kExit;
+      event.place = stream.place;
+      event.text = "Traceback (most recent call last): ... (cut)";
+      event.order = order_;
+      event.steps_before = findings_.steps;
+      event.attempt = findings_.attempt_ends.size();
+      event.marker = marker_;
+      findings_.events.push_back(std::move(event));
+      attach_frames(stream, static_cast<std::int64_t>(findings_.events.size()) - 1);
+    }
+  }
   return std::move(findings_);
 }
 

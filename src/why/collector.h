@@ -25,6 +25,8 @@ class Collector {
   struct Stream {
     bool open = false;  // a traceback is being read
     bool wants_code = false;
+    Place place;  // where it began
+    Clock clock;  // of its last line that had one
     std::vector<Frame> frames;
     std::int64_t bare_event = -1;       // without frames; a traceback may follow it
     std::int64_t continued_event = -1;  // its message may go on in the next lines
@@ -33,12 +35,15 @@ class Collector {
 
   Stream& stream_of(std::uint64_t id);
   void read_segment(std::string_view raw, std::int64_t number);
+  void strip_host(Line& line);
+  bool read_boxed_frame(const Line& line, Stream& stream);
   bool read_traceback(const Line& line, Stream& stream);
   bool read_continuation(const Line& line, Stream& stream);
   void read_progress(const Line& line, Topics topics);
   void read_facts(const Line& line, Topics topics);
   void read_setting(const Line& line);
   void read_config(const Line& line);
+  void read_graphs(std::string_view name, std::string_view value, const Line& line);
   void read_serving(const Line& line);
   void read_elastic(const Line& line);
   void mention(std::string_view text);
@@ -52,6 +57,7 @@ class Collector {
   std::unordered_map<std::uint64_t, Stream> streams_;
   std::unordered_map<std::uint64_t, std::size_t> event_keys_;
   std::unordered_set<std::uint64_t> shapes_;
+  std::unordered_set<std::string> hosts_;                    // prefixes that pdsh and the like put before every line
   std::unordered_map<std::int64_t, std::size_t> series_of_;  // rank, -1 for none
   std::int64_t order_ = 0;
   Phase marker_ = Phase::kUnknown;

@@ -79,6 +79,14 @@ void Collector::read_setting(const Line& line) {
   }
 }
 
+// An option that says CUDA graphs are on.
+void Collector::read_graphs(std::string_view name, std::string_view value, const Line& line) {
+  if (findings_.graphs_place || !has_any(name, {"cuda_graph", "cudagraph"})) return;
+  if (value.empty() || has_any(value.substr(0, 6), {"false", "none", "0", "null", "off", "[]"})) return;
+  findings_.graphs_place = Place{line.file, line.number};
+  findings_.graphs_text = std::string{cut_text(line.text, 200)};
+}
+
 void Collector::read_config(const Line& line) {
   if (findings_.config.size() >= kMostConfig) return;
   const std::string_view text = line.text;
@@ -88,8 +96,10 @@ void Collector::read_config(const Line& line) {
     const std::string_view name = trim(text.substr(0, dots));
     std::size_t end = dots + 1;
     while (end < text.size() && text[end] == '.') ++end;
-    if (is_identifier(name) && end < text.size() && text[end] == ' ')
+    if (is_identifier(name) && end < text.size() && text[end] == ' ') {
+      read_graphs(name, trim(text.substr(end)), line);
       findings_.config[std::string{name}] = std::string{cut_text(trim(text.substr(end)), 200)};
+    }
     return;
   }
   if (text == "config:" || text == "Config:" || text == "configuration:") {
@@ -104,6 +114,7 @@ void Collector::read_config(const Line& line) {
   const std::size_t split = rest.find_first_of(":=");
   if (split == kNone) return;
   const std::string_view name = trim(rest.substr(0, split));
+  if (is_identifier(name)) read_graphs(name, trim(rest.substr(split + 1)), line);
   if (is_identifier(name))
     findings_.config[std::string{name}] = std::string{cut_text(trim(rest.substr(split + 1)), 200)};
 }
@@ -201,6 +212,15 @@ void Collector::read_facts(const Line& line, Topics topics) {
       findings_.driver_text = std::string{cut_text(text, 200)};
     }
   }
+  // Rows of memory_summary(): current use, then the peak.
+  if (const std::size_t bar = text.find('|'); bar < 40 && text.size() < 200) {
+    const std::string_view row = trim(text.substr(0, bar));
+    const char* name = row == "Allocated memory"      ? "summary_allocated"
+                       : row == "GPU reserved memory" ? "summary_reserved"
+                                                      : nullptr;
+    if (name != nullptr)
+      if (const auto bytes = leading_size(text.substr(bar + 1))) findings_.figures[name] = *bytes;
+  }
   if (has(topics, Topic::kSummary)) {
     std::int64_t retries = 0;
     for (const std::string_view key : {std::string_view{"cudamalloc retries"}, std::string_view{"alloc_retries"}})
@@ -211,6 +231,19 @@ void Collector::read_facts(const Line& line, Topics topics) {
       findings_.retries_text = std::string{cut_text(text, 200)};
     }
   }
+  if (findings_.smi_processes.size() < 256)
+    if (const auto process = parse_device_process(text)) {
+      const auto same = std::find_if(
+          findings_.smi_processes.begin(), findings_.smi_processes.end(),
+          [&](const DeviceProcess& known) { return known.pid == process->pid && known.gpu == process->gpu; });
+      if (same != findings_.smi_processes.end()) {
+        same->bytes = std::max(same->bytes, process->bytes);
+      } else {
+        findings_.smi_processes.push_back(*process);
+        findings_.smi_place = {line.file, line.number};
+        findings_.smi_text = std::string{cut_text(text, 200)};
+      }
+    }
   if (findings_.smi.size() < 256)
     if (const auto use = parse_device_use(text))
       findings_.smi.push_back({*use, line.order, {line.file, line.number}, std::string{cut_text(text, 200)}});

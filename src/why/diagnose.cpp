@@ -55,8 +55,10 @@ int directness(const Event& event) {
       return 9;
     case SignalKind::kPeerLost:
       return 10;
+    case SignalKind::kExit:
+      return 11;
   }
-  return 10;
+  return 11;
 }
 
 std::int64_t steps_of_attempt(const Findings& findings, std::size_t attempt) {
@@ -101,7 +103,10 @@ const Event* choose_root(const Findings& findings) {
     if (went_on(findings, event)) continue;
     // The message of a batch that was then skipped.
     if (skips && event.signal.kind == SignalKind::kDeviceOom && !event.has_frames) continue;
-    if (best == nullptr || score(event) < score(*best)) best = &event;
+    // Of equals the first: by the clock where both have one, since the files of ranks are read one after the other.
+    if (best == nullptr || score(event) < score(*best) ||
+        (score(event) == score(*best) && event.clock.is_before(best->clock)))
+      best = &event;
   }
   return best;
 }
@@ -187,6 +192,8 @@ void show_evidence(const Circumstances& at, Diagnosis& diagnosis) {
     writer.show(findings.retries_place, findings.retries_text, "the allocator had to retry");
   if (cause == Cause::kLongestBatch && findings.shapes >= 2)
     writer.show(findings.shape_place, findings.shape_text, "shapes vary");
+  if (cause == Cause::kOtherProcess && findings.smi_processes.size() > 1)
+    writer.show(findings.smi_place, findings.smi_text, "nvidia-smi's list of processes");
   if (!findings.smi.empty()) {
     const auto fullest =
         std::max_element(findings.smi.begin(), findings.smi.end(),
@@ -196,20 +203,52 @@ void show_evidence(const Circumstances& at, Diagnosis& diagnosis) {
   if (findings.upgrade_place) writer.show(*findings.upgrade_place, findings.upgrade_text, "another version fitted");
 }
 
+// Ranks of one job usually peak alike; one that alone runs out has other layers, other data or bad luck with pieces.
+void compare_ranks(const Circumstances& at, Diagnosis& diagnosis) {
+  if (at.root.signal.kind != SignalKind::kDeviceOom || !at.root.rank || diagnosis.same.size() > 1 ||
+      at.sum.capacity == 0)
+    return;
+  std::int64_t most = 0;
+  int ranks = 0;
+  for (const StepSeries& series : at.findings.series) {
+    if (!series.rank || *series.rank == *at.root.rank) continue;
+    ++ranks;
+    for (const StepPoint& point : series.points)
+      most = std::max({most, point.reserved, point.peak, point.used, point.allocated});
+  }
+  if (ranks == 0 || most == 0 || most * 10 > at.sum.capacity * 9) return;
+  diagnosis.notes.push_back(fmt::format("rank {} alone ran out: the other ranks never held more than {} of {}",
+                                        *at.root.rank, format_bytes(most), format_bytes(at.sum.capacity)));
+}
+
 void check_settings(const Circumstances& at, Diagnosis& diagnosis) {
   Writer writer(at.findings, diagnosis);
-  const bool on = at.findings.has_expandable_segments();
+  const Findings& findings = at.findings;
+  const bool on = findings.has_expandable_segments();
   const bool oom = at.root.signal.kind == SignalKind::kDeviceOom;
-  if (oom && on)
+  const bool user_buffers = has_any(findings.option("use_nccl_ub") + findings.option("nccl_ub"), {"true"});
+  const std::string& version = findings.torch_version;
+  const bool too_old = version.starts_with("0.") || version.starts_with("1.") || version.starts_with("2.0");
+  if (oom && on) {
     writer.note("expandable_segments:True is already set: the hint in the message was taken and does not help here");
-  else if (oom && at.sum.known && at.sum.reserved > 0 && !at.sum.defragmenting_could_serve)
+  } else if (oom && at.sum.known && at.sum.reserved > 0 && !at.sum.defragmenting_could_serve) {
     writer.note(
         "the message's hint (expandable_segments) cannot help: even all cached memory in one piece is too little");
+  } else if (oom && diagnosis.cause == Cause::kFragmentation) {
+    if (findings.is_windows)
+      writer.note("expandable segments would be ignored: they do not exist on Windows");
+    else if (too_old)
+      writer.note(fmt::format("expandable segments do not exist in torch {}: they came with 2.1", version));
+    else if (user_buffers)
+      writer.note("expandable segments would break this job: it registers NCCL user buffers");
+  }
   if (diagnosis.growth.flat && diagnosis.cause != Cause::kMemoryLeak && oom)
     writer.note("no leak: allocated memory does not rise over the steps");
   if (diagnosis.followers > 0 && diagnosis.cause != Cause::kNotMemory)
-    writer.note(fmt::format("{} lines about lost peers, sockets and watchdogs are echoes of this failure",
-                            diagnosis.followers));
+    writer.note(diagnosis.followers == 1
+                    ? "one line about a lost peer, socket or watchdog is an echo of this failure"
+                    : fmt::format("{} lines about lost peers, sockets and watchdogs are echoes of this failure",
+                                  diagnosis.followers));
 }
 
 std::string against(const Candidate& other, const Circumstances& at) {
@@ -316,6 +355,7 @@ Diagnosis diagnose(const Findings& findings) {
   if (diagnosis.phase == Phase::kUnknown && root->steps_before == 0 && root->has_frames)
     diagnosis.phase = Phase::kStartup;
   show_evidence(at, diagnosis);
+  compare_ranks(at, diagnosis);
   check_settings(at, diagnosis);
   return diagnosis;
 }

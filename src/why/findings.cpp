@@ -30,6 +30,11 @@ std::string Findings::allocator_settings() const {
 
 bool Findings::has_expandable_segments() const { return has_text(allocator_settings(), "expandable_segments:true"); }
 
+std::string Findings::option(const std::string& name) const {
+  const auto found = config.find(name);
+  return found == config.end() ? std::string{} : found->second;
+}
+
 std::string_view framework_name(Framework framework) {
   static constexpr std::array<std::string_view, 12> kNames = {
       "unknown",   "Megatron-LM", "Megatron-Bridge", "DeepSpeed", "FSDP",   "torchtitan", "Transformers",

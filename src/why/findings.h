@@ -26,6 +26,7 @@ struct Event {
   std::string text;         // as printed, without prefix, at most kMostText bytes
   std::optional<int> rank;  // who printed it
   std::int64_t order = 0;
+  Clock clock;             // its own, or that of the last line of the same writer
   std::int64_t count = 1;  // the same line again and again
   std::uint64_t stream = 0;
   bool has_frames = false;
@@ -108,6 +109,9 @@ struct Findings {
   Place shape_place;
   std::string shape_text;
   std::vector<SmiReading> smi;
+  std::vector<DeviceProcess> smi_processes;  // as nvidia-smi lists them, largest use per pid
+  Place smi_place;
+  std::string smi_text;
   std::map<std::string, Setting> settings;    // environment that the log shows: PYTORCH_CUDA_ALLOC_CONF, NCCL_*
   std::map<std::string, std::string> config;  // options that the log dumps
   std::optional<std::int64_t> world;          // ranks
@@ -138,6 +142,8 @@ struct Findings {
   // The allocator setting of PyTorch that the log shows, "" when none.
   [[nodiscard]] std::string allocator_settings() const;
   [[nodiscard]] bool has_expandable_segments() const;
+  // An option that the log dumps, "" when it does not.
+  [[nodiscard]] std::string option(const std::string& name) const;
 };
 
 [[nodiscard]] std::string_view framework_name(Framework framework);

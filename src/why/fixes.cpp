@@ -271,7 +271,7 @@ std::optional<ByteRange> bytes_of(const Rung& rung, const Diagnosis& diagnosis) 
   std::int64_t whole = 0;
   switch (rung.saves) {
     case Saves::kNothing:
-      return std::nullopt;
+      return ByteRange{};
     case Saves::kActivations:
       // A tensor that is larger than the device shrinks with the batch as everything else does.
       whole = sum.allocated + (sum.capacity > 0 && sum.request > sum.capacity ? sum.request : 0);
@@ -305,10 +305,32 @@ std::optional<bool> suffices(const Rung& rung, const Diagnosis& diagnosis, const
   if (rung.id == "shorter-context" || rung.id == "unset-expandable" || rung.id == "change-option" ||
       rung.id == "free-disk")
     return true;
-  if (!sum.known || !saves) return std::nullopt;
+  if (!sum.known || !saves || rung.saves == Saves::kNothing) return std::nullopt;
   // What failed is the first request that was too much, not the last: too little is known to promise more.
   if (saves->high < sum.shortfall) return false;
   return std::nullopt;
+}
+
+void replace_text(std::string& line, std::string_view what, const std::string& by) {
+  if (const std::size_t at = line.find(what); at != std::string::npos) line.replace(at, what.size(), by);
+}
+
+// "N/2" and "2N" stand for half and twice what the log shows of the option.
+void fill_in(std::string& line, std::string_view id, const Known& known) {
+  const auto number = [&](std::initializer_list<std::string_view> names) {
+    return leading_integer(known.option(names)).value_or(0);
+  };
+  std::int64_t value = 0;
+  if (id == "micro-batch" || id == "smaller-batch")
+    value = number({"micro_batch_size", "per_device_train_batch_size", "train_micro_batch_size_per_gpu", "batch_size"});
+  if (id == "shorter-sequence") value = number({"seq_length", "max_seq_length", "max_length"});
+  if (id == "more-pipeline") value = number({"pipeline_model_parallel_size"});
+  if (id == "engine-shard" || id == "shard-everything" || id == "sharded-load")
+    value = number({"tensor_parallel_size", "tp_size", "tensor_model_parallel_size"});
+  if (value >= 2) replace_text(line, "N/2", std::to_string(value / 2));
+  if (value >= 1) replace_text(line, "2N", std::to_string(2 * value));
+  if (const std::int64_t steps = number({"gradient_accumulation_steps", "accumulate_grad_batches"}); steps > 0)
+    replace_text(line, "2*M", std::to_string(2 * steps));
 }
 
 // Lines that take a figure of this log.
@@ -364,6 +386,7 @@ std::vector<Fix> fixes_for(const Diagnosis& diagnosis, const Findings& findings)
     fix.id = std::string{one.id};
     fix.title = std::string{one.title};
     fix.change = with_figures(std::string{line}, id, diagnosis, findings);
+    fill_in(fix.change, id, known);
     fix.saves = bytes_of(one, diagnosis);
     fix.slowdown = one.slowdown;
     fix.changes_science = one.changes_science;
@@ -408,9 +431,9 @@ std::vector<Myth> myths_for(const Diagnosis& diagnosis) {
                       diagnosis.cause == Cause::kFragmentation || diagnosis.cause == Cause::kFirstBackward;
   if (megatron && device) {
     myths.push_back({"more virtual pipeline stages",
-                     "cut the bubble, not the peak: VPP 5 to 10 measured 58.8 to 60.2 GB (seed 000)"});
-    myths.push_back(
-        {"more tensor parallelism", "saves memory at -28 % throughput on a 70B model (seed 000): a last resort"});
+                     "cut the bubble, not the peak: VPP 5 to 10 measured 58.8 to 60.2 GB (Megatron-Bridge)"});
+    myths.push_back({"more tensor parallelism",
+                     "saves memory at -28 % throughput on a 70B model (Megatron-Bridge): a last resort"});
   }
   return myths;
 }

@@ -24,11 +24,11 @@ struct PercentRange {
 };
 
 struct Fix {
-  std::string id;      // "micro-batch"
-  std::string title;   // "halve the micro-batch, double the accumulation"
-  std::string change;  // the line for the framework of this job
-  std::optional<ByteRange> saves;
-  PercentRange slowdown;  // of a step; negative: faster
+  std::string id;                  // "micro-batch"
+  std::string title;               // "halve the micro-batch, double the accumulation"
+  std::string change;              // the line for the framework of this job
+  std::optional<ByteRange> saves;  // of the device; zero: it wins something else; unknown without figures
+  PercentRange slowdown;           // of a step; negative: faster
   bool changes_science = false;
   std::optional<bool> sufficient;  // alone; unknown where the figures do not tell
   std::string risk;

@@ -92,7 +92,7 @@ std::size_t timestamp(std::string_view text) {
       at += 1 + digits(text, at + 1);
     has_date = true;
     if (at < text.size() && (text[at] == ' ' || text[at] == 'T' || text[at] == '_')) {
-      if (digits(text, at + 1) != 2 || at + 3 >= text.size() || text[at + 3] != ':') return first == 4 ? at : at;
+      if (digits(text, at + 1) != 2 || at + 3 >= text.size() || text[at + 3] != ':') return at;
       ++at;
     }
   }
@@ -108,6 +108,34 @@ std::size_t timestamp(std::string_view text) {
     return at;
   }
   return has_date ? at : 0;
+}
+
+// The clock of a timestamp; `day` is that of a logger which writes it apart (W1115), else 0.
+Clock clock_of(std::string_view stamp, std::int64_t day) {
+  Clock clock;
+  std::size_t at = 0;
+  while (at + 8 <= stamp.size() &&
+         !(is_digit(stamp[at]) && stamp[at + 2] == ':' && stamp[at + 5] == ':' && is_digit(stamp[at + 6])))
+    ++at;
+  if (at + 8 > stamp.size()) return clock;
+  const auto two = [&](std::size_t i) { return std::int64_t{number_at(stamp.substr(i, 2), 0).value_or(0)}; };
+  clock.milliseconds = ((two(at) * 60 + two(at + 3)) * 60 + two(at + 6)) * 1000;
+  if (at + 9 < stamp.size() && (stamp[at + 8] == '.' || stamp[at + 8] == ',')) {
+    std::int64_t unit = 100;
+    for (std::size_t i = at + 9; i < stamp.size() && is_digit(stamp[i]) && unit > 0; ++i, unit /= 10)
+      clock.milliseconds += (stamp[i] - '0') * unit;
+  }
+  constexpr std::int64_t kDay = 86'400'000;
+  clock.kind = Clock::Kind::kTimeOfDay;
+  if (day > 0) {
+    clock.kind = Clock::Kind::kDayOfYear;
+    clock.milliseconds += (day / 100 * 31 + day % 100) * kDay;
+  } else if (at >= 10 && digits(stamp, 0) == 4) {
+    clock.kind = Clock::Kind::kDate;
+    const std::int64_t year = number_at(stamp.substr(0, 4), 0).value_or(0);
+    clock.milliseconds += ((year * 12 + two(5)) * 31 + two(8)) * kDay;
+  }
+  return clock;
 }
 
 class Prefix {
@@ -156,7 +184,7 @@ class Prefix {
 
   bool bracket() {
     const std::size_t close = rest_.find(']');
-    if (close == kNone || close > 120) return false;
+    if (close > 120) return false;
     const std::string_view inside = trim(rest_.substr(1, close - 1));
     if (inside.empty()) return false;
     const auto after = [&](std::size_t at) { return at < rest_.size() ? rest_[at] : '\0'; };
@@ -183,8 +211,9 @@ class Prefix {
         line_.is_kernel = true;  // [  422.304335]
         return take(close + 1);
       }
-      if (timestamp(inside) > 0) {
+      if (const std::size_t length = timestamp(inside); length > 0) {
         took_time_ = true;
+        line_.clock = clock_of(inside.substr(0, length), 0);
         return take(close + 1);
       }
       return false;
@@ -208,7 +237,7 @@ class Prefix {
 
   bool parenthesis() {
     const std::size_t close = rest_.find(')');
-    if (close == kNone || close > 160) return false;
+    if (close > 160) return false;
     const std::string_view inside = rest_.substr(1, close - 1);
     if (!has_text(inside, "pid=")) return false;
     from_writer(inside);
@@ -224,6 +253,7 @@ class Prefix {
   bool number() {
     if (const std::size_t length = timestamp(rest_); length > 0 && (length > 4 || took_time_)) {
       took_time_ = true;
+      line_.clock = clock_of(rest_.substr(0, length), 0);
       return take(length);
     }
     const std::size_t count = digits(rest_, 0);
@@ -246,7 +276,8 @@ class Prefix {
         line_.level = first == 'W' ? Level::kWarning : first == 'E' || first == 'F' ? Level::kError : Level::kInfo;
         const std::size_t close = rest_.find("] ", at);
         took_time_ = true;
-        if (close != kNone && close < 200) return take(close + 2);
+        line_.clock = clock_of(rest_.substr(at, length), at > gap ? number_at(rest_.substr(gap, 4), 0).value_or(0) : 0);
+        if (close < 200) return take(close + 2);
         const std::size_t bare = rest_.size() > at + length && rest_.back() == ']' ? rest_.size() : at + length;
         return take(bare);
       }
@@ -277,7 +308,7 @@ class Prefix {
     static constexpr std::string_view kMonths = "JanFebMarAprMayJunJulAugSepOctNovDec";
     if (end == 3 && kMonths.find(word) != kNone && rest_.size() > 16 && digits(trim(rest_.substr(3, 4)), 0) > 0) {
       const std::size_t colon = rest_.find("kernel:");
-      if (colon != kNone && colon < 90) {
+      if (colon < 90) {
         line_.is_kernel = true;
         return take(colon + 7);
       }

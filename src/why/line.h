@@ -11,6 +11,17 @@
 
 namespace plimsoll::why {
 
+// When a line was written, as far as it says: only clocks of the same kind can be compared.
+struct Clock {
+  enum class Kind : std::uint8_t { kNone, kTimeOfDay, kDayOfYear, kDate };
+  Kind kind = Kind::kNone;
+  std::int64_t milliseconds = 0;
+
+  [[nodiscard]] bool is_before(const Clock& other) const {
+    return kind != Kind::kNone && kind == other.kind && milliseconds < other.milliseconds;
+  }
+};
+
 enum class Level : std::uint8_t { kNone, kInfo, kWarning, kError };
 
 struct Line {
@@ -22,6 +33,7 @@ struct Line {
   std::optional<int> rank;   // from the prefix, or from the name of the file
   std::uint64_t stream = 0;  // same for lines of one writer
   Level level = Level::kNone;
+  Clock clock;
   bool is_kernel = false;  // dmesg or syslog
 };
 

@@ -100,13 +100,18 @@ bool is_advice(std::string_view text, std::size_t at) {
 
 std::optional<OomNumbers> parse_oom_message(std::string_view text) {
   OomNumbers numbers;
-  if (has_any(text, {"resource_exhausted", "resourceexhausted", "hbm capacity", "memory space hbm"})) {
+  if (has_any(text, {"resource_exhausted", "resourceexhausted", "resource exhausted: ", "hbm capacity",
+                     "memory space hbm"})) {
     numbers.allocator = has_text(text, "tensor with shape") ? Allocator::kTensorFlow : Allocator::kXla;
     static_cast<void>(read_xla(text, numbers));
     return numbers;
   }
   if (has_text(text, "oom when allocating tensor")) {
     numbers.allocator = Allocator::kTensorFlow;
+    return numbers;
+  }
+  if (has_any(text, {"cuda_error_out_of_memory", "cudaerrormemoryallocation", "hiperroroutofmemory"})) {
+    numbers.allocator = has_text(text, "hiperror") ? Allocator::kHip : Allocator::kCuda;
     return numbers;
   }
   const std::size_t at = find_word(text, "out of memory");

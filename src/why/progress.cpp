@@ -85,7 +85,7 @@ std::optional<Bar> parse_bar(std::string_view text) {
   if (!at) return std::nullopt;
   bar.at = *at;
   const std::size_t slash = counts.find('/');
-  if (slash != kNone && slash < 24) bar.of = leading_integer(counts.substr(slash + 1)).value_or(0);
+  if (slash < 24) bar.of = leading_integer(counts.substr(slash + 1)).value_or(0);
   return bar;
 }
 
@@ -107,6 +107,12 @@ void read_memory_figures(std::string_view text, std::vector<MemoryFigure>& out) 
     std::size_t length = 0;
     const std::optional<double> number = leading_number(text.substr(at), &length);
     if (!number) continue;
+    // The number of a device is no figure: "mem_usage:cuda:0 8.9GB".
+    const std::string_view name = text.substr(at > 5 ? at - 5 : 0, std::min<std::size_t>(at, 5));
+    if (has_any(name, {"cuda:", "gpu:", "gpu ", "gpu_"})) {
+      at += length - 1;
+      continue;
+    }
     const std::size_t from = std::max(previous, at > 32 ? at - 32 : 0);
     const std::string_view words = text.substr(from, at - from);
     const std::size_t end = at + length;
@@ -166,6 +172,24 @@ std::optional<StepLine> parse_step(std::string_view text) {
   read_memory_figures(text, line.memory);
   line.shape = shape_hash(text);
   return line;
+}
+
+std::optional<DeviceProcess> parse_device_process(std::string_view text) {
+  if (text.size() < 16 || !is_digit(text.front()) || text.find("MiB |") == kNone || text.find("MiB /") != kNone)
+    return std::nullopt;
+  DeviceProcess process;
+  std::vector<std::string_view> words;
+  for (const std::string_view word : split(text, ' '))
+    if (!word.empty()) words.push_back(word);
+  process.gpu = leading_integer(words.front()).value_or(0);
+  bool computes = false;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    if (process.pid == 0 && is_digit(words[i].front())) process.pid = leading_integer(words[i]).value_or(0);
+    computes = computes || words[i] == "C" || words[i] == "C+G" || words[i] == "G";
+    if (words[i].ends_with("MiB")) process.bytes = leading_size(words[i]).value_or(0);
+  }
+  if (!computes || process.pid <= 0 || process.bytes <= 0) return std::nullopt;
+  return process;
 }
 
 std::optional<DeviceUse> parse_device_use(std::string_view text) {

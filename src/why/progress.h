@@ -50,6 +50,14 @@ struct DeviceUse {
   std::int64_t used = 0;
   std::int64_t total = 0;
 };
+struct DeviceProcess {
+  std::int64_t gpu = 0;
+  std::int64_t pid = 0;
+  std::int64_t bytes = 0;
+};
+// "|    0   N/A  N/A     12345      C   python      20000MiB |" of nvidia-smi, without its first bar.
+[[nodiscard]] std::optional<DeviceProcess> parse_device_process(std::string_view text);
+
 // "5202MiB / 8111MiB" of nvidia-smi.
 [[nodiscard]] std::optional<DeviceUse> parse_device_use(std::string_view text);
 

@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::size_t kBlock = 1U << 20;
 constexpr std::size_t kLongestLine = 4U << 20;
+constexpr std::size_t kLongLine = 256U << 10;
 constexpr std::size_t kMostFiles = 20000;
 
 constexpr Topics kFailureTopics = bit(Topic::kOom) | bit(Topic::kNccl) | bit(Topic::kLibrary) | bit(Topic::kHost) |
@@ -48,11 +49,39 @@ class Feeder {
       const std::size_t end = newline == nullptr
                                   ? block.size()
                                   : static_cast<std::size_t>(static_cast<const char*>(newline) - block.data());
-      collector_.add_line(block.substr(from, end - from), ++line_);
+      ++line_;
+      if (end - from > kLongLine)
+        long_line(block.substr(from, end - from));
+      else
+        collector_.add_line(block.substr(from, end - from), line_);
       from = std::min(end + 1, block.size());
       if (newline == nullptr) break;
     }
     return from;
+  }
+
+  // A progress bar that was redrawn a hundred thousand times: its ends, and the drawings that say something.
+  void long_line(std::string_view text) {
+    const std::size_t head = text.find('\r', kLongLine / 4);
+    const std::size_t tail = text.rfind('\r', text.size() - kLongLine / 4);
+    const std::size_t first = std::min(head == std::string_view::npos ? kLongLine / 4 : head + 1, text.size());
+    const std::size_t last = std::max(first, tail == std::string_view::npos ? text.size() - kLongLine / 4 : tail + 1);
+    collector_.add_line(text.substr(0, first), line_);
+    std::size_t at = first;
+    std::size_t fed = 0;
+    while (at < last && fed < kLongLine * 4) {
+      Topic topic{};
+      const std::size_t found = log_scanner().find(text.substr(0, last), at, &topic);
+      if (found == std::string_view::npos) break;
+      std::size_t begin = found;
+      while (begin > first && found - begin < kLongLine / 16 && text[begin - 1] != '\r') --begin;
+      const std::size_t close = text.find('\r', found);
+      const std::size_t end = std::min({close == std::string_view::npos ? last : close, found + kLongLine / 16, last});
+      collector_.add_line(text.substr(begin, end - begin), line_);
+      fed += end - begin;
+      at = std::max(end, found + 1);
+    }
+    collector_.add_line(text.substr(last), line_);
   }
 
   void skip(std::string_view block, std::size_t from, std::size_t to) {
@@ -100,15 +129,20 @@ class Feeder {
   std::int64_t line_ = 0;
 };
 
+// Zero bytes do not count: a log that was cut off while it was written, or rotated, has holes of them.
 bool looks_binary(std::string_view text) {
   const std::string_view head = text.substr(0, 8192);
-  if (head.size() < 16) return false;
-  const auto odd = std::count_if(head.begin(), head.end(), [](char c) {
+  std::size_t odd = 0;
+  std::size_t seen = 0;
+  for (const char c : head) {
     const auto byte = static_cast<unsigned char>(c);
-    return byte < 0x20 && byte != '\n' && byte != '\r' && byte != '\t' && byte != 0x1b && byte != '\b' &&
-           byte != '\f' && byte != '\a';
-  });
-  return static_cast<std::size_t>(odd) * 12 > head.size();
+    if (byte == 0) continue;
+    ++seen;
+    const bool usual = byte >= 0x20 || byte == '\n' || byte == '\r' || byte == '\t' || byte == 0x1b || byte == '\b' ||
+                       byte == '\f' || byte == '\a';
+    odd += usual ? 0 : 1;
+  }
+  return seen >= 16 && odd * 12 > seen;
 }
 
 }  // namespace

@@ -73,7 +73,8 @@ std::optional<std::int64_t> exit_number(std::string_view text) {
 
 std::optional<Signal> killed(std::string_view text) {
   // The launcher's own kills of the ranks that remain.
-  if (has_any(text, {"closing signal", "forcefully exiting", "sending", "kill -9 "})) return std::nullopt;
+  if (has_text(text, "closing signal")) return of(SignalKind::kPeerLost);
+  if (has_any(text, {"forcefully exiting", "sending", "kill -9 "})) return std::nullopt;
   if (const auto code = exit_number(text)) {
     if (*code == 137 || *code == -9 || *code == 265) return of(SignalKind::kKilled);
     if (*code == 135 || *code == -7) {
@@ -83,6 +84,10 @@ std::optional<Signal> killed(std::string_view text) {
     }
     if (*code == 134 || *code == -6 || *code == 139 || *code == -11) return of(SignalKind::kAbort);
     if (*code == 143 || *code == -15) return of(SignalKind::kPeerLost);
+    const bool launcher =
+        has_any(text, {"failed (exitcode", "exits with return code", "process finished with exit code"}) ||
+        find_word(text, "exitcode") == 0;
+    if (*code != 0 && launcher) return of(SignalKind::kExit);
   }
   if (has_any(text, {"sigkill", "by signal: killed", "signal: killed", "signal 9", "signal: 9"}))
     return of(SignalKind::kKilled);
@@ -210,6 +215,9 @@ std::optional<Signal> device(std::string_view text) {
   if (has_any(text, {"stream is capturing", "capture invalidated", "captureinvalidated", "captureunsupported"}) &&
       !has_text(text, "out of memory"))
     return of(SignalKind::kCaptureInvalid);
+  // The pool of an engine that wakes up: after the first refusal its calls have nothing valid to work on.
+  if (has_text(text, "cumem_allocator") && has_any(text, {"invalid argument", "invalid value"}))
+    return of(SignalKind::kEngineOom);
   if (has_text(text, "invalid argument") && has_any(text, {"cuda", "hip", "nccl", "custom_all_reduce", "ipc"}))
     return of(SignalKind::kInvalidArgument);
   return std::nullopt;
@@ -233,9 +241,10 @@ std::optional<Signal> limits(std::string_view text) {
 
 std::optional<Signal> device_oom(const Line& line) {
   const std::string_view text = line.text;
-  if (has_text(text, "skipping batch") ||
-      (has_text(text, "skip") && has_any(text, {"ran out of memory", "oom batch", "oom on"}))) {
-    if (!has_any(text, {"out of memory", "oom"})) return std::nullopt;
+  const bool short_of_memory = has_text(text, "out of memory") || has_whole(text, "oom");
+  const bool goes_on =
+      has_any(text, {"skip", "recover from oom", "retrying with"}) && !has_any(text, {"check", "exception:"});
+  if (short_of_memory && goes_on && !parse_exception(text)) {
     Signal signal = of(SignalKind::kSkippedBatch);
     if (const auto numbers = parse_oom_message(text)) signal.oom = *numbers;
     return signal;
@@ -263,9 +272,9 @@ std::optional<Signal> exception(const Line& line, bool expects_exception) {
   }
   if (!expects_exception && (line.level == Level::kWarning || line.level == Level::kInfo)) return std::nullopt;
   if (has_text(parsed->type, "warning")) return std::nullopt;
-  static constexpr std::array<std::string_view, 6> kLaunchers = {"ChildFailedError", "CalledProcessError",
-                                                                 "SystemExit",       "KeyboardInterrupt",
-                                                                 "SignalException",  "ProcessExitedException"};
+  static constexpr std::array<std::string_view, 5> kLaunchers = {
+      "CalledProcessError", "SystemExit", "KeyboardInterrupt", "SignalException", "ProcessExitedException"};
+  if (parsed->type == "ChildFailedError") return of(SignalKind::kExit);
   if (std::find(kLaunchers.begin(), kLaunchers.end(), parsed->type) != kLaunchers.end()) return std::nullopt;
   Signal signal = of(SignalKind::kException);
   signal.exception = std::string{parsed->type};
@@ -395,7 +404,7 @@ std::optional<Signal> recognise(const Line& line, Topics topics, bool expects_ex
     if (auto signal = device(text)) return signal;
   if (has(topics, Topic::kTime))
     if (auto signal = limits(text)) return signal;
-  if (has(topics, Topic::kKill) || text.size() < 24)
+  if (has(topics, Topic::kKill) || has(topics, Topic::kElastic) || text.size() < 24)
     if (auto signal = killed(text)) return signal;
   if (has(topics, Topic::kAbort))
     if (auto signal = aborted(text)) return signal;
@@ -408,7 +417,7 @@ std::optional<Signal> recognise(const Line& line, Topics topics, bool expects_ex
         signal->kind = SignalKind::kConfig;
         signal->rule = rule->id;
         signal->rule_fix = rule->fix;
-      } else if (typed && signal->exception != "RuntimeError" &&
+      } else if (typed && (signal->exception != "RuntimeError" || has_text(signal->message, "divisible")) &&
                  (states_constraint(signal->message) || signal->message.empty())) {
         signal->kind = SignalKind::kConfig;
       }

@@ -42,6 +42,7 @@ enum class SignalKind : std::uint8_t {
   kInterop,    // the message itself names the allocator setting
   kEngineOom,  // a swap of memory between trainer and rollout engine failed
   kException,  // any other exception
+  kExit,       // a launcher's word that a process failed; why is not said
 };
 
 struct Signal {

@@ -199,11 +199,12 @@ Weights weigh(const Circumstances& at) {
       break;
     case SignalKind::kException: {
       const bool odd = at.findings.has_expandable_segments() &&
-                       has_any(at.root.text, {"cancelled", "canceled", "invalid argument", "ipc", "not supported"});
+                       has_any(at.root.text, {"cancelled", "canceled", "invalid argument", "ipc", "not supported",
+                                              "driver error", "internal assert", "cumem", "symmetric"});
       if (odd)
         weigh_odd(at, 3, weights);
       else
-        weights.add(Cause::kNotMemory, 5, "an exception that names no memory");
+        weights.add(Cause::kNotMemory, 4, "an exception that names no memory");
       break;
     }
     case SignalKind::kCaptureInvalid:
@@ -212,6 +213,9 @@ Weights weigh(const Circumstances& at) {
     case SignalKind::kCollectiveTimeout:
     case SignalKind::kLibraryOther:
       weights.add(Cause::kNotMemory, 5, "the message names another reason");
+      break;
+    case SignalKind::kExit:
+      weights.add(Cause::kNotMemory, 0.7, "a process failed, and what was given does not say why");
       break;
     case SignalKind::kPeerLost:
       weights.add(Cause::kNotMemory, 1.2, "only echoes of another rank's death are in this log");

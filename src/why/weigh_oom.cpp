@@ -2,6 +2,7 @@
 // An allocator's message: first the figures (others, limits, fragmentation), then the phase, which beats
 // the figures where it is more precise (corpus order of tests). The hint inside the message is no evidence.
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -49,13 +50,25 @@ void weigh_figures(const Circumstances& at, Weights& weights) {
     else
       weights.add(Cause::kRocmHip, 0.25, "a HIP message");
   }
+  if (!sum.known || sum.reserved == 0) {
+    // Without figures the list of nvidia-smi is the only word on who holds the device.
+    std::map<std::int64_t, int> by_gpu;
+    for (const DeviceProcess& process : findings.smi_processes)
+      if (process.bytes >= kGiB) ++by_gpu[process.gpu];
+    const bool shared = std::any_of(by_gpu.begin(), by_gpu.end(), [](const auto& one) { return one.second > 1; });
+    if (shared) weights.add(Cause::kOtherProcess, 2.5, "nvidia-smi lists several processes on one device");
+    const bool untouched = at.root.steps_before == 0 && (at.phase == Phase::kStartup || at.phase == Phase::kUnknown);
+    if (untouched && !findings.smi.empty() && findings.smi.front().order < at.root.order &&
+        findings.smi.front().use.used * 2 > findings.smi.front().use.total)
+      weights.add(Cause::kOtherProcess, 2.5, "nvidia-smi shows the device in use before this job held anything");
+  }
   if (!sum.known) return;
   const std::int64_t significant = std::max<std::int64_t>(kGiB / 2, sum.total * 12 / 100);
   const bool own_limit = sum.has_limit && sum.request <= sum.device_free;
   if (sum.others >= significant && !own_limit && !sum.fits_in_free) {
     const double share = sum.total > 0 ? static_cast<double>(sum.others) / static_cast<double>(sum.total) : 0.5;
     if (sum.without_others_would_fit)
-      weights.add(Cause::kOtherProcess, 3.5 + 5 * share,
+      weights.add(Cause::kOtherProcess, 4.5 + 5 * share,
                   fmt::format("{} of {} are held outside this process's PyTorch", format_bytes(sum.others),
                               format_bytes(sum.total)));
     else
@@ -202,6 +215,12 @@ void weigh_phase(const Circumstances& at, Weights& weights) {
       if (at.root.frames.attention_scores)
         weights.add(Cause::kActivationBound, 1.2, "it failed making attention scores or their mask");
       weights.add(Cause::kGenuineCapacity, 1.0, "little is free beside weights and states");
+      // Full before activations could grow: a small tensor of the first forward was already too much.
+      if (sum.known && sum.capacity > 0 && sum.allocated * 100 >= sum.capacity * 93 &&
+          sum.request * 100 <= sum.capacity)
+        weights.add(Cause::kGenuineCapacity, at.root.steps_before == 0 ? 1.8 : 0.6,
+                    fmt::format("{} of {} were live when {} more was asked for", format_bytes(sum.allocated),
+                                format_bytes(sum.capacity), format_bytes(sum.request)));
       break;
     case Phase::kStartup:
     case Phase::kConfig:
@@ -248,7 +267,10 @@ void weigh_device_oom(const Circumstances& at, Weights& weights) {
   if (sum.known && sum.capacity > 0 && sum.request > sum.capacity) {
     const std::string why =
         fmt::format("one request of {} on {}", format_bytes(sum.request), format_bytes(sum.capacity));
-    if (in_step || at.root.frames.attention_scores)
+    // Larger than the device itself, not only than a limit: no weight is; a tensor that was made whole is.
+    const bool whole = sum.total > 0 && sum.request > sum.total && at.phase != Phase::kLoad &&
+                       at.phase != Phase::kStartup && !(at.phase == Phase::kUnknown && at.root.has_frames);
+    if (in_step || whole || at.root.frames.attention_scores)
       weights.add(Cause::kActivationBound, at.phase == Phase::kEvaluate ? 1.5 : 4.5, why);
     else
       weights.add(Cause::kGenuineCapacity, 2.5, why);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "why/words.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -18,6 +19,23 @@ bool same_folded(std::string_view text, std::size_t at, std::string_view what) {
   return true;
 }
 
+using Bytes = char __attribute__((vector_size(16)));
+
+Bytes broadcast(char c) {
+  Bytes bytes;
+  std::memset(&bytes, c, sizeof bytes);
+  return bytes;
+}
+
+char raised(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - ('a' - 'A')) : c; }
+
+std::size_t find_slowly(std::string_view text, std::string_view what, std::size_t from) {
+  if (what.empty() || text.size() < what.size()) return kNone;
+  for (std::size_t at = from; at + what.size() <= text.size(); ++at)
+    if (same_folded(text, at, what)) return at;
+  return kNone;
+}
+
 std::size_t skip_blanks(std::string_view text, std::size_t at) {
   while (at < text.size() && is_blank(text[at])) ++at;
   return at;
@@ -32,15 +50,28 @@ std::optional<std::int64_t> times(double number, std::int64_t unit) {
 }  // namespace
 
 std::size_t find_word(std::string_view text, std::string_view what, std::size_t from) {
-  if (what.empty() || text.size() < what.size()) return kNone;
-  const char first = what.front();
-  const char upper = first >= 'a' && first <= 'z' ? static_cast<char>(first - ('a' - 'A')) : first;
+  if (what.size() < 2 || text.size() < what.size()) return find_slowly(text, what, from);
   const std::size_t last = text.size() - what.size();
-  for (std::size_t at = from; at <= last; ++at) {
-    if (text[at] != first && text[at] != upper) continue;
-    if (same_folded(text, at, what)) return at;
+  const Bytes first_low = broadcast(what[0]);
+  const Bytes first_high = broadcast(raised(what[0]));
+  const Bytes second_low = broadcast(what[1]);
+  const Bytes second_high = broadcast(raised(what[1]));
+  std::size_t at = from;
+  // Sixteen places at a time: does the first letter stand here and the second after it? Mostly not.
+  for (; at + sizeof(Bytes) + 1 <= text.size() && at <= last; at += sizeof(Bytes)) {
+    Bytes here;
+    Bytes next;
+    std::memcpy(&here, text.data() + at, sizeof here);
+    std::memcpy(&next, text.data() + at + 1, sizeof next);
+    const auto hits = ((here == first_low) | (here == first_high)) & ((next == second_low) | (next == second_high));
+    std::uint64_t lanes[2];
+    std::memcpy(lanes, &hits, sizeof lanes);
+    if ((lanes[0] | lanes[1]) == 0) continue;
+    const std::size_t end = std::min(at + sizeof(Bytes), last + 1);
+    for (std::size_t i = at; i < end; ++i)
+      if (same_folded(text, i, what)) return i;
   }
-  return kNone;
+  return find_slowly(text, what, at);
 }
 
 bool has_text(std::string_view text, std::string_view what) { return find_word(text, what) != kNone; }

@@ -74,7 +74,7 @@ constexpr std::string_view kWithoutEffect = R"(
     elasticity.* flops_profiler.* fp16.* fp32_allreduce gradient_predivide_factor hybrid_engine.* loss_scale memory_breakdown
     monitor_config.* nebula.* optimizer.* prescale_gradients progressive_layer_drop.* scheduler.* seq_parallel_communication_data_type
     sparse_gradients steps_per_print tensor_parallel.* tensorboard.* timers.* torch_autocast.* wall_clock_breakdown wandb.*
-    weight_quantization.* zero_allow_untested_optimizer zero_force_ds_cpu_optimizer
+    use_cache weight_quantization.* zero_allow_untested_optimizer zero_force_ds_cpu_optimizer
     zero_optimization.allgather_bucket_size zero_optimization.allgather_partitions
     zero_optimization.elastic_checkpoint zero_optimization.gather_16bit_weights_on_model_save
     zero_optimization.grad_hooks zero_optimization.ignore_unused_parameters zero_optimization.legacy_stage1

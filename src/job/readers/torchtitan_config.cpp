@@ -120,9 +120,9 @@ Status read_batch(const Node& root, std::int64_t pipeline, Draft& draft) {
 }
 
 // An error for whoever wants a job, and one problem among others for whoever wants all of them.
-void refuse(Draft& draft, std::string key, std::string problem) {
-  draft.assignments.push_back(
-      {std::move(key), Node{}, fmt::format("{}: parallelism", draft.path), false, std::move(problem)});
+void refuse(Draft& draft, std::string key, std::string problem, bool is_ours = false) {
+  const std::string where = fmt::format("{}: {}", draft.path, key);
+  draft.assignments.push_back({std::move(key), Node{}, where, false, std::move(problem), is_ours});
 }
 
 Status read_parallelism(const Node& root, Draft& draft) {
@@ -133,9 +133,7 @@ Status read_parallelism(const Node& root, Draft& draft) {
   PLIMSOLL_TRY(expert_tensor, integer_at(root, "parallelism", "expert_tensor_parallel_degree", 1));
   PLIMSOLL_TRY(replicate, integer_at(root, "parallelism", "data_parallel_replicate_degree", 1));
   PLIMSOLL_TRY(shard, integer_at(root, "parallelism", "data_parallel_shard_degree", -1, Range{-1, 1 << 24}));
-  if (shard == 0)
-    refuse(draft, "parallelism.data_parallel_shard_degree",
-           "parallelism.data_parallel_shard_degree: Parallelism degree should be >= 1, or -1");
+  if (shard == 0) refuse(draft, "parallelism.data_parallel_shard_degree", "Parallelism degree should be >= 1, or -1");
   if (shard > 0) {
     std::optional<std::int64_t> gpus = checked_mul(replicate, shard);
     for (const std::int64_t size : {tensor, pipeline, context}) gpus = gpus ? checked_mul(*gpus, size) : gpus;
@@ -150,12 +148,12 @@ Status read_parallelism(const Node& root, Draft& draft) {
   const Node* schedule = at(root, "parallelism", "pipeline_parallel_schedule");
   if (schedule != nullptr && pipeline > 1) {
     PLIMSOLL_TRY(name, to_word(*schedule));
-    draft.assign("pipeline_schedule", *schedule, "parallelism.pipeline_parallel_schedule");
-    if (!from_name<PipelineSchedule>(name))
-      refuse(draft, "pipeline_schedule",
-             fmt::format("parallelism.pipeline_parallel_schedule: '{}' is not modelled; wanted 1F1B, Interleaved1F1B "
-                         "or GPipe",
-                         name));
+    if (from_name<PipelineSchedule>(name)) {
+      draft.assign("pipeline_schedule", *schedule, "parallelism.pipeline_parallel_schedule");
+    } else {
+      refuse(draft, "parallelism.pipeline_parallel_schedule",
+             fmt::format("'{}' is not modelled; wanted 1F1B, Interleaved1F1B or GPipe", name), true);
+    }
     if (lower(name) == "interleaved1f1b" && at(root, "parallelism", "pipeline_parallel_layers_per_stage") == nullptr)
       draft.assign("virtual_pipeline_model_parallel_size", integer_node(2), "parallelism.pipeline_parallel_schedule");
   }
@@ -164,7 +162,7 @@ Status read_parallelism(const Node& root, Draft& draft) {
   const bool reshards = policy == "always" || (policy == "default" && pipeline == 1);
   draft.assign("reshard_after_forward", bool_node(reshards), "parallelism.fsdp_reshard_after_forward");
   if (policy != "default" && policy != "always" && policy != "never")
-    refuse(draft, "reshard_after_forward",
+    refuse(draft, "parallelism.fsdp_reshard_after_forward",
            fmt::format("Invalid reshard_after_forward_policy: '{}', wanted default, always or never", policy));
 
   const Node* rotate = at(root, "parallelism", "context_parallel_rotate_method");

@@ -35,7 +35,8 @@ const Arrows& arrows() {
       {"memory", {"step", "allocator"}},
       {"timing", {"step"}},
       {"truth", {"memory", "timing"}},
-      {"cli", {"truth", "replay", "why", "rules", "emit"}},
+      {"plan", {"memory", "timing", "rules"}},
+      {"cli", {"truth", "replay", "why", "plan", "emit"}},
   };
   return kArrows;
 }

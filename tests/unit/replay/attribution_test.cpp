@@ -123,9 +123,8 @@ TEST(Difference, the_origin_that_grew_is_first_and_rows_sum_to_the_change) {
   const History history_b = history_of(b);
   const Attribution attribution_a(history_a);
   const Attribution attribution_b(history_b);
-  const PeakDifference difference =
-      compare_peaks({&history_a, &attribution_a, run(history_a, {}).peak_allocated_op},
-                    {&history_b, &attribution_b, run(history_b, {}).peak_allocated_op});
+  const PeakDifference difference = compare_peaks({&history_a, &attribution_a, run(history_a, {}).peak_allocated_op},
+                                                  {&history_b, &attribution_b, run(history_b, {}).peak_allocated_op});
   ASSERT_FALSE(difference.origins.empty());
   EXPECT_EQ(difference.origins[0].delta(), 20 * kMiB);
   EXPECT_EQ(difference.origins[0].text, "model.py:20 forward");

@@ -134,8 +134,7 @@ TEST(WhatIf, settings_are_ranked_by_what_they_reserve_and_those_that_run_out_com
   EXPECT_EQ((*answers)[0].setting, "") << "in the order of the question";
   rank(*answers);
   EXPECT_EQ(answers->front().setting, "expandable_segments:True");
-  for (std::size_t i = 1; i < answers->size(); ++i)
-    EXPECT_LE((*answers)[i - 1].runs_out(), (*answers)[i].runs_out());
+  for (std::size_t i = 1; i < answers->size(); ++i) EXPECT_LE((*answers)[i - 1].runs_out(), (*answers)[i].runs_out());
 }
 
 TEST(WhatIf, tuning_finds_no_worse_than_the_sensible_settings) {
@@ -172,8 +171,8 @@ bool mentions(const std::vector<std::string>& advice, std::string_view part) {
 
 TEST(Advice, garbage_collection_without_a_fraction_is_said_to_do_nothing) {
   EXPECT_TRUE(mentions(advise(test::settings("garbage_collection_threshold:0.8"), 0), "does nothing"));
-  EXPECT_FALSE(mentions(
-      advise(test::settings("garbage_collection_threshold:0.8,per_process_memory_fraction:0.9"), 0), "does nothing"));
+  EXPECT_FALSE(mentions(advise(test::settings("garbage_collection_threshold:0.8,per_process_memory_fraction:0.9"), 0),
+                        "does nothing"));
 }
 
 TEST(Advice, known_defects_and_what_expandable_segments_break_are_named_by_version) {

@@ -17,8 +17,8 @@ inline std::string data_path(const std::string& name) {
   return std::string(PLIMSOLL_SOURCE_DIR) + "/tests/data/rules/" + name;
 }
 
-inline document::Node base_of(const Rule& rule) {
-  const std::string name(job::name_of(rule.frameworks.front()));
+inline document::Node base_of(const Rule& rule, job::Framework framework) {
+  const std::string name(job::name_of(framework));
   const std::string path = data_path(rule.base.empty() ? name + ".toml" : name + "-" + rule.base + ".toml");
   const auto text = read_file(path);
   PLIMSOLL_CHECK(text.has_value());

@@ -138,6 +138,16 @@ TEST(Fixes, every_rung_has_a_line_for_somebody) {
   }
 }
 
+TEST(Fixes, lines_take_the_values_that_the_log_shows) {
+  const Answer answer =
+      answer_for("  micro_batch_size .......... 4\nFile \"/w/megatron/training/training.py\", line 1, in f\n" +
+                 std::string{kFragmented});
+  for (const Fix& fix : answer.fixes)
+    if (fix.id == "micro-batch") {
+      EXPECT_NE(fix.change.find("--micro-batch-size 2 "), std::string::npos) << fix.change;
+    }
+}
+
 TEST(Fixes, lines_speak_the_framework_of_the_log) {
   const Answer megatron = answer_for(
       "  micro_batch_size .......... 4\n[rank0]:   File \"/w/megatron/training/training.py\", line 1, in train_step\n" +

@@ -250,6 +250,22 @@ TEST(Files, binary_data_and_missing_files_are_errors) {
   EXPECT_NE(cause_of_file(Temporary("why.bin", bytes).path()).find("binary"), std::string::npos);
 }
 
+TEST(Files, the_clock_decides_which_rank_was_first) {
+  const auto log = [](const char* time) {
+    return std::string{"[2025-01-01 10:00:"} + time +
+           ",000] [INFO] step 1 loss=2.0\nTraceback (most recent call last):\n" +
+           "  File \"t.py\", line 1, in f\n    out = model(batch)\ntorch.OutOfMemoryError: CUDA out of memory.\n";
+  };
+  Collector collector;
+  read_text("rank0.log", log("09"), collector);
+  read_text("rank1.log", log("05"), collector);
+  read_text("rank2.log", log("07"), collector);
+  const Findings findings = collector.take();
+  const Diagnosis diagnosis = diagnose(findings);
+  EXPECT_EQ(diagnosis.rank, 1);
+  EXPECT_EQ(diagnosis.same.size(), 3U);
+}
+
 TEST(Files, the_ranks_of_a_folder_are_read_together) {
   const auto folder = std::filesystem::path(testing::TempDir()) / "why_ranks";
   std::filesystem::create_directories(folder);

@@ -3,13 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/bytes.h"
 
 namespace plimsoll::why {
 namespace {
 
-std::int64_t gib(double n) { return static_cast<std::int64_t>(n * static_cast<double>(kGiB) + 0.5); }
-std::int64_t mib(double n) { return static_cast<std::int64_t>(n * static_cast<double>(kMiB) + 0.5); }
+std::int64_t gib(double n) { return std::llround(n * static_cast<double>(kGiB)); }
+std::int64_t mib(double n) { return std::llround(n * static_cast<double>(kMiB)); }
 
 TEST(OomMessage, reads_1_0_with_cached) {
   const auto oom = parse_oom_message(

@@ -88,6 +88,8 @@ TEST(Signal, lines_are_recognised_by_what_they_say) {
       {"AssertionError: num_attention_heads (40) must be a multiple of tensor_model_parallel_size (16)",
        SignalKind::kConfig},
       {"KeyError: 'input_ids'", SignalKind::kException},
+      {"W0502 torch/elastic/api.py:789] Sending process 4315 closing signal SIGTERM", SignalKind::kPeerLost},
+      {"exitcode  : 1 (pid: 66444)", SignalKind::kExit},
       {"| WARNING: ran out of memory on GPU #2, skipping batch", SignalKind::kSkippedBatch},
   };
   for (const Row& row : rows) {
@@ -99,11 +101,9 @@ TEST(Signal, lines_are_recognised_by_what_they_say) {
 
 TEST(Signal, harmless_lines_are_no_signal) {
   for (const char* text :
-       {"oom_kill 0", "exit code 0", "W0502 torch/elastic/api.py:789] Sending process 4315 closing signal SIGTERM",
-        "Sending process 12 closing signal SIGKILL", "NCCL INFO comm 0x5 rank 0 - Init COMPLETE",
-        "beam search killed 12 beams", "worker pool will be killed after 60 s",
-        "UserWarning: expandable_segments not supported on this platform", "FutureWarning: deprecated",
-        "ERROR_RATE: 0.1",
+       {"oom_kill 0", "exit code 0", "NCCL INFO comm 0x5 rank 0 - Init COMPLETE", "beam search killed 12 beams",
+        "worker pool will be killed after 60 s", "UserWarning: expandable_segments not supported on this platform",
+        "FutureWarning: deprecated", "ERROR_RATE: 0.1",
         "memory allocation failed with OOM on device 0 while trying to allocate 2147483648 bytes (free: 1, total: 8).",
         "systemd[1]: Listening on Userspace Out-Of-Memory (OOM) Killer Socket.",
         "slurmstepd: info: task/cgroup: memory limit 512G"})

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// plimsoll lint: what would the framework refuse, ignore or waste in this job?
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "cli/job_input.h"
+#include "cli/lint_report.h"
+#include "cli/listing.h"
+#include "cli/verb.h"
+
+namespace plimsoll::cli {
+
+namespace {
+
+// A violated rule explains a problem with a key that it reads, and an error explains why the job as a whole
+// does not hold together.
+bool is_explained(const job::Problem& problem, const std::vector<rules::Violation>& violations) {
+  if (problem.key.empty()) return has_error(violations);
+  return std::any_of(violations.begin(), violations.end(), [&problem](const rules::Violation& violation) {
+    const std::vector<std::string>& keys = violation.rule->keys;
+    return std::find(keys.begin(), keys.end(), problem.key) != keys.end();
+  });
+}
+
+Result<ExitCode> lint_job(const Arguments& arguments, const Console& console) {
+  if (arguments.operands.empty() && !arguments.has("model"))
+    return usage_error("a job is missing; wanted a file, or --model with keys",
+                       "plimsoll lint job.toml; plimsoll lint --rules lists the rules");
+  PLIMSOLL_TRY(input, read_input(arguments));
+  std::vector<job::Problem> problems;
+  input.options.problems = &problems;
+  PLIMSOLL_TRY(job, make_job(input, {}));
+  LintAnswer answer{std::move(job), {}, 0, {}};
+  answer.violations = rules::check(answer.job);
+  for (const rules::Rule& rule : rules::catalogue().rules())
+    if (rule.checked_by == rules::CheckedBy::kJob && rule.applies_to(answer.job.framework)) ++answer.checked;
+  if (!answer.job.has("gpus")) answer.not_checked.emplace_back("rules about the number of GPUs: it is not known");
+  if (!answer.job.has("gpu") && !answer.job.stated.contains("compute_capability"))
+    answer.not_checked.emplace_back("rules about the GPU: it is not known");
+
+  const auto unexplained = std::find_if(problems.begin(), problems.end(), [&answer](const job::Problem& problem) {
+    return !is_explained(problem, answer.violations);
+  });
+  // Nothing to report but a job that cannot be read.
+  if (unexplained != problems.end() && !has_error(answer.violations)) return tl::make_unexpected(unexplained->error);
+  for (auto problem = unexplained; problem != problems.end(); ++problem)
+    if (!is_explained(*problem, answer.violations)) answer.not_checked.push_back(to_string(problem->error));
+
+  console.print(arguments.has("json") ? lint_json(answer) : lint_report(answer, console));
+  for (const std::string& text : answer.not_checked) console.warn(fmt::format("not checked: {}", text));
+  if (!answer.violations.empty())
+    console.next(fmt::format("plimsoll lint --explain {}", answer.violations.front().rule->id));
+  const bool fails = has_error(answer.violations) || (arguments.has("strict") && !answer.violations.empty());
+  return fails ? ExitCode::kNo : ExitCode::kYes;
+}
+
+Result<ExitCode> list_rules(const Arguments& arguments, const Console& console) {
+  std::optional<job::Framework> framework;
+  if (const auto name = arguments.value("framework")) {
+    framework = job::from_name<job::Framework>(*name);
+    if (!framework)
+      return usage_error(fmt::format("--framework is '{}'; wanted one of {}", *name, job::choices<job::Framework>()));
+  }
+  if (arguments.operands.size() > 1) return usage_error("--rules takes one TEXT at most");
+  Rules rules;
+  std::vector<std::string> ids;
+  for (const rules::Rule& rule : rules::catalogue().rules()) {
+    ids.push_back(rule.id);
+    if (framework && !rule.applies_to(*framework)) continue;
+    if (is_asked_for(arguments, {rule.id, rule.when, rule.wrong_text, std::string(rules::name_of(rule.severity))}))
+      rules.push_back(&rule);
+  }
+  if (rules.empty()) return nothing_matches(arguments, "rule", ids);
+  console.print(arguments.has("json") ? rules_json(rules) : rules_table(rules, console));
+  return ExitCode::kYes;
+}
+
+Result<ExitCode> explain(const std::string& id, const Arguments& arguments, const Console& console) {
+  const rules::Rule* rule = rules::catalogue().find(id);
+  if (rule == nullptr)
+    return usage_error(fmt::format("--explain is '{}'; there is no such rule", id), "plimsoll lint --rules lists them");
+  console.print(arguments.has("json") ? rules_json({rule}) : rule_report(*rule, console));
+  return ExitCode::kYes;
+}
+
+Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+  if (const auto id = arguments.value("explain")) return explain(*id, arguments, console);
+  if (arguments.has("rules")) return list_rules(arguments, console);
+  return lint_job(arguments, console);
+}
+
+std::vector<Flag> flags() {
+  std::vector<Flag> all = job_flags();
+  const std::vector<Flag> own = {
+      {.name = "strict", .argument = "", .help = "warnings make the exit code 1, too"},
+      {.name = "rules", .argument = "", .help = "list the rules, or those with TEXT in them, instead"},
+      {.name = "explain", .argument = "ID", .help = "one rule with its condition and examples instead"},
+  };
+  all.insert(all.end(), own.begin(), own.end());
+  return all;
+}
+
+}  // namespace
+
+extern const Verb kLint;
+const Verb kLint = {
+    .name = "lint",
+    .summary = "what would the framework refuse, ignore or waste in a job",
+    .operands = "[FILE...]",
+    .most_operands = -1,
+    .details =
+        "Reads a job as fit does and holds it against the rules of its framework. An error is what the framework "
+        "stops at, with what it would print; a warning is an option that it changes or ignores, or that wastes memory "
+        "or time. The frameworks stop at the first violation; lint shows all of them, each with its fix.\n"
+        "\n"
+        "Some rules depend on versions; state those that you know: --torch-version 2.9, --te-version 2.8, "
+        "--megatron-version 0.16. Environment variables are read from launch scripts and job files; a launch script is "
+        "taken as whole, so what it does not export is not set.\n"
+        "\n"
+        "Exit code 0 when no error was found, 1 when one was (with --strict: or a warning), 3 when the job cannot be "
+        "read.",
+    .flags = flags(),
+    .takes_keys = true,
+    .examples = {{"plimsoll lint job.toml", "everything that is wrong with a job file"},
+                 {"plimsoll lint train.sh --gpu h100 --gpus 64", "a launch script of Megatron-LM"},
+                 {"plimsoll lint --rules offload", "the rules about offloading"},
+                 {"plimsoll lint --explain R115", "one rule, with an example that breaks it"}},
+    .run = run,
+};
+
+}  // namespace plimsoll::cli

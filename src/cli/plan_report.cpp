@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/plan_report.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/bytes.h"
+#include "cli/fit_report.h"
+#include "cli/json_writer.h"
+#include "cli/table.h"
+
+namespace plimsoll::cli {
+
+namespace {
+
+std::string number(std::int64_t n) { return with_commas(n); }
+
+const std::string& recompute_label(const plan::Plan& plan, const plan::Candidate& c) {
+  return plan.space.recompute[static_cast<std::size_t>(c.recompute)].label;
+}
+
+// The part of the step in which two configurations differ most.
+std::string why_faster(const plan::Found& first, const plan::Found& second) {
+  const timing::NamedPart* most = nullptr;
+  double gain = 0;
+  for (const timing::NamedPart& part : timing::named_parts()) {
+    const double difference = second.time.parts.*part.field - first.time.parts.*part.field;
+    if (difference > gain) {
+      gain = difference;
+      most = &part;
+    }
+  }
+  if (most == nullptr) return "no part of its step is shorter";
+  return fmt::format("{:.0f} ms less of {}", 1e3 * gain, most->text);
+}
+
+std::string counts_line(const plan::Counts& c) {
+  return fmt::format(
+      "{} configurations considered: {} refused by the framework or not divisible, {} too large, {} skipped because a "
+      "smaller micro-batch was too large already, {} fit",
+      number(static_cast<std::int64_t>(c.considered)), number(static_cast<std::int64_t>(c.refused)),
+      number(static_cast<std::int64_t>(c.does_not_fit)), number(static_cast<std::int64_t>(c.skipped)),
+      number(static_cast<std::int64_t>(c.fits)));
+}
+
+bool is_tie(const plan::Found& best, const plan::Found& other) { return other.time.low <= best.time.seconds; }
+
+// Which share of the interval two predictions have in common says little when both come from one model: configurations
+// within two percent are called equal.
+constexpr double kTie = 0.02;
+
+std::string nothing_fits(const plan::Plan& plan) {
+  std::string text = "nothing of the space fits\n" + counts_line(plan.counts) + "\n";
+  if (plan.least_peak > 0)
+    text +=
+        fmt::format("nearest: {}, which needs at least {}\n", shown(plan, plan.nearest), format_bytes(plan.least_peak));
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, plan.refusals.size()); ++i)
+    text += fmt::format("refused {} times: {}\n", plan.refusals[i].second, plan.refusals[i].first);
+  return text;
+}
+
+std::string front_plot(const plan::Plan& plan) {
+  if (plan.pareto.size() < 2) return {};
+  constexpr std::size_t kMostPoints = 12;
+  const double fastest = plan.pareto.front().seconds;
+  std::string text = "\nmemory against time, nothing is better in both\n";
+  const std::size_t step = plan.pareto.size() / kMostPoints + 1;
+  for (std::size_t i = 0; i < plan.pareto.size(); i += step) {
+    const plan::Priced& p = plan.pareto[i];
+    const auto bar = static_cast<std::size_t>(std::lround(30 * std::min(p.seconds / fastest - 1, 1.0)));
+    text += fmt::format("{:>8} GiB  {:>9.3f} s  {}o {}\n", format_gib(p.peak), p.seconds, std::string(bar, ' '),
+                        shown(plan, p.candidate));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string shown(const plan::Plan& plan, const plan::Candidate& c) {
+  std::string text = fmt::format("TP {}, PP {}", c.tensor, c.pipeline);
+  if (c.virtual_pipeline > 1) text += fmt::format(", VPP {}", c.virtual_pipeline);
+  if (c.layout == plan::LayoutChoice::kEndsCount) text += ", ends counted";
+  if (c.layout == plan::LayoutChoice::kBalanced && c.pipeline > 1) text += ", balanced layout";
+  if (c.context > 1) text += fmt::format(", CP {} {}", c.context, job::name_of(c.context_messages));
+  if (c.expert > 1) text += fmt::format(", EP {}, ETP {}", c.expert, c.expert_tensor);
+  if (const std::int64_t stage = plan.space.stages[static_cast<std::size_t>(c.stage)]; stage >= 0)
+    text += fmt::format(", ZeRO {}", stage);
+  if (c.tensor_overlap && c.tensor > 1) text += ", TP overlap";
+  if (c.optimizer_offload) text += ", optimizer on the host";
+  return text + fmt::format(", micro-batch {}, recompute {}", c.micro_batch, recompute_label(plan, c));
+}
+
+std::string plan_report(const plan::Plan& plan, const Console& console) {
+  if (plan.best.empty()) return nothing_fits(plan);
+  Table table({{"#", Align::kRight},
+               {"configuration", Align::kLeft, true},
+               {"device GiB", Align::kRight},
+               {"headroom", Align::kRight},
+               {"step s", Align::kRight},
+               {"tokens/s/GPU", Align::kRight},
+               {"TFLOP/s", Align::kRight},
+               {"bubble %", Align::kRight},
+               {"messages %", Align::kRight}});
+  const plan::Found& best = plan.best.front();
+  for (std::size_t i = 0; i < plan.best.size(); ++i) {
+    const plan::Found& f = plan.best[i];
+    const timing::Breakdown& p = f.time.parts;
+    const double messages = p.tensor + p.context + p.expert + p.data + p.pipeline;
+    const bool tie = i > 0 && f.time.seconds <= best.time.seconds * (1 + kTie);
+    table.add_row({std::to_string(i + 1) + (tie ? "=" : ""),
+                   shown(plan, f.candidate) + (f.expandable ? ", expandable segments" : ""),
+                   format_gib(f.worst.device_used), format_gib(f.worst.headroom), fmt::format("{:.3f}", f.time.seconds),
+                   fmt::format("{:.0f}", f.time.tokens_per_second_per_gpu),
+                   fmt::format("{:.0f}", f.time.tflops_per_gpu), fmt::format("{:.1f}", 100 * p.bubble / f.time.seconds),
+                   fmt::format("{:.1f}", 100 * messages / f.time.seconds)});
+  }
+  std::string text = table.to_text(console.width, console.colour_out);
+  if (plan.best.size() > 1) {
+    text += fmt::format("\n1 before 2: {}\n", why_faster(plan.best[0], plan.best[1]));
+    const auto ties = std::count_if(plan.best.begin() + 1, plan.best.end(), [&](const plan::Found& f) {
+      return f.time.seconds <= best.time.seconds * (1 + kTie);
+    });
+    if (ties > 0) text += fmt::format("= within {:.0f} % of the first: take the one with more headroom\n", 100 * kTie);
+    if (is_tie(best, plan.best[1]))
+      text += fmt::format("a predicted step is good to {:.0f} %: {:.3f} to {:.3f} s for the first\n",
+                          100 * (best.time.high / best.time.seconds - 1), best.time.low, best.time.high);
+  }
+  text += front_plot(plan);
+  text += "\n" + counts_line(plan.counts) + "\n";
+  if (plan.counts.walked_out > 0)
+    text += fmt::format("{} of those dropped: the allocator's fragmentation makes them too large\n",
+                        plan.counts.walked_out);
+  if (plan.interrupted) text += "interrupted: the best so far\n";
+  return text;
+}
+
+std::string plan_explanation(const plan::Plan& plan, std::size_t row, const Console& console) {
+  const plan::Found& f = plan.best[row];
+  std::string text = fmt::format("{}. {}\n\n", row + 1, shown(plan, f.candidate));
+  text += memory_table(f.worst, console);
+  Table table({{"time of a step"}, {"ms", Align::kRight}, {"next ms", Align::kRight}});
+  const plan::Found* next = row + 1 < plan.best.size() ? &plan.best[row + 1] : nullptr;
+  for (const timing::NamedPart& part : timing::named_parts()) {
+    if (f.time.parts.*part.field == 0 && (next == nullptr || next->time.parts.*part.field == 0)) continue;
+    table.add_row({std::string(part.text), fmt::format("{:.1f}", 1e3 * (f.time.parts.*part.field)),
+                   next == nullptr ? "" : fmt::format("{:.1f}", 1e3 * (next->time.parts.*part.field))});
+  }
+  table.add_rule();
+  table.add_row({"step", fmt::format("{:.1f}", 1e3 * f.time.seconds),
+                 next == nullptr ? "" : fmt::format("{:.1f}", 1e3 * next->time.seconds)});
+  text += "\n" + table.to_text(console.width, console.colour_out);
+  if (next != nullptr)
+    text += fmt::format("\nbefore the next ({}): {}\n", shown(plan, next->candidate), why_faster(f, *next));
+  text += "\nas keys of a job:\n";
+  for (const auto& [key, value] : f.settings) text += fmt::format("  {} = {}\n", key, value);
+  return text;
+}
+
+std::string plan_comparison(const plan::Plan& plan, std::size_t a, std::size_t b, const Console& console) {
+  const plan::Found& first = plan.best[a];
+  const plan::Found& second = plan.best[b];
+  std::string text =
+      fmt::format("{}: {}\n{}: {}\n\n", a + 1, shown(plan, first.candidate), b + 1, shown(plan, second.candidate));
+  Table table({{""},
+               {std::to_string(a + 1), Align::kRight},
+               {std::to_string(b + 1), Align::kRight},
+               {"change", Align::kRight}});
+  const auto gib = [&](const char* name, std::int64_t x, std::int64_t y) {
+    table.add_row({name, format_gib(x), format_gib(y), fmt::format("{}{}", y > x ? "+" : "", format_gib(y - x))});
+  };
+  gib("device GiB", first.worst.device_used, second.worst.device_used);
+  gib("headroom GiB", first.worst.headroom, second.worst.headroom);
+  table.add_rule();
+  const auto ms = [&](const std::string& name, double x, double y) {
+    table.add_row(
+        {name, fmt::format("{:.1f}", 1e3 * x), fmt::format("{:.1f}", 1e3 * y), fmt::format("{:+.1f}", 1e3 * (y - x))});
+  };
+  for (const timing::NamedPart& part : timing::named_parts())
+    if (first.time.parts.*part.field != 0 || second.time.parts.*part.field != 0)
+      ms(std::string(part.text) + ", ms", first.time.parts.*part.field, second.time.parts.*part.field);
+  ms("step, ms", first.time.seconds, second.time.seconds);
+  return text + table.to_text(console.width, console.colour_out);
+}
+
+std::string plan_json(const plan::Plan& plan) {
+  JsonWriter json;
+  json.begin_object().member("schema", 1).member("interrupted", plan.interrupted);
+  const plan::Counts& c = plan.counts;
+  json.key("counts")
+      .begin_object(Layout::kInline)
+      .member("considered", c.considered)
+      .member("refused", c.refused)
+      .member("too_large", c.does_not_fit)
+      .member("skipped", c.skipped)
+      .member("fit", c.fits)
+      .member("fragmented_out", c.walked_out)
+      .end_object();
+  json.key("refusals").begin_array();
+  for (const auto& [reason, count] : plan.refusals)
+    json.begin_object(Layout::kInline).member("reason", reason).member("count", count).end_object();
+  json.end_array();
+  json.key("plans").begin_array();
+  for (const plan::Found& f : plan.best) {
+    json.begin_object();
+    json.key("settings").begin_object();
+    for (const auto& [key, value] : f.settings) json.member(key, value);
+    json.end_object();
+    json.member("peak_allocated", f.worst.peak_allocated)
+        .member("peak_reserved", f.worst.peak_reserved)
+        .member("device_used", f.worst.device_used)
+        .member("headroom", f.worst.headroom)
+        .member("worst_rank", f.worst.pp_rank)
+        .member("step_seconds", f.time.seconds)
+        .member("step_seconds_low", f.time.low)
+        .member("step_seconds_high", f.time.high)
+        .member("tokens_per_second_per_gpu", f.time.tokens_per_second_per_gpu)
+        .member("tflops_per_gpu", f.time.tflops_per_gpu)
+        .member("mfu", f.time.mfu);
+    json.key("time").begin_object(Layout::kInline);
+    for (const timing::NamedPart& part : timing::named_parts()) json.member(part.key, f.time.parts.*part.field);
+    json.end_object().end_object();
+  }
+  json.end_array();
+  json.key("pareto").begin_array();
+  for (const plan::Priced& p : plan.pareto)
+    json.begin_object(Layout::kInline)
+        .member("configuration", shown(plan, p.candidate))
+        .member("peak", p.peak)
+        .member("step_seconds", p.seconds)
+        .end_object();
+  return json.end_array().end_object().take();
+}
+
+std::string pareto_svg(const plan::Plan& plan) {
+  constexpr double kWidth = 720;
+  constexpr double kHeight = 420;
+  constexpr double kMargin = 60;
+  double most_seconds = 0;
+  double most_bytes = 0;
+  for (const plan::Priced& p : plan.pareto) {
+    most_seconds = std::max(most_seconds, p.seconds);
+    most_bytes = std::max(most_bytes, static_cast<double>(p.peak));
+  }
+  std::string text = fmt::format(
+      R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {} {}" font-family="sans-serif" font-size="11">)"
+      "\n",
+      kWidth, kHeight);
+  text += fmt::format(R"(<text x="{}" y="{}">step seconds</text><text x="4" y="{}">GiB</text>)"
+                      "\n",
+                      kWidth / 2, kHeight - 8, kMargin - 10);
+  const auto x = [&](double s) { return kMargin + (kWidth - 2 * kMargin) * (most_seconds > 0 ? s / most_seconds : 0); };
+  const auto y = [&](double b) {
+    return kHeight - kMargin - (kHeight - 2 * kMargin) * (most_bytes > 0 ? b / most_bytes : 0);
+  };
+  text += fmt::format(R"(<path d="M{0} {1}V{2}H{3}" fill="none" stroke="black"/>)"
+                      "\n",
+                      kMargin, kMargin, kHeight - kMargin, kWidth - kMargin);
+  for (const plan::Priced& p : plan.pareto)
+    text += fmt::format(R"(<circle cx="{:.1f}" cy="{:.1f}" r="3"><title>{}: {} GiB, {:.3f} s</title></circle>)"
+                        "\n",
+                        x(p.seconds), y(static_cast<double>(p.peak)), shown(plan, p.candidate), format_gib(p.peak),
+                        p.seconds);
+  return text + "</svg>\n";
+}
+
+}  // namespace plimsoll::cli

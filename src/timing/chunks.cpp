@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "timing/chunks.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "timing/offload.h"
+
+namespace plimsoll::timing {
+
+namespace {
+
+// The GPU runs what the host launched; whichever needs longer sets the pace, softly where they are close.
+double paced(double gpu, double host, double exponent) {
+  if (gpu <= 0 || host <= 0) return std::max(gpu, host);
+  const double ratio = std::min(gpu, host) / std::max(gpu, host);
+  if (ratio < 0.4) return std::max(gpu, host);
+  return std::max(gpu, host) * std::pow(1 + std::pow(ratio, exponent), 1 / exponent);
+}
+
+}  // namespace
+
+ChunkPricer::ChunkPricer(const job::Job& job, const Prices& prices)
+    : job_(job), prices_(prices), costs_(job.model.kinds.size() * 2) {
+  step::embedding_work(job, list_);
+  embedding_ = price(job, prices, list_);
+  step::head_work(job, list_);
+  head_ = price(job, prices, list_);
+  if (job.model.mtp_layers > 0) {
+    step::mtp_projection_work(job, list_);
+    mtp_ = price(job, prices, list_);
+  }
+  quantised_ = job.precision.fp8 != job::Fp8Recipe::kNone || job.precision.fp4;
+  uniform_ = job.model.kinds.size() == 1 && !job.precision.first_last_layers_bf16 && !job.offload.activations &&
+             job.recompute.every_nth_layer <= 1;
+  offloaded_ = offloaded_bytes_per_layer(job);
+}
+
+bool ChunkPricer::alike(const job::Chunk& a, const job::Chunk& b) const {
+  return uniform_ && a.num_layers == b.num_layers && a.has_embedding == b.has_embedding && a.has_loss == b.has_loss &&
+         a.mtp_layers == b.mtp_layers;
+}
+
+ChunkCost ChunkPricer::price_chunk(const job::Chunk& chunk) {
+  ChunkCost cost;
+  const job::Recompute& r = job_.recompute;
+  const bool full = r.granularity == job::RecomputeGranularity::kFull;
+  const std::int64_t n = std::max<std::int64_t>(1, r.num_layers);
+  for (std::int64_t i = 0; i < chunk.num_layers; ++i) {
+    bool replays = true;
+    if (full && r.method == job::RecomputeMethod::kBlock) replays = i < n;
+    if (full && r.every_nth_layer > 1) replays = (chunk.first_layer + i) % r.every_nth_layer == 0;
+    cost.add(layer(chunk.first_layer + i), replays);
+    if (!job_.offload.activations || chunk.first_layer + i < job_.offload.activation_layers)
+      cost.offloaded += offloaded_;
+  }
+  if (chunk.has_embedding) cost.add(embedding_, false);
+  if (chunk.has_loss) cost.add(head_, false);
+  for (std::int64_t i = 0; i < chunk.mtp_layers; ++i) {
+    cost.add(layer(job_.model.depth() - 1), full);
+    cost.add(mtp_, false);
+    cost.add(head_, false);
+  }
+  set_seconds(cost);
+  return cost;
+}
+
+const PassCost& ChunkPricer::layer(std::int64_t index) {
+  const job::Precision& p = job_.precision;
+  const bool edge = p.first_last_layers_bf16 &&
+                    (index < p.bf16_layers_at_start || index >= job_.model.depth() - p.bf16_layers_at_end);
+  const std::size_t kind = job_.model.layers[static_cast<std::size_t>(index)];
+  Slot& slot = costs_[kind * 2 + (quantised_ && edge ? 1 : 0)];
+  if (!slot.known) {
+    step::layer_work(job_, job_.model.kinds[kind], edge, list_);
+    slot = {price(job_, prices_, list_), true};
+  }
+  return slot.cost;
+}
+
+void ChunkPricer::set_seconds(ChunkCost& cost) const {
+  const Machine& machine = *prices_.machine;
+  const double ahead = cost.forward.gpu();
+  const double back = cost.backward.gpu() + cost.replay.gpu();
+  const double gpu = ahead + back;
+  const double host = cost.forward.host + cost.backward.host + cost.replay.host;
+  const double stretch = gpu > 0 ? paced(gpu, host, machine.calibration->host_overlap) / gpu : 1;
+  cost.forward_seconds = ahead * stretch;
+  cost.backward_seconds = back * stretch;
+  if (cost.offloaded <= 0) return;
+  const OffloadCost off = offload_cost(job_, machine, cost.offloaded, cost.forward_seconds, cost.backward_seconds);
+  cost.forward_seconds += off.forward;
+  cost.backward_seconds += off.backward;
+  cost.offload_seconds = off.forward + off.backward;
+}
+
+}  // namespace plimsoll::timing
