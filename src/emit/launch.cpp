@@ -180,7 +180,7 @@ std::string torchrun(const Nodes& nodes) {
 
 File slurm_script(const Job& job, const Nodes& nodes) {
   std::string text = "#!/bin/bash\n";
-  text += fmt::format("# Starts launch.sh once per node: sbatch slurm.sbatch, in the folder of these files.\n");
+  text += "# Starts launch.sh once per node: sbatch slurm.sbatch, in the folder of these files.\n";
   text += "#SBATCH --job-name=train\n";
   text += fmt::format("# {} GPUs on nodes of {}\n#SBATCH --nodes={}\n", job.cluster.gpus, job.cluster.gpus_per_node,
                       nodes.nodes);

@@ -74,13 +74,9 @@ std::string_view section_of(std::string_view key) {
 // Bridge's own name of a canonical key.
 std::string field_of(std::string_view key) {
   constexpr std::pair<std::string_view, std::string_view> kNames[] = {
-      {"ddp_bucket_size", "bucket_size"},
-      {"lora_rank", "dim"},
-      {"lora_dropout", "dropout"},
-      {"lora_target_modules", "target_modules"},
-      {"adapter_dtype", "lora_dtype"},
-      {"fp4_param_gather", "fp4_param"},
-      {"overlap_p2p_comm_warmup_flush", "overlap_p2p_comm_warmup_flush"},
+      {"ddp_bucket_size", "bucket_size"}, {"lora_rank", "dim"},
+      {"lora_dropout", "dropout"},        {"lora_target_modules", "target_modules"},
+      {"adapter_dtype", "lora_dtype"},    {"fp4_param_gather", "fp4_param"},
   };
   for (const auto& [canonical, name] : kNames)
     if (key == canonical) return std::string(name);

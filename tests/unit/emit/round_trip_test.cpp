@@ -20,7 +20,7 @@ job::InputFile example(const std::string& name) {
   return {path, read_file(path).value()};
 }
 
-job::Job read_examples(const std::vector<std::string>& names, job::ReadOptions options = {}) {
+job::Job read_examples(const std::vector<std::string>& names, const job::ReadOptions& options = {}) {
   std::vector<job::InputFile> files;
   files.reserve(names.size());
   for (const std::string& name : names) files.push_back(example(name));
