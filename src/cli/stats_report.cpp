@@ -54,8 +54,8 @@ std::string stats_report(const std::vector<snapshot::MemoryStats>& tables, const
     if (const auto share = fragmentation(stats))
       text += fmt::format("\nfragmentation: {:.1f} % of the peak reserved is above the peak allocated\n", 100 * *share);
     if (stats.num_ooms && stats.num_alloc_retries)
-      text += fmt::format("out of memory: {}; releases of the whole cache to serve a request: {}\n",
-                          *stats.num_ooms, *stats.num_alloc_retries);
+      text += fmt::format("out of memory: {}; releases of the whole cache to serve a request: {}\n", *stats.num_ooms,
+                          *stats.num_alloc_retries);
   }
   return text;
 }

@@ -154,42 +154,60 @@ class Reader {
 // Private pools by the note of an event (PyTorch 2.12+), else by the final segment that lies at its address.
 Status find_pools(const snapshot::Snapshot& snapshot, History& history) {
   history.pools.push_back({});
-  std::vector<const snapshot::Segment*> segments;
+  struct Private {
+    const snapshot::Segment* segment;
+    std::uint32_t since;  // the event that made it; what lay there before belonged to another segment
+  };
+  std::vector<Private> segments;
   for (std::uint32_t s = 0; s < snapshot.device_segments.count; ++s) {
     const snapshot::Segment& segment = snapshot.segments[snapshot.device_segments.first + s];
-    if (segment.device == history.device && segment.pool != snapshot::PoolId{}) segments.push_back(&segment);
+    if (segment.device == history.device && segment.pool != snapshot::PoolId{}) segments.push_back({&segment, 0});
   }
   const bool noted = std::any_of(snapshot.notes.begin(), snapshot.notes.end(),
                                  [](const snapshot::Note& note) { return note.pool != snapshot::PoolId{}; });
   if (segments.empty() && !noted) return {};
-  std::sort(segments.begin(), segments.end(), [](const auto* a, const auto* b) { return a->address < b->address; });
+  std::sort(segments.begin(), segments.end(),
+            [](const Private& a, const Private& b) { return a.segment->address < b.segment->address; });
+  const auto segment_at = [&segments](std::uint64_t address) -> Private* {
+    const auto after =
+        std::upper_bound(segments.begin(), segments.end(), address,
+                         [](std::uint64_t a, const Private& candidate) { return a < candidate.segment->address; });
+    if (after == segments.begin()) return nullptr;
+    Private& found = *std::prev(after);
+    return address - found.segment->address < static_cast<std::uint64_t>(found.segment->total_size) ? &found : nullptr;
+  };
+  for (const std::uint32_t call : history.driver_events) {
+    Private* found = segment_at(snapshot.events.address[call]);
+    if (found == nullptr) continue;
+    const Action action = snapshot.events.action[call];
+    if (action == Action::kSegmentAlloc) found->since = call;
+    if (action == Action::kSegmentMap && found->since == 0) found->since = call;
+    if (action == Action::kSegmentUnmap) found->since = 0;
+  }
   const auto number_of = [&history](const snapshot::PoolId& pool) {
     const auto found = std::find(history.pools.begin(), history.pools.end(), pool);
     if (found != history.pools.end()) return static_cast<std::uint32_t>(found - history.pools.begin());
     history.pools.push_back(pool);
     return static_cast<std::uint32_t>(history.pools.size() - 1);
   };
-  const auto pool_at = [&](std::uint64_t address) -> snapshot::PoolId {
-    const auto after = std::upper_bound(segments.begin(), segments.end(), address,
-                                        [](std::uint64_t a, const auto* segment) { return a < segment->address; });
-    if (after == segments.begin()) return {};
-    const snapshot::Segment& segment = **std::prev(after);
-    return address - segment.address < static_cast<std::uint64_t>(segment.total_size) ? segment.pool
-                                                                                      : snapshot::PoolId{};
+  const auto pool_at = [&](std::uint64_t address, std::uint32_t event) -> snapshot::PoolId {
+    const Private* found = segment_at(address);
+    return found != nullptr && event >= found->since ? found->segment->pool : snapshot::PoolId{};
   };
   history.object_pools.resize(history.objects.size());
   for (std::uint32_t object = 0; object < history.objects.size(); ++object) {
     const std::uint32_t birth = history.objects[object].birth;
     if (birth == kNever) continue;
     const snapshot::Note* note = noted ? snapshot.note_of(birth) : nullptr;
-    const snapshot::PoolId pool =
-        note != nullptr && note->pool != snapshot::PoolId{} ? note->pool : pool_at(snapshot.events.address[birth]);
+    const snapshot::PoolId pool = note != nullptr && note->pool != snapshot::PoolId{}
+                                      ? note->pool
+                                      : pool_at(snapshot.events.address[birth], birth);
     if (pool != snapshot::PoolId{}) history.object_pools[object] = number_of(pool);
     if (history.pools.size() > kMostPools)
       return bad_input(fmt::format("the history uses more than {} private pools", kMostPools));
   }
   for (const Initial& initial : history.initial)
-    history.object_pools[initial.object] = number_of(pool_at(initial.address));
+    history.object_pools[initial.object] = number_of(pool_at(initial.address, history.events.first));
   return {};
 }
 
