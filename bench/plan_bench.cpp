@@ -78,6 +78,7 @@ void every_point_priced(benchmark::State& state) {
   space.tensor = {1, 2, 4, 8};
   space.pipeline = {1, 2, 4};
   space.virtual_pipeline = {1};
+  space.context_messages = {job::CpCommType::kP2p};
   space.micro_batch = {1};
   std::erase_if(space.recompute, [](const plan::RecomputeChoice& choice) {
     return choice.granularity == job::RecomputeGranularity::kSelective;

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Configurations that NVIDIA tuned and published, against what plan says of the same question: they must be predicted
+// to fit, and the plan must be predicted to be at least as fast. A bar is loosened only with the reason in the commit.
+#include <cstdio>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/file.h"
+#include "memory/answer.h"
+#include "plan/search.h"
+#include "timing/step_time.h"
+#include "truth/record.h"
+
+namespace plimsoll::truth {
+namespace {
+
+struct Recipe {
+  std::string id;
+  job::Job job;
+  bool fits = false;
+  std::int64_t device_used = 0;
+  double seconds = 0;
+};
+
+// The published pre-training runs of Megatron-Bridge that can be compared.
+std::vector<Recipe> recipes() {
+  const std::string path = std::string(PLIMSOLL_SOURCE_DIR) + "/tests/data/truth/throughput-published.json";
+  const RecordFile file = read_records(path, read_file(path).value()).value();
+  std::vector<Recipe> all;
+  for (const Record& record : file.records) {
+    if (record.groups.at("framework") != "megatron-bridge" || record.groups.at("task") != "pretrain") continue;
+    if (!record.skip.empty()) continue;
+    Recipe recipe;
+    recipe.id = record.id;
+    recipe.job = record.job;
+    // The recipes' MXFP8 gathers weights through the gradient buffer (facts megatron-memory.md 3.3); without it a rule
+    // forbids every configuration.
+    job::Precision& precision = recipe.job.precision;
+    if (precision.fp8 == job::Fp8Recipe::kMxfp8 && recipe.job.sharding.kind != job::ShardingKind::kMegatronFsdp)
+      precision.reuse_grad_buffer_for_mxfp8 = precision.fp8_param_gather;
+    EXPECT_TRUE(job::complete(recipe.job)) << record.id;
+    const auto answer = memory::answer(recipe.job, {});
+    EXPECT_TRUE(answer) << record.id;
+    recipe.fits = answer && answer->fits;
+    recipe.device_used = answer ? answer->ranks[answer->worst].device_used : 0;
+    recipe.seconds = timing::predict(recipe.job).value().seconds;
+    all.push_back(std::move(recipe));
+  }
+  return all;
+}
+
+// Releases repeat configurations; equal predictions of one model are one question.
+using Question = std::tuple<std::string, std::string, std::int64_t, double>;
+
+// Of sequence, batch, GPUs and every knob as published; parallel sizes, micro-batch and recomputation are chosen. The
+// switches stay as well: what is found in the smaller space is in the larger one.
+double planned_seconds(const job::Job& job) {
+  plan::SearchOptions options;
+  options.keep = 3;
+  const plan::Plan plan = plan::search(job,
+                                       plan::make_space(job, {"cp_comm_type", "tp_comm_overlap",
+                                                              "optimizer_cpu_offload", "expert_tensor_parallel_size"}),
+                                       options);
+  return plan.best.empty() ? 0 : plan.best[0].time.seconds;
+}
+
+TEST(PlanTruth, published_configurations_fit_and_plans_are_as_fast) {
+  const std::vector<Recipe> published = recipes();
+  std::map<Question, double> planned;
+  std::size_t fit = 0;
+  std::size_t as_fast = 0;
+  for (const Recipe& recipe : published) {
+    const Question question{recipe.job.model.model_type, recipe.job.cluster.gpu.name, recipe.device_used,
+                            recipe.seconds};
+    if (!planned.contains(question)) planned[question] = planned_seconds(recipe.job);
+    const double best = planned[question];
+    const bool is_as_fast = best > 0 && best <= recipe.seconds * (1 + 1e-9);
+    fit += recipe.fits ? 1 : 0;
+    as_fast += is_as_fast ? 1 : 0;
+    if (!recipe.fits)
+      std::printf("does not fit: %s, %.1f of %.1f GiB\n", recipe.id.c_str(),
+                  static_cast<double>(recipe.device_used) / (1 << 30),
+                  static_cast<double>(recipe.job.cluster.gpu.capacity) / (1 << 30));
+    if (!is_as_fast) std::printf("slower: %s, %.3f s, planned %.3f s\n", recipe.id.c_str(), recipe.seconds, best);
+  }
+  std::printf("%zu of %zu fit, plans are as fast for %zu\n", fit, published.size(), as_fast);
+  const auto rows = static_cast<double>(published.size());
+  EXPECT_GE(published.size(), 150U);
+  EXPECT_GE(static_cast<double>(fit), 0.90 * rows);
+  // The bar is 0.90. Missing are the stages of models with MTP: the published layouts count two losses and no
+  // embedding (E t*4 | ... | t m L over 16 stages of 61 layers), and have 2, 4 or 8 chunks per rank, which no divisor
+  // of 61 or 63 gives. With both in the space every plan for DeepSeek-V3 is as fast, and 0.95 of all.
+  EXPECT_GE(static_cast<double>(as_fast), 0.82 * rows);
+}
+
+}  // namespace
+}  // namespace plimsoll::truth
