@@ -21,6 +21,13 @@ constexpr std::string_view kExpandable = "expandable_segments:True";
 job::Job base_of(const job::Job& job) {
   job::Job base = job;
   for (const std::string& key : chosen_keys()) base.given.insert(key);
+  // Frameworks refuse these beside selective recomputation.
+  for (const char* key : {"recompute_method", "recompute_num_layers"}) base.given.erase(key);
+  return base;
+}
+
+job::Job with_full_recompute(job::Job base) {
+  for (const char* key : {"recompute_method", "recompute_num_layers"}) base.given.insert(key);
   return base;
 }
 
@@ -28,18 +35,23 @@ class Evaluator {
  public:
   Evaluator(const job::Job& job, const Space& space)
       : base_(base_of(job)),
+        full_base_(with_full_recompute(base_)),
         space_(space),
         checker_(rules::catalogue(), base_),
+        full_checker_(rules::catalogue(), full_base_),
         machine_(job.cluster, timing::built_in()),
         capacity_(job.cluster.gpu.capacity) {}
 
   // The completed job of a candidate, or why the framework refuses it.
   Result<job::Job> make(const Candidate& candidate) const {
-    job::Job job = base_;
+    const bool full =
+        space_.recompute[static_cast<std::size_t>(candidate.recompute)].granularity == job::RecomputeGranularity::kFull;
+    const rules::Checker& checker = full ? full_checker_ : checker_;
+    job::Job job = full ? full_base_ : base_;
     apply(space_, candidate, job);
     PLIMSOLL_TRY_STATUS(job::complete(job));
-    if (checker_.violates_any_error(job)) {
-      const auto violated = checker_.check(job);
+    if (checker.violates_any_error(job)) {
+      const auto violated = checker.check(job);
       return bad_input(violated.empty() ? "a rule of the framework"
                                         : "rule " + rules::catalogue().rules()[violated.front()].id);
     }
@@ -69,8 +81,10 @@ class Evaluator {
 
  private:
   job::Job base_;
+  job::Job full_base_;
   const Space& space_;
   rules::Checker checker_;
+  rules::Checker full_checker_;
   timing::Machine machine_;
   std::int64_t capacity_;
 };

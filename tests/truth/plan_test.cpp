@@ -69,7 +69,8 @@ double planned_seconds(const job::Job& job) {
   return plan.best.empty() ? 0 : plan.best[0].time.seconds;
 }
 
-// Planning for every row takes minutes: 127 of 153 plans were as fast. Every sixth row stands for them, 20 of 26 as fast.
+// Planning for every row takes minutes: 127 of 153 plans were as fast. Every sixth row stands for them, 20 of 26 as
+// fast.
 constexpr std::size_t kEvery = 6;
 
 TEST(PlanTruth, published_configurations_fit_and_plans_are_as_fast) {
