@@ -7,33 +7,12 @@
 #include "cli/listing.h"
 #include "cli/table.h"
 #include "cli/verb.h"
+#include "cluster/architecture.h"
 #include "cluster/cluster.h"
 
 namespace plimsoll::cli {
 
 namespace {
-
-std::string_view name_of(cluster::Architecture architecture) {
-  switch (architecture) {
-    case cluster::Architecture::kVolta:
-      return "volta";
-    case cluster::Architecture::kTuring:
-      return "turing";
-    case cluster::Architecture::kAmpere:
-      return "ampere";
-    case cluster::Architecture::kAda:
-      return "ada";
-    case cluster::Architecture::kHopper:
-      return "hopper";
-    case cluster::Architecture::kBlackwell:
-      return "blackwell";
-    case cluster::Architecture::kAmd:
-      return "amd";
-    case cluster::Architecture::kOther:
-      return "other";
-  }
-  return "";
-}
 
 std::string to_json(const std::vector<const cluster::Gpu*>& gpus) {
   JsonWriter json;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "cluster/architecture.h"
 #include "document/node.h"
 
 namespace plimsoll::catalog {
@@ -17,28 +18,6 @@ namespace plimsoll::timing {
 namespace {
 
 using document::Node;
-
-std::string_view architecture_name(cluster::Architecture architecture) {
-  switch (architecture) {
-    case cluster::Architecture::kVolta:
-      return "volta";
-    case cluster::Architecture::kTuring:
-      return "turing";
-    case cluster::Architecture::kAmpere:
-      return "ampere";
-    case cluster::Architecture::kAda:
-      return "ada";
-    case cluster::Architecture::kHopper:
-      return "hopper";
-    case cluster::Architecture::kBlackwell:
-      return "blackwell";
-    case cluster::Architecture::kAmd:
-      return "amd";
-    case cluster::Architecture::kOther:
-      return "other";
-  }
-  return "other";
-}
 
 // A value is a number, or a table whose "value" is one beside its "source".
 Result<double> number_of(const Node& node, std::string_view key) {
@@ -184,7 +163,7 @@ const Device& device_of(const Calibration& calibration, const cluster::Gpu& gpu)
   for (const auto& [name, device] : calibration.devices)
     if (name == gpu.id) return device;
   for (const auto& [name, device] : calibration.devices)
-    if (name == architecture_name(gpu.architecture)) return device;
+    if (name == cluster::name_of(gpu.architecture)) return device;
   return calibration.fallback;
 }
 
