@@ -34,9 +34,11 @@ const Arrows& arrows() {
       {"why", {"base"}},
       {"memory", {"step", "allocator"}},
       {"timing", {"step"}},
-      {"truth", {"memory", "timing"}},
       {"plan", {"memory", "timing", "rules"}},
-      {"cli", {"truth", "replay", "why", "plan", "emit"}},
+      {"inference", {"model", "cluster"}},
+      {"rl", {"inference", "plan"}},
+      {"truth", {"memory", "timing", "rl"}},
+      {"cli", {"truth", "replay", "why", "plan", "emit", "rl"}},
   };
   return kArrows;
 }
