@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "document/node.h"
 #include "step/megatron/chunk.h"
-#include "step/megatron/state.h"
+#include "step/megatron/rank_state.h"
 #include "step/megatron/unmodelled.h"
 #include "step/schedule.h"
 
@@ -56,14 +56,15 @@ struct Workspaces {
 
 class Rank final : public PassRunner {
  public:
-  Rank(const job::Job& job, const std::vector<job::Chunk>& chunks, std::int64_t pp_rank, Tape& tape, bool folded)
+  Rank(const job::Job& job, const std::vector<job::Chunk>& chunks, std::int64_t pp_rank, Tape& tape, bool folded,
+       StateOfRank& state)
       : job_(job),
         tape_(tape),
         folded_(folded),
         choices_(choices_of(job)),
         end_sizes_(end_sizes(job)),
         ends_(choices_, end_sizes_),
-        state_(job, chunks, pp_rank),
+        state_(state),
         workspaces_(job) {
     shape_.stages = job.parallel.pipeline;
     shape_.rank = pp_rank;
@@ -91,9 +92,7 @@ class Rank final : public PassRunner {
   }
 
   RankResult run() {
-    state_.build_model(tape_);
-    state_.wrap(tape_);
-    state_.build_optimizer(tape_);
+    state_.build(tape_);
     // The second step holds all that the first does, and the moments; only autotuning is the first's own.
     // So a folded run needs no first step when the moments outweigh it.
     const bool skip_first = folded_ && state_.moment_bytes() >= autotune_bytes() &&
@@ -331,7 +330,7 @@ class Rank final : public PassRunner {
   Choices choices_;
   EndSizes end_sizes_;
   Ends ends_;
-  State state_;
+  StateOfRank& state_;
   Workspaces workspaces_;
   PipelineShape shape_;
   bool quantised_ = false;
@@ -358,9 +357,14 @@ class Rank final : public PassRunner {
 }  // namespace
 
 RankResult run_rank(const job::Job& job, const job::PipelineLayout& layout, std::int64_t pp_rank, Tape& tape,
-                    bool folded) {
-  Rank rank(job, layout.ranks[static_cast<std::size_t>(pp_rank)], pp_rank, tape, folded);
-  return rank.run();
+                    bool folded, const StateProfile* state) {
+  const std::vector<job::Chunk>& chunks = layout.ranks[static_cast<std::size_t>(pp_rank)];
+  if (!folded) {
+    WalkedState walked(job, chunks, pp_rank);
+    return Rank(job, chunks, pp_rank, tape, folded, walked).run();
+  }
+  FoldedState profiled(state != nullptr ? *state : profile_state(job, layout, pp_rank));
+  return Rank(job, chunks, pp_rank, tape, folded, profiled).run();
 }
 
 }  // namespace plimsoll::step::megatron

@@ -10,8 +10,9 @@
 namespace plimsoll::step::megatron {
 
 // Writes the program of pipeline rank `pp_rank` to the tape. On a recording tape every layer is run
-// (walked); with folded, layer profiles are measured once and added, and the tape only meters.
+// (walked); with folded, layer profiles are measured once and added, and the tape only meters; `state`, where given,
+// is what profile_state() says of this rank.
 step::RankResult run_rank(const job::Job& job, const job::PipelineLayout& layout, std::int64_t pp_rank, Tape& tape,
-                          bool folded);
+                          bool folded, const StateProfile* state);
 
 }  // namespace plimsoll::step::megatron
