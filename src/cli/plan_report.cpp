@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/bytes.h"
+#include "base/text.h"
 #include "cli/fit_report.h"
 #include "cli/json_writer.h"
 #include "cli/table.h"
@@ -17,8 +18,11 @@ namespace {
 
 std::string number(std::int64_t n) { return with_commas(n); }
 
-const std::string& recompute_label(const plan::Plan& plan, const plan::Candidate& c) {
-  return plan.space.recompute[static_cast<std::size_t>(c.recompute)].label;
+const plan::Variant& activations_of(const plan::Plan& plan, const plan::Candidate& c) {
+  return plan.space.activations[static_cast<std::size_t>(c.activations)];
+}
+const plan::Variant& state_of(const plan::Plan& plan, const plan::Candidate& c) {
+  return plan.space.states[static_cast<std::size_t>(c.state)];
 }
 
 // The part of the step in which two configurations differ most.
@@ -39,10 +43,10 @@ std::string why_faster(const plan::Found& first, const plan::Found& second) {
 std::string counts_line(const plan::Counts& c) {
   return fmt::format(
       "{} configurations considered: {} refused by the framework or not divisible, {} too large, {} skipped because a "
-      "smaller micro-batch was too large already, {} fit",
+      "smaller micro-batch was too large already, {} slower and no leaner than what was found, {} that fit compared",
       number(static_cast<std::int64_t>(c.considered)), number(static_cast<std::int64_t>(c.refused)),
       number(static_cast<std::int64_t>(c.does_not_fit)), number(static_cast<std::int64_t>(c.skipped)),
-      number(static_cast<std::int64_t>(c.fits)));
+      number(static_cast<std::int64_t>(c.slower)), number(static_cast<std::int64_t>(c.fits)));
 }
 
 bool is_tie(const plan::Found& best, const plan::Found& other) { return other.time.low <= best.time.seconds; }
@@ -57,7 +61,8 @@ std::string nothing_fits(const plan::Plan& plan) {
     text +=
         fmt::format("nearest: {}, which needs at least {}\n", shown(plan, plan.nearest), format_bytes(plan.least_peak));
   for (std::size_t i = 0; i < std::min<std::size_t>(3, plan.refusals.size()); ++i)
-    text += fmt::format("refused {} times: {}\n", plan.refusals[i].second, plan.refusals[i].first);
+    text += fmt::format("refused {} times: {}\n", number(static_cast<std::int64_t>(plan.refusals[i].count)),
+                        plan.refusals[i].reason);
   return text;
 }
 
@@ -79,17 +84,26 @@ std::string front_plot(const plan::Plan& plan) {
 }  // namespace
 
 std::string shown(const plan::Plan& plan, const plan::Candidate& c) {
-  std::string text = fmt::format("TP {}, PP {}", c.tensor, c.pipeline);
-  if (c.virtual_pipeline > 1) text += fmt::format(", VPP {}", c.virtual_pipeline);
-  if (c.layout == plan::LayoutChoice::kEndsCount) text += ", ends counted";
-  if (c.layout == plan::LayoutChoice::kBalanced && c.pipeline > 1) text += ", balanced layout";
-  if (c.context > 1) text += fmt::format(", CP {} {}", c.context, job::name_of(c.context_messages));
-  if (c.expert > 1) text += fmt::format(", EP {}, ETP {}", c.expert, c.expert_tensor);
-  if (const std::int64_t stage = plan.space.stages[static_cast<std::size_t>(c.stage)]; stage >= 0)
-    text += fmt::format(", ZeRO {}", stage);
-  if (c.tensor_overlap && c.tensor > 1) text += ", TP overlap";
-  if (c.optimizer_offload) text += ", optimizer on the host";
-  return text + fmt::format(", micro-batch {}, recompute {}", c.micro_batch, recompute_label(plan, c));
+  std::vector<std::string> parts;
+  const auto add = [&parts](std::string part) {
+    if (!part.empty()) parts.push_back(std::move(part));
+  };
+  const bool splits_model = plan.space.tensor.size() > 1 || plan.space.pipeline.size() > 1 || c.tensor * c.pipeline > 1;
+  if (splits_model) add(fmt::format("TP {}, PP {}", c.tensor, c.pipeline));
+  if (c.virtual_pipeline > 1) add(fmt::format("VPP {}", c.virtual_pipeline));
+  if (c.layout == plan::LayoutChoice::kEndsCount) add("ends counted");
+  if (c.layout == plan::LayoutChoice::kBalanced) add("balanced layout");
+  if (c.layout == plan::LayoutChoice::kLossCounts) add("loss-balanced layout");
+  if (c.context > 1) add(fmt::format("CP {} {}", c.context, job::name_of(c.context_messages)));
+  if (c.expert > 1) add(fmt::format("EP {}, ETP {}", c.expert, c.expert_tensor));
+  if (c.tensor > 1 && !c.sequence_parallel) add("no SP");
+  if (c.tensor_overlap && c.tensor > 1) add("TP overlap");
+  if (c.expert_overlap && c.expert > 1) add("EP overlap");
+  add(state_of(plan, c).label);
+  add(fmt::format("micro-batch {}", c.micro_batch));
+  const plan::Variant& activations = activations_of(plan, c);
+  add(activations.label.starts_with("offload") ? activations.label : "recompute " + activations.label);
+  return join(parts, ", ");
 }
 
 std::string plan_report(const plan::Plan& plan, const Console& console) {
@@ -194,12 +208,13 @@ std::string plan_json(const plan::Plan& plan) {
       .member("refused", c.refused)
       .member("too_large", c.does_not_fit)
       .member("skipped", c.skipped)
+      .member("slower", c.slower)
       .member("fit", c.fits)
       .member("fragmented_out", c.walked_out)
       .end_object();
   json.key("refusals").begin_array();
-  for (const auto& [reason, count] : plan.refusals)
-    json.begin_object(Layout::kInline).member("reason", reason).member("count", count).end_object();
+  for (const plan::Refusal& refusal : plan.refusals)
+    json.begin_object(Layout::kInline).member("reason", refusal.reason).member("count", refusal.count).end_object();
   json.end_array();
   json.key("plans").begin_array();
   for (const plan::Found& f : plan.best) {

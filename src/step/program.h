@@ -36,8 +36,14 @@ struct StateProfile {
 [[nodiscard]] StateProfile profile_state(const job::Job& job, const job::PipelineLayout& layout, std::int64_t pp_rank);
 
 // Writes construction and two steps of pipeline rank pp_rank to the tape (steps after the second repeat
-// it). The job must be complete and the layout its own. A folded run of a Megatron rank may be handed its state.
+// it). The job must be complete and the layout its own.
 RankResult run_rank(const job::Job& job, const job::PipelineLayout& layout, std::int64_t pp_rank, Tape& tape,
-                    bool folded, const StateProfile* state = nullptr);
+                    bool folded);
+
+// The highest sum of tensors on any of these ranks, and what the step needs beside PyTorch; counting stops once it
+// exceeds `enough`. `states` holds one profile for each of the ranks of a Megatron job, and is empty otherwise.
+[[nodiscard]] std::int64_t worst_peak(const job::Job& job, const job::PipelineLayout& layout,
+                                      const std::vector<std::int64_t>& ranks, const std::vector<StateProfile>& states,
+                                      std::int64_t enough);
 
 }  // namespace plimsoll::step
