@@ -41,19 +41,38 @@ std::string why_faster(const plan::Found& first, const plan::Found& second) {
 }
 
 std::string counts_line(const plan::Counts& c) {
-  return fmt::format(
-      "{} configurations considered: {} refused by the framework or not divisible, {} too large, {} skipped because a "
-      "smaller micro-batch was too large already, {} slower and no leaner than what was found, {} that fit compared",
-      number(static_cast<std::int64_t>(c.considered)), number(static_cast<std::int64_t>(c.refused)),
-      number(static_cast<std::int64_t>(c.does_not_fit)), number(static_cast<std::int64_t>(c.skipped)),
-      number(static_cast<std::int64_t>(c.slower)), number(static_cast<std::int64_t>(c.fits)));
+  const std::pair<std::size_t, const char*> parts[] = {
+      {c.refused, "refused by the framework or not divisible"},
+      {c.does_not_fit, "too large"},
+      {c.skipped, "skipped because a smaller micro-batch was too large already"},
+      {c.slower, "passed over because something faster needs less"},
+  };
+  std::string text = fmt::format("{} configurations considered: ", number(static_cast<std::int64_t>(c.considered)));
+  for (const auto& [count, what] : parts)
+    if (count > 0) text += fmt::format("{} {}, ", number(static_cast<std::int64_t>(count)), what);
+  return text + fmt::format("{} fit", number(static_cast<std::int64_t>(c.fits)));
 }
-
-bool is_tie(const plan::Found& best, const plan::Found& other) { return other.time.low <= best.time.seconds; }
 
 // Which share of the interval two predictions have in common says little when both come from one model: configurations
 // within two percent are called equal.
 constexpr double kTie = 0.02;
+
+bool is_near_tie(const plan::Plan& plan, const plan::Found& other) {
+  return plan.objective == plan::Objective::kTime && other.time.seconds <= plan.best.front().time.seconds * (1 + kTie);
+}
+
+// Fits by the prediction, but not at the upper end of its interval.
+bool is_tight(const plan::Found& f) { return f.worst.high > f.worst.capacity; }
+
+std::string why_first(const plan::Plan& plan) {
+  const plan::Found& first = plan.best[0];
+  const plan::Found& second = plan.best[1];
+  if (plan.objective == plan::Objective::kHeadroom)
+    return fmt::format("{} GiB more headroom", format_gib(first.worst.headroom - second.worst.headroom));
+  const double gain = second.time.seconds - first.time.seconds;
+  if (gain < 1e-3) return "equal to the millisecond";
+  return fmt::format("{:.0f} ms, {}", 1e3 * gain, why_faster(first, second));
+}
 
 std::string nothing_fits(const plan::Plan& plan) {
   std::string text = "nothing of the space fits\n" + counts_line(plan.counts) + "\n";
@@ -96,7 +115,7 @@ std::string shown(const plan::Plan& plan, const plan::Candidate& c) {
   if (c.layout == plan::LayoutChoice::kLossCounts) add("loss-balanced layout");
   if (c.context > 1) add(fmt::format("CP {} {}", c.context, job::name_of(c.context_messages)));
   if (c.expert > 1) add(fmt::format("EP {}, ETP {}", c.expert, c.expert_tensor));
-  if (c.tensor > 1 && !c.sequence_parallel) add("no SP");
+  if (c.tensor > 1 && !c.sequence_parallel && plan.space.sequence_parallel.size() > 1) add("no SP");
   if (c.tensor_overlap && c.tensor > 1) add("TP overlap");
   if (c.expert_overlap && c.expert > 1) add("EP overlap");
   add(state_of(plan, c).label);
@@ -122,25 +141,26 @@ std::string plan_report(const plan::Plan& plan, const Console& console) {
     const plan::Found& f = plan.best[i];
     const timing::Breakdown& p = f.time.parts;
     const double messages = p.tensor + p.context + p.expert + p.data + p.pipeline;
-    const bool tie = i > 0 && f.time.seconds <= best.time.seconds * (1 + kTie);
+    const bool tie = i > 0 && is_near_tie(plan, f);
     table.add_row({std::to_string(i + 1) + (tie ? "=" : ""),
                    shown(plan, f.candidate) + (f.expandable ? ", expandable segments" : ""),
-                   format_gib(f.worst.device_used), format_gib(f.worst.headroom), fmt::format("{:.3f}", f.time.seconds),
-                   fmt::format("{:.0f}", f.time.tokens_per_second_per_gpu),
+                   format_gib(f.worst.device_used), format_gib(f.worst.headroom) + (is_tight(f) ? "!" : ""),
+                   fmt::format("{:.3f}", f.time.seconds), fmt::format("{:.0f}", f.time.tokens_per_second_per_gpu),
                    fmt::format("{:.0f}", f.time.tflops_per_gpu), fmt::format("{:.1f}", 100 * p.bubble / f.time.seconds),
                    fmt::format("{:.1f}", 100 * messages / f.time.seconds)});
   }
   std::string text = table.to_text(console.width, console.colour_out);
-  if (plan.best.size() > 1) {
-    text += fmt::format("\n1 before 2: {}\n", why_faster(plan.best[0], plan.best[1]));
-    const auto ties = std::count_if(plan.best.begin() + 1, plan.best.end(), [&](const plan::Found& f) {
-      return f.time.seconds <= best.time.seconds * (1 + kTie);
-    });
+  text += "\n";
+  if (plan.best.size() > 1) text += fmt::format("1 before 2: {}\n", why_first(plan));
+  if (plan.objective == plan::Objective::kTime) {
+    const auto ties = std::count_if(plan.best.begin() + 1, plan.best.end(),
+                                    [&](const plan::Found& f) { return is_near_tie(plan, f); });
     if (ties > 0) text += fmt::format("= within {:.0f} % of the first: take the one with more headroom\n", 100 * kTie);
-    if (is_tie(best, plan.best[1]))
-      text += fmt::format("a predicted step is good to {:.0f} %: {:.3f} to {:.3f} s for the first\n",
-                          100 * (best.time.high / best.time.seconds - 1), best.time.low, best.time.high);
   }
+  if (std::any_of(plan.best.begin(), plan.best.end(), is_tight))
+    text += "! fits by less than the error of the prediction: try it, and keep a leaner row at hand\n";
+  text += fmt::format("a predicted step is good to {:.0f} %: {:.3f} to {:.3f} s for the first\n",
+                      100 * (best.time.high / best.time.seconds - 1), best.time.low, best.time.high);
   text += front_plot(plan);
   text += "\n" + counts_line(plan.counts) + "\n";
   if (plan.counts.walked_out > 0)

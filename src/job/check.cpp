@@ -308,8 +308,7 @@ Status check_precision(const Job& job) {
     return bad_input("fp4_param must be used together with fp4 mode");
   if (precision.first_last_layers_bf16 && precision.fp8 == Fp8Recipe::kDelayed)  // R198
     return bad_input("Delayed scaling does not support first / last layer in BF16");
-  if (job.framework == Framework::kMegatronLm && precision.fp32_residual &&
-      precision.compute == DType::kFp32)  // R208
+  if (job.framework == Framework::kMegatronLm && precision.fp32_residual && precision.compute == DType::kFp32)  // R208
     return bad_input("residual connection in fp32 only supported when using fp16 or bf16");
   return {};
 }

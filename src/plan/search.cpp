@@ -230,20 +230,42 @@ std::vector<Simulated> simulate(Evaluator& evaluator, const std::vector<Priced>&
   return simulated;
 }
 
-// Front points that nearly fill the GPU are walked too; fragmentation may take them off.
-void walk_front(Evaluator& evaluator, Plan& plan, std::int64_t capacity) {
+// Whether a shown row of the same split is better in both.
+bool is_shown_better(const std::vector<Found>& shown, const std::vector<Priced>& priced_of_shown, const Priced& priced,
+                     double seconds) {
+  const auto split = [](const Candidate& c) {
+    return std::tie(c.tensor, c.pipeline, c.context, c.expert, c.expert_tensor);
+  };
+  for (std::size_t i = 0; i < shown.size(); ++i)
+    if (split(shown[i].candidate) == split(priced.candidate) && priced_of_shown[i].peak <= priced.peak &&
+        shown[i].time.seconds <= seconds)
+      return true;
+  return false;
+}
+
+// The front as it would be launched: points that nearly fill the GPU are walked, because fragmentation may take them
+// off, and all are simulated.
+void confirm_front(Evaluator& evaluator, Plan& plan, std::int64_t capacity) {
   constexpr double kNearlyFull = 0.95;
-  std::erase_if(plan.pareto, [&](const Priced& priced) {
-    if (static_cast<double>(priced.peak) < kNearlyFull * static_cast<double>(capacity)) return false;
+  Keeper confirmed(0, Keeper::Order::kTime);
+  for (Priced priced : plan.pareto) {
     const auto is_found = [&priced](const Found& f) { return f.candidate.key() == priced.candidate.key(); };
-    if (std::any_of(plan.best.begin(), plan.best.end(), is_found)) return false;
-    return !walked(evaluator, plan.space, priced.candidate);
-  });
+    const bool is_tight = static_cast<double>(priced.peak) >= kNearlyFull * static_cast<double>(capacity);
+    if (is_tight && std::none_of(plan.best.begin(), plan.best.end(), is_found) &&
+        !walked(evaluator, plan.space, priced.candidate))
+      continue;
+    const auto made = evaluator.make(priced.candidate);
+    if (!made) continue;
+    if (const auto time = timing::predict(**made)) priced.seconds = time->seconds;
+    confirmed.add(priced);
+  }
+  plan.pareto = confirmed.front();
 }
 
 Plan search_keeping(const job::Job& job, const Space& space, const SearchOptions& options, std::size_t most) {
   Plan plan;
   plan.space = space;
+  plan.objective = options.objective;
   const Crew crew(job, space, options);
   const Keeper::Order order = options.objective == Objective::kTime ? Keeper::Order::kTime : Keeper::Order::kMemory;
   std::vector<Lane> lanes(options.lanes, Lane(most, order));
@@ -306,13 +328,14 @@ void Counts::add(const Counts& other) {
 }
 
 Plan search(const job::Job& job, const Space& space, const SearchOptions& options) {
-  Plan plan;
   for (std::size_t most = std::max(options.simulated, 4 * options.keep);; most *= 8) {
-    plan = search_keeping(job, space, options, most);
+    Plan plan = search_keeping(job, space, options, most);
     if (options.keep == 0) return plan;
     Evaluator evaluator(job, space);
+    std::vector<Priced> priced_of_best;
     for (const Simulated& simulated : simulate(evaluator, plan.closed, options.objective)) {
       if (plan.best.size() == options.keep) break;
+      if (is_shown_better(plan.best, priced_of_best, *simulated.priced, simulated.seconds)) continue;
       auto found = walked(evaluator, space, simulated.priced->candidate);
       if (!found) {
         ++plan.counts.walked_out;
@@ -320,13 +343,16 @@ Plan search(const job::Job& job, const Space& space, const SearchOptions& option
       }
       if (auto time = timing::predict(found->job); time) found->time = *std::move(time);
       plan.best.push_back(*std::move(found));
+      priced_of_best.push_back(*simulated.priced);
     }
+    if (options.objective == Objective::kHeadroom)
+      std::stable_sort(plan.best.begin(), plan.best.end(),
+                       [](const Found& a, const Found& b) { return a.worst.headroom > b.worst.headroom; });
     // Where fragmentation takes all that were kept off, what was passed over for them may still fit.
     const bool has_passed_over = plan.counts.slower > 0 || plan.counts.fits > plan.closed.size();
-    if (plan.best.size() >= options.keep || !has_passed_over || plan.interrupted) {
-      walk_front(evaluator, plan, job.cluster.gpu.capacity);
-      return plan;
-    }
+    if (plan.best.empty() && has_passed_over && !plan.interrupted) continue;
+    confirm_front(evaluator, plan, job.cluster.gpu.capacity);
+    return plan;
   }
 }
 

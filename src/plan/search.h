@@ -50,8 +50,10 @@ struct Refusal {
 
 struct Plan {
   Space space;
+  Objective objective = Objective::kTime;
   Counts counts;
-  std::vector<Found> best;        // ranked
+  // Ranked. A row that is neither faster nor leaner than one of the same sizes before it is left out.
+  std::vector<Found> best;
   std::vector<Priced> closed;     // the best by the closed form, ranked
   std::vector<Priced> pareto;     // less memory or less time than every other, fastest first
   std::vector<Refusal> refusals;  // most frequent first
@@ -62,7 +64,7 @@ struct Plan {
 
 struct SearchOptions {
   std::size_t keep = 5;
-  std::size_t simulated = 64;  // how many of the best by the closed form are kept for simulation, at least
+  std::size_t simulated = 256;  // how many of the best by the closed form are kept for simulation, at least
   Objective objective = Objective::kTime;
   unsigned threads = 0;  // 0: all cores
   // Splits are dealt to lanes that keep their own best, so that what is passed over, and with it every count, is the
