@@ -20,7 +20,7 @@ enum class Mode : std::uint8_t {
 enum class SyncMode : std::uint8_t {
   kFlattenedBucket,   // one rank broadcasts flat buckets to every inference GPU
   kPerTensor,         // one message per tensor
-  kCheckpointEngine,  // every trainer rank sends its share, pipelined with loading
+  kCheckpointEngine,  // verl: flat buckets, gather and broadcast overlapped
   kShared,            // colocated: handed over inside the GPU
 };
 enum class RayStrategy : std::uint8_t { kPack, kSpread, kStrictPack, kStrictSpread };

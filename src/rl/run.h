@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,7 +23,7 @@ namespace plimsoll::rl {
 
 // Tokens of a prompt or of a completion.
 struct Lengths {
-  double mean = 0;
+  double mean = 0;           // after the cap, as a run's metrics report it
   double cv = 0;             // standard deviation / mean of the lognormal before the cap
   std::int64_t maximum = 0;  // longer ones are cut here; 0: no cap
   std::string histogram;     // file with lines "length count"; empty: lognormal
@@ -30,8 +31,8 @@ struct Lengths {
 };
 
 struct Algorithm {
-  std::int64_t group_size = 8;             // samples per prompt
-  std::int64_t prompts_per_step = 16;      // groups per trainer step
+  std::int64_t group_size = 0;             // samples per prompt; 0: not known, an error in complete()
+  std::int64_t prompts_per_step = 0;       // groups per trainer step; likewise
   std::int64_t minibatches = 1;            // optimizer steps per batch
   std::int64_t epochs = 1;                 // passes over the batch
   bool reference_pass = false;             // a frozen model's log-probabilities: one forward, its weights
@@ -45,8 +46,8 @@ struct Algorithm {
 };
 
 struct Packing {
-  std::int64_t seq_len = 4096;  // tokens of a bin
-  std::int64_t pad_to_multiple_of = 64;
+  std::int64_t seq_len = 0;  // tokens of a bin; 0: complete() makes it the longest sample
+  std::int64_t pad_to_multiple_of = 1;
   bool enabled = true;  // false: every sample is padded to seq_len
 };
 
@@ -55,16 +56,16 @@ struct Staleness {
   Mode mode = Mode::kAsync;
   // Telescope max_async_rollout, verl staleness_threshold, NeMo-RL max_trajectory_age_steps, OpenRLHF
   // async_queue_size: batches that may be generated on weights that the trainer has yet to produce.
-  double limit = 2;
+  double limit = -1;                       // negative: not known, an error in complete() unless the run is synchronous
   std::int64_t max_off_policy_steps = -1;  // weight updates that a sample may live through; -1: any number
   bool in_flight_updates = true;           // weights change under running samples (partial rollouts); else they finish
   std::int64_t sync_every = 1;             // trainer steps per weight update: verl trigger_parameter_sync_step
 };
 
 struct Lanes {
-  std::int64_t prompts_per_server = 32;  // request lanes of a server: this * group_size
-  bool individual = true;                // a lane is one sample; else a group takes and frees its lanes together
-  bool free_after_generation = true;     // else a lane is held until the reward is there
+  std::int64_t prompts_per_server = 0;  // request lanes of a server: this * group_size; 0: what the engine takes
+  bool individual = true;               // a lane is one sample; else a group takes and frees its lanes together
+  bool free_after_generation = true;    // else a lane is held until the reward is there
   bool prefetch = true;
   std::int64_t prefetch_buffer = 24;
 };
@@ -116,7 +117,7 @@ struct Run {
   [[nodiscard]] std::int64_t samples_per_step() const { return algorithm.group_size * algorithm.prompts_per_step; }
   [[nodiscard]] std::int64_t gpus_per_server() const { return server.tensor * server.pipeline; }
   [[nodiscard]] std::int64_t servers() const { return inference_gpus / gpus_per_server(); }
-  // Requests that the loop keeps in flight at one server.
+  // Requests that the loop keeps in flight at one server; 0: it sets no limit.
   [[nodiscard]] std::int64_t lanes_per_server() const { return lanes.prompts_per_server * algorithm.group_size; }
   [[nodiscard]] bool is_colocated() const { return placement == Placement::kColocated; }
   [[nodiscard]] bool has(std::string_view key) const { return given.find(key) != given.end(); }
@@ -124,6 +125,10 @@ struct Run {
 
 // A run with the framework's own defaults, without model, GPUs and lengths.
 [[nodiscard]] Run defaults_for(Framework framework);
+
+// What the framework sets in a training job of this kind, as keys and values.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> default_trainer_keys(Framework framework,
+                                                                                    job::Framework trainer);
 
 // Splits the GPUs where the user did not, makes the trainer's job, and refuses contradictions.
 [[nodiscard]] Status complete(Run& run);
