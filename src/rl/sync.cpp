@@ -41,7 +41,7 @@ std::int64_t checkpoint_tensors(const model::Architecture& model) {
   return tensors;
 }
 
-SyncTime sync_time(const Run& run, const job::Job& trainer) {
+SyncTime sync_time(const Run& run, const job::Job& trainer, std::int64_t states) {
   SyncTime time;
   const timing::Machine machine(run.cluster, timing::built_in());
   const double elements = real(model::count_parameters(run.model).total);
@@ -61,6 +61,7 @@ SyncTime sync_time(const Run& run, const job::Job& trainer) {
   const double per_tensor = run.sync.mode == SyncMode::kPerTensor ? kTensorAlone : kTensorInBucket;
   time.load = real(time.tensors) * per_tensor + time.bytes / real(run.server.tensor) / machine.stream;
   if (run.sync.mode == SyncMode::kShared) {
+    if (run.offload_trainer) time.switching = 2 * real(states) / machine.host_link;
     // Every GPU already gathered the weights; the servers take their part by a copy within it.
     time.transfer = time.bytes / real(run.gpus_per_server()) / machine.stream;
     return time;
