@@ -9,7 +9,7 @@ namespace plimsoll::rl {
 
 namespace {
 
-constexpr std::size_t kQuantiles = 4096;
+constexpr std::size_t kQuantiles = 1024;
 
 double normal_cumulative(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
@@ -92,9 +92,9 @@ double Distribution::quantile(double q) const {
   }
   if (scale_ == 0) return mean_;
   if (1 - q <= cut_share_) return maximum_;
-  double low = -40;
-  double high = 40;
-  for (int i = 0; i < 60; ++i) {
+  double low = -9;
+  double high = 9;
+  for (int i = 0; i < 50; ++i) {
     const double middle = 0.5 * (low + high);
     (normal_cumulative(middle) < q ? low : high) = middle;
   }

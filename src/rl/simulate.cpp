@@ -403,7 +403,7 @@ void Simulator::trainer_event() {
   switch (trainer_) {
     case TrainerState::kTraining:
       ++trained_steps_;
-      for (const Id id : batch_) counters_.tokens += groups_[id].tokens;
+      for (const Id id : batch_) counters_.tokens += loop_.trained_share * groups_[id].tokens;
       events_ = 0;
       trainer_until_ = kNever;
       if (trained_steps_ % loop_.sync_every != 0) {

@@ -55,7 +55,8 @@ SyncTime sync_time(const Run& run, const job::Job& trainer, std::int64_t states)
                             : trainer.data_parallel;
   if (split > 1) {
     const double stored = trainer.is_megatron() ? 2 : real(job::size_of(trainer.sharding.stored));
-    const std::int64_t stride = is_spread(run.placing.trainer) ? machine.domain : 1;
+    const bool apart = run.cluster.gpus > run.cluster.gpus_per_node && is_spread(run.placing.trainer);
+    const std::int64_t stride = apart ? machine.domain : 1;
     time.gather = timing::gather_seconds(machine, timing::span_of(machine, split, stride), elements * stored);
   }
   const double per_tensor = run.sync.mode == SyncMode::kPerTensor ? kTensorAlone : kTensorInBucket;
@@ -66,8 +67,7 @@ SyncTime sync_time(const Run& run, const job::Job& trainer, std::int64_t states)
     time.transfer = time.bytes / real(run.gpus_per_server()) / machine.stream;
     return time;
   }
-  time.crosses =
-      run.cluster.gpus > machine.domain || is_spread(run.placing.inference) || is_spread(run.placing.trainer);
+  time.crosses = run.cluster.gpus > machine.domain;
   const double link = time.crosses ? machine.nic : machine.nvlink;
   time.transfer = time.bytes / link;  // through the link of one GPU: a broadcast has one source
   if (run.sync.cpu_staging) time.staging = 2 * time.bytes / (machine.host_link * (run.sync.pin_memory ? 1 : kPageable));
