@@ -11,7 +11,7 @@ namespace {
 double real(std::int64_t value) { return static_cast<double>(value); }
 
 // Seconds until the last of n samples that start together on one server ends: the batch thins out as samples end.
-double drain(const Loop& loop, double n, double mean_context, double last) {
+double drain(const Loop& loop, double n, double last) {
   constexpr int kSlices = 64;
   double seconds = 0;
   double before = 0;
@@ -21,7 +21,7 @@ double drain(const Loop& loop, double n, double mean_context, double last) {
     const double middle = 0.5 * (before + length);
     const double running = std::max(1.0, n * (1 - loop.completion.cumulative(middle)));
     const double context = loop.prompt.mean() + middle;
-    seconds += (length - before) * loop.speed.decode(running, std::max(context, 0.5 * mean_context)).seconds;
+    seconds += (length - before) * loop.speed.decode(running, context).seconds;
     before = length;
   }
   return seconds;
@@ -36,7 +36,7 @@ double generate_together(const Loop& loop, const Balance& balance, double sample
       per_server * loop.prompt_share() * loop.prefill_seconds(loop.prompt.mean(), loop.prompt.mean() / 2);
   const double waves = (per_server - at_once) / at_once * loop.completion.mean() *
                        loop.speed.decode(at_once, balance.mean_context).seconds;
-  return prefill + waves + drain(loop, at_once, balance.mean_context, last);
+  return prefill + waves + drain(loop, at_once, last);
 }
 
 struct Kept {
