@@ -15,7 +15,7 @@ namespace plimsoll::rl {
 
 namespace {
 
-constexpr std::int64_t kMostSamples = 1 << 20;  // of a step; more is a mistyped number, and would be simulated
+constexpr std::int64_t kMostSamples = 1 << 18;  // of a step; more is a mistyped number, and would be simulated
 
 std::string_view limit_name(Framework framework) {
   switch (framework) {

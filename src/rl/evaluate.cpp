@@ -11,7 +11,9 @@ namespace plimsoll::rl {
 
 namespace {
 
-constexpr std::int64_t kResidue = 2LL << 30;  // of a sleeping server, beside its graphs: 1 to 3 GiB (facts 6)
+constexpr double kMostInFlight = 2e6;               // requests that a simulation keeps
+constexpr std::int64_t kMostSimulated = 2'000'000;  // samples of its steps
+constexpr std::int64_t kResidue = 2LL << 30;        // of a sleeping server, beside its graphs: 1 to 3 GiB (facts 6)
 
 bool is_spread(RayStrategy strategy) {
   return strategy == RayStrategy::kSpread || strategy == RayStrategy::kStrictSpread;
@@ -91,8 +93,17 @@ Result<Evaluation> evaluate(const Run& run, const EvaluationOptions& options) {
   if (evaluation.server.kv_tokens < 1) return evaluation;  // nothing can be served
   evaluation.loop = std::make_shared<const Loop>(make_loop(run, evaluation.server, evaluation.time, evaluation.sync));
   evaluation.balance = balance(*evaluation.loop);
-  if (options.simulates) {
-    evaluation.simulation = simulate(*evaluation.loop, options.simulation);
+  const Loop& loop = *evaluation.loop;
+  const double in_flight = static_cast<double>(loop.servers) * static_cast<double>(loop.lanes);
+  if (options.simulates && in_flight > kMostInFlight) {
+    evaluation.warnings.push_back(
+        fmt::format("{:.0f} requests in flight are too many to simulate; the closed form answers alone", in_flight));
+  } else if (options.simulates) {
+    SimulationOptions simulation = options.simulation;
+    const std::int64_t affordable = std::max<std::int64_t>(4, kMostSimulated / loop.samples());
+    simulation.steps = std::min(simulation.steps, affordable);
+    simulation.warm_up = std::min(simulation.warm_up, affordable);
+    evaluation.simulation = simulate(loop, simulation);
     if (!evaluation.simulation.stuck.empty()) evaluation.problems.push_back(evaluation.simulation.stuck);
   }
   classify(run, evaluation);

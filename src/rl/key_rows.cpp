@@ -15,7 +15,7 @@ using job::Range;
 
 namespace {
 
-constexpr Range kCount{1, 1 << 24};
+constexpr Range kCount{1, 1 << 20};
 constexpr Range kCountOrZero{0, 1 << 24};
 constexpr Range kTokens{1, 1 << 30};
 constexpr Range kTokensOrZero{0, 1 << 30};

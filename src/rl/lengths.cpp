@@ -86,9 +86,9 @@ double Distribution::cumulative(double length) const {
 
 double Distribution::quantile(double q) const {
   if (!steps_.empty()) {
-    for (const auto& [length, share] : steps_)
-      if (share >= q) return length;
-    return steps_.back().first;
+    const auto at = std::lower_bound(steps_.begin(), steps_.end(), q,
+                                     [](const auto& step, double value) { return step.second < value; });
+    return at == steps_.end() ? steps_.back().first : at->first;
   }
   if (scale_ == 0) return mean_;
   if (1 - q <= cut_share_) return maximum_;

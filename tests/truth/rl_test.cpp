@@ -21,7 +21,8 @@ namespace {
 
 using namespace plimsoll;
 
-// What no row states.
+// What no row states, the same for all: the length of prompts, the spread of lengths, samples per prompt, full
+// recomputation, NCCL's all-to-all; of off-policy rows that half of the GPUs serve and weights change in flight.
 constexpr double kPromptTokens = 150;
 constexpr double kCv = 0.5;
 constexpr std::int64_t kGroup = 32;
