@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rl/balance.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace plimsoll::rl {
+
+namespace {
+
+double real(std::int64_t value) { return static_cast<double>(value); }
+
+// Seconds until the last of n samples that start together on one server ends: the batch thins out as samples end.
+double drain(const Loop& loop, double n, double mean_context, double last) {
+  constexpr int kSlices = 64;
+  double seconds = 0;
+  double before = 0;
+  for (int i = 1; i <= kSlices; ++i) {
+    const double share = static_cast<double>(i) / kSlices;
+    const double length = last * share;
+    const double middle = 0.5 * (before + length);
+    // Share of samples longer than the middle, from the quantiles by bisection.
+    double low = 0;
+    double high = 1;
+    for (int k = 0; k < 24; ++k) {
+      const double q = 0.5 * (low + high);
+      (loop.completion.quantile(q) < middle ? low : high) = q;
+    }
+    const double running = std::max(1.0, n * (1 - low));
+    const double context = loop.prompt.mean() + middle;
+    seconds += (length - before) * loop.speed.decode(running, std::max(context, 0.5 * mean_context)).seconds;
+    before = length;
+  }
+  return seconds;
+}
+
+// A batch whose samples all start together and are all waited for.
+double generate_together(const Loop& loop, const Balance& balance, double samples) {
+  const double per_server = std::ceil(samples / real(loop.servers));
+  const double at_once = std::min(per_server, balance.concurrency);
+  const double last = loop.completion.expected_maximum(samples);
+  const double prefill =
+      per_server * loop.prompt_share() * loop.prefill_seconds(loop.prompt.mean(), loop.prompt.mean() / 2);
+  const double waves = (per_server - at_once) / at_once * loop.completion.mean() *
+                       loop.speed.decode(at_once, balance.mean_context).seconds;
+  return prefill + waves + drain(loop, at_once, balance.mean_context, last);
+}
+
+}  // namespace
+
+std::string_view text_of(Limit limit) {
+  switch (limit) {
+    case Limit::kRollout:
+      return "rollout";
+    case Limit::kTrainer:
+      return "trainer";
+    case Limit::kKvCache:
+      return "KV cache";
+    case Limit::kLanes:
+      return "lanes";
+    case Limit::kTail:
+      return "longest samples";
+    case Limit::kWeightSync:
+      return "weight sync";
+    case Limit::kEnvironment:
+      return "environment";
+  }
+  return {};
+}
+
+double kv_concurrency(const Loop& loop) {
+  const double prompt = loop.prompt.mean() * loop.prompt_share();
+  const double o = loop.completion.mean();
+  // A running sample is met in proportion to its length (facts 7), so its context is p + E[o^2] / 2 E[o].
+  const double held = prompt + loop.completion.mean_square() / (2 * o) + loop.block / 2;
+  const double deviation = std::hypot(loop.completion.deviation(), o / std::sqrt(12.0));
+  // held * C + 2 deviation sqrt(C) = tokens, solved for sqrt(C).
+  const double root = (-deviation + std::sqrt(deviation * deviation + held * loop.kv_tokens)) / held;
+  return std::max(1.0, root * root);
+}
+
+Balance balance(const Loop& loop) {
+  Balance result;
+  const double p = loop.prompt.mean();
+  const double o = loop.completion.mean();
+  result.mean_context = p + loop.completion.mean_square() / (2 * o);
+  result.kv_concurrency = kv_concurrency(loop);
+  const double lanes = loop.lanes > 0 ? real(std::min(loop.lanes, loop.max_running)) : real(loop.max_running);
+  result.concurrency = std::min(lanes, result.kv_concurrency);
+  result.decode_step = loop.speed.decode(result.concurrency, result.mean_context).seconds;
+  const double prefill = loop.prefill_seconds(p, p / 2) * loop.prompt_share();
+  // A lane's turn: decoding, its own and its neighbours' prefills, and what it waits for outside the server.
+  const double outside = loop.prompt_seconds + (loop.free_after_generation ? 0 : loop.reward_seconds);
+  const double turn = o * result.decode_step + result.concurrency * prefill;
+  result.samples_per_second = real(loop.servers) * result.concurrency / (turn + outside);
+  const double kept = 1 - loop.zero_advantage;
+  const double started = real(loop.samples()) / kept;
+  result.tokens_per_step = real(loop.samples()) * (p + o);
+  const double sync = loop.sync_seconds / real(loop.sync_every);
+  const double pause = loop.pause_seconds / real(loop.sync_every);
+  result.train = loop.train_seconds + sync;
+  // Servers that run empty before an update wait for their longest sample, however far they may be ahead.
+  const bool together = loop.limit == 0 || loop.dispatch == Dispatch::kBatch || !loop.in_flight_updates;
+  if (together) {
+    result.generate = generate_together(loop, result, started) + loop.reward_seconds;
+    if (loop.limit == 0) {
+      result.period = result.generate + result.train;
+    } else if (loop.in_flight_updates) {
+      result.period = std::max(result.generate + pause, result.train);
+    } else {
+      result.period = std::max(result.generate, loop.train_seconds) + sync;
+    }
+  } else {
+    result.generate = started / result.samples_per_second;
+    result.period = std::max(result.generate + pause, result.train);
+  }
+  result.tokens_per_second = result.tokens_per_step / result.period;
+  if (!together && result.train >= result.generate + pause) {
+    result.limit = sync > 0.5 * result.train ? Limit::kWeightSync : Limit::kTrainer;
+  } else if (loop.limit == 0 && result.train > result.generate) {
+    result.limit = Limit::kTrainer;
+  } else if (together) {
+    result.limit = Limit::kTail;
+  } else if (outside > 0.5 * turn) {
+    result.limit = Limit::kEnvironment;
+  } else if (result.kv_concurrency < lanes) {
+    result.limit = Limit::kKvCache;
+  } else if (loop.lanes > 0 && loop.lanes < loop.max_running && lanes < 0.6 * result.kv_concurrency) {
+    result.limit = Limit::kLanes;
+  }
+  return result;
+}
+
+}  // namespace plimsoll::rl
