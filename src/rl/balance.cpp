@@ -19,14 +19,7 @@ double drain(const Loop& loop, double n, double mean_context, double last) {
     const double share = static_cast<double>(i) / kSlices;
     const double length = last * share;
     const double middle = 0.5 * (before + length);
-    // Share of samples longer than the middle, from the quantiles by bisection.
-    double low = 0;
-    double high = 1;
-    for (int k = 0; k < 24; ++k) {
-      const double q = 0.5 * (low + high);
-      (loop.completion.quantile(q) < middle ? low : high) = q;
-    }
-    const double running = std::max(1.0, n * (1 - low));
+    const double running = std::max(1.0, n * (1 - loop.completion.cumulative(middle)));
     const double context = loop.prompt.mean() + middle;
     seconds += (length - before) * loop.speed.decode(running, std::max(context, 0.5 * mean_context)).seconds;
     before = length;

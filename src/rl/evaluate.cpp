@@ -32,8 +32,7 @@ void share_gpu(const Run& run, Evaluation& evaluation) {
   const inference::ServerMemory& server = evaluation.server;
   const TrainerMemory& memory = evaluation.memory;
   const bool sleeps = run.sleep != SleepLevel::kNone;
-  const std::int64_t asleep = sleeps ? server.graphs + server.outside + kResidue
-                                     : server.requested + (server.graphs_in_budget ? 0 : server.graphs);
+  const std::int64_t asleep = inference::sleeping_bytes(server, static_cast<int>(run.sleep)) + (sleeps ? kResidue : 0);
   const std::int64_t capacity = memory.capacity;
   SharedPhase training{"training", memory.peak() + asleep,
                        fmt::format("trainer {} + {} server {}", format_bytes(memory.peak()),
@@ -76,6 +75,7 @@ Result<Evaluation> evaluate(const Run& run, const EvaluationOptions& options) {
           (run.offload_trainer ? 0 : held.parameters + held.gradients + held.optimizer + held.reference + held.critic);
   }
   PLIMSOLL_TRY(server, inference::account(placed_server(run, beside)));
+  PLIMSOLL_TRY_STATUS(inference::speed_is_known(server.server));
   evaluation.server = std::move(server);
   if (!evaluation.server.start_up_error.empty())
     evaluation.problems.push_back("the server does not start: " + evaluation.server.start_up_error);

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of key_table(). Names are Telescope's where it has the knob (facts rl-and-inference.md 1), else a
 // plain word; the aliases are what verl, NeMo-RL, OpenRLHF, prime-rl, vLLM and SGLang call the same thing.
-#include <array>
-#include <charconv>
-
 #include <fmt/format.h>
 
 #include "base/bytes.h"
-#include "base/text.h"
 #include "rl/keys.h"
 
 #define PLIMSOLL_RUN(member) (+[](::plimsoll::rl::Run& run) -> auto& { return run.member; })
@@ -61,19 +57,12 @@ Status set_kv_cache_memory(Run& run, const Node& value) {
   return {};
 }
 
-// "0.17.1", "v0.21".
 Status set_version(Run& run, const Node& value) {
-  std::string text = value.is_number() ? document::to_text(value) : value.text;
-  if (text.starts_with('v')) text.erase(0, 1);
-  std::array<int, 3> numbers{0, 0, 0};
-  const auto parts = split(text, '.');
-  bool good = !text.empty() && parts.size() <= 3;
-  for (std::size_t i = 0; good && i < parts.size(); ++i) {
-    const auto parsed = std::from_chars(parts[i].data(), parts[i].data() + parts[i].size(), numbers[i]);
-    good = parsed.ec == std::errc{} && parsed.ptr == parts[i].data() + parts[i].size() && numbers[i] >= 0;
-  }
-  if (!good) return bad_input(fmt::format("found {}, wanted a version such as 0.17.1", job::shown(value)));
-  run.server.version = {numbers[0], numbers[1], numbers[2]};
+  if (!value.is_string())
+    return bad_input(
+        fmt::format("found {}, wanted text such as \"0.17.1\": a number would lose its zeros", job::shown(value)));
+  PLIMSOLL_TRY(version, inference::parse_version(document::to_text(value)));
+  run.server.version = version;
   return {};
 }
 
@@ -101,6 +90,7 @@ Status set_trainer_framework(Run& run, const Node& value) {
 void put(Run& run, const char* key, std::string value) {
   std::erase_if(run.trainer_keys, [key](const auto& given) { return given.first == key; });
   run.trainer_keys.emplace_back(key, std::move(value));
+  run.given.insert(key);
 }
 
 template <const char* const& key>

@@ -24,14 +24,14 @@ class Distribution {
   [[nodiscard]] double quantile(double q) const;
   // Of the longest of n samples.
   [[nodiscard]] double expected_maximum(double n) const;
+  // Share of samples that are at most this long.
+  [[nodiscard]] double cumulative(double length) const;
   // Share of samples that the maximum cuts.
   [[nodiscard]] double cut_share() const { return cut_share_; }
   // At least one token.
   [[nodiscard]] std::int64_t sample(Random& random) const;
 
  private:
-  [[nodiscard]] double cumulative(double length) const;
-
   double mean_ = 0;
   double mean_square_ = 0;
   double cut_share_ = 0;

@@ -50,8 +50,11 @@ void set_rules(const Run& run, Loop& loop) {
 inference::Server placed_server(const Run& run, std::int64_t held_by_trainer) {
   inference::Server server = run.server;
   server.held_by_others = held_by_trainer;
-  if (server.tensor > run.cluster.nvlink_domain() || (server.tensor > 1 && is_spread(run.placing.inference)))
-    server.gpu.rates.nvlink = server.gpu.rates.nic;
+  server.gpus_per_node = run.cluster.gpus_per_node;
+  if (is_spread(run.placing.inference)) {
+    server.gpus_per_node = 1;
+    server.gpu.rates.rack_domain = 0;
+  }
   return server;
 }
 

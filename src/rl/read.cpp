@@ -121,6 +121,12 @@ Status apply(Run& run, std::vector<Given> given) {
   return {};
 }
 
+// A version stays text: 0.20 is not 0.2.
+Node flag_value(const std::string& key, const std::string& text) {
+  const Key* found = find_key(key);
+  return found != nullptr && type_name(*found) == "version" ? job::text_node(text) : document::parse_scalar(text);
+}
+
 Result<Framework> framework_of(const Node* root, const Settings& overrides) {
   std::string name;
   if (root != nullptr) {
@@ -205,7 +211,7 @@ Result<Run> read_draft(const std::optional<job::InputFile>& file, const Settings
   if (auto done = apply(run, *std::move(given)); !done) return in_file(std::move(done.error()));
   std::vector<Given> flags;
   for (const auto& [key, value] : overrides)
-    if (key != "framework") flags.push_back({key, document::parse_scalar(value), "--" + replace(key, '_', '-')});
+    if (key != "framework") flags.push_back({key, flag_value(key, value), "--" + replace(key, '_', '-')});
   PLIMSOLL_TRY_STATUS(apply(run, std::move(flags)));
   const std::string folder = file ? parent_folder(file->path) : ".";
   PLIMSOLL_TRY_STATUS(read_histogram(run.prompt, "prompt_histogram", folder));
