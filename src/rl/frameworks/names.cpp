@@ -98,8 +98,6 @@ constexpr KeyName kNemoRl[] = {
 
 constexpr KeyName kPrimeRl[] = {
     {"model", "model.name"},
-    {"trainer_num_workers", "deployment.num_train_gpus"},
-    {"inference_num_workers", "deployment.num_infer_gpus"},
     {"gpus_per_node", "deployment.gpus_per_node"},
     {"group_size", "orchestrator.group_size"},
     {"max_off_policy_steps", "orchestrator.max_off_policy_steps"},
@@ -107,7 +105,6 @@ constexpr KeyName kPrimeRl[] = {
     {"max_tokens", "orchestrator.train.sampling.max_completion_tokens"},
     {"discard_group_zero_advantage", "orchestrator.train.filter_zero_advantages"},
     {"seq_len", "trainer.model.seq_len"},
-    {"loss_chunk", "trainer.model.fused_lm_head_token_chunk_size"},
     {"max_model_len", "inference.vllm.max_model_len"},
     {"inference_tensor_parallel_size", "inference.vllm.tensor_parallel_size"},
     {"gpu_memory_utilization", "inference.vllm.gpu_memory_utilization"},
@@ -162,6 +159,9 @@ constexpr Knob kKnobs[] = {
     {Framework::kNemoRl, "fp8", "policy.megatron_cfg.fp8_cfg.enabled"},
     {Framework::kNemoRl, "recompute",
      "policy.dtensor_cfg.activation_checkpointing, policy.megatron_cfg.activation_checkpointing"},
+    {Framework::kPrimeRl, "trainer_num_workers", "deployment.num_train_gpus (num_train_nodes)"},
+    {Framework::kPrimeRl, "inference_num_workers", "deployment.num_infer_gpus (num_infer_nodes)"},
+    {Framework::kPrimeRl, "loss_chunk", "trainer.model.fused_lm_head_token_chunk_size"},
     {Framework::kPrimeRl, "prompts_batch_size_for_trainer", "orchestrator.batch_size"},
     {Framework::kPrimeRl, "max_concurrent_prompts_per_server", "orchestrator.concurrency.max_inflight"},
     {Framework::kPrimeRl, "max_async_rollout", "orchestrator.max_off_policy_steps"},
