@@ -13,16 +13,19 @@ namespace {
 
 // Bytes of the sampler per logit. With a sort of all logits (before 0.17): 38 to 41, from logged peaks of 1.26 GiB
 // (Llama-3 8B, 256 x 128,256, the same at TP 1 and TP 2, vLLM pull request 10511), 1.39 GiB (Qwen 1.5B, issue 12529)
-// and 9.96 GiB (Gemma-3 4B, 1024 x 262,144, pull request 21489). With the Triton kernel: 2 (logits) + 4 (fp32) +
+// and 9.96 GiB (Gemma-3 4B, 1024 x 262,144, pull request 21489); the same chain of operations measured on an H200 with
+// PyTorch 2.11 takes 38.1. With the Triton kernel: 2 (logits) + 4 (fp32) +
 // 4 to 8 by facts rl-and-inference.md 4; 12 gives the 1.44 GiB logged for Llama-3.1 8B at 1024 x 128,256.
 constexpr double kSamplerBytesSort = 40;
 constexpr double kSamplerBytes = 12;
 
 // 51 + 35 graphs were estimated at 1.62 GiB (facts rl-and-inference.md 4): 19.3 MiB each. Logged totals of other
-// models range from 3 to 23 MiB per graph.
+// models range from 3 to 23 MiB per graph in their shared pool; alone, a decode step of a 3B or 8B model captured on an
+// H200 took 36 to 88 MiB, its activations included.
 constexpr double kGraphBytes = 1.62 * static_cast<double>(kGiB) / (51 + 35);
 
-// "Free memory on device (78.66/79.19 GiB) on startup" and alike: 0.41 to 0.70 GiB are gone before the first reading.
+// "Free memory on device (78.66/79.19 GiB) on startup" and alike: 0.41 to 0.70 GiB are gone before the first reading;
+// 0.61 GiB measured on an H200 with PyTorch 2.11.
 constexpr std::int64_t kContext = kGiB / 2;
 // Memory outside PyTorch that a server's own growth adds: 0.04 to 0.26 GiB logged on one GPU, 0.2 to 0.95 with NCCL.
 constexpr std::int64_t kLibraries = kGiB / 5;
