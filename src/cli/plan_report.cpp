@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/bytes.h"
+#include "base/text.h"
 #include "cli/fit_report.h"
 #include "cli/json_writer.h"
 #include "cli/table.h"
@@ -17,8 +18,11 @@ namespace {
 
 std::string number(std::int64_t n) { return with_commas(n); }
 
-const std::string& recompute_label(const plan::Plan& plan, const plan::Candidate& c) {
-  return plan.space.recompute[static_cast<std::size_t>(c.recompute)].label;
+const plan::Variant& activations_of(const plan::Plan& plan, const plan::Candidate& c) {
+  return plan.space.activations[static_cast<std::size_t>(c.activations)];
+}
+const plan::Variant& state_of(const plan::Plan& plan, const plan::Candidate& c) {
+  return plan.space.states[static_cast<std::size_t>(c.state)];
 }
 
 // The part of the step in which two configurations differ most.
@@ -37,19 +41,38 @@ std::string why_faster(const plan::Found& first, const plan::Found& second) {
 }
 
 std::string counts_line(const plan::Counts& c) {
-  return fmt::format(
-      "{} configurations considered: {} refused by the framework or not divisible, {} too large, {} skipped because a "
-      "smaller micro-batch was too large already, {} fit",
-      number(static_cast<std::int64_t>(c.considered)), number(static_cast<std::int64_t>(c.refused)),
-      number(static_cast<std::int64_t>(c.does_not_fit)), number(static_cast<std::int64_t>(c.skipped)),
-      number(static_cast<std::int64_t>(c.fits)));
+  const std::pair<std::size_t, const char*> parts[] = {
+      {c.refused, "refused by the framework or not divisible"},
+      {c.does_not_fit, "too large"},
+      {c.skipped, "skipped because a smaller micro-batch was too large already"},
+      {c.slower, "passed over because something faster needs less"},
+  };
+  std::string text = fmt::format("{} configurations considered: ", number(static_cast<std::int64_t>(c.considered)));
+  for (const auto& [count, what] : parts)
+    if (count > 0) text += fmt::format("{} {}, ", number(static_cast<std::int64_t>(count)), what);
+  return text + fmt::format("{} fit", number(static_cast<std::int64_t>(c.fits)));
 }
-
-bool is_tie(const plan::Found& best, const plan::Found& other) { return other.time.low <= best.time.seconds; }
 
 // Which share of the interval two predictions have in common says little when both come from one model: configurations
 // within two percent are called equal.
 constexpr double kTie = 0.02;
+
+bool is_near_tie(const plan::Plan& plan, const plan::Found& other) {
+  return plan.objective == plan::Objective::kTime && other.time.seconds <= plan.best.front().time.seconds * (1 + kTie);
+}
+
+// Fits by the prediction, but not at the upper end of its interval.
+bool is_tight(const plan::Found& f) { return f.worst.high > f.worst.capacity; }
+
+std::string why_first(const plan::Plan& plan) {
+  const plan::Found& first = plan.best[0];
+  const plan::Found& second = plan.best[1];
+  if (plan.objective == plan::Objective::kHeadroom)
+    return fmt::format("{} GiB more headroom", format_gib(first.worst.headroom - second.worst.headroom));
+  const double gain = second.time.seconds - first.time.seconds;
+  if (gain < 1e-3) return "equal to the millisecond";
+  return fmt::format("{:.0f} ms, {}", 1e3 * gain, why_faster(first, second));
+}
 
 std::string nothing_fits(const plan::Plan& plan) {
   std::string text = "nothing of the space fits\n" + counts_line(plan.counts) + "\n";
@@ -57,7 +80,8 @@ std::string nothing_fits(const plan::Plan& plan) {
     text +=
         fmt::format("nearest: {}, which needs at least {}\n", shown(plan, plan.nearest), format_bytes(plan.least_peak));
   for (std::size_t i = 0; i < std::min<std::size_t>(3, plan.refusals.size()); ++i)
-    text += fmt::format("refused {} times: {}\n", plan.refusals[i].second, plan.refusals[i].first);
+    text += fmt::format("refused {} times: {}\n", number(static_cast<std::int64_t>(plan.refusals[i].count)),
+                        plan.refusals[i].reason);
   return text;
 }
 
@@ -79,17 +103,26 @@ std::string front_plot(const plan::Plan& plan) {
 }  // namespace
 
 std::string shown(const plan::Plan& plan, const plan::Candidate& c) {
-  std::string text = fmt::format("TP {}, PP {}", c.tensor, c.pipeline);
-  if (c.virtual_pipeline > 1) text += fmt::format(", VPP {}", c.virtual_pipeline);
-  if (c.layout == plan::LayoutChoice::kEndsCount) text += ", ends counted";
-  if (c.layout == plan::LayoutChoice::kBalanced && c.pipeline > 1) text += ", balanced layout";
-  if (c.context > 1) text += fmt::format(", CP {} {}", c.context, job::name_of(c.context_messages));
-  if (c.expert > 1) text += fmt::format(", EP {}, ETP {}", c.expert, c.expert_tensor);
-  if (const std::int64_t stage = plan.space.stages[static_cast<std::size_t>(c.stage)]; stage >= 0)
-    text += fmt::format(", ZeRO {}", stage);
-  if (c.tensor_overlap && c.tensor > 1) text += ", TP overlap";
-  if (c.optimizer_offload) text += ", optimizer on the host";
-  return text + fmt::format(", micro-batch {}, recompute {}", c.micro_batch, recompute_label(plan, c));
+  std::vector<std::string> parts;
+  const auto add = [&parts](std::string part) {
+    if (!part.empty()) parts.push_back(std::move(part));
+  };
+  const bool splits_model = plan.space.tensor.size() > 1 || plan.space.pipeline.size() > 1 || c.tensor * c.pipeline > 1;
+  if (splits_model) add(fmt::format("TP {}, PP {}", c.tensor, c.pipeline));
+  if (c.virtual_pipeline > 1) add(fmt::format("VPP {}", c.virtual_pipeline));
+  if (c.layout == plan::LayoutChoice::kEndsCount) add("ends counted");
+  if (c.layout == plan::LayoutChoice::kBalanced) add("balanced layout");
+  if (c.layout == plan::LayoutChoice::kLossCounts) add("loss-balanced layout");
+  if (c.context > 1) add(fmt::format("CP {} {}", c.context, job::name_of(c.context_messages)));
+  if (c.expert > 1) add(fmt::format("EP {}, ETP {}", c.expert, c.expert_tensor));
+  if (c.tensor > 1 && !c.sequence_parallel && plan.space.sequence_parallel.size() > 1) add("no SP");
+  if (c.tensor_overlap && c.tensor > 1) add("TP overlap");
+  if (c.expert_overlap && c.expert > 1) add("EP overlap");
+  add(state_of(plan, c).label);
+  add(fmt::format("micro-batch {}", c.micro_batch));
+  const plan::Variant& activations = activations_of(plan, c);
+  add(activations.label.starts_with("offload") ? activations.label : "recompute " + activations.label);
+  return join(parts, ", ");
 }
 
 std::string plan_report(const plan::Plan& plan, const Console& console) {
@@ -108,25 +141,26 @@ std::string plan_report(const plan::Plan& plan, const Console& console) {
     const plan::Found& f = plan.best[i];
     const timing::Breakdown& p = f.time.parts;
     const double messages = p.tensor + p.context + p.expert + p.data + p.pipeline;
-    const bool tie = i > 0 && f.time.seconds <= best.time.seconds * (1 + kTie);
+    const bool tie = i > 0 && is_near_tie(plan, f);
     table.add_row({std::to_string(i + 1) + (tie ? "=" : ""),
                    shown(plan, f.candidate) + (f.expandable ? ", expandable segments" : ""),
-                   format_gib(f.worst.device_used), format_gib(f.worst.headroom), fmt::format("{:.3f}", f.time.seconds),
-                   fmt::format("{:.0f}", f.time.tokens_per_second_per_gpu),
+                   format_gib(f.worst.device_used), format_gib(f.worst.headroom) + (is_tight(f) ? "!" : ""),
+                   fmt::format("{:.3f}", f.time.seconds), fmt::format("{:.0f}", f.time.tokens_per_second_per_gpu),
                    fmt::format("{:.0f}", f.time.tflops_per_gpu), fmt::format("{:.1f}", 100 * p.bubble / f.time.seconds),
                    fmt::format("{:.1f}", 100 * messages / f.time.seconds)});
   }
   std::string text = table.to_text(console.width, console.colour_out);
-  if (plan.best.size() > 1) {
-    text += fmt::format("\n1 before 2: {}\n", why_faster(plan.best[0], plan.best[1]));
-    const auto ties = std::count_if(plan.best.begin() + 1, plan.best.end(), [&](const plan::Found& f) {
-      return f.time.seconds <= best.time.seconds * (1 + kTie);
-    });
+  text += "\n";
+  if (plan.best.size() > 1) text += fmt::format("1 before 2: {}\n", why_first(plan));
+  if (plan.objective == plan::Objective::kTime) {
+    const auto ties = std::count_if(plan.best.begin() + 1, plan.best.end(),
+                                    [&](const plan::Found& f) { return is_near_tie(plan, f); });
     if (ties > 0) text += fmt::format("= within {:.0f} % of the first: take the one with more headroom\n", 100 * kTie);
-    if (is_tie(best, plan.best[1]))
-      text += fmt::format("a predicted step is good to {:.0f} %: {:.3f} to {:.3f} s for the first\n",
-                          100 * (best.time.high / best.time.seconds - 1), best.time.low, best.time.high);
   }
+  if (std::any_of(plan.best.begin(), plan.best.end(), is_tight))
+    text += "! fits by less than the error of the prediction: try it, and keep a leaner row at hand\n";
+  text += fmt::format("a predicted step is good to {:.0f} %: {:.3f} to {:.3f} s for the first\n",
+                      100 * (best.time.high / best.time.seconds - 1), best.time.low, best.time.high);
   text += front_plot(plan);
   text += "\n" + counts_line(plan.counts) + "\n";
   if (plan.counts.walked_out > 0)
@@ -194,12 +228,13 @@ std::string plan_json(const plan::Plan& plan) {
       .member("refused", c.refused)
       .member("too_large", c.does_not_fit)
       .member("skipped", c.skipped)
+      .member("slower", c.slower)
       .member("fit", c.fits)
       .member("fragmented_out", c.walked_out)
       .end_object();
   json.key("refusals").begin_array();
-  for (const auto& [reason, count] : plan.refusals)
-    json.begin_object(Layout::kInline).member("reason", reason).member("count", count).end_object();
+  for (const plan::Refusal& refusal : plan.refusals)
+    json.begin_object(Layout::kInline).member("reason", refusal.reason).member("count", refusal.count).end_object();
   json.end_array();
   json.key("plans").begin_array();
   for (const plan::Found& f : plan.best) {

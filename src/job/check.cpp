@@ -289,7 +289,8 @@ Status check_optimizer(Job& job) {
     if (optimizer.overlap_param_gather && job.derives && job.has("overlap_param_gather") && !optimizer.distributed &&
         !fsdp && optimizer.kind != OptimizerKind::kMuon)  // R224
       return bad_input("--overlap-param-gather only supported with distributed optimizer");
-    if (optimizer.cpu_offload_fraction > 0 && !optimizer.precision_aware)  // R221
+    if (job.framework == Framework::kMegatronLm && optimizer.cpu_offload_fraction > 0 &&
+        !optimizer.precision_aware)  // R221
       return bad_input("optimizer_cpu_offload must be used in conjunction with `--use-precision-aware-optimizer`");
   }
   if (!(optimizer.cpu_offload_fraction >= 0 && optimizer.cpu_offload_fraction <= 1))
@@ -307,7 +308,7 @@ Status check_precision(const Job& job) {
     return bad_input("fp4_param must be used together with fp4 mode");
   if (precision.first_last_layers_bf16 && precision.fp8 == Fp8Recipe::kDelayed)  // R198
     return bad_input("Delayed scaling does not support first / last layer in BF16");
-  if (precision.fp32_residual && precision.compute == DType::kFp32)  // R208
+  if (job.framework == Framework::kMegatronLm && precision.fp32_residual && precision.compute == DType::kFp32)  // R208
     return bad_input("residual connection in fp32 only supported when using fp16 or bf16");
   return {};
 }

@@ -16,6 +16,8 @@ namespace {
 
 constexpr std::size_t kMaxSymbols = 1'000'000;
 
+constexpr bool is_symbol(char c) { return c == 't' || c == '|' || c == 'E' || c == 'm' || c == 'L'; }
+
 // Reads "Et*3|(tt|)*29,m|L" and writes every repeat out.
 class LayoutReader {
  public:
@@ -35,13 +37,19 @@ class LayoutReader {
     while (at_ < text_.size() && text_[at_] != ')') {
       const char c = text_[at_++];
       if (c == ',' || c == ' ' || c == '\n' || c == '\t') continue;
+      // Searches write layouts out: a symbol that is not repeated is by far the most frequent.
+      const bool repeats_next = at_ < text_.size() && text_[at_] == '*';
+      if (!repeats_next && is_symbol(c) && symbols.size() < kMaxSymbols) {
+        symbols += c;
+        continue;
+      }
       std::string once(1, c);
       if (c == '(') {
         PLIMSOLL_TRY(inside, sequence(depth + 1));
         if (at_ >= text_.size()) return bad_input("pipeline_model_parallel_layout: '(' without ')'");
         ++at_;
         once = std::move(inside);
-      } else if (std::string_view("EtmL|").find(c) == std::string_view::npos) {
+      } else if (!is_symbol(c)) {
         return bad_input(
             fmt::format("pipeline_model_parallel_layout: '{}' at {}: wanted E, t, m, L, |, (..)*n or x*n", c, at_));
       }
@@ -179,6 +187,7 @@ Result<std::vector<std::int64_t>> counted(const Job& job) {
 Result<std::vector<std::string>> expand_layout(std::string_view layout) {
   PLIMSOLL_TRY(symbols, LayoutReader(layout).read());
   std::vector<std::string> stages;
+  stages.reserve(static_cast<std::size_t>(count(symbols, '|')) + 1);
   for (const std::string_view stage : split(symbols, '|')) stages.emplace_back(stage);
   return stages;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -11,37 +12,40 @@
 
 namespace plimsoll::plan {
 
-// Recomputation as a plan chooses it.
-struct RecomputeChoice {
-  std::string label;  // "mlp", "full", "block 5"; "none"
-  job::RecomputeGranularity granularity = job::RecomputeGranularity::kNone;
-  job::RecomputeMethod method = job::RecomputeMethod::kUniform;
-  std::int64_t layers = 1;
-  job::RecomputeModules modules;
-};
-
 // How layers are dealt to pipeline stages.
 enum class LayoutChoice : std::uint8_t {
   kAsGiven,  // the user's own
   kEven,
-  kEndsCount,  // embedding and loss count as a layer each
-  kBalanced,   // written out: as even as it goes, embedding, loss and MTP counted
+  kEndsCount,   // embedding and loss count as a layer each: Megatron's two account_for switches
+  kBalanced,    // written out: as even as it goes, embedding and every loss counted
+  kLossCounts,  // written out: every loss counted, the embedding not
 };
 
 struct Candidate {
+  // A split: what fixes the weights and the optimizer of every rank.
   std::int32_t tensor = 1;
   std::int32_t pipeline = 1;
   std::int32_t virtual_pipeline = 1;
   std::int32_t context = 1;
   std::int32_t expert = 1;
   std::int32_t expert_tensor = 1;
-  std::int32_t micro_batch = 1;
-  std::int16_t recompute = 0;  // number in Space::recompute
   LayoutChoice layout = LayoutChoice::kEven;
   job::CpCommType context_messages = job::CpCommType::kP2p;
-  bool tensor_overlap = false;     // userbuffers: tp_comm_overlap
-  bool optimizer_offload = false;  // moments and master weights on the host
-  std::int16_t stage = 0;          // number in Space::stages: ZeRO stage or resharding, where the framework has it
+  bool sequence_parallel = true;  // acts with tensor parallelism only
+  bool tensor_overlap = false;    // userbuffers: tp_comm_overlap
+  bool expert_overlap = false;    // overlap_moe_expert_parallel_comm
+  std::int16_t state = 0;         // number in Space::states
+  // The rest of a point.
+  std::int16_t activations = 0;  // number in Space::activations
+  std::int32_t micro_batch = 1;
+
+  [[nodiscard]] bool writes_layout() const {
+    return layout == LayoutChoice::kBalanced || layout == LayoutChoice::kLossCounts;
+  }
+  [[nodiscard]] auto key() const {
+    return std::tie(tensor, pipeline, context, virtual_pipeline, expert, expert_tensor, micro_batch, activations, state,
+                    layout, context_messages, sequence_parallel, tensor_overlap, expert_overlap);
+  }
 };
 
 using KeyValues = std::vector<std::pair<std::string, std::string>>;

@@ -2,14 +2,13 @@
 #include "plan/search.h"
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
+#include <limits>
 #include <map>
-#include <mutex>
 #include <thread>
 
-#include "memory/outside.h"
-#include "rules/rules.h"
-#include "step/program.h"
+#include "plan/keeper.h"
 
 namespace plimsoll::plan {
 
@@ -17,127 +16,175 @@ namespace {
 
 constexpr std::string_view kExpandable = "expandable_segments:True";
 
-// The job that candidates are made from: what a plan chooses counts as given.
-job::Job base_of(const job::Job& job) {
-  job::Job base = job;
-  for (const std::string& key : chosen_keys()) base.given.insert(key);
-  // Frameworks refuse these beside selective recomputation.
-  for (const char* key : {"recompute_method", "recompute_num_layers"}) base.given.erase(key);
-  return base;
+// Reasons that differ in their numbers are one.
+std::string without_numbers(std::string_view reason) {
+  std::string key;
+  for (const char c : reason) {
+    const bool digit = std::isdigit(static_cast<unsigned char>(c)) != 0;
+    if (!digit) key += c;
+    if (digit && (key.empty() || key.back() != '#')) key += '#';
+  }
+  return key;
 }
 
-job::Job with_full_recompute(job::Job base) {
-  for (const char* key : {"recompute_method", "recompute_num_layers"}) base.given.insert(key);
-  return base;
+struct Lane {
+  Lane(std::size_t most, Keeper::Order order) : keeper(most, order) {}
+
+  Keeper keeper;
+  Counts counts;
+  std::map<std::string, Refusal> refusals;
+
+  void refuse(std::string_view reason) {
+    ++counts.refused;
+    Refusal& refusal = refusals[without_numbers(reason)];
+    if (refusal.count++ == 0) refusal.reason = reason;
+  }
+};
+
+// Whether a larger micro-batch needs at least as much as a smaller one: it does unless it leaves so few micro-batches
+// that fewer are in flight.
+bool grows_with_micro_batch(const job::Job& job) {
+  const std::int64_t in_flight = job.parallel.virtual_pipeline > 1 ? 2 * job.parallel.pipeline : job.parallel.pipeline;
+  return job.micro_batches >= std::max<std::int64_t>(2, in_flight);
 }
 
-class Evaluator {
+bool keeps_all(const Variant& activations) {
+  return activations.recompute.granularity == job::RecomputeGranularity::kNone && !activations.offload.activations &&
+         !activations.offload.fine_grained && !activations.offload.checkpointed_inputs;
+}
+
+// All points of one split. Its points of one micro-batch are looked at together: keeping every activation is never
+// slower than recomputing or moving them (a property test holds it), so its time stands for all of them.
+class SplitPricer {
  public:
-  Evaluator(const job::Job& job, const Space& space)
-      : base_(base_of(job)),
-        full_base_(with_full_recompute(base_)),
-        space_(space),
-        checker_(rules::catalogue(), base_),
-        full_checker_(rules::catalogue(), full_base_),
-        machine_(job.cluster, timing::built_in()),
-        capacity_(job.cluster.gpu.capacity) {}
+  SplitPricer(Evaluator& evaluator, const Space& space, const job::Job& given, Lane& lane)
+      : evaluator_(evaluator), space_(space), given_(given), lane_(lane), capacity_(given.cluster.gpu.capacity) {}
 
-  // The completed job of a candidate, or why the framework refuses it.
-  Result<job::Job> make(const Candidate& candidate) const {
-    const bool full =
-        space_.recompute[static_cast<std::size_t>(candidate.recompute)].granularity == job::RecomputeGranularity::kFull;
-    const rules::Checker& checker = full ? full_checker_ : checker_;
-    job::Job job = full ? full_base_ : base_;
-    apply(space_, candidate, job);
-    PLIMSOLL_TRY_STATUS(job::complete(job));
-    if (checker.violates_any_error(job)) {
-      const auto violated = checker.check(job);
-      return bad_input(violated.empty() ? "a rule of the framework"
-                                        : "rule " + rules::catalogue().rules()[violated.front()].id);
-    }
-    return job;
+  void price(const Candidate& split) {
+    too_large_.assign(space_.activations.size(), false);
+    std::int32_t micro_batch = -1;
+    Verdict all;
+    for_each_point(space_, given_, split, [&](const Candidate& c) {
+      ++lane_.counts.considered;
+      if (c.micro_batch != micro_batch) {
+        micro_batch = c.micro_batch;
+        all = {};
+        all.refusal = evaluator_.refusal(c);
+      }
+      if (!all.refusal.empty()) return lane_.refuse(all.refusal);
+      if (all.too_large) {
+        ++lane_.counts.does_not_fit;
+      } else if (all.hopeless) {
+        ++lane_.counts.slower;
+      } else {
+        point(c, all);
+      }
+    });
   }
-
-  Result<Priced> price(const Candidate& candidate) const {
-    PLIMSOLL_TRY(job, make(candidate));
-    PLIMSOLL_TRY(layout, job::pipeline_layout(job));
-    Priced priced{candidate, 0, 0};
-    std::int64_t outside = 0;
-    for (const memory::OutsideItem& item : memory::outside_torch(job)) outside += item.bytes;
-    for (std::int64_t rank = 0; rank < job.parallel.pipeline; ++rank) {
-      step::Tape tape;
-      const step::RankResult result = step::run_rank(job, layout, rank, tape, true);
-      priced.peak = std::max(priced.peak, tape.peak() + outside + result.outside_bytes);
-      if (priced.peak > capacity_) return priced;  // no need to know by how much
-    }
-    timing::Options options;
-    options.detail = timing::Detail::kFast;
-    priced.seconds = timing::predict(job, layout, machine_, options).seconds;
-    return priced;
-  }
-
-  [[nodiscard]] bool fits(const Priced& priced) const { return priced.peak <= capacity_; }
-  [[nodiscard]] const timing::Machine& machine() const { return machine_; }
 
  private:
-  job::Job base_;
-  job::Job full_base_;
+  // What the first point of a micro-batch says of the others.
+  struct Verdict {
+    std::string_view refusal;
+    bool too_large = false;
+    bool hopeless = false;
+  };
+
+  void point(const Candidate& c, Verdict& all) {
+    const auto activations = static_cast<std::size_t>(c.activations);
+    const auto made = evaluator_.make(c);
+    if (!made) return lane_.refuse(made.error().message);
+    if (too_large_[activations] && grows_with_micro_batch(**made)) {
+      ++lane_.counts.skipped;
+      return;
+    }
+    const auto floor = evaluator_.floor();
+    if (!floor) return lane_.refuse(floor.error().message);
+    if (*floor > capacity_) {
+      ++lane_.counts.does_not_fit;
+      all.too_large = true;
+      return;
+    }
+    Priced priced{c, evaluator_.seconds(), 0};
+    if (lane_.keeper.is_hopeless(priced.seconds, *floor)) {
+      ++lane_.counts.slower;
+      all.hopeless = keeps_all(space_.activations[activations]);
+      return;
+    }
+    if (const auto allowed = evaluator_.allowed(); !allowed) return lane_.refuse(allowed.error().message);
+    priced.peak = evaluator_.peak(capacity_);
+    too_large_[activations] = priced.peak > capacity_;
+    if (too_large_[activations]) {
+      ++lane_.counts.does_not_fit;
+      return;
+    }
+    ++lane_.counts.fits;
+    lane_.keeper.add(priced);
+  }
+
+  Evaluator& evaluator_;
   const Space& space_;
-  rules::Checker checker_;
-  rules::Checker full_checker_;
-  timing::Machine machine_;
+  const job::Job& given_;
+  Lane& lane_;
   std::int64_t capacity_;
+  std::vector<bool> too_large_;  // by activations: a smaller micro-batch was
 };
 
-struct Part {
-  Counts counts;
-  std::vector<Priced> priced;
-  std::map<std::string, std::size_t> refusals;
-  std::int64_t least_peak = 0;
-  Candidate nearest;
-};
+// The leanest point of a space in which nothing fits.
+void find_leanest(Evaluator& evaluator, const Space& space, const job::Job& given, const Candidate& split,
+                  Priced& leanest) {
+  for_each_point(space, given, split, [&](const Candidate& c) {
+    if (!evaluator.refusal(c).empty() || !evaluator.make(c)) return;
+    const auto floor = evaluator.floor();
+    if (!floor || (leanest.peak > 0 && *floor >= leanest.peak) || !evaluator.allowed()) return;
+    const std::int64_t enough = leanest.peak > 0 ? leanest.peak : std::numeric_limits<std::int64_t>::max();
+    const Priced priced{c, 0, evaluator.peak(enough)};
+    if (leanest.peak == 0 || is_leaner(priced, leanest)) leanest = priced;
+  });
+}
 
-// All micro-batches, stages and recomputations of one split.
-void price_split(const Evaluator& evaluator, const Space& space, Candidate c, Part& part) {
-  for (std::size_t stage = 0; stage < space.stages.size(); ++stage) {
-    for (std::size_t r = 0; r < space.recompute.size(); ++r) {
-      bool too_large = false;
-      for (const std::int64_t micro_batch : space.micro_batch) {
-        c.stage = static_cast<std::int16_t>(stage);
-        c.recompute = static_cast<std::int16_t>(r);
-        c.micro_batch = static_cast<std::int32_t>(micro_batch);
-        ++part.counts.considered;
-        if (too_large) {
-          ++part.counts.skipped;
-          continue;
-        }
-        const auto priced = evaluator.price(c);
-        if (!priced) {
-          ++part.counts.refused;
-          ++part.refusals[priced.error().message];
-        } else if (!evaluator.fits(*priced)) {
-          ++part.counts.does_not_fit;
-          too_large = true;
-          if (part.least_peak == 0 || priced->peak < part.least_peak) {
-            part.least_peak = priced->peak;
-            part.nearest = c;
-          }
-        } else {
-          ++part.counts.fits;
-          part.priced.push_back(*priced);
+using Work = std::function<void(Evaluator&, const Candidate&, std::size_t lane)>;
+
+// Runs the work of every split, each lane on one thread at a time.
+class Crew {
+ public:
+  Crew(const job::Job& job, const Space& space, const SearchOptions& options)
+      : job_(job), space_(space), options_(options) {
+    lanes_.resize(options.lanes);
+    std::size_t next = 0;
+    for_each_split(space, job, [&](const Candidate& c) { lanes_[next++ % lanes_.size()].push_back(c); });
+  }
+
+  [[nodiscard]] bool stopped() const { return options_.stop != nullptr && options_.stop->load(); }
+
+  void run(const Work& work, const std::function<void()>& report) const {
+    const unsigned threads =
+        options_.threads > 0 ? options_.threads : std::max(1U, std::thread::hardware_concurrency());
+    std::atomic<std::size_t> next{0};
+    const auto share = [&](bool reports) {
+      Evaluator evaluator(job_, space_);
+      auto reported = std::chrono::steady_clock::now();
+      for (std::size_t lane = next++; lane < lanes_.size() && !stopped(); lane = next++) {
+        for (const Candidate& split : lanes_[lane]) {
+          if (stopped()) return;
+          work(evaluator, split, lane);
+          if (!reports || std::chrono::steady_clock::now() - reported < std::chrono::seconds(1)) continue;
+          reported = std::chrono::steady_clock::now();
+          report();
         }
       }
-    }
+    };
+    std::vector<std::jthread> helpers;
+    for (unsigned t = 1; t < threads; ++t) helpers.emplace_back([&share] { share(false); });
+    share(true);
   }
-}
 
-void join(Counts& into, const Counts& from) {
-  into.considered += from.considered;
-  into.refused += from.refused;
-  into.does_not_fit += from.does_not_fit;
-  into.skipped += from.skipped;
-  into.fits += from.fits;
-}
+ private:
+  const job::Job& job_;
+  const Space& space_;
+  const SearchOptions& options_;
+  std::vector<std::vector<Candidate>> lanes_;
+};
 
 bool walks(const job::Job& job, Found& found) {
   auto answer = memory::answer(job, {});
@@ -147,103 +194,166 @@ bool walks(const job::Job& job, Found& found) {
   return true;
 }
 
-std::vector<Priced> pareto_of(const std::vector<Priced>& by_time) {
-  std::vector<Priced> front;
-  for (const Priced& priced : by_time)
-    if (front.empty() || priced.peak < front.back().peak) front.push_back(priced);
-  return front;
+// The point as it would be launched; nothing where the allocator cannot hold it.
+std::optional<Found> walked(Evaluator& evaluator, const Space& space, const Candidate& candidate) {
+  const auto made = evaluator.make(candidate);
+  if (!made) return std::nullopt;
+  Found found;
+  found.candidate = candidate;
+  found.settings = settings_of(space, candidate, **made);
+  if (walks(**made, found)) return found;
+  job::Job with = **made;
+  with.environment["PYTORCH_CUDA_ALLOC_CONF"] = kExpandable;
+  if (!walks(with, found)) return std::nullopt;
+  found.expandable = true;
+  found.settings.emplace_back("environment.PYTORCH_CUDA_ALLOC_CONF", std::string(kExpandable));
+  return found;
+}
+
+struct Simulated {
+  const Priced* priced = nullptr;
+  double seconds = 0;
+};
+
+// In the order in which rows are shown: by simulated time, or by memory.
+std::vector<Simulated> simulate(Evaluator& evaluator, const std::vector<Priced>& closed, Objective objective) {
+  std::vector<Simulated> simulated;
+  for (const Priced& priced : closed) {
+    const auto made = evaluator.make(priced.candidate);
+    if (!made) continue;
+    const auto time = timing::predict(**made);
+    simulated.push_back({&priced, time ? time->seconds : priced.seconds});
+  }
+  if (objective == Objective::kTime)
+    std::stable_sort(simulated.begin(), simulated.end(),
+                     [](const Simulated& a, const Simulated& b) { return a.seconds < b.seconds; });
+  return simulated;
+}
+
+// Whether a shown row of the same split is better in both.
+bool is_shown_better(const std::vector<Found>& shown, const std::vector<Priced>& priced_of_shown, const Priced& priced,
+                     double seconds) {
+  const auto split = [](const Candidate& c) {
+    return std::tie(c.tensor, c.pipeline, c.context, c.expert, c.expert_tensor);
+  };
+  for (std::size_t i = 0; i < shown.size(); ++i)
+    if (split(shown[i].candidate) == split(priced.candidate) && priced_of_shown[i].peak <= priced.peak &&
+        shown[i].time.seconds <= seconds)
+      return true;
+  return false;
+}
+
+// The front as it would be launched: points that nearly fill the GPU are walked, because fragmentation may take them
+// off, and all are simulated.
+void confirm_front(Evaluator& evaluator, Plan& plan, std::int64_t capacity) {
+  constexpr double kNearlyFull = 0.95;
+  Keeper confirmed(0, Keeper::Order::kTime);
+  for (Priced priced : plan.pareto) {
+    const auto is_found = [&priced](const Found& f) { return f.candidate.key() == priced.candidate.key(); };
+    const bool is_tight = static_cast<double>(priced.peak) >= kNearlyFull * static_cast<double>(capacity);
+    if (is_tight && std::none_of(plan.best.begin(), plan.best.end(), is_found) &&
+        !walked(evaluator, plan.space, priced.candidate))
+      continue;
+    const auto made = evaluator.make(priced.candidate);
+    if (!made) continue;
+    if (const auto time = timing::predict(**made)) priced.seconds = time->seconds;
+    confirmed.add(priced);
+  }
+  plan.pareto = confirmed.front();
+}
+
+Plan search_keeping(const job::Job& job, const Space& space, const SearchOptions& options, std::size_t most) {
+  Plan plan;
+  plan.space = space;
+  plan.objective = options.objective;
+  const Crew crew(job, space, options);
+  const Keeper::Order order = options.objective == Objective::kTime ? Keeper::Order::kTime : Keeper::Order::kMemory;
+  std::vector<Lane> lanes(options.lanes, Lane(most, order));
+  std::atomic<std::size_t> considered{0};
+  std::atomic<std::size_t> fits{0};
+  const auto work = [&](Evaluator& evaluator, const Candidate& split, std::size_t lane) {
+    const Counts before = lanes[lane].counts;
+    SplitPricer(evaluator, space, job, lanes[lane]).price(split);
+    considered += lanes[lane].counts.considered - before.considered;
+    fits += lanes[lane].counts.fits - before.fits;
+  };
+  const auto report = [&] {
+    Counts counts;
+    counts.considered = considered;
+    counts.fits = fits;
+    if (options.progress) options.progress(counts);
+  };
+  crew.run(work, report);
+  plan.interrupted = crew.stopped();
+  Keeper all(most, order);
+  std::map<std::string, Refusal> refusals;
+  for (const Lane& lane : lanes) {
+    plan.counts.add(lane.counts);
+    all.merge(lane.keeper);
+    for (const auto& [key, refusal] : lane.refusals) {
+      Refusal& sum = refusals[key];
+      if (sum.count == 0) sum.reason = refusal.reason;
+      sum.count += refusal.count;
+    }
+  }
+  for (auto& [key, refusal] : refusals) plan.refusals.push_back(std::move(refusal));
+  std::stable_sort(plan.refusals.begin(), plan.refusals.end(),
+                   [](const Refusal& a, const Refusal& b) { return a.count > b.count; });
+  plan.closed = all.best();
+  plan.pareto = all.front();
+  if (plan.closed.empty() && plan.counts.fits == 0 && !plan.interrupted) {
+    std::vector<Priced> leanest(options.lanes);
+    crew.run([&](Evaluator& evaluator, const Candidate& split,
+                 std::size_t lane) { find_leanest(evaluator, space, job, split, leanest[lane]); },
+             [] {});
+    for (const Priced& priced : leanest)
+      if (priced.peak > 0 && (plan.least_peak == 0 || priced.peak < plan.least_peak)) {
+        plan.least_peak = priced.peak;
+        plan.nearest = priced.candidate;
+      }
+  }
+  return plan;
 }
 
 }  // namespace
 
-Result<Priced> price(const job::Job& job, const Space& space, const Candidate& candidate) {
-  return Evaluator(job, space).price(candidate);
+void Counts::add(const Counts& other) {
+  considered += other.considered;
+  refused += other.refused;
+  does_not_fit += other.does_not_fit;
+  skipped += other.skipped;
+  slower += other.slower;
+  fits += other.fits;
+  walked_out += other.walked_out;
 }
 
 Plan search(const job::Job& job, const Space& space, const SearchOptions& options) {
-  Plan plan;
-  plan.space = space;
-  std::vector<Candidate> splits;
-  for_each_split(space, job, [&splits](const Candidate& c) { splits.push_back(c); });
-  const unsigned threads = options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
-  std::vector<Part> parts(threads);
-  std::atomic<std::size_t> next{0};
-  std::atomic<std::size_t> considered{0};
-  const auto stopped = [&] { return options.stop != nullptr && options.stop->load(); };
-  const auto work = [&](Part& part, bool reports) {
-    const Evaluator evaluator(job, space);
-    auto reported = std::chrono::steady_clock::now();
-    for (std::size_t i = next++; i < splits.size() && !stopped(); i = next++) {
-      const std::size_t before = part.counts.considered;
-      price_split(evaluator, space, splits[i], part);
-      considered += part.counts.considered - before;
-      if (!reports || !options.progress || std::chrono::steady_clock::now() - reported < std::chrono::seconds(1))
-        continue;
-      reported = std::chrono::steady_clock::now();
-      Counts counts = part.counts;
-      counts.considered = considered;
-      options.progress(counts);
-    }
-  };
-  {
-    std::vector<std::jthread> helpers;
-    for (unsigned t = 1; t < threads; ++t) helpers.emplace_back([&work, &parts, t] { work(parts[t], false); });
-    work(parts[0], true);
-  }
-  plan.interrupted = stopped();
-  std::vector<Priced> priced;
-  std::map<std::string, std::size_t> refusals;
-  for (Part& part : parts) {
-    join(plan.counts, part.counts);
-    priced.insert(priced.end(), part.priced.begin(), part.priced.end());
-    for (const auto& [reason, count] : part.refusals) refusals[reason] += count;
-    if (part.least_peak > 0 && (plan.least_peak == 0 || part.least_peak < plan.least_peak)) {
-      plan.least_peak = part.least_peak;
-      plan.nearest = part.nearest;
-    }
-  }
-  plan.refusals.assign(refusals.begin(), refusals.end());
-  std::stable_sort(plan.refusals.begin(), plan.refusals.end(),
-                   [](const auto& a, const auto& b) { return a.second > b.second; });
-  // Equal times are ordered by memory, then by the knobs, so that the answer does not depend on threads.
-  std::sort(priced.begin(), priced.end(), [](const Priced& a, const Priced& b) {
-    const auto key = [](const Priced& p) {
-      const Candidate& c = p.candidate;
-      return std::make_tuple(p.seconds, p.peak, c.tensor, c.pipeline, c.context, c.virtual_pipeline, c.expert,
-                             c.expert_tensor, c.micro_batch, c.recompute, c.stage, c.layout, c.context_messages,
-                             c.tensor_overlap, c.optimizer_offload);
-    };
-    return key(a) < key(b);
-  });
-  plan.pareto = pareto_of(priced);
-  if (options.objective == Objective::kHeadroom)
-    std::stable_sort(priced.begin(), priced.end(), [](const Priced& a, const Priced& b) { return a.peak < b.peak; });
-
-  const Evaluator evaluator(job, space);
-  for (const Priced& p : priced) {
-    if (plan.best.size() == options.keep) break;
-    const auto made = evaluator.make(p.candidate);
-    if (!made) continue;
-    Found found;
-    found.candidate = p.candidate;
-    found.settings = settings_of(space, p.candidate, *made);
-    if (!walks(*made, found)) {
-      job::Job with = *made;
-      with.environment["PYTORCH_CUDA_ALLOC_CONF"] = kExpandable;
-      if (!walks(with, found)) {
+  for (std::size_t most = std::max(options.simulated, 4 * options.keep);; most *= 8) {
+    Plan plan = search_keeping(job, space, options, most);
+    if (options.keep == 0) return plan;
+    Evaluator evaluator(job, space);
+    std::vector<Priced> priced_of_best;
+    for (const Simulated& simulated : simulate(evaluator, plan.closed, options.objective)) {
+      if (plan.best.size() == options.keep) break;
+      if (is_shown_better(plan.best, priced_of_best, *simulated.priced, simulated.seconds)) continue;
+      auto found = walked(evaluator, space, simulated.priced->candidate);
+      if (!found) {
         ++plan.counts.walked_out;
         continue;
       }
-      found.expandable = true;
-      found.settings.emplace_back("environment.PYTORCH_CUDA_ALLOC_CONF", std::string(kExpandable));
+      if (auto time = timing::predict(found->job); time) found->time = *std::move(time);
+      plan.best.push_back(*std::move(found));
+      priced_of_best.push_back(*simulated.priced);
     }
-    if (auto time = timing::predict(found.job); time) found.time = *std::move(time);
-    plan.best.push_back(std::move(found));
+    if (options.objective == Objective::kHeadroom)
+      std::stable_sort(plan.best.begin(), plan.best.end(),
+                       [](const Found& a, const Found& b) { return a.worst.headroom > b.worst.headroom; });
+    // Where fragmentation takes all that were kept off, what was passed over for them may still fit.
+    const bool has_passed_over = plan.counts.slower > 0 || plan.counts.fits > plan.closed.size();
+    if (plan.best.empty() && has_passed_over && !plan.interrupted) continue;
+    confirm_front(evaluator, plan, job.cluster.gpu.capacity);
+    return plan;
   }
-  if (options.objective == Objective::kTime)
-    std::stable_sort(plan.best.begin(), plan.best.end(),
-                     [](const Found& a, const Found& b) { return a.time.seconds < b.time.seconds; });
-  return plan;
 }
 
 }  // namespace plimsoll::plan

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fastest configurations of a space that fit. Every point is considered: it is refused by the framework, does not
-// divide, cannot fit, or is priced in memory and time. What is skipped without being priced is skipped because a
-// smaller relative of it does not fit (memory never falls when the micro-batch grows). The best are then walked
-// through the allocator, which has the last word on whether they fit.
+// The fastest configurations of a space that fit. Every point is considered: the framework refuses it, it cannot fit,
+// it cannot be among the best, or it is priced in memory and time. What is passed over is passed over for a reason that
+// is always right: its state alone is too large, a smaller micro-batch of the same did not fit, or something faster
+// needs less memory than its state. The fastest by the closed form of the pipeline are simulated, and walked through
+// the allocator, which has the last word on whether they fit.
 #pragma once
 
 #include <atomic>
@@ -13,24 +14,22 @@
 
 #include "base/result.h"
 #include "memory/answer.h"
+#include "plan/evaluator.h"
 #include "plan/space.h"
 #include "timing/step_time.h"
 
 namespace plimsoll::plan {
 
-struct Priced {
-  Candidate candidate;
-  double seconds = 0;
-  std::int64_t peak = 0;  // bytes of tensors on the worst rank, and what lies beside PyTorch
-};
-
 struct Counts {
   std::size_t considered = 0;
   std::size_t refused = 0;       // by the framework: batch or layers do not divide, a rule forbids it
-  std::size_t does_not_fit = 0;  // priced, too large
+  std::size_t does_not_fit = 0;  // priced, or its state alone
   std::size_t skipped = 0;       // a smaller micro-batch of the same already did not fit
+  std::size_t slower = 0;        // what was found is faster and needs less
   std::size_t fits = 0;          // by the sum of its tensors
   std::size_t walked_out = 0;    // fragmentation made it too large
+
+  void add(const Counts& other);
 };
 
 enum class Objective : std::uint8_t { kTime, kHeadroom };
@@ -44,29 +43,38 @@ struct Found {
   bool expandable = false;  // fits only with expandable segments
 };
 
+struct Refusal {
+  std::string reason;  // one of them, with its numbers
+  std::size_t count = 0;
+};
+
 struct Plan {
   Space space;
+  Objective objective = Objective::kTime;
   Counts counts;
-  std::vector<Found> best;     // ranked
-  std::vector<Priced> pareto;  // less memory or less time than every other, fastest first
-  std::vector<std::pair<std::string, std::size_t>> refusals;  // reason and number, most frequent first
-  std::int64_t least_peak = 0;  // of what does not fit, when nothing does: the nearest miss
-  Candidate nearest;
+  // Ranked. A row that is neither faster nor leaner than one of the same sizes before it is left out.
+  std::vector<Found> best;
+  std::vector<Priced> closed;     // the best by the closed form, ranked
+  std::vector<Priced> pareto;     // less memory or less time than every other, fastest first
+  std::vector<Refusal> refusals;  // most frequent first
+  std::int64_t least_peak = 0;    // when nothing fits: what the leanest would need
+  Candidate nearest;              // that one
   bool interrupted = false;
 };
 
 struct SearchOptions {
   std::size_t keep = 5;
+  std::size_t simulated = 256;  // how many of the best by the closed form are kept for simulation, at least
   Objective objective = Objective::kTime;
   unsigned threads = 0;  // 0: all cores
+  // Splits are dealt to lanes that keep their own best, so that what is passed over, and with it every count, is the
+  // same for any number of threads.
+  std::size_t lanes = 16;
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const Counts&)> progress;  // from the calling thread, about once a second
 };
 
 // `job` is complete; its knobs outside the space stay as they are.
 [[nodiscard]] Plan search(const job::Job& job, const Space& space, const SearchOptions& options);
-
-// The price of one point, or why it has none. For tests: search() must find what pricing every point finds.
-[[nodiscard]] Result<Priced> price(const job::Job& job, const Space& space, const Candidate& candidate);
 
 }  // namespace plimsoll::plan

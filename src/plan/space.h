@@ -3,12 +3,12 @@
 #pragma once
 
 #include <functional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "job/job.h"
 #include "plan/candidate.h"
+#include "plan/variant.h"
 
 namespace plimsoll::plan {
 
@@ -20,30 +20,40 @@ struct Space {
   std::vector<std::int64_t> expert;
   std::vector<std::int64_t> expert_tensor;        // 0: as tensor
   std::vector<std::int64_t> micro_batch;          // ascending
-  std::vector<RecomputeChoice> recompute;         // from what keeps most to what keeps least
   std::vector<job::CpCommType> context_messages;  // tried where context > 1
-  std::vector<bool> tensor_overlap;               // tried where tensor > 1
-  std::vector<bool> optimizer_offload;
-  bool keeps_layout = false;         // the user gave one
-  std::vector<std::int64_t> stages;  // ZeRO stages; {-1}: the framework has none to choose
+  std::vector<bool> sequence_parallel;            // tried where tensor > 1
+  std::vector<bool> tensor_overlap;               // tried where tensor > 1, with sequence parallelism
+  std::vector<bool> expert_overlap;               // tried where expert > 1
+  std::vector<Variant> states;
+  std::vector<Variant> activations;
+  bool keeps_layout = false;            // the user gave one
+  bool keeps_context_messages = false;  // one type per layer
+};
+
+struct SpaceOptions {
+  bool changes_numbers = false;  // also what rounds differently
 };
 
 // Pinned keys (canonical names) keep the job's own value.
-[[nodiscard]] Space make_space(const job::Job& job, const std::set<std::string, std::less<>>& pinned);
+[[nodiscard]] Space make_space(const job::Job& job, const Pins& pinned, const SpaceOptions& options = {});
 
-// Parallel splits: everything but micro-batch, recomputation and stage. Calls visit for each that divides the GPUs.
+// Calls visit for each split that divides the GPUs: everything but activations and micro-batch.
 void for_each_split(const Space& space, const job::Job& job, const std::function<void(const Candidate&)>& visit);
 
-// Layers over pipeline * chunks stages, embedding, loss and MTP counted as a layer each: "Ett|ttt|ttmL".
-[[nodiscard]] std::string balanced_layout(std::int64_t layers, std::int64_t mtp, std::int64_t stages);
+// Calls visit for each point of a split, micro-batches ascending, for each all ways to keep activations. What does the
+// same as another point is left out.
+void for_each_point(const Space& space, const job::Job& job, const Candidate& split,
+                    const std::function<void(const Candidate&)>& visit);
 
 // Puts the candidate's knobs into the job, which complete() then checks.
 void apply(const Space& space, const Candidate& candidate, job::Job& job);
-
-// The keys that apply() sets, for Job::given.
-[[nodiscard]] const std::vector<std::string>& chosen_keys();
+// The same, for a job that has the candidate's state already.
+void apply_within_state(const Space& space, const Candidate& candidate, job::Job& job);
 
 // The candidate as keys and values of a job file.
 [[nodiscard]] KeyValues settings_of(const Space& space, const Candidate& candidate, const job::Job& job);
+// What the framework counts as given, which decides some of what it refuses. The same for candidates that differ in
+// sizes and switches only.
+[[nodiscard]] Pins given_of(const Space& space, const Candidate& candidate, const job::Job& job);
 
 }  // namespace plimsoll::plan

@@ -1,16 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/program.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "step/megatron/rank.h"
+#include "step/megatron/state.h"
 #include "step/transformers/rank.h"
 
 namespace plimsoll::step {
+
+StateProfile profile_state(const job::Job& job, const job::PipelineLayout& layout, std::int64_t pp_rank) {
+  megatron::State state(job, layout.ranks[static_cast<std::size_t>(pp_rank)], pp_rank);
+  StateProfile profile;
+  Tape tape;
+  const auto taken = [&tape] {
+    const Profile piece = tape.profile();
+    tape.reset();
+    return piece;
+  };
+  state.build_model(tape);
+  state.wrap(tape);
+  state.build_optimizer(tape);
+  profile.construction = taken();
+  for (const int step : {0, 1}) {
+    state.begin_step(tape);
+    profile.begin[step] = taken();
+    if (step == 0) {
+      state.quantise_weights(tape);
+      profile.quantised = taken();
+    }
+    state.update(tape);
+    profile.update[step] = taken();
+  }
+  profile.reduce_scratch = state.reduce_scratch();
+  profile.moment_bytes = state.moment_bytes();
+  profile.parameters = state.parameters();
+  profile.host_bytes = state.host_bytes();
+  return profile;
+}
 
 RankResult run_rank(const job::Job& job, const job::PipelineLayout& layout, std::int64_t pp_rank, Tape& tape,
                     bool folded) {
   if (job.is_megatron()) return megatron::run_rank(job, layout, pp_rank, tape, folded);
   transformers::RankResult result = transformers::run_rank(job, tape, folded, pp_rank);
   return {result.parameters, result.host_bytes, result.nvme_bytes, result.outside_bytes, std::move(result.warnings)};
+}
+
+std::int64_t worst_peak(const job::Job& job, const job::PipelineLayout& layout, const std::vector<std::int64_t>& ranks,
+                        const std::vector<StateProfile>& states, std::int64_t enough) {
+  std::optional<megatron::FoldedRanks> folded;
+  if (!states.empty()) folded.emplace(job, layout);
+  std::int64_t worst = 0;
+  for (std::size_t i = 0; i < ranks.size() && worst <= enough; ++i) {
+    Tape tape;
+    const RankResult result =
+        folded ? folded->run(ranks[i], tape, states[i]) : run_rank(job, layout, ranks[i], tape, true);
+    worst = std::max(worst, tape.peak() + result.outside_bytes);
+  }
+  return worst;
 }
 
 }  // namespace plimsoll::step

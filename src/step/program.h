@@ -20,9 +20,30 @@ struct RankResult {
   std::vector<std::string> warnings;
 };
 
+// What weights, gradients and optimizer of a Megatron rank do to memory, moment by moment. It depends on how the
+// model is split and on the optimizer, not on micro-batch or recomputation: a search that varies only those measures
+// it once.
+struct StateProfile {
+  Profile construction;  // model, DDP buffers, optimizer
+  Profile quantised;     // copies of weights that the first use makes
+  Profile begin[2];      // of the first step and of every later one
+  Profile update[2];
+  std::int64_t reduce_scratch = 0;
+  std::int64_t moment_bytes = 0;
+  std::int64_t parameters = 0;
+  std::int64_t host_bytes = 0;
+};
+[[nodiscard]] StateProfile profile_state(const job::Job& job, const job::PipelineLayout& layout, std::int64_t pp_rank);
+
 // Writes construction and two steps of pipeline rank pp_rank to the tape (steps after the second repeat
 // it). The job must be complete and the layout its own.
 RankResult run_rank(const job::Job& job, const job::PipelineLayout& layout, std::int64_t pp_rank, Tape& tape,
                     bool folded);
+
+// The highest sum of tensors on any of these ranks, and what the step needs beside PyTorch; counting stops once it
+// exceeds `enough`. `states` holds one profile for each of the ranks of a Megatron job, and is empty otherwise.
+[[nodiscard]] std::int64_t worst_peak(const job::Job& job, const job::PipelineLayout& layout,
+                                      const std::vector<std::int64_t>& ranks, const std::vector<StateProfile>& states,
+                                      std::int64_t enough);
 
 }  // namespace plimsoll::step

@@ -36,8 +36,13 @@ std::vector<std::string> unmodelled(const job::Job& job) {
   warn(job.parallel.delay_wgrad, "delay_wgrad_compute: weight gradients are timed inside the backward");
   warn(job.precision.fp8_attention, "fp8_dot_product_attention: attention is timed in 16 bits");
   warn(job.offload.weights, "cpu_offloading_weights: weights are timed as staying on the GPU");
-  warn(job.sharding.offload_param != job::OffloadTarget::kNone,
-       "offload_param: weights are timed as staying on the GPU");
+  warn(job.sharding.offload_param == job::OffloadTarget::kNvme ||
+           job.sharding.offload_optimizer == job::OffloadTarget::kNvme,
+       "NVMe: what lies there is timed as if it lay in host memory");
+  const bool host_updates = job.optimizer.cpu_offload_fraction > 0 || job.sharding.cpu_offload ||
+                            job.sharding.offload_optimizer != job::OffloadTarget::kNone;
+  warn(host_updates,
+       "optimizer on the host: its 4 GB/s per GPU are assumed; cpu_update_bytes of --calibration sets it");
   warn(job.adapter.quantized_base, "quantized base: products are timed in 16 bits, without dequantisation");
   for (const model::Layer& kind : job.model.kinds)
     if (kind.attention.kind == model::AttentionKind::kLinear) {

@@ -83,6 +83,20 @@ std::int64_t replicas_of(const Job& job) {
   return std::max<std::int64_t>(1, replicas);
 }
 
+// The share of the owned state whose update runs on the host.
+double share_on_host(const Job& job) {
+  const job::Sharding& s = job.sharding;
+  if (s.kind == job::ShardingKind::kZero && s.offload_optimizer != job::OffloadTarget::kNone)
+    return std::clamp(s.offload_ratio, 0.0, 1.0);
+  if ((s.kind == job::ShardingKind::kFsdp2 || s.kind == job::ShardingKind::kFsdp1) && s.cpu_offload) return 1;
+  return std::clamp(job.optimizer.cpu_offload_fraction, 0.0, 1.0);
+}
+
+bool weights_on_host(const Job& job) {
+  const job::Sharding& s = job.sharding;
+  return s.kind == job::ShardingKind::kZero ? s.offload_param != job::OffloadTarget::kNone : s.cpu_offload;
+}
+
 Domain domain_of(const Job& job, const Machine& m, double elements, bool expert, double trained) {
   Domain d;
   d.elements = elements;
@@ -203,7 +217,7 @@ StateCost state_cost(const Job& job, const Machine& m, const Elements& e, const 
     held += d.elements * e.trained_share;
     owned += d.elements * e.trained_share / (distributed ? d.shards.size : 1);
   }
-  const double on_host = owned * std::clamp(job.optimizer.cpu_offload_fraction, 0.0, 1.0);
+  const double on_host = owned * share_on_host(job);
   double bytes = (owned - on_host) * update_bytes(job) * c.optimizer_passes;
   // Gradient norm reads the owned gradients; Megatron zeroes and scales the whole buffer.
   bytes += owned * gradient_bytes(job);
@@ -212,6 +226,14 @@ StateCost state_cost(const Job& job, const Machine& m, const Elements& e, const 
   if (job.precision.fp8 != job::Fp8Recipe::kNone || job.precision.fp4) bytes += held * 8;
   cost.optimizer = stream_seconds(m, bytes, 20);
   if (on_host > 0) cost.optimizer += on_host * update_bytes(job) / c.cpu_update_bytes + on_host * 6 / m.host_link;
+  if (sharded && weights_on_host(job)) {
+    // Every gather begins with a copy of this rank's shard to the GPU, one layer ahead of its use.
+    double copy = 0;
+    for (const Domain& d : domains) copy += d.bytes_gathered / d.shards.size / m.host_link;
+    const double again = job.sharding.reshard_after_forward ? copy : 0;
+    cost.offload =
+        real(job.micro_batches) * (std::max(0.0, copy - window.forward) + std::max(0.0, again - window.backward));
+  }
   return cost;
 }
 

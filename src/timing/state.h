@@ -40,6 +40,7 @@ struct Window {
 struct StateCost {
   double data = 0;       // exposed messages of a step
   double optimizer = 0;  // update, zeroing and scaling of gradients
+  double offload = 0;    // weights that come from the host for every pass, what the pass does not hide
 };
 
 [[nodiscard]] StateCost state_cost(const job::Job& job, const Machine& machine, const Elements& elements,

@@ -111,6 +111,7 @@ StateCost slowest_state(const Job& job, const job::PipelineLayout& layout, const
     const StateCost one = state_cost(job, machine, held, window, options.alone);
     state.data = std::max(state.data, one.data);
     state.optimizer = std::max(state.optimizer, one.optimizer);
+    state.offload = std::max(state.offload, one.offload);
   }
   return state;
 }
@@ -178,6 +179,7 @@ StepTime predict(const Job& job, const job::PipelineLayout& layout, const Machin
   const StateCost state = slowest_state(job, layout, machine, pipeline, options);
   parts.data = state.data;
   parts.optimizer = state.optimizer;
+  parts.offload += state.offload;
   // A recorded rank has no data to load, no log and no barrier: what is left is the Python of its optimizer.
   constexpr double kAlone = 1.0 / 3;
   parts.host += (options.alone ? kAlone : 1) * machine.calibration->step_overhead / machine.host_speed;

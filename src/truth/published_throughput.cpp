@@ -324,6 +324,9 @@ Record read_published_throughput(const Node& node) {
   read_recompute(node, job);
   read_graphs(node, job);
   read_sharding(node, job);
+  // The recipes' MXFP8 gathers weights through the gradient buffer (facts megatron-memory.md 3.3); a rule wants it.
+  if (job.precision.fp8 == job::Fp8Recipe::kMxfp8 && job.sharding.kind != job::ShardingKind::kMegatronFsdp)
+    job.precision.reuse_grad_buffer_for_mxfp8 = job.precision.fp8_param_gather;
   if (job.is_megatron()) {
     job.kernels.attention = job::AttentionBackend::kFused;
     job.kernels.loss = job::LossKind::kTe;

@@ -2,6 +2,7 @@
 // Configurations that NVIDIA tuned and published, against what plan says of the same question: they must be predicted
 // to fit, and the plan must be predicted to be at least as fast. A bar is loosened only with the reason in the commit.
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <string>
@@ -38,11 +39,6 @@ std::vector<Recipe> recipes() {
     Recipe recipe;
     recipe.id = record.id;
     recipe.job = record.job;
-    // The recipes' MXFP8 gathers weights through the gradient buffer (facts megatron-memory.md 3.3); without it a rule
-    // forbids every configuration.
-    job::Precision& precision = recipe.job.precision;
-    if (precision.fp8 == job::Fp8Recipe::kMxfp8 && recipe.job.sharding.kind != job::ShardingKind::kMegatronFsdp)
-      precision.reuse_grad_buffer_for_mxfp8 = precision.fp8_param_gather;
     EXPECT_TRUE(job::complete(recipe.job)) << record.id;
     const auto answer = memory::answer(recipe.job, {});
     EXPECT_TRUE(answer) << record.id;
@@ -69,15 +65,16 @@ double planned_seconds(const job::Job& job) {
   return plan.best.empty() ? 0 : plan.best[0].time.seconds;
 }
 
-// Planning for every row takes minutes: 127 of 153 plans were as fast. Every sixth row stands for them, 20 of 26 as
-// fast.
-constexpr std::size_t kEvery = 6;
+// Planning for every row takes a minute: 146 of 153 plans are as fast. Every third row stands for them unless
+// PLIMSOLL_EVERY_ROW is set.
+std::size_t step_between_rows() { return std::getenv("PLIMSOLL_EVERY_ROW") != nullptr ? 1 : 3; }
 
 TEST(PlanTruth, published_configurations_fit_and_plans_are_as_fast) {
   const std::vector<Recipe> published = recipes();
   std::map<Question, double> planned;
   std::size_t fit = 0;
   std::size_t as_fast = 0;
+  std::size_t both = 0;
   std::size_t asked = 0;
   for (std::size_t i = 0; i < published.size(); ++i) {
     const Recipe& recipe = published[i];
@@ -86,7 +83,7 @@ TEST(PlanTruth, published_configurations_fit_and_plans_are_as_fast) {
       std::printf("does not fit: %s, %.1f of %.1f GiB\n", recipe.id.c_str(),
                   static_cast<double>(recipe.device_used) / (1 << 30),
                   static_cast<double>(recipe.job.cluster.gpu.capacity) / (1 << 30));
-    if (i % kEvery != 0) continue;
+    if (i % step_between_rows() != 0) continue;
     ++asked;
     const Question question{recipe.job.model.model_type, recipe.job.cluster.gpu.name, recipe.device_used,
                             recipe.seconds};
@@ -94,16 +91,16 @@ TEST(PlanTruth, published_configurations_fit_and_plans_are_as_fast) {
     const double best = planned[question];
     const bool is_as_fast = best > 0 && best <= recipe.seconds * (1 + 1e-9);
     as_fast += is_as_fast ? 1 : 0;
+    both += is_as_fast && recipe.fits ? 1 : 0;
     if (!is_as_fast) std::printf("slower: %s, %.3f s, planned %.3f s\n", recipe.id.c_str(), recipe.seconds, best);
   }
-  std::printf("%zu of %zu fit, plans are as fast for %zu of %zu\n", fit, published.size(), as_fast, asked);
+  std::printf("%zu of %zu fit, plans are as fast for %zu of %zu, both hold for %zu\n", fit, published.size(), as_fast,
+              asked, both);
   const auto rows = static_cast<double>(published.size());
   EXPECT_GE(published.size(), 150U);
   EXPECT_GE(static_cast<double>(fit), 0.90 * rows);
-  // The bar is 0.90. Missing are the stages of models with MTP: the published layouts count two losses and no
-  // embedding (E t*4 | ... | t m L over 16 stages of 61 layers), and have 2, 4 or 8 chunks per rank, which no divisor
-  // of 61 or 63 gives. With both in the space every plan for DeepSeek-V3 is as fast, and 0.95 of all.
-  EXPECT_GE(static_cast<double>(as_fast), 0.75 * static_cast<double>(asked));
+  EXPECT_GE(static_cast<double>(as_fast), 0.90 * static_cast<double>(asked));
+  EXPECT_GE(static_cast<double>(both), 0.90 * static_cast<double>(asked)) << "it fits, and the plan is as fast";
 }
 
 }  // namespace

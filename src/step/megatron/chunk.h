@@ -69,6 +69,7 @@ class ChunkBuilder {
   Tensor backward(Tape& tape, Pass& pass) const;
 
   [[nodiscard]] const job::Chunk& chunk() const { return chunk_; }
+  [[nodiscard]] const std::vector<LayerKind*>& kinds() const { return kinds_; }
   // Host bytes that one pass in flight needs.
   [[nodiscard]] std::int64_t offloaded_bytes() const;
 

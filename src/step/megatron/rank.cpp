@@ -10,8 +10,7 @@
 #include "base/bytes.h"
 #include "base/text.h"
 #include "document/node.h"
-#include "step/megatron/chunk.h"
-#include "step/megatron/state.h"
+#include "step/megatron/rank_state.h"
 #include "step/megatron/unmodelled.h"
 #include "step/schedule.h"
 
@@ -56,14 +55,15 @@ struct Workspaces {
 
 class Rank final : public PassRunner {
  public:
-  Rank(const job::Job& job, const std::vector<job::Chunk>& chunks, std::int64_t pp_rank, Tape& tape, bool folded)
+  Rank(const job::Job& job, RankLayers& layers, const std::vector<job::Chunk>& chunks, std::int64_t pp_rank, Tape& tape,
+       bool folded, StateOfRank& state)
       : job_(job),
         tape_(tape),
         folded_(folded),
-        choices_(choices_of(job)),
-        end_sizes_(end_sizes(job)),
-        ends_(choices_, end_sizes_),
-        state_(job, chunks, pp_rank),
+        layers_(layers),
+        choices_(layers.choices()),
+        end_sizes_(layers.end_sizes()),
+        state_(state),
         workspaces_(job) {
     shape_.stages = job.parallel.pipeline;
     shape_.rank = pp_rank;
@@ -76,24 +76,17 @@ class Rank final : public PassRunner {
     shape_.deallocates_outputs = job.parallel.deallocate_outputs;
     shape_.gpipe = job.parallel.schedule == job::PipelineSchedule::kGpipe;
     shape_.micro_batches = micro_batches_to_simulate(shape_);
-    make_kinds();
     builders_.reserve(chunks.size());
     for (const job::Chunk& chunk : chunks) {
-      std::vector<LayerKind*> kinds;
-      kinds.reserve(static_cast<std::size_t>(chunk.num_layers));
-      for (std::int64_t i = 0; i < chunk.num_layers; ++i) kinds.push_back(kind_of(chunk.first_layer + i));
-      LayerKind* mtp_kind = chunk.mtp_layers > 0 ? kind_of(job.model.depth() - 1) : nullptr;
-      builders_.emplace_back(job, chunk, ends_, std::move(kinds), mtp_kind, folded);
+      builders_.push_back(layers.builder(chunk, folded));
+      if (folded) profiles_.push_back(&layers.profile(builders_.back()));
     }
     in_flight_.resize(chunks.size());
     tokens_.resize(chunks.size());
-    if (folded) measure();
   }
 
   RankResult run() {
-    state_.build_model(tape_);
-    state_.wrap(tape_);
-    state_.build_optimizer(tape_);
+    state_.build(tape_);
     // The second step holds all that the first does, and the moments; only autotuning is the first's own.
     // So a folded run needs no first step when the moments outweigh it.
     const bool skip_first = folded_ && state_.moment_bytes() >= autotune_bytes() &&
@@ -130,10 +123,10 @@ class Rank final : public PassRunner {
     const auto slot = static_cast<std::size_t>(chunk);
     tape_.pass(first_step_ ? Phase::kFirstForward : Phase::kForward, chunk, micro_batch);
     if (folded_ && !first_step_) {
-      tape_.apply(profiles_[slot].forward);
-      return profiles_[slot].output;
+      tape_.apply(profiles_[slot]->forward);
+      return profiles_[slot]->output;
     }
-    new_batch(tape_, tokens_[slot]);
+    layers_.new_batch(tape_, tokens_[slot]);
     Pass& pass = in_flight_[slot].passes.emplace_back();
     pass.received = received;
     pass.autotune = std::exchange(forward_autotune_, 0);
@@ -145,7 +138,7 @@ class Rank final : public PassRunner {
     tape_.pass(first_step_ ? Phase::kFirstBackward : Phase::kBackward, chunk, micro_batch);
     const bool defers = defers_wgrad(slot);
     if (folded_ && !first_step_) {
-      const ChunkProfile& profile = profiles_[slot];
+      const ChunkProfile& profile = *profiles_[slot];
       tape_.apply(defers ? profile.deferring_backward : profile.backward);
       if (defers) deferred_.insert(deferred_.end(), {profile.deferred_input, profile.deferred_grad});
       return profile.grad;
@@ -162,74 +155,6 @@ class Rank final : public PassRunner {
   }
 
  private:
-  struct ChunkProfile {
-    Profile forward, backward, deferring_backward;
-    Tensor output, grad, deferred_input, deferred_grad;
-  };
-
-  void make_kinds() {
-    const model::Architecture& m = job_.model;
-    const job::Precision& p = job_.precision;
-    kind_index_.resize(m.kinds.size() * 4);
-    for (std::size_t i = 0; i < kind_index_.size(); ++i) kind_index_[i] = nullptr;
-    quantised_ = p.fp8 != job::Fp8Recipe::kNone || p.fp4;
-  }
-
-  LayerKind* kind_of(std::int64_t layer) {
-    const job::Precision& p = job_.precision;
-    const bool edge = p.first_last_layers_bf16 &&
-                      (layer < p.bf16_layers_at_start || layer >= job_.model.depth() - p.bf16_layers_at_end);
-    const bool in_bf16 = quantised_ && edge;
-    // cpu_offloading moves the first layers' activations (PP is 1 then); fine-grained offload acts in all.
-    const bool whole_layer = job_.offload.activations && layer < job_.offload.activation_layers;
-    const OffloadScope offload = whole_layer                 ? OffloadScope::kLayer
-                                 : job_.offload.fine_grained ? OffloadScope::kModules
-                                                             : OffloadScope::kNone;
-    const std::size_t index = std::size_t{job_.model.layers[static_cast<std::size_t>(layer)]} * 4 +
-                              (in_bf16 ? 2U : 0U) + (whole_layer ? 1U : 0U);
-    if (kind_index_[index] == nullptr) {
-      owned_kinds_.push_back(
-          std::make_unique<LayerKind>(choices_, layer_sizes(job_, job_.model.layer(layer), in_bf16), offload));
-      kind_index_[index] = owned_kinds_.back().get();
-    }
-    return kind_index_[index];
-  }
-
-  struct Tokens {
-    Tensor ids, positions;
-  };
-
-  // Folded: run each chunk once on a scratch tape and remember what it does.
-  void measure() {
-    profiles_.resize(builders_.size());
-    Tape before;
-    Tokens tokens;
-    new_batch(before, tokens);
-    for (std::size_t i = 0; i < builders_.size(); ++i) {
-      ChunkProfile& profile = profiles_[i];
-      Pass pass;
-      if (!builders_[i].chunk().has_embedding)
-        pass.received = {(end_sizes_.h + kBlockUnit - 1) / kBlockUnit * kBlockUnit, 0, Name::kMessage};
-      Tape forward;
-      Tokens replaced = tokens;
-      new_batch(forward, replaced);
-      profile.output = builders_[i].forward(forward, pass, false);
-      profile.forward = forward.profile();
-      const bool defers = job_.parallel.defer_embedding_wgrad && builders_[i].chunk().has_loss;
-      Pass again = defers ? pass : Pass{};
-      Tape backward;
-      profile.grad = builders_[i].backward(backward, pass);
-      profile.backward = backward.profile();
-      if (!defers) continue;
-      again.ends.defers_wgrad = true;
-      Tape deferring;
-      (void)builders_[i].backward(deferring, again);
-      profile.deferring_backward = deferring.profile();
-      profile.deferred_input = again.ends.deferred_input;
-      profile.deferred_grad = again.ends.deferred_grad;
-    }
-  }
-
   // The output layer's weight gradients of the first micro-batches wait for the pipeline's flush.
   [[nodiscard]] bool defers_wgrad(std::size_t slot) const {
     if (!job_.parallel.defer_embedding_wgrad || !builders_[slot].chunk().has_loss || shape_.stages == 1) return false;
@@ -253,15 +178,6 @@ class Rank final : public PassRunner {
     for (Tensor& tensor : deferred_) tape_.free(tensor);
     deferred_.clear();
     tape_.free(unsimulated_);
-  }
-
-  // Token ids of the last micro-batch stay with each chunk's data iterator until the next.
-  void new_batch(Tape& tape, Tokens& tokens) const {
-    Tensor ids = tape.alloc(end_sizes_.tokens, Name::kTokens);
-    tape.free(tokens.ids);
-    Tensor positions = tape.alloc(end_sizes_.positions, Name::kTokens);
-    tape.free(tokens.positions);
-    tokens = {ids, positions};
   }
 
   void first_use() {
@@ -300,9 +216,7 @@ class Rank final : public PassRunner {
   // cpu_offloading_double_buffering keeps two layers' reload buffers for good.
   [[nodiscard]] std::int64_t reload_buffers() const {
     if (!job_.offload.activations || !job_.offload.double_buffering) return 0;
-    std::int64_t widest = 0;
-    for (const auto& kind : owned_kinds_) widest = std::max(widest, kind->offloaded_bytes());
-    return 2 * widest;
+    return 2 * layers_.widest_offload();
   }
 
   // Offloaded activations of the passes in flight wait on the host.
@@ -316,7 +230,7 @@ class Rank final : public PassRunner {
   // What a pipeline run leaves behind: workspaces, tokens, the held messages of every receiving chunk.
   void leave_as_after_a_step() {
     first_backward();
-    for (Tokens& tokens : tokens_) new_batch(tape_, tokens);
+    for (Tokens& tokens : tokens_) layers_.new_batch(tape_, tokens);
     held_.chunk_input.resize(builders_.size());
     if (shape_.stages == 1) return;
     for (std::size_t i = 0; i < builders_.size(); ++i) {
@@ -328,17 +242,14 @@ class Rank final : public PassRunner {
   const job::Job& job_;
   Tape& tape_;
   bool folded_;
-  Choices choices_;
-  EndSizes end_sizes_;
-  Ends ends_;
-  State state_;
+  RankLayers& layers_;
+  const Choices& choices_;
+  const EndSizes& end_sizes_;
+  StateOfRank& state_;
   Workspaces workspaces_;
   PipelineShape shape_;
-  bool quantised_ = false;
-  std::vector<LayerKind*> kind_index_;
-  std::vector<std::unique_ptr<LayerKind>> owned_kinds_;
   std::vector<ChunkBuilder> builders_;
-  std::vector<ChunkProfile> profiles_;
+  std::vector<const ChunkProfile*> profiles_;  // folded
   // Passes of a chunk in the order of their forwards; backwards run in the same order.
   struct Flight {
     std::vector<Pass> passes;
@@ -359,8 +270,19 @@ class Rank final : public PassRunner {
 
 RankResult run_rank(const job::Job& job, const job::PipelineLayout& layout, std::int64_t pp_rank, Tape& tape,
                     bool folded) {
-  Rank rank(job, layout.ranks[static_cast<std::size_t>(pp_rank)], pp_rank, tape, folded);
-  return rank.run();
+  if (folded) return FoldedRanks(job, layout).run(pp_rank, tape, profile_state(job, layout, pp_rank));
+  const std::vector<job::Chunk>& chunks = layout.ranks[static_cast<std::size_t>(pp_rank)];
+  RankLayers layers(job);
+  WalkedState walked(job, chunks, pp_rank);
+  return Rank(job, layers, chunks, pp_rank, tape, folded, walked).run();
+}
+
+FoldedRanks::FoldedRanks(const job::Job& job, const job::PipelineLayout& layout)
+    : job_(job), layout_(layout), layers_(job) {}
+
+RankResult FoldedRanks::run(std::int64_t pp_rank, Tape& tape, const StateProfile& state) {
+  FoldedState folded(state);
+  return Rank(job_, layers_, layout_.ranks[static_cast<std::size_t>(pp_rank)], pp_rank, tape, true, folded).run();
 }
 
 }  // namespace plimsoll::step::megatron

@@ -4,6 +4,7 @@
 
 #include "job/job.h"
 #include "job/pipeline_layout.h"
+#include "step/megatron/rank_layers.h"
 #include "step/program.h"
 #include "step/tape.h"
 
@@ -13,5 +14,20 @@ namespace plimsoll::step::megatron {
 // (walked); with folded, layer profiles are measured once and added, and the tape only meters.
 step::RankResult run_rank(const job::Job& job, const job::PipelineLayout& layout, std::int64_t pp_rank, Tape& tape,
                           bool folded);
+
+// Folded runs of several ranks of one job, whose chunks are measured once per shape.
+class FoldedRanks {
+ public:
+  // Both must outlive it.
+  FoldedRanks(const job::Job& job, const job::PipelineLayout& layout);
+
+  // `state` is what profile_state() says of the rank.
+  step::RankResult run(std::int64_t pp_rank, Tape& tape, const StateProfile& state);
+
+ private:
+  const job::Job& job_;
+  const job::PipelineLayout& layout_;
+  RankLayers layers_;
+};
 
 }  // namespace plimsoll::step::megatron

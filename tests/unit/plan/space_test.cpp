@@ -2,10 +2,12 @@
 #include "plan/space.h"
 
 #include <algorithm>
+#include <set>
 
 #include <gtest/gtest.h>
 
 #include "job/pipeline_layout.h"
+#include "plan/layouts.h"
 #include "plan/support.h"
 
 namespace plimsoll::plan {
@@ -86,8 +88,8 @@ TEST(Space, keeps_what_is_pinned) {
   EXPECT_EQ(space.virtual_pipeline, std::vector<std::int64_t>{5});
   EXPECT_EQ(space.context, std::vector<std::int64_t>{2});
   EXPECT_EQ(space.micro_batch, std::vector<std::int64_t>{1});
-  ASSERT_EQ(space.recompute.size(), 1U);
-  EXPECT_EQ(space.recompute[0].granularity, job::RecomputeGranularity::kNone);
+  ASSERT_EQ(space.activations.size(), 1U);
+  EXPECT_EQ(space.activations[0].recompute.granularity, job::RecomputeGranularity::kNone);
 }
 
 TEST(Space, leaves_the_layout_alone_once_a_key_of_it_is_pinned) {
@@ -119,10 +121,7 @@ TEST(Space, visits_no_split_twice) {
   const job::Job job = job_of("qwen3-30b-a3b", 16, {{"seq_length", "4096"}, {"global_batch_size", "64"}});
   const Space space = make_space(job, {});
   std::vector<Candidate> splits = splits_of(space, job);
-  const auto key = [](const Candidate& c) {
-    return std::make_tuple(c.tensor, c.pipeline, c.virtual_pipeline, c.context, c.expert, c.expert_tensor, c.layout,
-                           c.context_messages, c.tensor_overlap, c.optimizer_offload);
-  };
+  const auto key = [](const Candidate& c) { return c.key(); };
   std::sort(splits.begin(), splits.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
   EXPECT_EQ(
       std::adjacent_find(splits.begin(), splits.end(), [&](const auto& a, const auto& b) { return key(a) == key(b); }),
@@ -144,16 +143,65 @@ TEST(Space, balances_61_layers_and_the_mtp_layer) {
   const job::Job job = job_of("deepseek-v3", 1024, {{"seq_length", "4096"}, {"global_batch_size", "8192"}});
   EXPECT_EQ(job.model.depth(), 61);
   EXPECT_EQ(job.model.mtp_layers, 1);
-  for (const Candidate& c : splits_of(make_space(job, {}), job))
-    ASSERT_EQ(c.layout, c.pipeline == 1 ? LayoutChoice::kEven : LayoutChoice::kBalanced);
+  std::set<std::int64_t> chunks_of_16_stages;
+  for (const Candidate& c : splits_of(make_space(job, {}), job)) {
+    ASSERT_EQ(c.writes_layout(), c.pipeline > 1);
+    if (c.pipeline * c.virtual_pipeline == 16) chunks_of_16_stages.insert(c.virtual_pipeline);
+  }
+  EXPECT_EQ(chunks_of_16_stages, (std::set<std::int64_t>{1, 2, 4, 8}));
+  // The layout of the published recipes: two losses, and an embedding that weighs nothing.
+  EXPECT_EQ(layout_text(LayoutChoice::kLossCounts, job.model, 16),
+            "Etttt|tttt|tttt|tttt|tttt|tttt|tttt|tttt|tttt|tttt|tttt|tttt|tttt|tttt|tttt|tmL");
 }
 
-TEST(Space, has_a_zero_stage_to_choose_only_in_deepspeed) {
-  EXPECT_EQ(make_space(llama_8b(), {}).stages, std::vector<std::int64_t>{-1});
+std::vector<std::string> labels_of(const std::vector<Variant>& variants) {
+  std::vector<std::string> labels;
+  for (const Variant& variant : variants) labels.push_back(variant.label);
+  return labels;
+}
+
+TEST(Space, has_zero_stages_and_the_host_to_choose_in_deepspeed) {
   const job::Job job = job_of("llama3-8b", 8, {{"seq_length", "4096"}, {"zero_stage", "2"}}, "h100-sxm-80gb",
                               job::Framework::kDeepSpeed);
-  EXPECT_EQ(make_space(job, {}).stages, (std::vector<std::int64_t>{1, 2, 3}));
-  EXPECT_EQ(make_space(job, {"zero_stage"}).stages, std::vector<std::int64_t>{-1});
+  EXPECT_EQ(labels_of(make_space(job, {}).states),
+            (std::vector<std::string>{"ZeRO 1", "ZeRO 1, optimizer on the host", "ZeRO 2",
+                                      "ZeRO 2, optimizer on the host", "ZeRO 3", "ZeRO 3, optimizer on the host",
+                                      "ZeRO 3, optimizer and weights on the host"}));
+  EXPECT_EQ(labels_of(make_space(job, {"zero_stage", "offload_optimizer_device"}).states),
+            std::vector<std::string>{"ZeRO 2"});
+}
+
+TEST(Space, has_replicas_to_choose_in_fsdp_across_nodes) {
+  const job::Job job = job_of("llama3-8b", 32, {{"seq_length", "4096"}, {"global_batch_size", "32"}}, "h100-sxm-80gb",
+                              job::Framework::kFsdp2);
+  EXPECT_EQ(labels_of(make_space(job, {"reshard_after_forward"}).states),
+            (std::vector<std::string>{"fully sharded", "2 replicas", "4 replicas"}));
+  EXPECT_EQ(make_space(job, {"dp_replicate"}).states.size(), 2U) << "weights kept gathered or not";
+}
+
+TEST(Space, moves_the_precision_aware_optimizer_only_in_megatron_lm) {
+  for (const auto framework : {job::Framework::kMegatronLm, job::Framework::kMegatronBridge}) {
+    const job::Job job = job_of("llama3-8b", 8, {{"seq_length", "4096"}, {"use_distributed_optimizer", "true"}},
+                                "h100-sxm-80gb", framework);
+    std::size_t moved = 0;
+    for (const Variant& state : make_space(job, {}).states) {
+      if (!state.optimizer.cpu_offload) continue;
+      ++moved;
+      EXPECT_EQ(state.optimizer.precision_aware, framework == job::Framework::kMegatronLm) << "R221";
+    }
+    EXPECT_GT(moved, 0U);
+  }
+}
+
+TEST(Space, rounds_differently_only_when_asked) {
+  const job::Job job = llama_70b({{"fp8", "hybrid"}, {"fp8_recipe", "tensorwise"}});
+  for (const Variant& state : make_space(job, {}).states) {
+    EXPECT_TRUE(state.optimizer.grad_reduce_in_fp32);
+    EXPECT_FALSE(state.precision.fp8_param_gather);
+  }
+  const std::vector<Variant> all = make_space(job, {}, {.changes_numbers = true}).states;
+  EXPECT_TRUE(std::any_of(all.begin(), all.end(), [](const Variant& v) { return !v.optimizer.grad_reduce_in_fp32; }));
+  EXPECT_TRUE(std::any_of(all.begin(), all.end(), [](const Variant& v) { return v.precision.fp8_param_gather; }));
 }
 
 }  // namespace

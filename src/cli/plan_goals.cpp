@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/plan_goals.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/bytes.h"
+#include "base/checked.h"
+#include "cli/json_writer.h"
+#include "cli/plan_report.h"
+#include "cli/table.h"
+
+namespace plimsoll::cli {
+
+namespace {
+
+std::optional<plan::Plan> plan_on(const Question& question, const plan::SearchOptions& options, std::int64_t gpus) {
+  Question other = question;
+  other.input.options.gpus = gpus;
+  auto found = plan_for(other, options);
+  if (!found || found->best.empty()) return std::nullopt;
+  return *std::move(found);
+}
+
+// The first count from here on that is a power of two within a node, or whole nodes.
+std::int64_t whole(std::int64_t gpus, std::int64_t per_node) {
+  if (gpus > per_node) return round_up(gpus, per_node);
+  std::int64_t power = 1;
+  while (power < gpus) power *= 2;
+  return std::min(power, per_node);
+}
+
+std::int64_t gpus_per_node(const Question& question) {
+  const auto job = first_job(question);
+  return job ? std::max<std::int64_t>(1, job->cluster.gpus_per_node) : 8;
+}
+
+// "1T", "300B", "15e12": tokens.
+std::optional<double> token_count(std::string_view text) {
+  double scale = 1;
+  constexpr std::pair<char, double> kUnits[] = {{'T', 1e12}, {'B', 1e9}, {'M', 1e6}, {'K', 1e3}};
+  for (const auto& [letter, factor] : kUnits)
+    if (!text.empty() && (text.back() == letter || text.back() == letter + ('a' - 'A'))) {
+      scale = factor;
+      text.remove_suffix(1);
+      break;
+    }
+  double value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc{} || end != text.data() + text.size() || !(value > 0) || value * scale > 1e18)
+    return std::nullopt;
+  return value * scale;
+}
+
+}  // namespace
+
+std::optional<Fewest> fewest_gpus(const Question& question, const plan::SearchOptions& options, std::int64_t least,
+                                  std::int64_t most) {
+  // Doubled until something fits, then counts in between from below: what divides is not monotone, so there is no
+  // halving. Sixteen at most, because each is a search.
+  constexpr std::int64_t kBetween = 16;
+  const std::int64_t per_node = gpus_per_node(question);
+  std::int64_t below = least - 1;
+  for (std::int64_t gpus = whole(least, per_node); gpus <= most; gpus = std::max(gpus + 1, std::min(2 * gpus, most))) {
+    auto found = plan_on(question, options, gpus);
+    if (!found) {
+      below = gpus;
+      continue;
+    }
+    const std::int64_t step = gpus <= per_node ? 1 : round_up((gpus - below + kBetween - 1) / kBetween, per_node);
+    for (std::int64_t fewer = whole(below + 1, per_node); fewer < gpus; fewer = whole(fewer + step, per_node))
+      if (auto leaner = plan_on(question, options, fewer)) return Fewest{fewer, step, *std::move(leaner)};
+    return Fewest{gpus, step, *std::move(found)};
+  }
+  return std::nullopt;
+}
+
+Result<ExitCode> answer_fewest_gpus(const Question& question, const plan::SearchOptions& options,
+                                    const Arguments& arguments, const Console& console) {
+  const std::int64_t most = question.input.options.gpus.value_or(1024);
+  const auto found = fewest_gpus(question, options, 1, most);
+  if (!found) {
+    // What the largest number lacks says more than a bare no.
+    PLIMSOLL_TRY(miss, plan_for(question, options));
+    if (arguments.has("json")) {
+      console.print(plan_json(miss));
+    } else {
+      console.print(fmt::format("does not fit on up to {} GPUs; on {}:\n{}", most, most, plan_report(miss, console)));
+    }
+    return ExitCode::kNo;
+  }
+  if (arguments.has("json")) {
+    console.print(plan_json(found->plan));
+  } else {
+    console.print(fmt::format("fits from {} GPU{} on ({} were tried)\n\n{}", found->gpus, found->gpus == 1 ? "" : "s",
+                              found->step > 1 ? fmt::format("counts {} apart", found->step) : "powers of two in a node",
+                              plan_report(found->plan, console)));
+  }
+  return ExitCode::kYes;
+}
+
+Result<ExitCode> answer_largest(const Question& question, const std::string& key, const plan::SearchOptions& options,
+                                const Arguments& arguments, const Console& console) {
+  const bool sequence = key == "seq_length";
+  if (key == "global_batch_size")
+    return usage_error("--max global_batch_size has no answer: micro-batches accumulate, so memory sets no limit to it",
+                       "--max micro_batch_size asks for the largest batch that is on the GPU at once");
+  if (!sequence && key != "micro_batch_size")
+    return usage_error(fmt::format("--max is '{}'; wanted seq_length or micro_batch_size", key));
+  const std::int64_t unit = sequence ? 1024 : 1;
+  const auto found_at = [&](std::int64_t units) -> Result<plan::Plan> {
+    Question with = question;
+    with.input = replaced(with.input, {{key, std::to_string(units * unit)}});
+    with.pinned.insert(key);
+    return plan_for(with, options);
+  };
+  const auto holds = [&](std::int64_t units) {
+    const auto found = found_at(units);
+    return found && !found->best.empty();
+  };
+  // Doubled until nothing fits, then halved in between.
+  std::int64_t low = 0;
+  std::int64_t high = 1;
+  constexpr std::int64_t kMost = 1 << 14;
+  while (high <= kMost && holds(high)) {
+    low = high;
+    high *= 2;
+  }
+  // Micro-batches have to divide the batch: only powers of two and what lies between them are worth asking.
+  while (high - low > 1) {
+    const std::int64_t middle = (low + high) / 2;
+    (holds(middle) ? low : high) = middle;
+  }
+  if (low == 0) {
+    console.print(fmt::format("nothing fits at {} {}\n", key, unit));
+    return ExitCode::kNo;
+  }
+  PLIMSOLL_TRY(found, found_at(low));
+  if (arguments.has("json")) {
+    console.print(plan_json(found));
+  } else {
+    console.print(fmt::format("largest {} that fits: {}{}\n\n{}", key, low * unit,
+                              sequence ? " (in steps of 1,024)" : "", plan_report(found, console)));
+  }
+  return ExitCode::kYes;
+}
+
+Result<ExitCode> answer_gpu_hours(const Question& question, const plan::SearchOptions& options,
+                                  const Arguments& arguments, const Console& console) {
+  const std::string text = arguments.value("tokens").value_or("1T");
+  const auto tokens = token_count(text);
+  if (!tokens) return usage_error(fmt::format("--tokens is '{}'; wanted a number such as 300B or 15T", text));
+  if (!question.input.options.gpus)
+    return usage_error("--objective gpu-hours wants --gpus, the most GPUs that there are");
+  struct Row {
+    std::int64_t gpus;
+    plan::Plan plan;
+    double gpu_hours;
+    double days;
+  };
+  std::vector<Row> rows;
+  const std::int64_t most = *question.input.options.gpus;
+  for (std::int64_t gpus = 1; gpus <= most; gpus = gpus < most && 2 * gpus > most ? most : 2 * gpus) {
+    if (auto found = plan_on(question, options, gpus)) {
+      const double rate = found->best.front().time.tokens_per_second_per_gpu;  // of one GPU
+      const double hours = *tokens / rate / 3600;
+      rows.push_back({gpus, *std::move(found), hours, hours / static_cast<double>(gpus) / 24});
+    }
+  }
+  if (rows.empty()) {
+    console.print(fmt::format("does not fit on up to {} GPUs\n", most));
+    return ExitCode::kNo;
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.gpu_hours < b.gpu_hours; });
+  if (arguments.has("json")) {
+    JsonWriter json;
+    json.begin_object().member("schema", 1).member("tokens", *tokens).key("counts_of_gpus").begin_array();
+    for (const Row& row : rows) {
+      json.begin_object().member("gpus", row.gpus).member("gpu_hours", row.gpu_hours).member("days", row.days);
+      json.member("step_seconds", row.plan.best.front().time.seconds).key("settings").begin_object();
+      for (const auto& [key, value] : row.plan.best.front().settings) json.member(key, value);
+      json.end_object().end_object();
+    }
+    console.print(json.end_array().end_object().take());
+    return ExitCode::kYes;
+  }
+  Table table({{"GPUs", Align::kRight},
+               {"GPU-hours", Align::kRight},
+               {"days", Align::kRight},
+               {"tokens/s/GPU", Align::kRight},
+               {"headroom", Align::kRight},
+               {"configuration", Align::kLeft, true}});
+  for (const Row& row : rows) {
+    const plan::Found& best = row.plan.best.front();
+    table.add_row({std::to_string(row.gpus), with_commas(static_cast<std::int64_t>(row.gpu_hours)),
+                   fmt::format("{:.1f}", row.days), fmt::format("{:.0f}", best.time.tokens_per_second_per_gpu),
+                   format_gib(best.worst.headroom), shown(row.plan, best.candidate)});
+  }
+  console.print(
+      fmt::format("{} tokens, fewest GPU-hours first\n\n{}", text, table.to_text(console.width, console.colour_out)));
+  return ExitCode::kYes;
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/evaluator.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "memory/outside.h"
+#include "timing/step_time.h"
+
+namespace plimsoll::plan {
+
+namespace {
+
+constexpr std::size_t kLayoutKinds = 3;  // as given, written out, derived
+
+bool same_split(const Candidate& a, const Candidate& b) {
+  Candidate c = b;
+  c.activations = a.activations;
+  c.micro_batch = a.micro_batch;
+  return a.key() == c.key();
+}
+
+std::int64_t outside_bytes(const job::Job& job) {
+  std::int64_t bytes = 0;
+  for (const memory::OutsideItem& item : memory::outside_torch(job)) bytes += item.bytes;
+  return bytes;
+}
+
+// Whether a layer is one of those that stay in bf16 under FP8.
+bool at_edge(const job::Job& job, std::int64_t layer) {
+  const job::Precision& p = job.precision;
+  return p.first_last_layers_bf16 &&
+         (layer < p.bf16_layers_at_start || layer >= job.model.depth() - p.bf16_layers_at_end);
+}
+
+bool hold_the_same(const job::Job& job, const std::vector<job::Chunk>& a, const std::vector<job::Chunk>& b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i].num_layers != b[i].num_layers || a[i].has_embedding != b[i].has_embedding ||
+        a[i].has_loss != b[i].has_loss || a[i].mtp_layers != b[i].mtp_layers)
+      return false;
+    for (std::int64_t l = 0; l < a[i].num_layers; ++l) {
+      const std::int64_t first = a[i].first_layer + l;
+      const std::int64_t second = b[i].first_layer + l;
+      if (job.model.layers[static_cast<std::size_t>(first)] != job.model.layers[static_cast<std::size_t>(second)] ||
+          at_edge(job, first) != at_edge(job, second))
+        return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> ranks_to_price(const job::Job& job, const job::PipelineLayout& layout) {
+  std::vector<std::int64_t> ranks;
+  // Messages of an interleaved pipeline that waits for each of them pile up on ranks in the middle.
+  const bool waits = job.parallel.virtual_pipeline > 1 && !job.parallel.overlap_p2p;
+  for (std::size_t rank = 0; rank < layout.ranks.size(); ++rank)
+    if (ranks.empty() || waits ||
+        !hold_the_same(job, layout.ranks[rank], layout.ranks[static_cast<std::size_t>(ranks.back())]))
+      ranks.push_back(static_cast<std::int64_t>(rank));
+  return ranks;
+}
+
+Evaluator::Evaluator(const job::Job& job, const Space& space)
+    : given_(job), space_(space), machine_(job.cluster, timing::built_in()) {
+  std::map<std::vector<std::string>, std::int16_t> classes;
+  for (const Variant& variant : space.activations) {
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : variant.settings) keys.push_back(key);
+    activation_class_.push_back(classes.try_emplace(keys, static_cast<std::int16_t>(classes.size())).first->second);
+  }
+  activation_classes_ = classes.size();
+  families_.resize(space.states.size() * activation_classes_ * kLayoutKinds);
+}
+
+std::string_view Evaluator::refusal(const Candidate& c) const {
+  if (!given_.batch.global_batch || given_.batch.accumulation) return {};
+  const std::int64_t ranks = given_.cluster.gpus / (std::int64_t{c.tensor} * c.pipeline * c.context);
+  const std::int64_t at_once = ranks * c.micro_batch;
+  if (at_once > *given_.batch.global_batch || *given_.batch.global_batch % at_once != 0)
+    return "the global batch does not divide over micro-batch and data-parallel ranks (R004)";
+  if (c.virtual_pipeline == 1 || given_.parallel.microbatch_group_size) return {};
+  const std::int64_t micro_batches = *given_.batch.global_batch / at_once;
+  if (micro_batches < c.pipeline) return "interleaving needs as many micro-batches as pipeline ranks (R042)";
+  if (micro_batches % c.pipeline != 0)
+    return "interleaving needs a multiple of the pipeline ranks as micro-batches (R043)";
+  return {};
+}
+
+Evaluator::Family& Evaluator::family_of(const Candidate& c) {
+  const std::size_t layout = c.layout == LayoutChoice::kAsGiven ? 0U : c.writes_layout() ? 1U : 2U;
+  const auto activations = static_cast<std::size_t>(activation_class_[static_cast<std::size_t>(c.activations)]);
+  Family& family =
+      families_[(static_cast<std::size_t>(c.state) * activation_classes_ + activations) * kLayoutKinds + layout];
+  if (family.checker == nullptr) {
+    family.job = given_;
+    family.job.given = given_of(space_, c, given_);
+    apply(space_, c, family.job);
+    family.checker = std::make_unique<rules::Checker>(rules::catalogue(), family.job);
+  }
+  return family;
+}
+
+Result<const job::Job*> Evaluator::make(const Candidate& candidate) {
+  Family& family = family_of(candidate);
+  job::Job& job = family.job;
+  apply_within_state(space_, candidate, job);
+  job.warnings.clear();
+  PLIMSOLL_TRY_STATUS(job::complete(job));
+  candidate_ = candidate;
+  job_ = &job;
+  family_ = &family;
+  outside_ = outside_bytes(job);
+  if (split_is_known_ && !same_split(candidate, split_)) split_is_known_ = false;
+  return job_;
+}
+
+Status Evaluator::allowed() const {
+  if (!family_->checker->violates_any_error(*job_)) return {};
+  for (const std::uint16_t violated : family_->checker->check(*job_)) {
+    const rules::Rule& rule = rules::catalogue().rules()[violated];
+    if (rule.severity == rules::Severity::kError)
+      return bad_input(fmt::format("{} ({})", family_->checker->fill(rule.wrong, *job_), rule.id));
+  }
+  return {};
+}
+
+Status Evaluator::enter_split() {
+  if (split_is_known_) return {};
+  PLIMSOLL_TRY(layout, job::pipeline_layout(*job_));
+  layout_ = std::move(layout);
+  ranks_ = ranks_to_price(*job_, layout_);
+  states_.clear();
+  state_floor_ = 0;
+  if (job_->is_megatron())
+    for (const std::int64_t rank : ranks_) {
+      const step::StateProfile& state = states_.emplace_back(step::profile_state(*job_, layout_, rank));
+      const std::int64_t after_first_step =
+          state.construction.net + state.begin[0].net + state.quantised.net + state.update[0].net;
+      state_floor_ = std::max({state_floor_, state.construction.peak, after_first_step});
+    }
+  split_ = candidate_;
+  split_is_known_ = true;
+  return {};
+}
+
+Result<std::int64_t> Evaluator::floor() {
+  PLIMSOLL_TRY_STATUS(enter_split());
+  return state_floor_ + outside_;
+}
+
+double Evaluator::seconds() const {
+  timing::Options options;
+  options.detail = timing::Detail::kFast;
+  return timing::predict(*job_, layout_, machine_, options).seconds;
+}
+
+std::int64_t Evaluator::peak(std::int64_t enough) const {
+  return outside_ + step::worst_peak(*job_, layout_, ranks_, states_, enough - outside_);
+}
+
+Result<Priced> price(const job::Job& job, const Space& space, const Candidate& candidate) {
+  Evaluator evaluator(job, space);
+  PLIMSOLL_TRY(made, evaluator.make(candidate));
+  (void)made;
+  PLIMSOLL_TRY_STATUS(evaluator.allowed());
+  PLIMSOLL_TRY(floor, evaluator.floor());
+  (void)floor;
+  return Priced{candidate, evaluator.seconds(), evaluator.peak(std::numeric_limits<std::int64_t>::max())};
+}
+
+}  // namespace plimsoll::plan

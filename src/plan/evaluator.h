@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The price of points in memory and time, one split after another. What is the same for all points of a split (the
+// layout, the state of its ranks) is measured once; what is the same for many splits (the job with a state's keys, the
+// rules that it can break) once per search. One per thread: pricing writes into the evaluator's own jobs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "job/pipeline_layout.h"
+#include "plan/space.h"
+#include "rules/rules.h"
+#include "step/program.h"
+#include "timing/machine.h"
+
+namespace plimsoll::plan {
+
+struct Priced {
+  Candidate candidate;
+  double seconds = 0;
+  std::int64_t peak = 0;  // bytes of tensors on the worst rank, and what lies beside PyTorch
+};
+
+class Evaluator {
+ public:
+  Evaluator(const job::Job& job, const Space& space);
+
+  // Why a point cannot be, seen without making its job: the batch does not divide, the pipeline has too few
+  // micro-batches. Empty: nothing is known against it.
+  [[nodiscard]] std::string_view refusal(const Candidate& candidate) const;
+
+  // The completed job of a point, valid until the next call, or why it contradicts itself.
+  [[nodiscard]] Result<const job::Job*> make(const Candidate& candidate);
+  // Of the point last made: the rule of the framework that forbids it.
+  [[nodiscard]] Status allowed() const;
+
+  // Of the point last made. The floor is what its state alone needs: no point of the split needs less.
+  [[nodiscard]] Result<std::int64_t> floor();
+  [[nodiscard]] double seconds() const;
+  // Stops counting once it exceeds `enough`.
+  [[nodiscard]] std::int64_t peak(std::int64_t enough) const;
+
+ private:
+  // Candidates that the framework sees with the same keys given.
+  struct Family {
+    job::Job job;
+    std::unique_ptr<rules::Checker> checker;
+  };
+  [[nodiscard]] Family& family_of(const Candidate& candidate);
+  [[nodiscard]] Status enter_split();
+
+  const job::Job& given_;
+  const Space& space_;
+  timing::Machine machine_;
+  std::vector<std::int16_t> activation_class_;  // variants with the same keys share one
+  std::size_t activation_classes_ = 0;
+  std::vector<Family> families_;  // made when first asked for
+  // The point last made, and what is known of its split.
+  Candidate candidate_;
+  const job::Job* job_ = nullptr;
+  const Family* family_ = nullptr;
+  std::int64_t outside_ = 0;  // bytes beside PyTorch
+  bool split_is_known_ = false;
+  Candidate split_;
+  job::PipelineLayout layout_;
+  std::vector<std::int64_t> ranks_;  // those that can be the worst
+  std::vector<step::StateProfile> states_;
+  std::int64_t state_floor_ = 0;  // without what lies beside PyTorch
+};
+
+// The ranks of a layout of which one is the worst: of neighbours that hold the same, the earlier has more micro-batches
+// in flight.
+[[nodiscard]] std::vector<std::int64_t> ranks_to_price(const job::Job& job, const job::PipelineLayout& layout);
+
+// The price of one point without the memory of others, or why it has none.
+[[nodiscard]] Result<Priced> price(const job::Job& job, const Space& space, const Candidate& candidate);
+
+}  // namespace plimsoll::plan

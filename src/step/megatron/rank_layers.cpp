@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/megatron/rank_layers.h"
+
+#include <algorithm>
+
+namespace plimsoll::step::megatron {
+
+RankLayers::RankLayers(const job::Job& job)
+    : job_(job), choices_(choices_of(job)), end_sizes_(megatron::end_sizes(job)), ends_(choices_, end_sizes_) {
+  quantised_ = job.precision.fp8 != job::Fp8Recipe::kNone || job.precision.fp4;
+  kind_index_.assign(job.model.kinds.size() * 4, nullptr);
+}
+
+LayerKind* RankLayers::kind_of(std::int64_t layer) {
+  const job::Precision& p = job_.precision;
+  const bool edge = p.first_last_layers_bf16 &&
+                    (layer < p.bf16_layers_at_start || layer >= job_.model.depth() - p.bf16_layers_at_end);
+  const bool in_bf16 = quantised_ && edge;
+  // cpu_offloading moves the first layers' activations (PP is 1 then); fine-grained offload acts in all.
+  const bool whole_layer = job_.offload.activations && layer < job_.offload.activation_layers;
+  const OffloadScope offload = whole_layer                 ? OffloadScope::kLayer
+                               : job_.offload.fine_grained ? OffloadScope::kModules
+                                                           : OffloadScope::kNone;
+  const std::size_t index = std::size_t{job_.model.layers[static_cast<std::size_t>(layer)]} * 4 + (in_bf16 ? 2U : 0U) +
+                            (whole_layer ? 1U : 0U);
+  if (kind_index_[index] == nullptr) {
+    owned_kinds_.push_back(
+        std::make_unique<LayerKind>(choices_, layer_sizes(job_, job_.model.layer(layer), in_bf16), offload));
+    kind_index_[index] = owned_kinds_.back().get();
+  }
+  return kind_index_[index];
+}
+
+ChunkBuilder RankLayers::builder(const job::Chunk& chunk, bool folded) {
+  std::vector<LayerKind*> kinds;
+  kinds.reserve(static_cast<std::size_t>(chunk.num_layers));
+  for (std::int64_t i = 0; i < chunk.num_layers; ++i) kinds.push_back(kind_of(chunk.first_layer + i));
+  LayerKind* mtp_kind = chunk.mtp_layers > 0 ? kind_of(job_.model.depth() - 1) : nullptr;
+  return {job_, chunk, ends_, std::move(kinds), mtp_kind, folded};
+}
+
+void RankLayers::new_batch(Tape& tape, Tokens& tokens) const {
+  Tensor ids = tape.alloc(end_sizes_.tokens, Name::kTokens);
+  tape.free(tokens.ids);
+  Tensor positions = tape.alloc(end_sizes_.positions, Name::kTokens);
+  tape.free(tokens.positions);
+  tokens = {ids, positions};
+}
+
+// Runs the chunk once on a scratch tape and remembers what it does.
+ChunkProfile RankLayers::measure(const ChunkBuilder& builder) const {
+  ChunkProfile profile;
+  Tape before;
+  Tokens tokens;
+  new_batch(before, tokens);
+  Pass pass;
+  if (!builder.chunk().has_embedding)
+    pass.received = {(end_sizes_.h + kBlockUnit - 1) / kBlockUnit * kBlockUnit, 0, Name::kMessage};
+  Tape forward;
+  new_batch(forward, tokens);
+  profile.output = builder.forward(forward, pass, false);
+  profile.forward = forward.profile();
+  const bool defers = job_.parallel.defer_embedding_wgrad && builder.chunk().has_loss;
+  Pass again = defers ? pass : Pass{};
+  Tape backward;
+  profile.grad = builder.backward(backward, pass);
+  profile.backward = backward.profile();
+  if (!defers) return profile;
+  again.ends.defers_wgrad = true;
+  Tape deferring;
+  (void)builder.backward(deferring, again);
+  profile.deferring_backward = deferring.profile();
+  profile.deferred_input = again.ends.deferred_input;
+  profile.deferred_grad = again.ends.deferred_grad;
+  return profile;
+}
+
+const ChunkProfile& RankLayers::profile(const ChunkBuilder& builder) {
+  const job::Chunk& chunk = builder.chunk();
+  const auto known = std::find_if(measured_.begin(), measured_.end(), [&](const Measured& m) {
+    return m.chunk.has_embedding == chunk.has_embedding && m.chunk.has_loss == chunk.has_loss &&
+           m.chunk.mtp_layers == chunk.mtp_layers && m.kinds == builder.kinds();
+  });
+  if (known != measured_.end()) return *known->profile;
+  measured_.push_back({chunk, builder.kinds(), std::make_unique<ChunkProfile>(measure(builder))});
+  return *measured_.back().profile;
+}
+
+std::int64_t RankLayers::widest_offload() const {
+  std::int64_t widest = 0;
+  for (const auto& kind : owned_kinds_) widest = std::max(widest, kind->offloaded_bytes());
+  return widest;
+}
+
+}  // namespace plimsoll::step::megatron
