@@ -119,35 +119,53 @@ std::string time_table(const rl::Evaluation& evaluation, const Console& console)
   return table.to_text(console.width, console.colour_out);
 }
 
+// Of a run that was too large to simulate only the closed form is shown.
+class LoopTable {
+ public:
+  explicit LoopTable(bool simulated)
+      : simulated_(simulated), table_({{"the loop"}, {"closed form", Align::kRight}, {"simulated", Align::kRight}}) {}
+
+  void both(const char* name, std::string closed, std::string simulated) {
+    table_.add_row({name, std::move(closed), simulated_ ? std::move(simulated) : std::string{}});
+  }
+  void simulated(const char* name, std::string value) {
+    if (simulated_) table_.add_row({name, "", std::move(value)});
+  }
+  [[nodiscard]] std::string text(const Console& console) const {
+    return table_.to_text(console.width, console.colour_out);
+  }
+
+ private:
+  bool simulated_;
+  Table table_;
+};
+
 std::string loop_table(const rl::Run& run, const rl::Evaluation& evaluation, const Console& console) {
-  const rl::Simulation& simulation = evaluation.simulation;
+  const rl::Simulation& s = evaluation.simulation;
   const rl::Balance& balance = evaluation.balance;
-  Table table({{"the loop"}, {"closed form", Align::kRight}, {"simulated", Align::kRight}});
+  LoopTable table(s.period > 0);
   const auto gpus = static_cast<double>(run.cluster.gpus);
-  table.add_row({"seconds per step", fmt::format("{:.2f}", balance.period), fmt::format("{:.2f}", simulation.period)});
-  table.add_row({"trained tokens/s", number(balance.tokens_per_second), number(simulation.tokens_per_second)});
-  table.add_row({"trained tokens/s per GPU", number(balance.tokens_per_second / gpus),
-                 number(simulation.tokens_per_second / gpus)});
-  table.add_row({"requests running per server", number(balance.concurrency), number(simulation.mean_running)});
-  table.add_row({"decode step, ms", fmt::format("{:.2f}", 1e3 * balance.decode_step)});
-  table.add_row({"trainer waits, %", percent(std::max(0.0, 1 - balance.train / balance.period)),
-                 percent(simulation.trainer_idle)});
-  table.add_row({"trainer sends weights, %", "", percent(simulation.trainer_sync)});
-  table.add_row({"servers idle, %", "", percent(simulation.server_idle)});
-  if (run.staleness.mode == rl::Mode::kAsync)
-    table.add_row({"nothing new may start, %", "", percent(simulation.dispatch_paused)});
-  table.add_row({"KV cache in use, %", "", percent(simulation.kv_usage)});
-  table.add_row({"preemptions per step", "", number(simulation.preemptions_per_step)});
-  table.add_row({"groups too late, %", "", percent(simulation.late_share)});
-  table.add_row({"groups cancelled, %", "", percent(simulation.cancelled_share)});
-  if (simulation.zero_share > 0) table.add_row({"groups without advantage, %", "", percent(simulation.zero_share)});
-  table.add_row({"seconds of a group", "", fmt::format("{:.1f}", simulation.mean_latency)});
-  table.add_row({"staleness, mean steps", "", fmt::format("{:.2f}", simulation.mean_staleness)});
-  std::string text = table.to_text(console.width, console.colour_out);
+  const auto seconds = [](double value) { return fmt::format("{:.2f}", value); };
+  table.both("seconds per step", seconds(balance.period), seconds(s.period));
+  table.both("trained tokens/s", number(balance.tokens_per_second), number(s.tokens_per_second));
+  table.both("trained tokens/s per GPU", number(balance.tokens_per_second / gpus), number(s.tokens_per_second / gpus));
+  table.both("requests running per server", number(balance.concurrency), number(s.mean_running));
+  table.both("decode step, ms", seconds(1e3 * balance.decode_step), "");
+  table.both("trainer waits, %", percent(std::max(0.0, 1 - balance.train / balance.period)), percent(s.trainer_idle));
+  table.simulated("trainer sends weights, %", percent(s.trainer_sync));
+  table.simulated("servers idle, %", percent(s.server_idle));
+  if (run.staleness.mode == rl::Mode::kAsync) table.simulated("nothing new may start, %", percent(s.dispatch_paused));
+  table.simulated("KV cache in use, %", percent(s.kv_usage));
+  table.simulated("preemptions per step", number(s.preemptions_per_step));
+  table.simulated("groups too late, %", percent(s.late_share));
+  table.simulated("groups cancelled, %", percent(s.cancelled_share));
+  if (s.zero_share > 0) table.simulated("groups without advantage, %", percent(s.zero_share));
+  table.simulated("seconds of a group", fmt::format("{:.1f}", s.mean_latency));
+  table.simulated("staleness, mean steps", seconds(s.mean_staleness));
+  std::string text = table.text(console);
   std::vector<std::string> shares;
-  for (std::size_t lag = 0; lag < simulation.staleness.size(); ++lag)
-    if (simulation.staleness[lag] >= 0.0005)
-      shares.push_back(fmt::format("{}: {} %", lag, percent(simulation.staleness[lag])));
+  for (std::size_t lag = 0; lag < s.staleness.size(); ++lag)
+    if (s.staleness[lag] >= 0.0005) shares.push_back(fmt::format("{}: {} %", lag, percent(s.staleness[lag])));
   if (!shares.empty()) text += "staleness in steps: " + join(shares, ", ") + '\n';
   return text;
 }

@@ -78,8 +78,8 @@ void classify(const Run& run, Evaluation& evaluation) {
   } else if (loop.lanes > 0 && lane_share > kTightUse && simulation.kv_usage < kRoom) {
     evaluation.limit = Limit::kLanes;
     evidence.push_back(
-        fmt::format("all {} lanes of a server are busy while its cache is {:.0f} % full; it holds {:.0f}", loop.lanes,
-                    percent(simulation.kv_usage), balance.kv_concurrency));
+        fmt::format("all {} requests that a server takes at once run while its cache is {:.0f} % full; it holds {:.0f}",
+                    loop.lanes, percent(simulation.kv_usage), balance.kv_concurrency));
   } else if (loop.lanes > 0 && lane_share < kRoom && simulation.server_paused < kMuch &&
              loop.prompt_seconds + loop.reward_seconds > 0) {
     evaluation.limit = Limit::kEnvironment;
