@@ -132,33 +132,29 @@ std::string rl_plan_json(const rl::Plan& plan) {
 }
 
 std::string rl_knobs_report(const std::vector<rl::Priced>& knobs, const Console& console) {
-  Table table({{"knob"},
-               {"from"},
-               {"to"},
+  Table table({{"knob", Align::kLeft, true},
                {"trainer GiB", Align::kRight},
                {"step GiB", Align::kRight},
                {"KV GiB", Align::kRight},
                {"requests", Align::kRight},
                {"train s", Align::kRight},
                {"tokens/s %", Align::kRight},
-               {"stale", Align::kRight},
-               {"", Align::kLeft, true}});
+               {"stale", Align::kRight}});
   std::string group;
+  std::string notes;
   for (const rl::Priced& one : knobs) {
     if (one.knob.group != group) {
       if (!group.empty()) table.add_rule();
       group = one.knob.group;
     }
-    std::vector<std::string> keys;
-    std::vector<std::string> values;
-    for (const auto& [key, value] : one.knob.settings) {
-      keys.push_back(key);
-      values.push_back(value);
-    }
-    std::vector<Cell> cells = {join(keys, ", "), one.was, join(values, ", ")};
+    std::vector<std::string> changes;
+    for (std::size_t i = 0; i < one.knob.settings.size(); ++i)
+      changes.push_back(
+          fmt::format("{} {} -> {}", one.knob.settings[i].first, one.was[i], one.knob.settings[i].second));
+    std::vector<Cell> cells = {join(changes, ", ")};
     if (!one.refused.empty()) {
-      for (int i = 0; i < 7; ++i) cells.emplace_back("");
-      cells.emplace_back("refused: " + one.refused);
+      cells.emplace_back("refused");
+      notes += fmt::format("{}: refused: {}\n", changes.front(), one.refused);
       table.add_row(std::move(cells));
       continue;
     }
@@ -168,12 +164,14 @@ std::string rl_knobs_report(const std::vector<rl::Priced>& knobs, const Console&
     cells.emplace_back(signed_gib(one.kv_bytes));
     cells.emplace_back(small(one.requests, 0.05) ? "0" : fmt::format("{:+.1f}", one.requests));
     cells.emplace_back(small(one.train_seconds, 0.005) ? "0" : fmt::format("{:+.2f}", one.train_seconds));
-    cells.emplace_back(one.fits ? signed_percent(one.tokens_per_second) : "");
+    cells.emplace_back(one.fits ? signed_percent(one.tokens_per_second) : "no");
     cells.emplace_back(small(one.staleness, 0.005) ? "0" : fmt::format("{:+.2f}", one.staleness));
-    cells.emplace_back(one.fits ? one.knob.says : one.problem);
+    if (!one.fits) notes += fmt::format("{}: {}\n", changes.front(), one.problem);
     table.add_row(std::move(cells));
   }
-  return table.to_text(console.width, console.colour_out);
+  std::string text = table.to_text(console.width, console.colour_out);
+  if (!notes.empty()) text += '\n' + notes;
+  return text;
 }
 
 std::string rl_knobs_json(const std::vector<rl::Priced>& knobs) {
@@ -181,7 +179,10 @@ std::string rl_knobs_json(const std::vector<rl::Priced>& knobs) {
   json.begin_object().member("schema", kSchema);
   json.key("knobs").begin_array();
   for (const rl::Priced& one : knobs) {
-    json.begin_object(Layout::kInline).member("group", one.knob.group).member("was", one.was);
+    json.begin_object(Layout::kInline).member("group", one.knob.group).member("says", one.knob.says);
+    json.key("was").begin_array(Layout::kInline);
+    for (const std::string& was : one.was) json.value(was);
+    json.end_array();
     write_settings(json, one.knob.settings);
     if (!one.refused.empty()) {
       json.member("refused", one.refused).end_object();

@@ -29,7 +29,7 @@ std::string lengths_text(const rl::Lengths& lengths) {
 
 std::string mode_text(const rl::Run& run) {
   if (run.staleness.mode != rl::Mode::kAsync) return std::string{rl::name_of(run.staleness.mode)};
-  return fmt::format("async, at most {:g} batches ahead", run.staleness.limit);
+  return fmt::format("async, at most {:g} batch{} ahead", run.staleness.limit, run.staleness.limit == 1 ? "" : "es");
 }
 
 std::string run_lines(const rl::Run& run) {

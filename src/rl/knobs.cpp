@@ -160,8 +160,7 @@ std::vector<Priced> price_knobs(const Run& draft, const Run& complete_run, const
   for (const Knob& knob : knobs) {
     Priced one;
     one.knob = knob;
-    for (const auto& [key, value] : knob.settings)
-      one.was += (one.was.empty() ? "" : ", ") + value_text(complete_run, key);
+    for (const auto& [key, value] : knob.settings) one.was.push_back(value_text(complete_run, key));
     Run run = draft;
     run.trainer_gpus = complete_run.trainer_gpus;
     run.inference_gpus = complete_run.inference_gpus;

@@ -20,7 +20,7 @@ struct Knob {
 
 struct Priced {
   Knob knob;
-  std::string was;                 // the present values
+  std::vector<std::string> was;    // the present values
   std::string refused;             // why it cannot be turned so; the rest is then empty
   std::string problem;             // why the run would not run with it
   std::int64_t trainer_bytes = 0;  // change of the trainer's peak

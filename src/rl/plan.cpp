@@ -177,6 +177,7 @@ void Planner::price_all() {
     if (!inference::speed_is_known(server->server)) continue;
     if (!server->start_up_error.empty() || server->kv_tokens < 1) {
       ++plan_.counts.server_too_large;
+      ++refusals_[fmt::format("a server of {} GPUs does not start: {}", unit, server->start_up_error)];
       continue;
     }
     servers_.emplace(tensor, *server);
