@@ -89,7 +89,7 @@ std::vector<emit::Reason> reasons_of(const plan::Plan& plan, const plan::Found& 
 
 // --emit TARGET DIR: the folder is the last operand.
 Status write_files(const plan::Plan& plan, const plan::Found& found, const std::string& target_name,
-                   const std::string& folder, const Console& console) {
+                   const std::string& folder, bool json, const Console& console) {
   const auto target = emit::target_from(target_name);
   if (!target)
     return usage_error(fmt::format("--emit is '{}'; wanted one of {}", target_name, join(emit::target_names(), ", ")));
@@ -103,7 +103,7 @@ Status write_files(const plan::Plan& plan, const plan::Found& found, const std::
     if (file.executable)
       std::filesystem::permissions(path, std::filesystem::perms::owner_exec | std::filesystem::perms::group_exec,
                                    std::filesystem::perm_options::add, problem);
-    console.next("written: " + path);
+    if (!json) console.print("written: " + path + "\n");
   }
   return {};
 }
@@ -141,6 +141,16 @@ Status has_row(const plan::Plan& plan, const char* flag, std::size_t row) {
 // Nothing fits: more GPUs may, and that is the nearest thing that would work.
 void print_what_would_fit(const Question& question, const Arguments& arguments, const Console& console) {
   const std::int64_t gpus = question.input.options.gpus.value_or(1);
+  if (question.input.options.framework == job::Framework::kTransformers && gpus > 1) {
+    // DDP keeps everything on every GPU: more of them do not help, sharding does.
+    Question sharded = question;
+    sharded.input.options.framework = job::Framework::kFsdp2;
+    const auto found = plan_for(sharded, options_of(console, 1, arguments));
+    if (found && !found->best.empty())
+      console.print(
+          fmt::format("would fit with --framework fsdp2: {}\n", shown(*found, found->best.front().candidate)));
+    return;
+  }
   if (const auto found = fewest_gpus(question, options_of(console, 1, arguments), gpus + 1, 16 * gpus))
     console.print(
         fmt::format("would fit on {} GPUs: {}\n", found->gpus, shown(found->plan, found->plan.best.front().candidate)));
@@ -169,6 +179,7 @@ Result<ExitCode> run(const Arguments& given, const Console& console) {
   if (arguments.has("tokens") && objective != "gpu-hours")
     return usage_error("--tokens belongs to --objective gpu-hours");
   PLIMSOLL_TRY(question, read_question(arguments));
+  if (!question.assumed.empty()) console.warn("assumed, as only a model is named: " + as_flags(question.assumed));
   std::signal(SIGINT, stop_search);
   if (arguments.has("min-gpus"))
     return answer_fewest_gpus(question, options_of(console, 3, arguments), arguments, console);
@@ -182,7 +193,7 @@ Result<ExitCode> run(const Arguments& given, const Console& console) {
   PLIMSOLL_TRY_STATUS(has_row(found, "explain", explained));
   PLIMSOLL_TRY_STATUS(has_row(found, "compare", std::max(compared.first, compared.second)));
   if (const auto target = arguments.value("emit"); target && !found.best.empty())
-    PLIMSOLL_TRY_STATUS(write_files(found, found.best.front(), *target, folder, console));
+    PLIMSOLL_TRY_STATUS(write_files(found, found.best.front(), *target, folder, arguments.has("json"), console));
   if (const auto path = arguments.value("svg")) PLIMSOLL_TRY_STATUS(write_text(*path, pareto_svg(found)));
   if (arguments.has("json")) {
     console.print(plan_json(found));

@@ -91,6 +91,27 @@ Result<job::Job> job_that_divides(const Question& question) {
   return plain;
 }
 
+// A model's name says nothing about precision, and some frameworks then train in fp32 without a distributed optimizer,
+// which nobody means. Keys that are given win.
+Settings assumed_for(job::Framework framework) {
+  switch (framework) {
+    case job::Framework::kMegatronLm:
+      return {{"bf16", "true"},
+              {"use_distributed_optimizer", "true"},
+              {"overlap_grad_reduce", "true"},
+              {"overlap_param_gather", "true"}};
+    case job::Framework::kDeepSpeed:
+    case job::Framework::kTransformers:
+      return {{"bf16", "true"}};
+    case job::Framework::kFsdp2:  // as accelerate wraps and synchronises
+      return {{"bf16", "true"}, {"fsdp_units", "accelerate"}, {"sync_each_micro_batch", "false"}};
+    case job::Framework::kMegatronBridge:
+    case job::Framework::kTorchtitan:
+      return {};
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Question> read_question(const Arguments& arguments) {
@@ -103,8 +124,14 @@ Result<Question> read_question(const Arguments& arguments) {
   }
   PLIMSOLL_TRY(input, read_input(base));
   if (!input.options.framework && base.operands.empty()) input.options.framework = job::Framework::kMegatronBridge;
-  Question question{std::move(input), {}, {}};
+  Question question{std::move(input), {}, {}, {}};
   for (const auto& [key, value] : base.keys) question.pinned.insert(job::canonical_name(key));
+  if (base.operands.empty())
+    for (const auto& setting : assumed_for(*question.input.options.framework))
+      if (!question.pinned.contains(setting.first)) {
+        question.input.options.overrides.push_back(setting);
+        question.assumed.push_back(setting);
+      }
   for (const std::string& keep : arguments.values("keep")) PLIMSOLL_TRY_STATUS(pin(keep, question.pinned));
   for (const std::string& vary : arguments.values("vary")) {
     if (vary != "precision") return usage_error(fmt::format("--vary is '{}'; wanted precision", vary));

@@ -14,6 +14,7 @@ struct Question {
   JobInput input;
   plan::Pins pinned;
   plan::SpaceOptions space;
+  Settings assumed;  // where only a model is named: what its framework would leave off
 };
 
 // --fix, --keep and --vary are read here; a lone operand may be a model's name.

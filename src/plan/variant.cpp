@@ -274,7 +274,7 @@ std::vector<Variant> state_variants(const job::Job& job, const Pins& pinned, boo
   } else if (fsdp) {
     add_fsdp_states(job, pinned, list);
   } else {
-    list.add("", {});
+    list.add(job.framework == job::Framework::kTransformers && job.data_parallel > 1 ? "DDP" : "", {});
   }
   return list.take();
 }

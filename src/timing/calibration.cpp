@@ -122,6 +122,8 @@ const std::vector<NamedValue>& named_values() {
       {"offload_slowdown", &Calibration::offload_slowdown},
       {"optimizer_passes", &Calibration::optimizer_passes},
       {"cpu_update_bytes", &Calibration::cpu_update_bytes, true},
+      {"cpu_fused_update_bytes", &Calibration::cpu_fused_update_bytes, true},
+      {"cpu_threads", &Calibration::cpu_threads},
   };
   return kValues;
 }

@@ -66,7 +66,9 @@ struct Calibration {
   double host_link = 0.87;
   double offload_slowdown = 0.03;
   double optimizer_passes = 1.15;  // of the bytes that an update must move
-  double cpu_update_bytes = 12e9;  // bytes per second and GPU of an optimizer on the host
+  double cpu_update_bytes = 4e9;   // bytes per second and GPU of an optimizer on the host, one thread
+  double cpu_fused_update_bytes = 17.7e9;
+  double cpu_threads = 0.69;  // exponent: how much more threads do
 
   Device fallback;
   std::vector<std::pair<std::string, Device>> devices;  // by GPU id or architecture

@@ -2,7 +2,9 @@
 #include "timing/state.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "document/node.h"
 #include "model/parameters.h"
 #include "timing/collectives.h"
 #include "timing/kernels.h"
@@ -90,6 +92,17 @@ double share_on_host(const Job& job) {
     return std::clamp(s.offload_ratio, 0.0, 1.0);
   if ((s.kind == job::ShardingKind::kFsdp2 || s.kind == job::ShardingKind::kFsdp1) && s.cpu_offload) return 1;
   return std::clamp(job.optimizer.cpu_offload_fraction, 0.0, 1.0);
+}
+
+// Bytes per second. torchrun gives every rank one thread unless OMP_NUM_THREADS is set; beyond 16 nothing was measured.
+double host_update_rate(const Job& job, const Calibration& c) {
+  double threads = 1;
+  if (const auto given = job.environment.find("OMP_NUM_THREADS"); given != job.environment.end()) {
+    const document::Node number = document::parse_scalar(given->second);
+    if (number.is_integer()) threads = real(std::clamp<std::int64_t>(number.integer, 1, 16));
+  }
+  const bool fused = job.sharding.kind == job::ShardingKind::kZero;
+  return (fused ? c.cpu_fused_update_bytes : c.cpu_update_bytes) * std::pow(threads, c.cpu_threads);
 }
 
 bool weights_on_host(const Job& job) {
@@ -225,7 +238,7 @@ StateCost state_cost(const Job& job, const Machine& m, const Elements& e, const 
   // Quantised weights are made anew once per step (facts step-time.md 3: 8 bytes per element).
   if (job.precision.fp8 != job::Fp8Recipe::kNone || job.precision.fp4) bytes += held * 8;
   cost.optimizer = stream_seconds(m, bytes, 20);
-  if (on_host > 0) cost.optimizer += on_host * update_bytes(job) / c.cpu_update_bytes + on_host * 6 / m.host_link;
+  if (on_host > 0) cost.optimizer += on_host * update_bytes(job) / host_update_rate(job, c) + on_host * 6 / m.host_link;
   if (sharded && weights_on_host(job)) {
     // Every gather begins with a copy of this rank's shard to the GPU, one layer ahead of its use.
     double copy = 0;
