@@ -112,7 +112,9 @@ std::string time_table(const rl::Evaluation& evaluation, const Console& console)
   if (sync.switching > 0) table.add_row({"trainer's states to the host and back", seconds(sync.switching)});
   table.add_row({"weights: transfer", seconds(sync.transfer),
                  fmt::format("{} {}", format_bytes(static_cast<std::int64_t>(sync.bytes)),
-                             sync.crosses ? "over the network" : "over NVLink")});
+                             sync.shared    ? "within GPUs"
+                             : sync.crosses ? "over the network"
+                                            : "over NVLink")});
   table.add_row({"weights: load", seconds(sync.load), fmt::format("{} tensors", with_commas(sync.tensors))});
   table.add_rule();
   table.add_row({"together", seconds(time.seconds + sync.seconds())});
@@ -179,6 +181,7 @@ std::string describe_trainer(const rl::Run& run) {
 std::string rl_report(const rl::Run& run, const rl::Evaluation& evaluation, const Console& console) {
   std::string text = verdict(evaluation, console) + run_lines(run) + '\n';
   if (evaluation.loop != nullptr && evaluation.simulation.stuck.empty()) {
+    if (!evaluation.fits()) text += "if it ran: ";
     text += fmt::format("{} tokens/s trained ({} per GPU), a step every {:.2f} s; bound by: {}\n",
                         number(evaluation.tokens_per_second()),
                         number(evaluation.tokens_per_second() / static_cast<double>(run.cluster.gpus)),

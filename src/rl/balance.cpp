@@ -134,6 +134,11 @@ Balance balance(const Loop& loop) {
   result.kv_concurrency = kv_concurrency(loop);
   const double lanes = loop.lanes > 0 ? real(std::min(loop.lanes, loop.max_running)) : real(loop.max_running);
   result.concurrency = std::min(lanes, result.kv_concurrency);
+  if (loop.dispatch == Dispatch::kQuota && loop.limit > 0) {
+    // Of the (1 + limit) batches that a quota allows half a batch is with the trainer on average.
+    const double allowed = (loop.limit + 0.5) * real(loop.samples() * loop.sync_every) / real(loop.servers);
+    result.concurrency = std::clamp(allowed, 1.0, result.concurrency);
+  }
   result.decode_step = loop.speed.decode(result.concurrency, result.mean_context).seconds;
   const double prefill = loop.prefill_seconds(p, p / 2) * loop.prompt_share();
   // A lane's turn: decoding, its own and its neighbours' prefills, and what it waits for outside the server.

@@ -68,6 +68,7 @@ SyncTime sync_time(const Run& run, const job::Job& trainer, std::int64_t states)
   time.load =
       real(time.tensors) * tensor_seconds(alone, partners) + time.bytes / real(run.server.tensor) / machine.stream;
   if (run.sync.mode == SyncMode::kShared) {
+    time.shared = true;
     if (run.offload_trainer)
       time.switching = 2 * real(states) / (machine.host_link * (run.sync.pin_memory ? 1 : kPageable));
     // Every GPU already gathered the weights; the servers take their part by a copy within it.

@@ -14,6 +14,7 @@ struct SyncTime {
   double staging = 0;    // to the host and back
   double switching = 0;  // colocated: the states of the trainer to the host and back
   bool crosses = false;  // the transfer leaves the NVLink domain
+  bool shared = false;   // colocated: weights stay on their GPU
   std::int64_t tensors = 0;
   double bytes = 0;  // sent
 

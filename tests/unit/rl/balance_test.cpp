@@ -53,6 +53,17 @@ TEST(Balance, a_spread_of_lengths_costs_what_the_longer_contexts_cost) {
   EXPECT_GT(balance(loop).mean_context, 300 + 1500 / 2.0);
 }
 
+TEST(Balance, a_quota_bounds_what_is_in_flight) {
+  for (const double limit : {1.0, 3.0}) {
+    Loop loop = loop_of(constant(300), lognormal(1500, 0.8, 8000));
+    loop.dispatch = Dispatch::kQuota;
+    loop.lanes = 0;
+    loop.limit = limit;
+    EXPECT_LE(off(loop), 0.35) << limit;
+    EXPECT_LT(balance(loop).concurrency, loop.max_running);
+  }
+}
+
 TEST(Balance, the_longest_sample_decides_a_synchronous_step) {
   Loop loop = loop_of(constant(300), lognormal(1500, 0.8, 8000));
   loop.dispatch = Dispatch::kQuota;
