@@ -134,7 +134,8 @@ std::string loop_table(const rl::Run& run, const rl::Evaluation& evaluation, con
                  percent(simulation.trainer_idle)});
   table.add_row({"trainer sends weights, %", "", percent(simulation.trainer_sync)});
   table.add_row({"servers idle, %", "", percent(simulation.server_idle)});
-  table.add_row({"nothing new may start, %", "", percent(simulation.dispatch_paused)});
+  if (run.staleness.mode == rl::Mode::kAsync)
+    table.add_row({"nothing new may start, %", "", percent(simulation.dispatch_paused)});
   table.add_row({"KV cache in use, %", "", percent(simulation.kv_usage)});
   table.add_row({"preemptions per step", "", number(simulation.preemptions_per_step)});
   table.add_row({"groups too late, %", "", percent(simulation.late_share)});

@@ -11,7 +11,7 @@ namespace {
 double real(std::int64_t value) { return static_cast<double>(value); }
 
 // Seconds until the last of n samples that start together on one server ends: the batch thins out as samples end.
-double drain(const Loop& loop, double n, double mean_context, double last) {
+double drain(const Loop& loop, double n, double last) {
   constexpr int kSlices = 64;
   double seconds = 0;
   double before = 0;
@@ -21,7 +21,7 @@ double drain(const Loop& loop, double n, double mean_context, double last) {
     const double middle = 0.5 * (before + length);
     const double running = std::max(1.0, n * (1 - loop.completion.cumulative(middle)));
     const double context = loop.prompt.mean() + middle;
-    seconds += (length - before) * loop.speed.decode(running, std::max(context, 0.5 * mean_context)).seconds;
+    seconds += (length - before) * loop.speed.decode(running, context).seconds;
     before = length;
   }
   return seconds;
@@ -36,7 +36,61 @@ double generate_together(const Loop& loop, const Balance& balance, double sample
       per_server * loop.prompt_share() * loop.prefill_seconds(loop.prompt.mean(), loop.prompt.mean() / 2);
   const double waves = (per_server - at_once) / at_once * loop.completion.mean() *
                        loop.speed.decode(at_once, balance.mean_context).seconds;
-  return prefill + waves + drain(loop, at_once, balance.mean_context, last);
+  return prefill + waves + drain(loop, at_once, last);
+}
+
+struct Kept {
+  double share = 1;       // of groups that end in time
+  double completion = 0;  // mean tokens of their samples
+};
+
+// Telescope's rule (facts 3): a group is late once limit + 1 batches were cut after the update that it started on.
+// Groups start evenly between two updates; the next batch is cut `wait` after one, the others a period apart.
+Kept kept_in_time(const Loop& loop, double period, double train, double seconds_per_token) {
+  constexpr int kStarts = 8;
+  constexpr int kSlices = 32;
+  const double wait = std::max(0.0, period - train);
+  Kept kept{0, 0};
+  for (int i = 0; i < kStarts; ++i) {
+    const double start = (i + 0.5) / kStarts * period;
+    const double longest = std::max(0.0, wait + loop.limit * period - start) / seconds_per_token;
+    const double below = loop.completion.cumulative(longest);
+    const double in_time = std::pow(below, real(loop.group_size)) / kStarts;
+    if (in_time <= 0) continue;
+    // Mean of the lengths below `longest`: the integral of what lies above each length.
+    const double top = std::min(longest, loop.completion.quantile(1));
+    double mean = 0;
+    for (int k = 0; k < kSlices; ++k)
+      mean += top / kSlices * (1 - loop.completion.cumulative((k + 0.5) / kSlices * top) / below);
+    kept.share += in_time;
+    kept.completion += in_time * mean;
+  }
+  if (kept.share > 0) kept.completion /= kept.share;
+  return kept;
+}
+
+// The period at which the groups that are kept just make a batch: it grows with the waste, and the waste falls with it.
+void discard_late(const Loop& loop, Balance& result, double started, double pause) {
+  const double per_token = result.turn / loop.completion.mean();
+  const double least = std::max(started / result.samples_per_second + pause, result.train);
+  double low = least;
+  double high = 64 * least;
+  const auto needed = [&](double period) {
+    const double share = std::max(1e-3, kept_in_time(loop, period, result.train, per_token).share);
+    return std::max(started / result.samples_per_second / share + pause, result.train);
+  };
+  for (int i = 0; i < 30; ++i) {
+    const double middle = 0.5 * (low + high);
+    (needed(middle) > middle ? low : high) = middle;
+  }
+  result.period = needed(least) <= least ? least : high;
+  const Kept kept = kept_in_time(loop, result.period, result.train, per_token);
+  result.generate = result.period - pause;
+  // A trainer that is the slower side lets the queue fill and the waste grow up to what generation has to spare.
+  const bool spare = result.period <= result.train * (1 + 1e-9);
+  if (spare) result.generate = started / result.samples_per_second;
+  result.late_share = 1 - kept.share;
+  if (kept.completion > 0) result.tokens_per_step = real(loop.samples()) * (loop.prompt.mean() + kept.completion);
 }
 
 }  // namespace
@@ -85,7 +139,8 @@ Balance balance(const Loop& loop) {
   // A lane's turn: decoding, its own and its neighbours' prefills, and what it waits for outside the server.
   const double outside = loop.prompt_seconds + (loop.free_after_generation ? 0 : loop.reward_seconds);
   const double turn = o * result.decode_step + result.concurrency * prefill;
-  result.samples_per_second = real(loop.servers) * result.concurrency / (turn + outside);
+  result.turn = turn + outside;
+  result.samples_per_second = real(loop.servers) * result.concurrency / result.turn;
   const double kept = 1 - loop.zero_advantage;
   const double started = real(loop.samples()) / kept;
   result.tokens_per_step = real(loop.samples()) * (p + o);
@@ -106,7 +161,9 @@ Balance balance(const Loop& loop) {
   } else {
     result.generate = started / result.samples_per_second;
     result.period = std::max(result.generate + pause, result.train);
+    if (loop.discards_late && !loop.completion.is_constant()) discard_late(loop, result, started, pause);
   }
+  result.tokens_per_step *= loop.trained_share;
   result.tokens_per_second = result.tokens_per_step / result.period;
   if (!together && result.train >= result.generate + pause) {
     result.limit = sync > 0.5 * result.train ? Limit::kWeightSync : Limit::kTrainer;

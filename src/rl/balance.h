@@ -25,6 +25,8 @@ struct Balance {
   double kv_concurrency = 0;      // requests that the cache holds
   double concurrency = 0;         // requests that run at one server
   double decode_step = 0;         // seconds
+  double turn = 0;                // seconds of a lane from one sample to the next
+  double late_share = 0;          // of groups: discarded as too late
   double samples_per_second = 0;  // of all servers, before anything is dropped
   double generate = 0;            // seconds to generate one batch, what is dropped included
   double train = 0;               // seconds of a batch and its weight synchronisation

@@ -9,6 +9,7 @@ namespace plimsoll::rl {
 namespace {
 
 constexpr double kMuch = 0.1;      // of a step: a side that waits this long waits for the other
+constexpr double kSome = 0.05;     // of the groups: lost ones that are worth a line
 constexpr double kRoom = 0.6;      // of the cache: below it there is room for more lanes
 constexpr double kTightUse = 0.9;  // above it the cache is what is short
 
@@ -50,6 +51,11 @@ void classify(const Run& run, Evaluation& evaluation) {
   if (simulation.trainer_sync > kMuch)
     evidence.push_back(
         fmt::format("weight synchronisation takes {:.0f} % of a step", percent(simulation.trainer_sync)));
+  if (simulation.late_share + simulation.cancelled_share > kSome)
+    evidence.push_back(
+        fmt::format("{:.0f} % of the groups end too late and {:.0f} % are cancelled: their tokens are lost, and the "
+                    "longest go first",
+                    percent(simulation.late_share), percent(simulation.cancelled_share)));
   if (simulation.trainer_idle <= kMuch) {
     evaluation.limit = simulation.trainer_sync > 0.5 ? Limit::kWeightSync : Limit::kTrainer;
     evidence.push_back(fmt::format("the trainer waits {:.0f} % of the time; servers may start nothing new for {:.0f} %",
@@ -82,10 +88,6 @@ void classify(const Run& run, Evaluation& evaluation) {
   } else {
     evaluation.limit = Limit::kRollout;
   }
-  if (simulation.late_share + simulation.cancelled_share > 0.05)
-    evidence.push_back(
-        fmt::format("{:.0f} % of the groups end too late and {:.0f} % are cancelled: their tokens are lost",
-                    percent(simulation.late_share), percent(simulation.cancelled_share)));
 }
 
 }  // namespace plimsoll::rl

@@ -15,7 +15,7 @@ namespace plimsoll::rl {
 
 namespace {
 
-constexpr std::int64_t kMostSamples = 1 << 20;  // of a step; more is a mistyped number, and would be simulated
+constexpr std::int64_t kMostSamples = 1 << 18;  // of a step; more is a mistyped number, and would be simulated
 
 std::string_view limit_name(Framework framework) {
   switch (framework) {
@@ -83,6 +83,9 @@ Status check_rules(Run& run) {
   if (run.sync.mode == SyncMode::kShared && !run.is_colocated())
     return bad_input("weight_broadcast_mode is shared, and the pools share no GPU");
   if (waits) run.staleness.limit = 0;
+  // NeMo-RL's recipes take 0.7 to 0.88 of a GPU that only serves (facts rl-and-inference.md 6).
+  if (run.framework == Framework::kNemoRl && !run.is_colocated() && !run.has("gpu_memory_utilization"))
+    run.server.memory_fraction = 0.8;
   if (!run.has("max_model_len") && !run.server.max_model_len)
     run.server.max_model_len = run.prompt.maximum + run.completion.maximum;
   if (run.packing.seq_len == 0) run.packing.seq_len = run.prompt.maximum + run.completion.maximum;

@@ -11,17 +11,21 @@ namespace plimsoll::rl {
 
 namespace {
 
-constexpr std::int64_t kResidue = 2LL << 30;  // of a sleeping server, beside its graphs: 1 to 3 GiB (facts 6)
+constexpr double kMostInFlight = 2e6;               // requests that a simulation keeps
+constexpr std::int64_t kMostSimulated = 2'000'000;  // samples of its steps
+constexpr std::int64_t kResidue = 2LL << 30;        // of a sleeping server, beside its graphs: 1 to 3 GiB (facts 6)
 
 bool is_spread(RayStrategy strategy) {
   return strategy == RayStrategy::kSpread || strategy == RayStrategy::kStrictSpread;
 }
 
-// Ranks that Ray deals over the nodes have no NVLink between neighbours.
+// Ranks that Ray deals over several nodes: neighbours, which Megatron's groups are made of, are on different ones; an
+// FSDP group has a share of its ranks on each.
 job::Job placed_trainer(const Run& run) {
   job::Job trainer = run.trainer;
-  if (is_spread(run.placing.trainer)) {
-    trainer.cluster.gpus_per_node = 1;
+  const std::int64_t nodes = run.cluster.gpus / run.cluster.gpus_per_node;
+  if (nodes > 1 && is_spread(run.placing.trainer)) {
+    trainer.cluster.gpus_per_node = trainer.is_megatron() ? 1 : std::max<std::int64_t>(1, run.trainer_gpus / nodes);
     trainer.cluster.gpu.rates.rack_domain = 0;
   }
   return trainer;
@@ -87,11 +91,19 @@ Result<Evaluation> evaluate(const Run& run, const EvaluationOptions& options) {
   evaluation.time = std::move(time);
   evaluation.sync = sync_time(run, trainer, evaluation.memory.parameters + evaluation.memory.optimizer);
   if (evaluation.server.kv_tokens < 1) return evaluation;  // nothing can be served
-  evaluation.loop =
-      std::make_shared<const Loop>(make_loop(run, evaluation.server, evaluation.time.seconds, evaluation.sync));
+  evaluation.loop = std::make_shared<const Loop>(make_loop(run, evaluation.server, evaluation.time, evaluation.sync));
   evaluation.balance = balance(*evaluation.loop);
-  if (options.simulates) {
-    evaluation.simulation = simulate(*evaluation.loop, options.simulation);
+  const Loop& loop = *evaluation.loop;
+  const double in_flight = static_cast<double>(loop.servers) * static_cast<double>(loop.lanes);
+  if (options.simulates && in_flight > kMostInFlight) {
+    evaluation.warnings.push_back(
+        fmt::format("{:.0f} requests in flight are too many to simulate; the closed form answers alone", in_flight));
+  } else if (options.simulates) {
+    SimulationOptions simulation = options.simulation;
+    const std::int64_t affordable = std::max<std::int64_t>(4, kMostSimulated / loop.samples());
+    simulation.steps = std::min(simulation.steps, affordable);
+    simulation.warm_up = std::min(simulation.warm_up, affordable);
+    evaluation.simulation = simulate(loop, simulation);
     if (!evaluation.simulation.stuck.empty()) evaluation.problems.push_back(evaluation.simulation.stuck);
   }
   classify(run, evaluation);

@@ -57,8 +57,11 @@ struct EvaluationOptions {
 [[nodiscard]] inference::Server placed_server(const Run& run, std::int64_t held_by_trainer);
 
 // The rates and rules of a run; the server must have a cache.
-[[nodiscard]] Loop make_loop(const Run& run, const inference::ServerMemory& server, double train_seconds,
+[[nodiscard]] Loop make_loop(const Run& run, const inference::ServerMemory& server, const TrainerTime& time,
                              const SyncTime& sync);
+
+// The trainer's part of it alone.
+void set_trainer(Loop& loop, const TrainerTime& time, const SyncTime& sync);
 
 // What bounds the run (facts rl-and-inference.md 8), with its evidence.
 void classify(const Run& run, Evaluation& evaluation);

@@ -15,7 +15,7 @@ using job::Range;
 
 namespace {
 
-constexpr Range kCount{1, 1 << 24};
+constexpr Range kCount{1, 1 << 20};
 constexpr Range kCountOrZero{0, 1 << 24};
 constexpr Range kTokens{1, 1 << 30};
 constexpr Range kTokensOrZero{0, 1 << 30};
@@ -91,6 +91,20 @@ void put(Run& run, const char* key, std::string value) {
   std::erase_if(run.trainer_keys, [key](const auto& given) { return given.first == key; });
   run.trainer_keys.emplace_back(key, std::move(value));
   run.given.insert(key);
+}
+
+template <const char* const& key>
+std::string tell_plain(const Run& run) {
+  return trainer_value(run, key);
+}
+
+std::string tell_bucket_mb(const Run& run) { return std::to_string(run.sync.bucket_bytes / kMiB); }
+std::string tell_checkpointing(const Run& run) {
+  return run.trainer.recompute.granularity == job::RecomputeGranularity::kNone ? "false" : "true";
+}
+std::string tell_fp8(const Run& run) { return run.trainer.precision.fp8_enabled ? "true" : "false"; }
+std::string tell_transformer_engine(const Run& run) {
+  return run.trainer.kernels.implementation == job::Implementation::kTransformerEngine ? "true" : "false";
 }
 
 template <const char* const& key>
@@ -216,7 +230,7 @@ const Key kKeys[] = {
      kCountOrZero},
 
     {"weight_broadcast_mode", "sync", PLIMSOLL_RUN(sync.mode), "how weights reach the servers"},
-    {"weight_broadcast_bucket_mb", "sync", Custom{set_bucket_mb, "integer"}, "MiB of one bucket"},
+    {"weight_broadcast_bucket_mb", "sync", Custom{set_bucket_mb, "integer", tell_bucket_mb}, "MiB of one bucket"},
     {"weight_broadcast_cpu_staging", "sync", PLIMSOLL_RUN(sync.cpu_staging), "the gathered copy goes to the host"},
     {"weight_broadcast_pin_memory", "sync", PLIMSOLL_RUN(sync.pin_memory), "that copy is pinned"},
     {"weight_broadcast_free_grad_buffers", "sync", PLIMSOLL_RUN(sync.free_grad_buffers),
@@ -254,24 +268,31 @@ const Key kKeys[] = {
     {"trainer_framework", "trainer",
      Custom{set_trainer_framework, "fsdp2, megatron-lm, megatron-bridge, deepspeed, torchtitan"}, "what trains",
      Range{0, 0}, "train_backend"},
-    {"model_dtype", "trainer", Custom{set_plain<kStored>, "fp32, bf16"}, "FSDP: storage of the sharded weights"},
-    {"mixed_precision_dtype", "trainer", Custom{set_plain<kCompute>, "bf16, fp16"}, "FSDP: dtype of the computation"},
-    {"megatron_tensor_parallel_size", "trainer", Custom{set_plain<kTensor>, "integer"}, "tensor_model_parallel_size"},
-    {"megatron_pipeline_parallel_size", "trainer", Custom{set_plain<kPipeline>, "integer"},
+    {"model_dtype", "trainer", Custom{set_plain<kStored>, "fp32, bf16", tell_plain<kStored>},
+     "FSDP: storage of the sharded weights"},
+    {"mixed_precision_dtype", "trainer", Custom{set_plain<kCompute>, "bf16, fp16", tell_plain<kCompute>},
+     "FSDP: dtype of the computation"},
+    {"megatron_tensor_parallel_size", "trainer", Custom{set_plain<kTensor>, "integer", tell_plain<kTensor>},
+     "tensor_model_parallel_size"},
+    {"megatron_pipeline_parallel_size", "trainer", Custom{set_plain<kPipeline>, "integer", tell_plain<kPipeline>},
      "pipeline_model_parallel_size"},
-    {"megatron_context_parallel_size", "trainer", Custom{set_plain<kContext>, "integer"}, "context_parallel_size"},
-    {"megatron_expert_parallel_size", "trainer", Custom{set_plain<kExpert>, "integer"}, "expert_model_parallel_size"},
-    {"megatron_gradient_checkpointing", "trainer", Custom{set_checkpointing, "boolean"},
+    {"megatron_context_parallel_size", "trainer", Custom{set_plain<kContext>, "integer", tell_plain<kContext>},
+     "context_parallel_size"},
+    {"megatron_expert_parallel_size", "trainer", Custom{set_plain<kExpert>, "integer", tell_plain<kExpert>},
+     "expert_model_parallel_size"},
+    {"megatron_gradient_checkpointing", "trainer", Custom{set_checkpointing, "boolean", tell_checkpointing},
      "recomputation: full, uniform, one layer"},
-    {"megatron_grad_reduce_in_fp32", "trainer", Custom{set_plain<kGradFp32>, "boolean"}, "grad_reduce_in_fp32"},
-    {"megatron_use_distributed_optimizer", "trainer", Custom{set_plain<kDistributed>, "boolean"},
-     "use_distributed_optimizer"},
-    {"megatron_optimizer_cpu_offload", "trainer", Custom{set_plain<kOffload>, "boolean"}, "optimizer_cpu_offload"},
-    {"megatron_optimizer_offload_fraction", "trainer", Custom{set_plain<kOffloadFraction>, "number"},
-     "optimizer_offload_fraction"},
-    {"megatron_use_transformer_engine", "trainer", Custom{set_transformer_engine, "boolean"},
+    {"megatron_grad_reduce_in_fp32", "trainer", Custom{set_plain<kGradFp32>, "boolean", tell_plain<kGradFp32>},
+     "grad_reduce_in_fp32"},
+    {"megatron_use_distributed_optimizer", "trainer",
+     Custom{set_plain<kDistributed>, "boolean", tell_plain<kDistributed>}, "use_distributed_optimizer"},
+    {"megatron_optimizer_cpu_offload", "trainer", Custom{set_plain<kOffload>, "boolean", tell_plain<kOffload>},
+     "optimizer_cpu_offload"},
+    {"megatron_optimizer_offload_fraction", "trainer",
+     Custom{set_plain<kOffloadFraction>, "number", tell_plain<kOffloadFraction>}, "optimizer_offload_fraction"},
+    {"megatron_use_transformer_engine", "trainer", Custom{set_transformer_engine, "boolean", tell_transformer_engine},
      "Transformer Engine's modules"},
-    {"megatron_fp8", "trainer", Custom{set_fp8, "boolean"}, "FP8 products with delayed scaling"},
+    {"megatron_fp8", "trainer", Custom{set_fp8, "boolean", tell_fp8}, "FP8 products with delayed scaling"},
 };
 
 }  // namespace

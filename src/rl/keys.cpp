@@ -98,7 +98,7 @@ struct Teller {
   std::string operator()(Ref<Enum> field) const {
     return std::string{name_of(field(run))};
   }
-  std::string operator()(const Custom&) const { return {}; }
+  std::string operator()(const Custom& custom) const { return custom.tell == nullptr ? "" : custom.tell(run); }
 };
 
 struct Typer {
@@ -202,13 +202,18 @@ Status set_trainer_key(Run& run, std::string_view name, const Node& value) {
   return {};
 }
 
+std::string trainer_value(const Run& run, std::string_view canonical) {
+  for (const auto& [given, value] : run.trainer_keys)
+    if (given == canonical) return value;
+  const auto value = job::value_of(run.trainer, canonical);
+  return value ? document::to_text(*value) : std::string{};
+}
+
 std::string value_text(const Run& run, std::string_view name) {
   const Key* key = find_key(name);
   if (key == nullptr) {
     const std::string canonical = job::canonical_name(name);
-    for (const auto& [given, value] : run.trainer_keys)
-      if (given == canonical) return value;
-    return {};
+    return trainer_value(run, canonical);
   }
   // Refs are made for setting; telling writes nothing.
   return std::visit(Teller{const_cast<Run&>(run)}, key->field);

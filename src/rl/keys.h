@@ -21,6 +21,7 @@ using Ref = T& (*)(Run&);
 struct Custom {
   Status (*set)(Run&, const document::Node&);
   std::string_view type;
+  std::string (*tell)(const Run&) = nullptr;  // the present value
 };
 
 using Field = std::variant<Ref<std::int64_t>, Ref<std::optional<std::int64_t>>, Ref<bool>, Ref<double>,
@@ -53,6 +54,9 @@ struct Key {
 
 // The same where only the trainer's keys are meant: the [trainer] table.
 [[nodiscard]] Status set_trainer_key(Run& run, std::string_view name, const document::Node& value);
+
+// Of a key of the trainer's job: as given, else as the completed job has it.
+[[nodiscard]] std::string trainer_value(const Run& run, std::string_view canonical);
 
 // The current value as a person would write it; "" for keys that have no single field.
 [[nodiscard]] std::string value_text(const Run& run, std::string_view name);

@@ -2,6 +2,7 @@
 #include "rl/knobs.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -43,7 +44,12 @@ void trainer_memory_knobs(const Run& run, List& list) {
     list.add("weight_broadcast_free_grad_buffers", text(!run.sync.free_grad_buffers), "gradients during the gather");
     list.add({{"weight_broadcast_free_grad_buffers", "true"}, {"weight_broadcast_cpu_staging", "true"}},
              "both together");
-    list.add("megatron_optimizer_cpu_offload", text(job.optimizer.cpu_offload_fraction == 0), "optimizer on the host");
+    // Megatron accepts the one only with the other.
+    if (job.optimizer.cpu_offload_fraction == 0)
+      list.add({{"megatron_optimizer_cpu_offload", "true"}, {"use_precision_aware_optimizer", "true"}},
+               "optimizer on the host");
+    else
+      list.add("megatron_optimizer_cpu_offload", "false", "optimizer on the GPU");
     list.add({{"megatron_use_transformer_engine", "true"}, {"megatron_fp8", "true"}}, "FP8 products");
     list.add("megatron_tensor_parallel_size", text(2 * job.parallel.tensor), "twice the TP");
     list.add("megatron_pipeline_parallel_size", text(2 * job.parallel.pipeline), "twice the PP");
@@ -84,7 +90,9 @@ Settings shorter(const Run& run, std::int64_t maximum) {
 
 void rollout_knobs(const Run& run, const Evaluation& base, List& list) {
   list.group("rollout");
-  const std::int64_t unit = run.gpus_per_server();
+  const job::Parallel& parallel = run.trainer.parallel;
+  // A step that leaves both sides whole.
+  const std::int64_t unit = std::lcm(run.gpus_per_server(), parallel.tensor * parallel.pipeline * parallel.context);
   if (!run.is_colocated()) {
     const std::int64_t serving = run.inference_gpus;
     const auto split = [&](std::int64_t count, const char* says) {
@@ -92,8 +100,8 @@ void rollout_knobs(const Run& run, const Evaluation& base, List& list) {
         list.add({{"inference_num_workers", text(count)}, {"trainer_num_workers", text(run.cluster.gpus - count)}},
                  says);
     };
-    split(serving + unit, "one server more, from the trainer");
-    split(serving - unit, "one server less");
+    split(serving + unit, "more servers, from the trainer");
+    split(serving - unit, "fewer servers");
   }
   const std::int64_t lanes =
       run.lanes.prompts_per_server > 0

@@ -9,7 +9,7 @@ namespace plimsoll::rl {
 
 namespace {
 
-constexpr std::size_t kQuantiles = 4096;
+constexpr std::size_t kQuantiles = 1024;
 
 double normal_cumulative(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
@@ -86,15 +86,15 @@ double Distribution::cumulative(double length) const {
 
 double Distribution::quantile(double q) const {
   if (!steps_.empty()) {
-    for (const auto& [length, share] : steps_)
-      if (share >= q) return length;
-    return steps_.back().first;
+    const auto at = std::lower_bound(steps_.begin(), steps_.end(), q,
+                                     [](const auto& step, double value) { return step.second < value; });
+    return at == steps_.end() ? steps_.back().first : at->first;
   }
   if (scale_ == 0) return mean_;
   if (1 - q <= cut_share_) return maximum_;
-  double low = -40;
-  double high = 40;
-  for (int i = 0; i < 60; ++i) {
+  double low = -9;
+  double high = 9;
+  for (int i = 0; i < 50; ++i) {
     const double middle = 0.5 * (low + high);
     (normal_cumulative(middle) < q ? low : high) = middle;
   }

@@ -48,6 +48,7 @@ struct Loop {
   std::int64_t sync_every = 1;
   // Trainer.
   double train_seconds = 1;  // of a batch
+  double trained_share = 1;  // of its tokens: what truncation to seq_len leaves
   double sync_seconds = 0;   // the trainer's, after a batch
   double pause_seconds = 0;  // of them the servers stand still, at the end
   bool colocated = false;    // servers stand still while the trainer works

@@ -51,14 +51,23 @@ inference::Server placed_server(const Run& run, std::int64_t held_by_trainer) {
   inference::Server server = run.server;
   server.held_by_others = held_by_trainer;
   server.gpus_per_node = run.cluster.gpus_per_node;
-  if (is_spread(run.placing.inference)) {
+  const bool several_nodes = run.cluster.gpus > run.cluster.gpus_per_node;
+  if (several_nodes && is_spread(run.placing.inference)) {
     server.gpus_per_node = 1;
     server.gpu.rates.rack_domain = 0;
   }
   return server;
 }
 
-Loop make_loop(const Run& run, const inference::ServerMemory& memory, double train_seconds, const SyncTime& sync) {
+void set_trainer(Loop& loop, const TrainerTime& time, const SyncTime& sync) {
+  loop.train_seconds = time.seconds;
+  const double lost = time.packed.lost_tokens;
+  loop.trained_share = time.packed.tokens > 0 ? time.packed.tokens / (time.packed.tokens + lost) : 1;
+  loop.sync_seconds = sync.seconds();
+  loop.pause_seconds = sync.pause();
+}
+
+Loop make_loop(const Run& run, const inference::ServerMemory& memory, const TrainerTime& time, const SyncTime& sync) {
   Loop loop{.speed = inference::Speed(memory.server),
             .prompt = Distribution(run.prompt),
             .completion = Distribution(run.completion)};
@@ -77,9 +86,7 @@ Loop make_loop(const Run& run, const inference::ServerMemory& memory, double tra
   loop.individual_lanes = run.lanes.individual;
   loop.free_after_generation = run.lanes.free_after_generation;
   set_rules(run, loop);
-  loop.train_seconds = train_seconds;
-  loop.sync_seconds = sync.seconds();
-  loop.pause_seconds = sync.pause();
+  set_trainer(loop, time, sync);
   loop.colocated = run.is_colocated();
   loop.lanes = run.lanes_per_server();
   if (loop.lanes == 0 && loop.dispatch == Dispatch::kLevel) {

@@ -2,8 +2,10 @@
 #include "rl/plan.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <map>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -45,13 +47,14 @@ class Planner {
   [[nodiscard]] std::vector<std::int64_t> inference_counts(std::int64_t unit) const;
   [[nodiscard]] std::vector<std::int64_t> seq_lens() const;
   [[nodiscard]] std::vector<std::int64_t> lanes(const Loop& loop) const;
+  [[nodiscard]] std::vector<double> limits(const Loop& loop) const;
   const TrainerChoice* trainer_for(std::int64_t seq_len, std::int64_t gpus);
   void price_all();
   [[nodiscard]] Settings settings_of(const Point& point) const;
-  Result<Proposal> propose(const Point& point);
+  [[nodiscard]] Result<Proposal> propose(const Point& point) const;
+  std::vector<Result<Proposal>> propose_all(const std::vector<Point>& points);
   void refuse(const std::string& why);
   void climb();
-  bool try_better(Point point, bool counts_age);
 
   const Run& draft_;
   const PlanOptions& options_;
@@ -130,6 +133,13 @@ std::vector<std::int64_t> Planner::lanes(const Loop& loop) const {
   return values;
 }
 
+// The closed form knows one reason to run further ahead: groups that would be discarded as too late.
+std::vector<double> Planner::limits(const Loop& loop) const {
+  const double given = base_.staleness.limit;
+  if (!is_open("max_async_rollout") || !loop.discards_late || given < 1) return {given};
+  return {given, given + 1, given + 2, given + 4};
+}
+
 const TrainerChoice* Planner::trainer_for(std::int64_t seq_len, std::int64_t gpus) {
   auto found = trainers_.find(seq_len);
   Run run = base_;
@@ -170,21 +180,27 @@ void Planner::price_all() {
       continue;
     }
     servers_.emplace(tensor, *server);
+    run.inference_gpus = unit;
+    Loop loop = make_loop(run, *server, {}, {});
+    const std::vector<std::int64_t> prompt_counts = lanes(loop);
     for (const std::int64_t count : inference_counts(unit)) {
       if (count % unit != 0) continue;
       const std::int64_t training = base_.is_colocated() ? base_.cluster.gpus : base_.cluster.gpus - count;
       run.inference_gpus = count;
+      run.trainer_gpus = training;
+      loop.servers = run.servers();
       for (const std::int64_t seq_len : seq_lens()) {
         const TrainerChoice* trainer = trainer_for(seq_len, training);
         if (trainer == nullptr) continue;
-        run.trainer_gpus = training;
-        const SyncTime sync = sync_time(run, trainer->job, 0);
-        Loop loop = make_loop(run, *server, trainer->time.seconds, sync);
-        for (const std::int64_t prompts : lanes(loop)) {
+        set_trainer(loop, trainer->time, sync_time(run, trainer->job, 0));
+        for (const std::int64_t prompts : prompt_counts) {
           ++plan_.counts.considered;
           if (prompts > 0) loop.lanes = prompts * loop.group_size;
-          const double rate = balance(loop).tokens_per_second;
-          points_.push_back({count, tensor, prompts, seq_len, base_.staleness.limit, trainer, rate});
+          for (const double limit : limits(loop)) {
+            loop.limit = limit;
+            const double rate = balance(loop).tokens_per_second;
+            points_.push_back({count, tensor, prompts, seq_len, limit, trainer, rate});
+          }
         }
       }
     }
@@ -194,6 +210,7 @@ void Planner::price_all() {
     const double larger = std::max(a.tokens_per_second, b.tokens_per_second);
     if (std::abs(a.tokens_per_second - b.tokens_per_second) > 1e-6 * larger)
       return a.tokens_per_second > b.tokens_per_second;
+    if (a.limit != b.limit) return a.limit < b.limit;
     return a.prompts * a.tensor < b.prompts * b.tensor;
   });
 }
@@ -216,7 +233,7 @@ Settings Planner::settings_of(const Point& point) const {
   return settings;
 }
 
-Result<Proposal> Planner::propose(const Point& point) {
+Result<Proposal> Planner::propose(const Point& point) const {
   Proposal proposal;
   proposal.settings = settings_of(point);
   proposal.run = draft_;
@@ -234,50 +251,67 @@ Result<Proposal> Planner::propose(const Point& point) {
   options.simulation = options_.simulation;
   PLIMSOLL_TRY(evaluation, evaluate(run, options));
   proposal.evaluation = std::move(evaluation);
-  ++plan_.counts.simulated;
   return proposal;
 }
 
-// Takes the point where it is faster; of older samples only if it is clearly so.
-bool Planner::try_better(Point point, bool counts_age) {
-  auto proposal = propose(point);
-  if (!proposal || !proposal->evaluation.fits()) return false;
-  const double margin = counts_age ? 1.01 : 1.0;
-  if (!(proposal->evaluation.tokens_per_second() > margin * best_proposal_->evaluation.tokens_per_second()))
-    return false;
-  best_ = point;
-  best_proposal_ = *std::move(proposal);
-  return true;
+std::vector<Result<Proposal>> Planner::propose_all(const std::vector<Point>& points) {
+  std::vector<Result<Proposal>> answers(points.size(), Result<Proposal>{});
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < points.size(); i = next++) answers[i] = propose(points[i]);
+  };
+  const std::size_t count = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, points.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 1; i < count; ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+  plan_.counts.simulated += points.size();
+  return answers;
 }
 
-// One server, a quarter of the lanes, or one batch of staleness at a time, until nothing is faster.
+// One server, a quarter of the lanes, or one batch of staleness at a time, until nothing is faster. What makes samples
+// older must be faster by a hundredth.
 void Planner::climb() {
   constexpr int kMostMoves = 40;
   const std::int64_t all = base_.cluster.gpus;
   const bool split_open = !base_.is_colocated() && is_open("inference_num_workers") && is_open("trainer_num_workers");
   for (int moves = 0; moves < kMostMoves; ++moves) {
-    bool moved = false;
+    std::vector<Point> points;
     const std::int64_t unit = best_.tensor * base_.server.pipeline;
     for (const std::int64_t step : {-unit, unit}) {
       Point point = best_;
       point.inference_gpus += step;
       if (!split_open || point.inference_gpus < unit || point.inference_gpus >= all) continue;
       point.trainer = trainer_for(point.seq_len, all - point.inference_gpus);
-      if (point.trainer != nullptr) moved = try_better(point, false) || moved;
+      if (point.trainer != nullptr) points.push_back(point);
     }
     if (best_.prompts > 0 && is_open("max_concurrent_prompts_per_server"))
       for (const double factor : {0.75, 1.25}) {
         Point point = best_;
         point.prompts = std::max<std::int64_t>(1, std::llround(static_cast<double>(point.prompts) * factor));
-        if (point.prompts != best_.prompts) moved = try_better(point, factor > 1) || moved;
+        if (point.prompts != best_.prompts) points.push_back(point);
       }
     if (is_open("max_async_rollout") && base_.staleness.mode == Mode::kAsync)
-      for (const double limit : {best_.limit - 1, best_.limit + 1}) {
-        Point point = best_;
-        point.limit = limit;
-        if (limit >= 1 && limit <= 8) moved = try_better(point, limit > best_.limit) || moved;
-      }
-    if (!moved) return;
+      for (const double limit : {best_.limit - 1, best_.limit + 1})
+        if (limit >= 1 && limit <= 8) {
+          points.push_back(best_);
+          points.back().limit = limit;
+        }
+    if (points.empty()) return;
+    std::vector<Result<Proposal>> answers = propose_all(points);
+    const double now = best_proposal_->evaluation.tokens_per_second();
+    const Point from = best_;
+    double gain = 1;
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      if (!answers[i] || !answers[i]->evaluation.fits()) continue;
+      const bool older = points[i].limit > from.limit || points[i].prompts > from.prompts;
+      const double faster = answers[i]->evaluation.tokens_per_second() / now / (older ? 1.01 : 1.0);
+      if (!(faster > gain)) continue;
+      gain = faster;
+      best_ = points[i];
+      best_proposal_ = *answers[i];
+    }
+    if (!(gain > 1)) return;
   }
 }
 
@@ -286,19 +320,22 @@ Result<Plan> Planner::run() {
   price_all();
   // The best of the closed form, not many of one split: each split with its two best.
   std::map<std::pair<std::int64_t, std::int64_t>, int> seen;
+  std::vector<Point> chosen;
+  for (const Point& point : points_)
+    if (chosen.size() < options_.simulated && ++seen[{point.inference_gpus, point.tensor}] <= 2)
+      chosen.push_back(point);
   std::vector<std::pair<Point, Proposal>> proposals;
-  for (const Point& point : points_) {
-    if (proposals.size() >= options_.simulated) break;
-    if (++seen[{point.inference_gpus, point.tensor}] > 2) continue;
-    auto proposal = propose(point);
-    if (!proposal) {
-      refuse(to_string(proposal.error()));
-    } else if (!proposal->evaluation.fits()) {
-      refuse(proposal->evaluation.problems.front());
-    } else {
-      proposals.emplace_back(point, *std::move(proposal));
+  if (!chosen.empty()) {
+    std::vector<Result<Proposal>> answers = propose_all(chosen);
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      if (!answers[i]) {
+        refuse(to_string(answers[i].error()));
+      } else if (!answers[i]->evaluation.fits()) {
+        refuse(answers[i]->evaluation.problems.front());
+      } else {
+        proposals.emplace_back(chosen[i], *std::move(answers[i]));
+      }
     }
-    if (plan_.counts.simulated > 4 * options_.simulated) break;
   }
   const auto faster = [](const auto& a, const auto& b) {
     return a.second.evaluation.tokens_per_second() > b.second.evaluation.tokens_per_second();

@@ -15,6 +15,10 @@ namespace {
 
 using Id = std::uint32_t;
 
+// Bounds on the work of one simulation: some seconds, some hundred megabytes.
+constexpr std::int64_t kMostEvents = 20'000'000;
+constexpr std::size_t kMostSamples = 8'000'000;
+
 double real(std::int64_t value) { return static_cast<double>(value); }
 
 enum class GroupState : std::uint8_t { kActive, kReady, kTrained, kDropped };
@@ -133,8 +137,9 @@ class Simulator {
   std::int64_t started_ = 0;      // groups, less dropped ones
   std::int64_t update_base_ = 0;  // groups trained at the last update
   bool paused_ = false;
-  bool held_back_ = false;  // nothing new may start, seen at the last event
-  std::int64_t events_ = 0;
+  bool held_back_ = false;   // nothing new may start, seen at the last event
+  std::int64_t events_ = 0;  // while the trainer waits for its next batch
+  std::int64_t all_events_ = 0;
   Counters counters_;
   std::vector<std::int64_t> staleness_;
   bool measuring_ = false;
@@ -403,7 +408,7 @@ void Simulator::trainer_event() {
   switch (trainer_) {
     case TrainerState::kTraining:
       ++trained_steps_;
-      for (const Id id : batch_) counters_.tokens += groups_[id].tokens;
+      for (const Id id : batch_) counters_.tokens += loop_.trained_share * groups_[id].tokens;
       events_ = 0;
       trainer_until_ = kNever;
       if (trained_steps_ % loop_.sync_every != 0) {
@@ -515,7 +520,8 @@ Simulation Simulator::run() {
   }
   const std::int64_t warm_up =
       std::max<std::int64_t>(1, options_.warm_up + static_cast<std::int64_t>(std::ceil(loop_.limit)));
-  const std::int64_t most_events = 400 * loop_.samples() + 200'000;
+  // Of a trainer that waits: many times what the samples of a batch and of all lanes can cause.
+  const std::int64_t most_events = 400 * loop_.samples() + 40 * loop_.lanes * loop_.servers + 200'000;
   Counters begin;
   fill_all();
   while (trained_steps_ < warm_up + options_.steps) {
@@ -524,7 +530,14 @@ Simulation Simulator::run() {
     time = std::min(time, trainer_until_);
     if (!rewards_.empty()) time = std::min(time, rewards_.front().first);
     if (!releases_.empty()) time = std::min(time, releases_.front().first);
-    if (!(time < kNever) || ++events_ > most_events) {
+    const bool waits = trainer_ == TrainerState::kIdle || trainer_ == TrainerState::kDraining;
+    if (waits) ++events_;
+    if (++all_events_ > kMostEvents || samples_.size() > kMostSamples) {
+      stuck.stuck =
+          fmt::format("{} steps of this run need more than {} events to simulate", options_.steps, kMostEvents);
+      return stuck;
+    }
+    if (!(time < kNever) || events_ > most_events) {
       stuck.stuck = fmt::format(
           "no batch comes together: of {} groups {} ended too late, {} were cancelled as too old, {} had no advantage",
           counters_.started, counters_.late, counters_.cancelled, counters_.zero);

@@ -2,6 +2,7 @@
 #include "rl/sync.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "model/parameters.h"
 #include "timing/collectives.h"
@@ -13,11 +14,13 @@ namespace {
 
 double real(std::int64_t value) { return static_cast<double>(value); }
 
-// Of one tensor: names, views, a message where each tensor is one, and the engine's own loader. From verl's
-// three measurements without and with its checkpoint engine (facts rl-and-inference.md 6) less 2N over the network:
-// 0.35, 0.78 and 1.3 ms against 0.06, 0.16 and 0.33 ms per tensor.
-constexpr double kTensorAlone = 0.8e-3;
-constexpr double kTensorInBucket = 0.2e-3;
+// Of one tensor: names, views, the collective that gathers it and the engine's own loader. It grows with the logarithm
+// of the GPUs that take part. From verl's measurements on 8, 32 and 128 GPUs (facts rl-and-inference.md 6) less 2N over
+// one link: 0.35, 0.78 and 1.3 ms per tensor, and 0.06, 0.16 and 0.33 ms with its checkpoint engine's flat buckets.
+double tensor_seconds(bool alone, std::int64_t gpus) {
+  const double doublings = std::log2(std::max(2.0, real(gpus)));
+  return alone ? 0.24e-3 * std::max(0.5, doublings - 1.5) : 0.067e-3 * std::max(0.5, doublings - 2.1);
+}
 constexpr double kPageable = 0.35;  // rate of copies to pageable memory against pinned
 
 bool is_spread(RayStrategy strategy) {
@@ -51,23 +54,27 @@ SyncTime sync_time(const Run& run, const job::Job& trainer, std::int64_t states)
   // Gather of what is split over the trainer: FSDP over its ranks in the dtype of the shards, Megatron over TP, PP
   // and EP in bf16.
   const std::int64_t split =
-      trainer.is_megatron() ? std::max(trainer.parallel.tensor * trainer.parallel.pipeline, trainer.parallel.expert)
+      trainer.is_megatron() ? trainer.parallel.pipeline *
+                                  std::max(trainer.parallel.tensor, trainer.parallel.expert * trainer.expert_tensor())
                             : trainer.data_parallel;
   if (split > 1) {
     const double stored = trainer.is_megatron() ? 2 : real(job::size_of(trainer.sharding.stored));
-    const std::int64_t stride = is_spread(run.placing.trainer) ? machine.domain : 1;
+    const bool apart = run.cluster.gpus > run.cluster.gpus_per_node && is_spread(run.placing.trainer);
+    const std::int64_t stride = apart ? machine.domain : 1;
     time.gather = timing::gather_seconds(machine, timing::span_of(machine, split, stride), elements * stored);
   }
-  const double per_tensor = run.sync.mode == SyncMode::kPerTensor ? kTensorAlone : kTensorInBucket;
-  time.load = real(time.tensors) * per_tensor + time.bytes / real(run.server.tensor) / machine.stream;
+  const bool alone = run.sync.mode == SyncMode::kPerTensor || run.sync.mode == SyncMode::kShared;
+  const std::int64_t partners = split + (run.is_colocated() ? 0 : run.inference_gpus);
+  time.load =
+      real(time.tensors) * tensor_seconds(alone, partners) + time.bytes / real(run.server.tensor) / machine.stream;
   if (run.sync.mode == SyncMode::kShared) {
-    if (run.offload_trainer) time.switching = 2 * real(states) / machine.host_link;
+    if (run.offload_trainer)
+      time.switching = 2 * real(states) / (machine.host_link * (run.sync.pin_memory ? 1 : kPageable));
     // Every GPU already gathered the weights; the servers take their part by a copy within it.
     time.transfer = time.bytes / real(run.gpus_per_server()) / machine.stream;
     return time;
   }
-  time.crosses =
-      run.cluster.gpus > machine.domain || is_spread(run.placing.inference) || is_spread(run.placing.trainer);
+  time.crosses = run.cluster.gpus > machine.domain;
   const double link = time.crosses ? machine.nic : machine.nvlink;
   time.transfer = time.bytes / link;  // through the link of one GPU: a broadcast has one source
   if (run.sync.cpu_staging) time.staging = 2 * time.bytes / (machine.host_link * (run.sync.pin_memory ? 1 : kPageable));

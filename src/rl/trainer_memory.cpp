@@ -26,10 +26,13 @@ struct States {
   std::int64_t optimizer = 0;
 };
 
-// Between steps. Megatron's buffers are those of the step; FSDP and ZeRO 3 hold only their shards then, while the
-// table of the step has gathered layers among its rows.
+// Between steps. Megatron's gradient buffer has an element for each parameter of the rank; FSDP and ZeRO 3 hold only
+// their shards then, while the table of the step has gathered layers among its rows.
 States states_of(const job::Job& job, const memory::RankAnswer& rank) {
-  if (job.is_megatron()) return {row(rank, "parameters"), row(rank, "gradients"), row(rank, "optimizer state")};
+  if (job.is_megatron()) {
+    const std::int64_t size = job.optimizer.grad_reduce_in_fp32 ? 4 : job::size_of(job.precision.params);
+    return {row(rank, "parameters"), rank.parameters * size, row(rank, "optimizer state")};
+  }
   const std::int64_t ranks =
       std::max<std::int64_t>(1, job.data_parallel / std::max<std::int64_t>(1, job.sharding.replicas));
   const std::int64_t elements = model::count_parameters(job.model).total / job.parallel.tensor / job.parallel.pipeline;
