@@ -38,9 +38,9 @@ class Judge {
     environment(causes);
     // A cause says more than "generation is slow", and comes first where generation is what bounds the run.
     const bool causes_first = pace.empty() || pace.front().second.bottleneck == Bottleneck::kRollout;
-    if (causes_first) append(std::move(causes));
+    if (causes_first) append(causes);
     for (auto& [score, finding] : pace) result_.findings.push_back(std::move(finding));
-    if (!causes_first) append(std::move(causes));
+    if (!causes_first) append(causes);
     for (Finding& finding : result_.findings) {
       if (finding.advice.empty()) finding.advice = advice_for(finding.bottleneck, result_.framework);
       for (std::string& note : notes_for(finding.bottleneck, result_.framework))
@@ -57,8 +57,8 @@ class Judge {
     return {std::move(text), m_.files.empty() ? std::string{} : m_.files[place.file], place.line, value, threshold};
   }
 
-  void append(std::vector<Finding> findings) {
-    for (Finding& finding : findings) result_.findings.push_back(std::move(finding));
+  void append(const std::vector<Finding>& findings) {
+    result_.findings.insert(result_.findings.end(), findings.begin(), findings.end());
   }
 
   std::optional<Framework> recognised() const {

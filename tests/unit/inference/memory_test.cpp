@@ -65,6 +65,25 @@ TEST(ServerMemory, published_logs_of_other_releases_are_within_two_percent_of_th
   EXPECT_NEAR(gib(account(server)->kv_bytes), 53.29, 0.02 * 53.29);
 }
 
+TEST(ServerMemory, published_peaks_of_the_profile_run_are_met) {
+  // "PyTorch activation peak memory 1.26GiB", Llama-3 8B under 0.6, TP 1 and TP 2 alike.
+  Server server = server_of("llama3.1-8b", "h100");
+  server.version = {0, 6, 4};
+  server.max_model_len = 8192;
+  EXPECT_NEAR(gib(account(server)->activations), 1.26, 0.03 * 1.26);
+  server.tensor = 2;
+  EXPECT_NEAR(gib(account(server)->activations), 1.26, 0.03 * 1.26);
+  // "9.96 GiB for peak activation", Gemma-3 4B under 0.10, the LLM class on a B200.
+  server = server_of("gemma3-4b", "b200");
+  server.version = {0, 10, 0};
+  server.offline = true;
+  EXPECT_NEAR(gib(account(server)->activations), 9.96, 0.03 * 9.96);
+  // "1.44 GiB for peak activation", Llama-3.1 8B under a release of autumn 2026.
+  server = server_of("llama3.1-8b", "h100");
+  server.version = {0, 28, 0};
+  EXPECT_NEAR(gib(account(server)->activations), 1.44, 0.07 * 1.44);
+}
+
 TEST(ServerMemory, graphs_are_charged_from_0_20_and_a_risk_before) {
   Server server = server_of("llama3.1-8b");
   server.max_model_len = 4096;
