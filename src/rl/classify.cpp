@@ -87,6 +87,15 @@ void classify(const Run& run, Evaluation& evaluation) {
         fmt::format("lanes stand idle {:.0f} % of the time, waiting for prompts or rewards", percent(1 - lane_share)));
   } else {
     evaluation.limit = Limit::kRollout;
+    const bool waits_for_all = loop.dispatch == Dispatch::kBatch || !loop.in_flight_updates;
+    const double bulk = static_cast<double>(run.samples_per_step()) / balance.samples_per_second;
+    if (waits_for_all && balance.generate > 1.5 * bulk) {
+      evaluation.limit = Limit::kTail;
+      evidence.push_back(fmt::format(
+          "servers run empty before each update: a batch takes {:.1f} s, full batches alone would take {:.1f} s; "
+          "updates in flight (partial rollouts), or a smaller max_tokens, shorten it",
+          balance.generate, bulk));
+    }
   }
 }
 

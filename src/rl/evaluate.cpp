@@ -11,7 +11,7 @@ namespace plimsoll::rl {
 
 namespace {
 
-constexpr double kMostInFlight = 2e6;               // requests that a simulation keeps
+constexpr double kMostInFlight = 1e6;               // requests that a simulation keeps
 constexpr std::int64_t kMostSimulated = 2'000'000;  // samples of its steps
 constexpr std::int64_t kResidue = 2LL << 30;        // of a sleeping server, beside its graphs: 1 to 3 GiB (facts 6)
 
@@ -104,6 +104,8 @@ Result<Evaluation> evaluate(const Run& run, const EvaluationOptions& options) {
     simulation.steps = std::min(simulation.steps, affordable);
     simulation.warm_up = std::min(simulation.warm_up, affordable);
     evaluation.simulation = simulate(loop, simulation);
+    if (!evaluation.simulation.too_long.empty())
+      evaluation.warnings.push_back(evaluation.simulation.too_long + "; the closed form answers alone");
     if (!evaluation.simulation.stuck.empty()) evaluation.problems.push_back(evaluation.simulation.stuck);
   }
   classify(run, evaluation);

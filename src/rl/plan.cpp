@@ -212,6 +212,7 @@ void Planner::price_all() {
     if (std::abs(a.tokens_per_second - b.tokens_per_second) > 1e-6 * larger)
       return a.tokens_per_second > b.tokens_per_second;
     if (a.limit != b.limit) return a.limit < b.limit;
+    if (a.seq_len != b.seq_len) return a.seq_len < b.seq_len;
     return a.prompts * a.tensor < b.prompts * b.tensor;
   });
 }
@@ -273,10 +274,9 @@ std::vector<Result<Proposal>> Planner::propose_all(const std::vector<Point>& poi
 // One server, a quarter of the lanes, or one batch of staleness at a time, until nothing is faster. What makes samples
 // older must be faster by a hundredth.
 void Planner::climb() {
-  constexpr int kMostMoves = 40;
   const std::int64_t all = base_.cluster.gpus;
   const bool split_open = !base_.is_colocated() && is_open("inference_num_workers") && is_open("trainer_num_workers");
-  for (int moves = 0; moves < kMostMoves; ++moves) {
+  for (std::size_t moves = 0; moves < options_.moves; ++moves) {
     std::vector<Point> points;
     const std::int64_t unit = best_.tensor * base_.server.pipeline;
     for (const std::int64_t step : {-unit, unit}) {
@@ -339,7 +339,11 @@ Result<Plan> Planner::run() {
     }
   }
   const auto faster = [](const auto& a, const auto& b) {
-    return a.second.evaluation.tokens_per_second() > b.second.evaluation.tokens_per_second();
+    const Evaluation& first = a.second.evaluation;
+    const Evaluation& second = b.second.evaluation;
+    if (first.tokens_per_second() != second.tokens_per_second())
+      return first.tokens_per_second() > second.tokens_per_second();
+    return first.memory.peak() < second.memory.peak();
   };
   std::stable_sort(proposals.begin(), proposals.end(), faster);
   if (!proposals.empty()) {

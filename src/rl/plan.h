@@ -18,7 +18,8 @@ namespace plimsoll::rl {
 struct PlanOptions {
   std::size_t keep = 5;
   std::size_t simulated = 24;  // of the best by the closed form
-  SimulationOptions simulation = {.steps = 16, .warm_up = 6};
+  SimulationOptions simulation = {.steps = 16, .warm_up = 6, .seed = 1, .most_events = 1'500'000};
+  std::size_t moves = 40;  // of the climb from the best, at most
 };
 
 struct Proposal {

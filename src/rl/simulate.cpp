@@ -13,9 +13,7 @@ namespace plimsoll::rl {
 
 namespace {
 
-// Bounds on the work of one simulation: some seconds, some hundred megabytes.
-constexpr std::int64_t kMostEvents = 20'000'000;
-constexpr std::size_t kMostSamples = 8'000'000;
+constexpr std::size_t kMostSamples = 8'000'000;  // some hundred megabytes
 
 double real(std::int64_t value) { return static_cast<double>(value); }
 
@@ -119,9 +117,9 @@ Simulation Simulator::run() {
     if (!releases_.empty()) time = std::min(time, releases_.front().first);
     const bool waits = trainer_ == TrainerState::kIdle || trainer_ == TrainerState::kDraining;
     if (waits) ++events_;
-    if (++all_events_ > kMostEvents || samples_.size() > kMostSamples) {
-      stuck.stuck =
-          fmt::format("{} steps of this run need more than {} events to simulate", options_.steps, kMostEvents);
+    if (++all_events_ > options_.most_events || samples_.size() > kMostSamples) {
+      stuck.too_long = fmt::format("{} steps of this run need more than {} events to simulate", options_.steps,
+                                   options_.most_events);
       return stuck;
     }
     if (!(time < kNever) || events_ > most_events) {

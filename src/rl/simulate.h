@@ -21,6 +21,7 @@ struct SimulationOptions {
   std::int64_t steps = 32;   // trainer steps that count
   std::int64_t warm_up = 8;  // before them; the limit's batches come on top
   std::uint64_t seed = 1;
+  std::int64_t most_events = 20'000'000;  // some seconds; a loop that needs more is left to the closed form
   bool timeline = false;
 };
 
@@ -59,7 +60,8 @@ struct Simulation {
   double mean_latency = 0;        // seconds from a group's start to its last reward
   std::vector<double> staleness;  // share of trained groups by trainer steps between their weights and the trainer's
   double mean_staleness = 0;
-  std::string stuck;  // why no step comes to its end; the figures are then zero
+  std::string too_long;  // why it was given up; the figures are then zero
+  std::string stuck;     // why no step comes to its end; the figures are then zero
   std::vector<Span> spans;
   std::vector<Load> load;
 };
