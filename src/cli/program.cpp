@@ -63,7 +63,8 @@ Result<ExitCode> run_verb(const Verb& verb, std::span<const std::string> words, 
     return ExitCode::kYes;
   }
   const std::vector<Flag> flags = all_flags(verb);
-  const std::optional<KeySet> keys = verb.takes_keys ? std::optional{job_keys()} : std::nullopt;
+  std::optional<KeySet> keys;
+  if (verb.takes_keys) keys = verb.keys != nullptr ? verb.keys() : job_keys();
   PLIMSOLL_TRY(arguments, parse_arguments(verb.name, words, flags, keys ? &*keys : nullptr));
   PLIMSOLL_TRY_STATUS(check_operands(verb, arguments));
   PLIMSOLL_TRY(mode, color_mode(arguments.value("color")));

@@ -20,12 +20,13 @@ struct Example {
 
 struct Verb {
   std::string_view name;
-  std::string_view summary;   // one line, lower case, without a full stop
-  std::string_view operands;  // "FILE...", "[TEXT]"; "" when the verb takes none
-  int most_operands = 0;      // -1: any number
-  std::string_view details;   // paragraphs of --help, separated by an empty line
-  std::vector<Flag> flags;    // without the common ones
-  bool takes_keys = false;    // every job key is a flag too
+  std::string_view summary;    // one line, lower case, without a full stop
+  std::string_view operands;   // "FILE...", "[TEXT]"; "" when the verb takes none
+  int most_operands = 0;       // -1: any number
+  std::string_view details;    // paragraphs of --help, separated by an empty line
+  std::vector<Flag> flags;     // without the common ones
+  bool takes_keys = false;     // every job key is a flag too
+  KeySet (*keys)() = nullptr;  // the keys that are flags, where they are others
   std::vector<Example> examples;
   Result<ExitCode> (*run)(const Arguments& arguments, const Console& console) = nullptr;
 };

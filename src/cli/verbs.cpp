@@ -8,6 +8,7 @@ namespace plimsoll::cli {
 
 extern const Verb kFit;
 extern const Verb kPlan;
+extern const Verb kRl;
 extern const Verb kLint;
 extern const Verb kWhy;
 extern const Verb kReplay;
@@ -18,7 +19,7 @@ extern const Verb kGpus;
 extern const Verb kKeys;
 
 std::span<const Verb* const> verbs() {
-  static const std::array<const Verb*, 10> kVerbs = {&kFit,  &kPlan,  &kLint,   &kWhy,  &kReplay,
+  static const std::array<const Verb*, 11> kVerbs = {&kFit,  &kPlan,  &kRl,     &kLint, &kWhy, &kReplay,
                                                      &kDiff, &kScore, &kModels, &kGpus, &kKeys};
   return kVerbs;
 }

@@ -3,9 +3,11 @@
 // What is unset is what the engine of that version would choose itself (resolved()).
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -42,10 +44,28 @@ struct Server {
   std::optional<std::int64_t> kv_cache_bytes;          // --kv-cache-memory: no profile run
   bool enforce_eager = false;                          // no CUDA graphs
   bool prefix_caching = true;
+  bool offline = false;             // made by the LLM class of vLLM instead of its HTTP server: other defaults
+  std::int64_t gpus_per_node = 8;   // tensor parallelism beyond it leaves NVLink
   std::int64_t held_by_others = 0;  // bytes of the GPU that other processes hold at start-up
 };
 
-// The same with every optional filled in by the engine's rule (facts rl-and-inference.md 4, 5).
+// The same with every optional filled in by the engine's rule (facts rl-and-inference.md 4, 5). What no engine would
+// start with (a fraction outside (0, 1], heads that do not divide, a size of zero) is an error here; what merely does
+// not fit is account()'s start_up_error.
 [[nodiscard]] Result<Server> resolved(Server server);
+
+[[nodiscard]] std::string_view name_of(Engine engine);    // "vllm", "sglang"
+[[nodiscard]] std::string_view name_of(WeightType type);  // "bf16", "fp8", ...
+[[nodiscard]] std::string_view name_of(KvType type);      // "auto", "fp8", ...
+[[nodiscard]] std::optional<Engine> engine_from_name(std::string_view name);
+[[nodiscard]] std::optional<WeightType> weight_type_from_name(std::string_view name);
+[[nodiscard]] std::optional<KvType> kv_type_from_name(std::string_view name);
+// "0.17.1", "v0.21", "0.20.1rc2": what follows the third number is ignored.
+[[nodiscard]] Result<Version> parse_version(std::string_view text);
+[[nodiscard]] std::string to_string(const Version& version);
+
+// Layers of each pipeline stage as vLLM deals them: what is left over goes to the stages before the last one, from
+// the back, since the first and the last also hold the embedding and the head.
+[[nodiscard]] std::vector<std::int64_t> stage_layers(std::int64_t layers, std::int64_t stages);
 
 }  // namespace plimsoll::inference

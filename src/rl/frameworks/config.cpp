@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rl/frameworks/config.h"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "job/keys.h"
+#include "rl/frameworks/items.h"
+#include "rl/frameworks/settings.h"
+#include "rl/keys.h"
+
+namespace plimsoll::rl {
+
+namespace {
+
+std::string reason_of(const Item& item, const std::vector<KeyReason>& reasons) {
+  const std::string& key = item.key;
+  for (const KeyReason& reason : reasons)
+    if (reason.key == key) return reason.text;
+  if (!item.why.empty()) return item.why;
+  if (key == "framework") return "whose defaults and rules apply";
+  if (const Key* found = find_key(key)) return std::string{found->doc};
+  for (const job::KeyInfo& info : job::key_table())
+    if (info.name == key && !info.doc.empty()) return "trainer: " + info.doc;
+  return "of the trainer";
+}
+
+std::string file_name(Framework framework) {
+  switch (framework) {
+    case Framework::kTelescope:
+    case Framework::kNemoRl:
+      return "run.yaml";
+    case Framework::kVerl:
+    case Framework::kOpenRlhf:
+      return "run.sh";
+    case Framework::kPrimeRl:
+      return "rl.toml";
+    case Framework::kGeneric:
+      return "run.toml";
+  }
+  return {};
+}
+
+Status encode(const Run& run, Items& items) {
+  switch (run.framework) {
+    case Framework::kTelescope:
+      return encode_telescope(run, items);
+    case Framework::kVerl:
+      return encode_verl(run, items);
+    case Framework::kOpenRlhf:
+      return encode_openrlhf(run, items);
+    case Framework::kNemoRl:
+      return encode_nemo_rl(run, items);
+    case Framework::kPrimeRl:
+      return encode_prime_rl(run, items);
+    case Framework::kGeneric:
+      break;
+  }
+  // Our own file: every key in its section.
+  for (const auto& [name, value] : items.settings()) {
+    if (value == "null") continue;
+    const Key* key = find_key(name);
+    const std::string section = key == nullptr && name != "framework" ? "trainer"
+                                : key == nullptr                      ? ""
+                                                                      : std::string{key->section};
+    const std::string path = section.empty() ? name : section + "." + name;
+    const bool is_text = name == "model" || name == "framework" || (key != nullptr && type_name(*key) == "version");
+    if (is_text)
+      items.add_word(path, value, name);
+    else
+      items.add(path, document::parse_scalar(value), name);
+  }
+  return {};
+}
+
+std::string render(const Run& run, const std::vector<Item>& items, const std::vector<std::string>& comments) {
+  switch (run.framework) {
+    case Framework::kTelescope:
+    case Framework::kNemoRl:
+      return yaml_text(items, comments);
+    case Framework::kPrimeRl:
+    case Framework::kGeneric:
+      return toml_text(items, comments);
+    case Framework::kOpenRlhf:
+      return shell_text(items, comments, "python3 -m openrlhf.cli.train_ppo_ray", true);
+    case Framework::kVerl:
+      return shell_text(items, comments,
+                        run.staleness.mode == Mode::kAsync
+                            ? "python3 -m verl.experimental.fully_async_policy.fully_async_main"
+                        : run.is_colocated() ? "python3 -m verl.trainer.main_ppo"
+                                             : "python3 -m verl.experimental.one_step_off_policy.main_ppo",
+                        false);
+  }
+  return {};
+}
+
+// Keys whose value differs, or that only one side has.
+std::vector<std::string> differences(const Settings& wanted, const Settings& found) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : wanted)
+    if (setting(found, key) != value) keys.push_back(key);
+  for (const auto& [key, value] : found)
+    if (setting(wanted, key).empty() && !value.empty() && value != "null") keys.push_back(key);
+  return keys;
+}
+
+Result<Settings> reread(const Run& run, const std::string& text) {
+  PLIMSOLL_TRY(again, read_config(run.framework, file_name(run.framework), text));
+  return settings_of(again);
+}
+
+}  // namespace
+
+Result<ConfigFile> write_config(const Run& run, const std::vector<KeyReason>& reasons) {
+  Items collected(run);
+  PLIMSOLL_TRY_STATUS(encode(run, collected));
+  std::vector<Item> items = collected.all();
+  for (Item& item : items) item.why = reason_of(item, reasons);
+  const Settings& wanted = collected.settings();
+  const bool is_ours = run.framework == Framework::kGeneric;
+
+  // What the framework's own keys do not say, or say otherwise, is told in comments. The first draft tells everything,
+  // so that it can be read; the second only what the keys alone leave open.
+  const auto directive = [](const std::string& key, std::string_view value) {
+    return fmt::format("plimsoll: {} = {}", key, value);
+  };
+  std::vector<std::string> comments;
+  if (!is_ours) {
+    comments.emplace_back("what sets speed and memory; data, rewards, learning rate and logging are yours to add");
+    PLIMSOLL_TRY(own, read_config_settings(run.framework, file_name(run.framework), render(run, items, {})));
+    const Settings defaults = settings_of(defaults_for(run.framework));
+    for (const auto& [key, value] : wanted) {
+      const std::string_view said = setting(own.settings, key);
+      const bool is_default = said.empty() && setting(defaults, key) == value;
+      if (key != "framework" && said != value && !is_default) comments.push_back(directive(key, value));
+    }
+  }
+  std::string text = render(run, items, comments);
+  // complete() may derive from what is given; what it derives otherwise is told as well.
+  PLIMSOLL_TRY(first, reread(run, text));
+  for (const std::string& key : differences(wanted, first))
+    if (const std::string_view value = setting(wanted, key); !value.empty() && !is_ours)
+      comments.push_back(directive(key, value));
+  text = render(run, items, comments);
+  PLIMSOLL_TRY(second, reread(run, text));
+  if (const auto left = differences(wanted, second); !left.empty())
+    return bad_input(fmt::format("the configuration of {} does not carry {}: it reads back as '{}' instead of '{}'",
+                                 name_of(run.framework), left.front(), setting(second, left.front()),
+                                 setting(wanted, left.front())));
+  return ConfigFile{file_name(run.framework), std::move(text),
+                    run.framework == Framework::kVerl || run.framework == Framework::kOpenRlhf};
+}
+
+Result<ConfigSettings> read_config_settings(Framework framework, std::string_view name, std::string_view text) {
+  const auto in_file = [&](Error error) {
+    return tl::make_unexpected(std::move(error).with_context(std::string{name}));
+  };
+  Result<Values> values = Values{};
+  if (framework == Framework::kTelescope || framework == Framework::kNemoRl)
+    values = parse_tree(document::parse_yaml(text));
+  else if (framework == Framework::kPrimeRl || framework == Framework::kGeneric)
+    values = parse_tree(document::parse_toml(text));
+  else if (framework == Framework::kVerl)
+    values = parse_overrides(text);
+  else
+    values = parse_flags(text);
+  if (!values) return in_file(std::move(values.error()));
+  ConfigSettings result;
+  put_setting(result.settings, "framework", std::string{name_of(framework)});
+  switch (framework) {
+    case Framework::kTelescope:
+      decode_telescope(*values, result.settings);
+      break;
+    case Framework::kVerl:
+      decode_verl(*values, result.settings);
+      break;
+    case Framework::kOpenRlhf:
+      decode_openrlhf(*values, result.settings);
+      break;
+    case Framework::kNemoRl:
+      decode_nemo_rl(*values, result.settings);
+      break;
+    case Framework::kPrimeRl:
+      decode_prime_rl(*values, result.settings);
+      break;
+    case Framework::kGeneric:
+      return in_file({Code::kBadInput, "a generic run is read by read_run()", {}, {}});
+  }
+  for (auto& [key, value] : parse_directives(text)) put_setting(result.settings, key, value);
+  result.ignored = values->left_over();
+  return result;
+}
+
+Result<Run> read_config(Framework framework, const std::string& path, std::string_view text,
+                        const Settings& overrides) {
+  if (framework == Framework::kGeneric) return read_run(job::InputFile{path, std::string{text}}, overrides);
+  PLIMSOLL_TRY(config, read_config_settings(framework, path, text));
+  for (const auto& [key, value] : overrides) put_setting(config.settings, key, value);
+  auto run = read_run(std::nullopt, config.settings);
+  if (!run) return tl::make_unexpected(std::move(run.error()).with_context(path));
+  run->name = path;
+  if (!config.ignored.empty()) {
+    constexpr std::size_t kMostNamed = 12;
+    std::vector<std::string> named = config.ignored;
+    const std::size_t more = named.size() > kMostNamed ? named.size() - kMostNamed : 0;
+    named.resize(named.size() - more);
+    run->warnings.push_back(fmt::format("{}: these keys were not read: {}{}", path, join(named, ", "),
+                                        more > 0 ? fmt::format(" and {} more", more) : ""));
+  }
+  return run;
+}
+
+std::optional<Framework> recognise_config(std::string_view text) {
+  struct Sign {
+    std::string_view text;
+    Framework framework;
+  };
+  constexpr Sign kSigns[] = {
+      {"actor_rollout_ref.", Framework::kVerl},
+      {"train_ppo_ray", Framework::kOpenRlhf},
+      {"--actor.model_name_or_path", Framework::kOpenRlhf},
+      {"\ngrpo:", Framework::kNemoRl},
+      {"[orchestrator", Framework::kPrimeRl},
+      {"prompts_batch_size_for_trainer:", Framework::kTelescope},
+      {"inference_num_workers:", Framework::kTelescope},
+      {"max_concurrent_prompts_per_server:", Framework::kTelescope},
+  };
+  for (const Sign& sign : kSigns)
+    if (text.find(sign.text) != std::string_view::npos ||
+        (sign.text.starts_with('\n') && text.starts_with(sign.text.substr(1))))
+      return sign.framework;
+  return std::nullopt;
+}
+
+}  // namespace plimsoll::rl

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// verl: Hydra overrides on a command line. Three programs: main_ppo (synchronous, hybrid engine), one_step_off_policy
+// and fully_async_policy (separate pools; a trainer step takes require_batches minibatches).
+#include <fmt/format.h>
+
+#include "base/bytes.h"
+#include "rl/frameworks/items.h"
+#include "rl/frameworks/settings.h"
+
+namespace plimsoll::rl {
+
+namespace {
+
+constexpr TrainerName kFsdp[] = {
+    {"gradient_checkpointing", "actor_rollout_ref.model.enable_gradient_checkpointing"},
+    {"context_parallel_size", "actor_rollout_ref.actor.ulysses_sequence_parallel_size"},
+};
+constexpr TrainerName kMegatron[] = {
+    {"tensor_model_parallel_size", "actor_rollout_ref.actor.megatron.tensor_model_parallel_size"},
+    {"pipeline_model_parallel_size", "actor_rollout_ref.actor.megatron.pipeline_model_parallel_size"},
+    {"context_parallel_size", "actor_rollout_ref.actor.megatron.context_parallel_size"},
+    {"expert_model_parallel_size", "actor_rollout_ref.actor.megatron.expert_model_parallel_size"},
+};
+
+constexpr const char* kTrainBatch = "data.train_batch_size";
+constexpr const char* kMiniBatch = "actor_rollout_ref.actor.ppo_mini_batch_size";
+constexpr const char* kRequired = "async_training.require_batches";
+constexpr const char* kSyncBucket = "actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes";
+constexpr const char* kAsyncBucket = "async_training.checkpoint_engine.device_buffer_size_M";
+
+bool is_megatron(const Run& run) {
+  return run.trainer_framework == job::Framework::kMegatronLm ||
+         run.trainer_framework == job::Framework::kMegatronBridge;
+}
+
+Status add_pools(const Run& run, Items& items) {
+  PLIMSOLL_TRY(trainer, nodes_of(run.trainer_gpus, run.cluster.gpus_per_node, "trainer_num_workers"));
+  items.add_number("trainer.nnodes", trainer.nodes, "trainer_num_workers",
+                   fmt::format("{} GPUs train", run.trainer_gpus));
+  items.add_number("trainer.n_gpus_per_node", trainer.per_node, "trainer_num_workers",
+                   fmt::format("{} GPUs train", run.trainer_gpus));
+  if (run.is_colocated()) return {};
+  PLIMSOLL_TRY(rollout, nodes_of(run.inference_gpus, run.cluster.gpus_per_node, "inference_num_workers"));
+  items.add_number("rollout.nnodes", rollout.nodes, "inference_num_workers",
+                   fmt::format("{} GPUs serve, {} servers", run.inference_gpus, run.servers()));
+  items.add_number("rollout.n_gpus_per_node", rollout.per_node, "inference_num_workers",
+                   fmt::format("{} GPUs serve, {} servers", run.inference_gpus, run.servers()));
+  items.add_flag("actor_rollout_ref.hybrid_engine", false, "placement", "trainer and servers have GPUs of their own");
+  return {};
+}
+
+Status add_batch(const Run& run, Items& items) {
+  const std::int64_t prompts = run.algorithm.prompts_per_step;
+  PLIMSOLL_TRY(mini, per_minibatch(prompts, run.algorithm.minibatches));
+  const bool streams = run.staleness.mode == Mode::kAsync;
+  items.add_number(kTrainBatch, streams ? 0 : prompts, "prompts_batch_size_for_trainer",
+                   streams ? "samples come one by one; a step takes require_batches minibatches" : "");
+  if (streams) items.add_number("data.gen_batch_size", 1, "", "the only value that fully asynchronous training takes");
+  items.add_number(kMiniBatch, mini, "number_of_minibatches",
+                   fmt::format("prompts of one optimizer step, {} per batch", run.algorithm.minibatches));
+  if (!streams) return {};
+  items.add_number("rollout.n", run.algorithm.group_size, "group_size");
+  items.add_number(kRequired, run.algorithm.minibatches, "prompts_batch_size_for_trainer",
+                   fmt::format("minibatches of a trainer step: {} prompts", prompts));
+  items.add_setting("async_training.staleness_threshold", "max_async_rollout");
+  items.add_setting("async_training.trigger_parameter_sync_step", "trigger_parameter_sync_step");
+  items.add_setting("async_training.partial_rollout", "in_flight_weight_updates");
+  items.add_flag("async_training.use_rollout_log_probs", !run.algorithm.logprob_pass, "logprob_pass",
+                 run.algorithm.logprob_pass ? "the trainer recomputes the old log-probabilities: one forward more"
+                                            : "the servers' log-probabilities, no extra forward");
+  items.add_flag("async_training.checkpoint_engine.enable", run.sync.mode == SyncMode::kCheckpointEngine,
+                 "weight_broadcast_mode");
+  return {};
+}
+
+}  // namespace
+
+Status encode_verl(const Run& run, Items& items) {
+  if (!is_megatron(run) && run.trainer_framework != job::Framework::kFsdp2)
+    return bad_input(fmt::format("trainer_framework is {}; verl trains with fsdp2 or Megatron",
+                                 job::name_of(run.trainer_framework)));
+  for (const KeyName& name : key_names_in(Framework::kVerl))
+    items.add_setting(std::string{name.path}, std::string{name.key});
+  items.add_flag("actor_rollout_ref.actor.use_dynamic_bsz", true, "",
+                 "bins of at most ppo_max_token_len_per_gpu tokens");
+  items.add_word("algorithm.adv_estimator", run.algorithm.critic ? "gae" : "grpo", "critic",
+                 run.algorithm.critic ? "a value model is trained too" : "advantages of the group, no value model");
+  PLIMSOLL_TRY_STATUS(add_batch(run, items));
+  PLIMSOLL_TRY_STATUS(add_pools(run, items));
+  items.add_number(run.staleness.mode == Mode::kAsync ? kAsyncBucket : kSyncBucket, run.sync.bucket_bytes / kMiB,
+                   "weight_broadcast_bucket_mb");
+  items.add_word("actor_rollout_ref.actor.strategy", is_megatron(run) ? "megatron" : "fsdp2", "trainer_framework");
+  if (is_megatron(run)) {
+    add_trainer_names(run, kMegatron, items);
+  } else {
+    add_trainer_names(run, kFsdp, items);
+  }
+  if (run.is_colocated()) {
+    items.add_flag("actor_rollout_ref.rollout.free_cache_engine", run.sleep != SleepLevel::kNone, "sleep_level");
+    const char* offload = is_megatron(run) ? "actor_rollout_ref.actor.megatron" : "actor_rollout_ref.actor.fsdp_config";
+    items.add_flag(fmt::format("{}.param_offload", offload), run.offload_trainer, "offload_trainer");
+    items.add_flag(fmt::format("{}.optimizer_offload", offload), run.offload_trainer, "offload_trainer");
+  }
+  return {};
+}
+
+void decode_verl(Values& values, Settings& settings) {
+  for (const KeyName& name : key_names_in(Framework::kVerl))
+    if (const std::string word = values.take_word(name.path); !word.empty()) put_setting(settings, name.key, word);
+  static_cast<void>(values.take("actor_rollout_ref.actor.use_dynamic_bsz"));
+  static_cast<void>(values.take("data.gen_batch_size"));
+  if (const std::string word = values.take_word("rollout.n"); !word.empty()) put_setting(settings, "group_size", word);
+  if (const std::string word = values.take_word("algorithm.adv_estimator"); !word.empty())
+    put_setting(settings, "critic", word == "gae" ? "true" : "false");
+
+  const bool streams = values.has("async_training.staleness_threshold") || values.has(kRequired);
+  const std::int64_t mini = values.take_integer(kMiniBatch).value_or(0);
+  const std::int64_t batch = values.take_integer(kTrainBatch).value_or(0);
+  const std::int64_t required = values.take_integer(kRequired).value_or(1);
+  const std::int64_t prompts = batch > 0                                              ? batch
+                               : mini > 0 && mini < (1 << 24) && required < (1 << 24) ? mini * required
+                                                                                      : 0;
+  if (prompts > 0) put_setting(settings, "prompts_batch_size_for_trainer", std::to_string(prompts));
+  if (prompts > 0 && mini > 0 && prompts % mini == 0)
+    put_setting(settings, "number_of_minibatches", std::to_string(prompts / mini));
+  const std::pair<const char*, const char*> kRules[] = {
+      {"async_training.staleness_threshold", "max_async_rollout"},
+      {"async_training.trigger_parameter_sync_step", "trigger_parameter_sync_step"},
+      {"async_training.partial_rollout", "in_flight_weight_updates"},
+      {kSyncBucket, "weight_broadcast_bucket_mb"},
+      {kAsyncBucket, "weight_broadcast_bucket_mb"},
+  };
+  for (const auto& [path, key] : kRules)
+    if (const std::string word = values.take_word(path); !word.empty()) put_setting(settings, key, word);
+  if (const auto own = values.take_flag("async_training.use_rollout_log_probs"))
+    put_setting(settings, "logprob_pass", *own ? "false" : "true");
+  if (const auto engine = values.take_flag("async_training.checkpoint_engine.enable"))
+    put_setting(settings, "weight_broadcast_mode", *engine ? "checkpoint-engine" : "flattened-bucket");
+
+  const auto pool = [&](std::string_view prefix) -> std::int64_t {
+    const auto nodes = values.take_integer(fmt::format("{}.nnodes", prefix));
+    const auto per_node = values.take_integer(fmt::format("{}.n_gpus_per_node", prefix));
+    if (!nodes && !per_node) return 0;
+    const std::int64_t a = nodes.value_or(1);
+    const std::int64_t b = per_node.value_or(8);
+    return a > 0 && b > 0 && a < (1 << 20) && b < (1 << 20) ? a * b : 0;
+  };
+  const std::int64_t trainer = pool("trainer");
+  const std::int64_t rollout = pool("rollout");
+  const bool separate = rollout > 0 || values.has("actor_rollout_ref.hybrid_engine");
+  static_cast<void>(values.take("actor_rollout_ref.hybrid_engine"));
+  if (trainer > 0) put_setting(settings, "trainer_num_workers", std::to_string(trainer));
+  if (rollout > 0) put_setting(settings, "inference_num_workers", std::to_string(rollout));
+  if (trainer > 0) put_setting(settings, "gpus", std::to_string(trainer + rollout));
+  if (trainer > 0 && !separate) put_setting(settings, "inference_num_workers", std::to_string(trainer));
+  put_setting(settings, "placement", separate ? "disaggregated" : "colocated");
+  put_setting(settings, "mode", streams ? "async" : separate ? "one-step-off" : "sync");
+
+  const std::string strategy = values.take_word("actor_rollout_ref.actor.strategy");
+  if (!strategy.empty()) put_setting(settings, "trainer_framework", strategy == "megatron" ? "megatron-lm" : "fsdp2");
+  if (strategy == "megatron") {
+    take_trainer_names(values, kMegatron, settings);
+  } else {
+    take_trainer_names(values, kFsdp, settings);
+  }
+  if (const auto sleeps = values.take_flag("actor_rollout_ref.rollout.free_cache_engine"))
+    put_setting(settings, "sleep_level", *sleeps ? "2" : "none");
+  for (const char* prefix : {"actor_rollout_ref.actor.megatron", "actor_rollout_ref.actor.fsdp_config"}) {
+    const auto parameters = values.take_flag(fmt::format("{}.param_offload", prefix));
+    const auto optimizer = values.take_flag(fmt::format("{}.optimizer_offload", prefix));
+    if (parameters || optimizer)
+      put_setting(settings, "offload_trainer",
+                  parameters.value_or(false) || optimizer.value_or(false) ? "true" : "false");
+  }
+}
+
+}  // namespace plimsoll::rl
