@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kSchema = 1;
 
-std::string number(double value) { return with_commas(static_cast<std::int64_t>(value + 0.5)); }
+std::string number(double value) { return with_commas(std::llround(value)); }
 
 std::string settings_text(const rl::Settings& settings) {
   std::vector<std::string> words;

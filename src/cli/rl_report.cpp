@@ -2,6 +2,7 @@
 #include "cli/rl_report.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -15,7 +16,7 @@ namespace plimsoll::cli {
 
 namespace {
 
-std::string number(double value) { return with_commas(static_cast<std::int64_t>(value + 0.5)); }
+std::string number(double value) { return with_commas(std::llround(value)); }
 
 std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
 

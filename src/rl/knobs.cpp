@@ -20,7 +20,9 @@ class List {
   explicit List(std::vector<Knob>& knobs) : knobs_(knobs) {}
   void group(std::string name) { group_ = std::move(name); }
   void add(Settings settings, std::string says) { knobs_.push_back({group_, std::move(settings), std::move(says)}); }
-  void add(const char* key, std::string value, std::string says) { add(Settings{{key, std::move(value)}}, says); }
+  void add(const char* key, std::string value, std::string says) {
+    add(Settings{{key, std::move(value)}}, std::move(says));
+  }
 
  private:
   std::vector<Knob>& knobs_;

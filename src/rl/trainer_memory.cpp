@@ -58,7 +58,7 @@ std::int64_t copy_on_gpu(const Run& run, const job::Job& job) {
   return elements * job::size_of(job.sharding.stored);
 }
 
-std::string described(std::vector<std::pair<std::string, std::int64_t>> parts) {
+std::string described(const std::vector<std::pair<std::string, std::int64_t>>& parts) {
   std::vector<std::string> words;
   for (const auto& [name, bytes] : parts)
     if (bytes != 0) words.push_back(fmt::format("{} {}", name, format_bytes(bytes)));

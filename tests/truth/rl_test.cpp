@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <ctime>
 #include <map>
 #include <optional>
 
@@ -15,6 +16,7 @@
 #include "base/text.h"
 #include "document/node.h"
 #include "rl/evaluate.h"
+#include "rl/plan.h"
 #include "rl/read.h"
 
 namespace {
@@ -207,6 +209,28 @@ TEST(RlTruth, only_the_pair_that_slows_down_with_more_gpus_is_out_of_order) {
       EXPECT_EQ(b.gpus, 64);
     }
   EXPECT_EQ(wrong, 1U);
+}
+
+// Ten seconds on two cores are at most twenty of processor time, whatever else the machine does.
+TEST(RlSpeed, a_plan_of_256_gpus_takes_at_most_ten_seconds_on_two_cores) {
+  const auto draft = rl::read_draft({}, {{"framework", "telescope"},
+                                         {"model", "qwen2.5-7b"},
+                                         {"gpu", "h100"},
+                                         {"gpus", "256"},
+                                         {"prompts_batch_size_for_trainer", "512"},
+                                         {"prompt_mean", "300"},
+                                         {"prompt_max", "396"},
+                                         {"completion_mean", "1100"},
+                                         {"completion_cv", "0.8"}});
+  ASSERT_TRUE(draft.has_value());
+  const std::clock_t before = std::clock();
+  const auto plan = rl::plan(*draft, {});
+  const double seconds = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_FALSE(plan->best.empty());
+  std::printf("%.1f s of processor time for %zu combinations, %zu simulated\n", seconds, plan->counts.considered,
+              plan->counts.simulated);
+  EXPECT_LE(seconds, 20);
 }
 
 }  // namespace
