@@ -61,45 +61,112 @@ Status take_model_name(Arguments& arguments) {
   return {};
 }
 
+// What files and flags say, as far as it goes without holding together.
+std::optional<job::Job> sketch_of(const Question& question) {
+  JobInput input = question.input;
+  std::vector<job::Problem> problems;
+  input.options.problems = &problems;
+  auto job = make_job(input, {});
+  if (!job || job->model.layers.empty()) return std::nullopt;
+  return *std::move(job);
+}
+
+// Keys of the split that are not pinned, back to nothing: a file's own split may not divide, and is chosen anew anyway.
+Settings neutral_split(const Question& question, const job::Job& sketch) {
+  Settings settings;
+  const auto reset = [&](const char* key, const char* value) {
+    if (!question.pinned.contains(key) && sketch.has(key)) settings.emplace_back(key, value);
+  };
+  for (const char* key : {"virtual_pipeline_model_parallel_size", "context_parallel_size", "expert_model_parallel_size",
+                          "num_distributed_optimizer_instances"})
+    reset(key, "1");
+  for (const char* key : {"pipeline_model_parallel_layout", "num_layers_in_first_pipeline_stage",
+                          "num_layers_in_last_pipeline_stage", "num_layers_per_virtual_pipeline_stage"})
+    reset(key, "null");
+  for (const char* key : {"account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"})
+    reset(key, "false");
+  if (!question.pinned.contains("micro_batch_size")) settings.emplace_back("micro_batch_size", "1");
+  if (sketch.model.has_moe() && sketch.is_megatron() && !question.pinned.contains("expert_tensor_parallel_size"))
+    settings.emplace_back("expert_tensor_parallel_size", "1");
+  // A pinned key whose partner is missing: the search chooses the partner.
+  const auto partner = [&](const char* key, const char* other, const char* value) {
+    if (question.pinned.contains(key) && !sketch.has(other)) settings.emplace_back(other, value);
+  };
+  if (sketch.recompute.granularity == job::RecomputeGranularity::kFull && sketch.is_megatron()) {
+    partner("recompute_granularity", "recompute_method", "uniform");
+    partner("recompute_granularity", "recompute_num_layers", "1");
+  }
+  if (sketch.offload.fine_grained) partner("fine_grained_activation_offloading", "offload_modules", "core_attn");
+  return settings;
+}
+
 // The plain job, or one with the first split that divides.
 Result<job::Job> job_that_divides(const Question& question) {
-  const Settings one_sequence =
-      question.pinned.contains("micro_batch_size") ? Settings{} : Settings{{"micro_batch_size", "1"}};
-  auto plain = make_job(replaced(question.input, one_sequence), {});
-  if (plain || !question.input.options.gpus) return plain;
-  const std::int64_t gpus = *question.input.options.gpus;
-  for (const std::int64_t tensor : {1, 2, 4, 8}) {
-    for (std::int64_t pipeline = 1; pipeline <= 64 && tensor * pipeline <= gpus; ++pipeline) {
-      if (gpus % (tensor * pipeline) != 0) continue;
-      Settings settings = one_sequence;
+  auto plain = make_job(question.input, {});
+  if (plain) return plain;
+  const auto sketch = sketch_of(question);
+  if (!sketch) return plain;
+  const bool splits = sketch->is_megatron() || sketch->framework == job::Framework::kTorchtitan;
+  const Settings neutral = neutral_split(question, *sketch);
+  const auto own_or = [&](const char* key, std::int64_t own, std::vector<std::int64_t> values) {
+    return question.pinned.contains(key) || !splits ? std::vector<std::int64_t>{own} : std::move(values);
+  };
+  const std::int64_t gpus = sketch->cluster.gpus;
+  std::vector<std::int64_t> stages;
+  for (std::int64_t pipeline = 1; pipeline <= std::min<std::int64_t>(64, gpus); ++pipeline)
+    if (gpus % pipeline == 0) stages.push_back(pipeline);
+  const std::int64_t chunks =
+      question.pinned.contains("virtual_pipeline_model_parallel_size") ? sketch->parallel.virtual_pipeline : 1;
+  for (const std::int64_t tensor : own_or("tensor_model_parallel_size", sketch->parallel.tensor, {1, 2, 4, 8}))
+    for (const std::int64_t pipeline : own_or("pipeline_model_parallel_size", sketch->parallel.pipeline, stages)) {
+      Settings settings = neutral;
       const auto add = [&](const char* key, const std::string& value) {
         if (!question.pinned.contains(key)) settings.emplace_back(key, value);
       };
-      add("tensor_model_parallel_size", std::to_string(tensor));
-      add("pipeline_model_parallel_size", std::to_string(pipeline));
+      if (splits) {
+        add("tensor_model_parallel_size", std::to_string(tensor));
+        add("pipeline_model_parallel_size", std::to_string(pipeline));
+      }
       if (auto job = make_job(replaced(question.input, settings), {})) return job;
-      if (pipeline == 1) continue;
-      // Layers that do not divide are written out; the plain job names the model.
-      const auto model = model::find_model(question.input.options.model);
-      if (!model) continue;
-      const std::string layout = plan::balanced_layout(model->depth(), model->mtp_layers, pipeline);
-      if (layout.empty()) continue;
+      // Layers that do not divide are written out.
+      const std::string layout =
+          plan::balanced_layout(sketch->model.depth(), sketch->model.mtp_layers, pipeline * chunks);
+      if (pipeline == 1 || layout.empty() || !sketch->is_megatron() ||
+          question.pinned.contains("num_layers_per_virtual_pipeline_stage"))
+        continue;
+      std::erase_if(settings, [](const auto& setting) { return setting.first == "pipeline_model_parallel_layout"; });
       add("pipeline_model_parallel_layout", layout);
       if (auto job = make_job(replaced(question.input, settings), {})) return job;
     }
-  }
   return plain;
+}
+
+// A plan keeps the batch of a step: it has to be known.
+Status fix_batch(job::Job& job) {
+  job::Batch& batch = job.batch;
+  if (batch.global_batch) return {};
+  if (!batch.accumulation)
+    return bad_input("the global batch is not known, and a plan must not choose it",
+                     "give --global-batch-size, the sequences of one optimizer step");
+  batch.global_batch = batch.micro_batch * *batch.accumulation * job.data_parallel;
+  batch.accumulation.reset();
+  job.given.erase("gradient_accumulation_steps");
+  job.given.insert("global_batch_size");
+  return {};
 }
 
 // A model's name says nothing about precision, and some frameworks then train in fp32 without a distributed optimizer,
 // which nobody means. Keys that are given win.
-Settings assumed_for(job::Framework framework) {
+Settings assumed_for(job::Framework framework, bool has_moe) {
   switch (framework) {
-    case job::Framework::kMegatronLm:
-      return {{"bf16", "true"},
-              {"use_distributed_optimizer", "true"},
-              {"overlap_grad_reduce", "true"},
-              {"overlap_param_gather", "true"}};
+    case job::Framework::kMegatronLm: {
+      Settings settings = {{"bf16", "true"},
+                           {"use_distributed_optimizer", "true"},
+                           {"overlap_grad_reduce", "true"},
+                           {"overlap_param_gather", "true"}};
+      if (has_moe) settings.emplace_back("moe_grouped_gemm", "true");
+      return settings;
+    }
     case job::Framework::kDeepSpeed:
     case job::Framework::kTransformers:
       return {{"bf16", "true"}};
@@ -110,6 +177,17 @@ Settings assumed_for(job::Framework framework) {
       return {};
   }
   return {};
+}
+
+// Where only a model is named, the files that are to be written say whose job it is.
+job::Framework framework_for(const Arguments& arguments) {
+  constexpr std::pair<std::string_view, job::Framework> kTargets[] = {
+      {"megatron-lm", job::Framework::kMegatronLm}, {"transformers", job::Framework::kTransformers},
+      {"deepspeed", job::Framework::kDeepSpeed},    {"fsdp2", job::Framework::kFsdp2},
+      {"torchtitan", job::Framework::kTorchtitan},  {"megatron-bridge", job::Framework::kMegatronBridge}};
+  for (const auto& [name, framework] : kTargets)
+    if (arguments.value("emit") == name) return framework;
+  return job::Framework::kMegatronBridge;
 }
 
 }  // namespace
@@ -123,15 +201,17 @@ Result<Question> read_question(const Arguments& arguments) {
     base.keys.emplace_back(job_keys().full_name(fix.substr(0, equals)), fix.substr(equals + 1));
   }
   PLIMSOLL_TRY(input, read_input(base));
-  if (!input.options.framework && base.operands.empty()) input.options.framework = job::Framework::kMegatronBridge;
+  if (!input.options.framework && base.operands.empty()) input.options.framework = framework_for(arguments);
   Question question{std::move(input), {}, {}, {}};
   for (const auto& [key, value] : base.keys) question.pinned.insert(job::canonical_name(key));
-  if (base.operands.empty())
-    for (const auto& setting : assumed_for(*question.input.options.framework))
+  if (base.operands.empty()) {
+    const auto model = model::find_model(question.input.options.model);
+    for (const auto& setting : assumed_for(*question.input.options.framework, model && model->has_moe()))
       if (!question.pinned.contains(setting.first)) {
         question.input.options.overrides.push_back(setting);
         question.assumed.push_back(setting);
       }
+  }
   for (const std::string& keep : arguments.values("keep")) PLIMSOLL_TRY_STATUS(pin(keep, question.pinned));
   for (const std::string& vary : arguments.values("vary")) {
     if (vary != "precision") return usage_error(fmt::format("--vary is '{}'; wanted precision", vary));
@@ -142,8 +222,13 @@ Result<Question> read_question(const Arguments& arguments) {
 
 Result<job::Job> first_job(const Question& question) {
   auto job = job_that_divides(question);
-  if (job || !question.input.options.gpus) return job;
-  const std::int64_t gpus = *question.input.options.gpus;
+  if (job) {
+    PLIMSOLL_TRY_STATUS(fix_batch(*job));
+    return job;
+  }
+  const auto sketch = sketch_of(question);
+  if (!sketch) return job;
+  const std::int64_t gpus = sketch->cluster.gpus;
   std::vector<std::string> would_do;
   for (const std::int64_t direction : {-1, 1})
     for (std::int64_t distance = 1; distance <= 64 && gpus + direction * distance > 0; ++distance) {
@@ -153,10 +238,11 @@ Result<job::Job> first_job(const Question& question) {
       would_do.push_back(std::to_string(gpus + direction * distance));
       break;
     }
-  if (!would_do.empty()) {
-    if (!job.error().hint.empty()) job.error().hint += "; ";
-    job.error().hint += fmt::format("as asked it divides on {} GPUs", join(would_do, " or "));
-  }
+  if (!would_do.empty()) job.error().hint = fmt::format("as asked it divides on {} GPUs", join(would_do, " or "));
+  const std::int64_t batch = sketch->batch.global_batch.value_or(0);
+  if (question.pinned.contains("micro_batch_size") && batch > 0 && batch % sketch->batch.micro_batch != 0)
+    job.error().hint =
+        fmt::format("a global batch of {} is no multiple of the micro-batch {}", batch, sketch->batch.micro_batch);
   return job;
 }
 

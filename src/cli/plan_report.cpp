@@ -46,6 +46,7 @@ std::string counts_line(const plan::Counts& c) {
       {c.does_not_fit, "too large"},
       {c.skipped, "skipped because a smaller micro-batch was too large already"},
       {c.slower, "passed over because something faster needs less"},
+      {c.no_host, "too large for the hosts"},
   };
   std::string text = fmt::format("{} configurations considered: ", number(static_cast<std::int64_t>(c.considered)));
   for (const auto& [count, what] : parts)
@@ -229,6 +230,7 @@ std::string plan_json(const plan::Plan& plan) {
       .member("too_large", c.does_not_fit)
       .member("skipped", c.skipped)
       .member("slower", c.slower)
+      .member("host_too_small", c.no_host)
       .member("fit", c.fits)
       .member("fragmented_out", c.walked_out)
       .end_object();

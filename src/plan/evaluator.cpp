@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "job/keys.h"
 #include "memory/outside.h"
 #include "timing/step_time.h"
 
@@ -16,11 +17,12 @@ namespace {
 
 constexpr std::size_t kLayoutKinds = 3;  // as given, written out, derived
 
-bool same_split(const Candidate& a, const Candidate& b) {
-  Candidate c = b;
-  c.activations = a.activations;
-  c.micro_batch = a.micro_batch;
-  return a.key() == c.key();
+// Whether the layers of every rank are the same.
+bool same_layout(const Candidate& a, const Candidate& b) {
+  const auto key = [](const Candidate& c) {
+    return std::tie(c.tensor, c.pipeline, c.virtual_pipeline, c.context, c.expert, c.expert_tensor, c.layout);
+  };
+  return key(a) == key(b);
 }
 
 std::int64_t outside_bytes(const job::Job& job) {
@@ -66,8 +68,8 @@ std::vector<std::int64_t> ranks_to_price(const job::Job& job, const job::Pipelin
   return ranks;
 }
 
-Evaluator::Evaluator(const job::Job& job, const Space& space)
-    : given_(job), space_(space), machine_(job.cluster, timing::built_in()) {
+Evaluator::Evaluator(const job::Job& job, const Space& space, const timing::Calibration& calibration)
+    : given_(job), space_(space), machine_(job.cluster, calibration), states_(space.states.size()) {
   std::map<std::vector<std::string>, std::int16_t> classes;
   for (const Variant& variant : space.activations) {
     std::vector<std::string> keys;
@@ -100,6 +102,10 @@ Evaluator::Family& Evaluator::family_of(const Candidate& c) {
   if (family.checker == nullptr) {
     family.job = given_;
     family.job.given = given_of(space_, c, given_);
+    // What a file wrote for a key that is chosen anew is no longer stated.
+    std::erase_if(family.job.stated, [&family](const auto& written) {
+      return job::is_key(written.first) && !family.job.given.contains(written.first);
+    });
     apply(space_, c, family.job);
     family.checker = std::make_unique<rules::Checker>(rules::catalogue(), family.job);
   }
@@ -116,7 +122,7 @@ Result<const job::Job*> Evaluator::make(const Candidate& candidate) {
   job_ = &job;
   family_ = &family;
   outside_ = outside_bytes(job);
-  if (split_is_known_ && !same_split(candidate, split_)) split_is_known_ = false;
+  if (split_is_known_ && !same_layout(candidate, split_)) split_is_known_ = false;
   return job_;
 }
 
@@ -131,27 +137,37 @@ Status Evaluator::allowed() const {
 }
 
 Status Evaluator::enter_split() {
-  if (split_is_known_) return {};
-  PLIMSOLL_TRY(layout, job::pipeline_layout(*job_));
-  layout_ = std::move(layout);
-  ranks_ = ranks_to_price(*job_, layout_);
-  states_.clear();
-  state_floor_ = 0;
+  if (!split_is_known_) {
+    PLIMSOLL_TRY(layout, job::pipeline_layout(*job_));
+    layout_ = std::move(layout);
+    ranks_ = ranks_to_price(*job_, layout_);
+    for (RankStates& states : states_) states.is_known = false;
+    split_ = candidate_;
+    split_is_known_ = true;
+  }
+  RankStates& states = states_[static_cast<std::size_t>(candidate_.state)];
+  if (states.is_known) return {};
+  states.profiles.clear();
+  states.floor = 0;
   if (job_->is_megatron())
     for (const std::int64_t rank : ranks_) {
-      const step::StateProfile& state = states_.emplace_back(step::profile_state(*job_, layout_, rank));
+      const step::StateProfile& state = states.profiles.emplace_back(step::profile_state(*job_, layout_, rank));
       const std::int64_t after_first_step =
           state.construction.net + state.begin[0].net + state.quantised.net + state.update[0].net;
-      state_floor_ = std::max({state_floor_, state.construction.peak, after_first_step});
+      states.floor = std::max({states.floor, state.construction.peak, after_first_step});
     }
-  split_ = candidate_;
-  split_is_known_ = true;
+  states.is_known = true;
   return {};
 }
 
 Result<std::int64_t> Evaluator::floor() {
   PLIMSOLL_TRY_STATUS(enter_split());
-  return state_floor_ + outside_;
+  return states_[static_cast<std::size_t>(candidate_.state)].floor + outside_;
+}
+
+Result<timing::StepTime> Evaluator::simulated(const job::Job& job) const {
+  PLIMSOLL_TRY(layout, job::pipeline_layout(job));
+  return timing::predict(job, layout, machine_);
 }
 
 double Evaluator::seconds() const {
@@ -161,7 +177,12 @@ double Evaluator::seconds() const {
 }
 
 std::int64_t Evaluator::peak(std::int64_t enough) const {
-  return outside_ + step::worst_peak(*job_, layout_, ranks_, states_, enough - outside_);
+  const RankStates& states = states_[static_cast<std::size_t>(candidate_.state)];
+  const step::Need need = step::worst_need(*job_, layout_, ranks_, states.profiles, enough - outside_);
+  const cluster::Cluster& cluster = job_->cluster;
+  const std::int64_t per_node = std::min(cluster.gpus_per_node, std::max<std::int64_t>(1, cluster.gpus));
+  if (cluster.host_memory > 0 && need.host > cluster.host_memory / per_node) return kHostTooSmall;
+  return outside_ + need.peak;
 }
 
 Result<Priced> price(const job::Job& job, const Space& space, const Candidate& candidate) {

@@ -14,6 +14,7 @@
 #include "rules/rules.h"
 #include "step/program.h"
 #include "timing/machine.h"
+#include "timing/step_time.h"
 
 namespace plimsoll::plan {
 
@@ -25,7 +26,7 @@ struct Priced {
 
 class Evaluator {
  public:
-  Evaluator(const job::Job& job, const Space& space);
+  Evaluator(const job::Job& job, const Space& space, const timing::Calibration& calibration = timing::built_in());
 
   // Why a point cannot be, seen without making its job: the batch does not divide, the pipeline has too few
   // micro-batches. Empty: nothing is known against it.
@@ -39,7 +40,9 @@ class Evaluator {
   // Of the point last made. The floor is what its state alone needs: no point of the split needs less.
   [[nodiscard]] Result<std::int64_t> floor();
   [[nodiscard]] double seconds() const;
-  // Stops counting once it exceeds `enough`.
+  // Of any job of this cluster, with the pipeline simulated.
+  [[nodiscard]] Result<timing::StepTime> simulated(const job::Job& job) const;
+  // Stops counting once it exceeds `enough`. More than any GPU has where the hosts cannot hold their share.
   [[nodiscard]] std::int64_t peak(std::int64_t enough) const;
 
  private:
@@ -66,9 +69,17 @@ class Evaluator {
   Candidate split_;
   job::PipelineLayout layout_;
   std::vector<std::int64_t> ranks_;  // those that can be the worst
-  std::vector<step::StateProfile> states_;
-  std::int64_t state_floor_ = 0;  // without what lies beside PyTorch
+  // By number of the state: it is the same for all switches of a split.
+  struct RankStates {
+    std::vector<step::StateProfile> profiles;
+    std::int64_t floor = 0;  // without what lies beside PyTorch
+    bool is_known = false;
+  };
+  std::vector<RankStates> states_;
 };
+
+// What a point needs when the hosts cannot hold their share: it does not fit any GPU.
+inline constexpr std::int64_t kHostTooSmall = std::int64_t{1} << 61;
 
 // The ranks of a layout of which one is the worst: of neighbours that hold the same, the earlier has more micro-batches
 // in flight.

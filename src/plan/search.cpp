@@ -9,12 +9,17 @@
 #include <thread>
 
 #include "plan/keeper.h"
+#include "timing/interval.h"
 
 namespace plimsoll::plan {
 
 namespace {
 
 constexpr std::string_view kExpandable = "expandable_segments:True";
+
+const timing::Calibration& calibration_of(const SearchOptions& options) {
+  return options.calibration != nullptr ? *options.calibration : timing::built_in();
+}
 
 // Reasons that differ in their numbers are one.
 std::string without_numbers(std::string_view reason) {
@@ -113,6 +118,10 @@ class SplitPricer {
     }
     if (const auto allowed = evaluator_.allowed(); !allowed) return lane_.refuse(allowed.error().message);
     priced.peak = evaluator_.peak(capacity_);
+    if (priced.peak == kHostTooSmall) {
+      ++lane_.counts.no_host;
+      return;
+    }
     too_large_[activations] = priced.peak > capacity_;
     if (too_large_[activations]) {
       ++lane_.counts.does_not_fit;
@@ -139,6 +148,7 @@ void find_leanest(Evaluator& evaluator, const Space& space, const job::Job& give
     if (!floor || (leanest.peak > 0 && *floor >= leanest.peak) || !evaluator.allowed()) return;
     const std::int64_t enough = leanest.peak > 0 ? leanest.peak : std::numeric_limits<std::int64_t>::max();
     const Priced priced{c, 0, evaluator.peak(enough)};
+    if (priced.peak == kHostTooSmall) return;
     if (leanest.peak == 0 || is_leaner(priced, leanest)) leanest = priced;
   });
 }
@@ -162,7 +172,7 @@ class Crew {
         options_.threads > 0 ? options_.threads : std::max(1U, std::thread::hardware_concurrency());
     std::atomic<std::size_t> next{0};
     const auto share = [&](bool reports) {
-      Evaluator evaluator(job_, space_);
+      Evaluator evaluator(job_, space_, calibration_of(options_));
       auto reported = std::chrono::steady_clock::now();
       for (std::size_t lane = next++; lane < lanes_.size() && !stopped(); lane = next++) {
         for (const Candidate& split : lanes_[lane]) {
@@ -189,6 +199,7 @@ class Crew {
 bool walks(const job::Job& job, Found& found) {
   auto answer = memory::answer(job, {});
   if (!answer || !answer->fits) return false;
+  found.warnings = std::move(answer->warnings);
   found.worst = std::move(answer->ranks[answer->worst]);
   found.job = job;
   return true;
@@ -221,7 +232,7 @@ std::vector<Simulated> simulate(Evaluator& evaluator, const std::vector<Priced>&
   for (const Priced& priced : closed) {
     const auto made = evaluator.make(priced.candidate);
     if (!made) continue;
-    const auto time = timing::predict(**made);
+    const auto time = evaluator.simulated(**made);
     simulated.push_back({&priced, time ? time->seconds : priced.seconds});
   }
   if (objective == Objective::kTime)
@@ -230,16 +241,20 @@ std::vector<Simulated> simulate(Evaluator& evaluator, const std::vector<Priced>&
   return simulated;
 }
 
-// Whether a shown row of the same split is better in both.
-bool is_shown_better(const std::vector<Found>& shown, const std::vector<Priced>& priced_of_shown, const Priced& priced,
-                     double seconds) {
-  const auto split = [](const Candidate& c) {
+// Whether a row says nothing new beside those shown: one of the same sizes is as fast and needs hardly more, or any one
+// is as good as equal in both.
+bool is_repetition(const std::vector<Found>& shown, const std::vector<Priced>& priced_of_shown, const Priced& priced,
+                   double seconds) {
+  constexpr std::int64_t kHardly = std::int64_t{512} << 20;
+  constexpr double kEqual = 0.005;
+  const auto sizes = [](const Candidate& c) {
     return std::tie(c.tensor, c.pipeline, c.context, c.expert, c.expert_tensor);
   };
-  for (std::size_t i = 0; i < shown.size(); ++i)
-    if (split(shown[i].candidate) == split(priced.candidate) && priced_of_shown[i].peak <= priced.peak &&
-        shown[i].time.seconds <= seconds)
-      return true;
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    const bool leaner = priced_of_shown[i].peak <= priced.peak + kHardly && shown[i].time.seconds <= seconds;
+    const bool same = sizes(shown[i].candidate) == sizes(priced.candidate);
+    if (leaner && (same || seconds <= shown[i].time.seconds * (1 + kEqual))) return true;
+  }
   return false;
 }
 
@@ -256,7 +271,7 @@ void confirm_front(Evaluator& evaluator, Plan& plan, std::int64_t capacity) {
       continue;
     const auto made = evaluator.make(priced.candidate);
     if (!made) continue;
-    if (const auto time = timing::predict(**made)) priced.seconds = time->seconds;
+    if (const auto time = evaluator.simulated(**made)) priced.seconds = time->seconds;
     confirmed.add(priced);
   }
   plan.pareto = confirmed.front();
@@ -323,6 +338,7 @@ void Counts::add(const Counts& other) {
   does_not_fit += other.does_not_fit;
   skipped += other.skipped;
   slower += other.slower;
+  no_host += other.no_host;
   fits += other.fits;
   walked_out += other.walked_out;
 }
@@ -331,17 +347,18 @@ Plan search(const job::Job& job, const Space& space, const SearchOptions& option
   for (std::size_t most = std::max(options.simulated, 4 * options.keep);; most *= 8) {
     Plan plan = search_keeping(job, space, options, most);
     if (options.keep == 0) return plan;
-    Evaluator evaluator(job, space);
+    Evaluator evaluator(job, space, calibration_of(options));
     std::vector<Priced> priced_of_best;
     for (const Simulated& simulated : simulate(evaluator, plan.closed, options.objective)) {
       if (plan.best.size() == options.keep) break;
-      if (is_shown_better(plan.best, priced_of_best, *simulated.priced, simulated.seconds)) continue;
+      if (is_repetition(plan.best, priced_of_best, *simulated.priced, simulated.seconds)) continue;
       auto found = walked(evaluator, space, simulated.priced->candidate);
       if (!found) {
         ++plan.counts.walked_out;
         continue;
       }
-      if (auto time = timing::predict(found->job); time) found->time = *std::move(time);
+      if (auto time = evaluator.simulated(found->job); time) found->time = *std::move(time);
+      for (std::string& warning : timing::unmodelled(found->job)) found->warnings.push_back("time: " + warning);
       plan.best.push_back(*std::move(found));
       priced_of_best.push_back(*simulated.priced);
     }

@@ -27,6 +27,7 @@ struct Counts {
   std::size_t skipped = 0;       // a smaller micro-batch of the same already did not fit
   std::size_t slower = 0;        // what was found is faster and needs less
   std::size_t fits = 0;          // by the sum of its tensors
+  std::size_t no_host = 0;       // the hosts cannot hold what is moved to them
   std::size_t walked_out = 0;    // fragmentation made it too large
 
   void add(const Counts& other);
@@ -40,7 +41,8 @@ struct Found {
   job::Job job;
   memory::RankAnswer worst;
   timing::StepTime time;
-  bool expandable = false;  // fits only with expandable segments
+  bool expandable = false;            // fits only with expandable segments
+  std::vector<std::string> warnings;  // what of it is not in the numbers
 };
 
 struct Refusal {
@@ -70,6 +72,7 @@ struct SearchOptions {
   // Splits are dealt to lanes that keep their own best, so that what is passed over, and with it every count, is the
   // same for any number of threads.
   std::size_t lanes = 16;
+  const timing::Calibration* calibration = nullptr;  // none: the built-in one
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const Counts&)> progress;  // from the calling thread, about once a second
 };

@@ -47,16 +47,17 @@ RankResult run_rank(const job::Job& job, const job::PipelineLayout& layout, std:
   return {result.parameters, result.host_bytes, result.nvme_bytes, result.outside_bytes, std::move(result.warnings)};
 }
 
-std::int64_t worst_peak(const job::Job& job, const job::PipelineLayout& layout, const std::vector<std::int64_t>& ranks,
-                        const std::vector<StateProfile>& states, std::int64_t enough) {
+Need worst_need(const job::Job& job, const job::PipelineLayout& layout, const std::vector<std::int64_t>& ranks,
+                const std::vector<StateProfile>& states, std::int64_t enough) {
   std::optional<megatron::FoldedRanks> folded;
   if (!states.empty()) folded.emplace(job, layout);
-  std::int64_t worst = 0;
-  for (std::size_t i = 0; i < ranks.size() && worst <= enough; ++i) {
+  Need worst;
+  for (std::size_t i = 0; i < ranks.size() && worst.peak <= enough; ++i) {
     Tape tape;
     const RankResult result =
         folded ? folded->run(ranks[i], tape, states[i]) : run_rank(job, layout, ranks[i], tape, true);
-    worst = std::max(worst, tape.peak() + result.outside_bytes);
+    worst.peak = std::max(worst.peak, tape.peak() + result.outside_bytes);
+    worst.host = std::max(worst.host, result.host_bytes);
   }
   return worst;
 }

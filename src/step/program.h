@@ -40,10 +40,14 @@ struct StateProfile {
 RankResult run_rank(const job::Job& job, const job::PipelineLayout& layout, std::int64_t pp_rank, Tape& tape,
                     bool folded);
 
-// The highest sum of tensors on any of these ranks, and what the step needs beside PyTorch; counting stops once it
-// exceeds `enough`. `states` holds one profile for each of the ranks of a Megatron job, and is empty otherwise.
-[[nodiscard]] std::int64_t worst_peak(const job::Job& job, const job::PipelineLayout& layout,
-                                      const std::vector<std::int64_t>& ranks, const std::vector<StateProfile>& states,
-                                      std::int64_t enough);
+struct Need {
+  std::int64_t peak = 0;  // the highest sum of tensors, and what the step needs beside PyTorch
+  std::int64_t host = 0;  // bytes of one rank
+};
+// The most that any of these ranks needs; counting stops once the peak exceeds `enough`. `states` holds one profile for
+// each of the ranks of a Megatron job, and is empty otherwise.
+[[nodiscard]] Need worst_need(const job::Job& job, const job::PipelineLayout& layout,
+                              const std::vector<std::int64_t>& ranks, const std::vector<StateProfile>& states,
+                              std::int64_t enough);
 
 }  // namespace plimsoll::step

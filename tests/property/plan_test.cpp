@@ -58,7 +58,8 @@ std::vector<plan::Priced> price_all(job::Job job, const plan::Space& space,
   job.cluster.gpu.capacity = kNoLimit;
   std::vector<plan::Priced> priced;
   for (const plan::Candidate& point : points)
-    if (const auto price = plan::price(job, space, point)) priced.push_back(*price);
+    if (const auto price = plan::price(job, space, point); price && price->peak != plan::kHostTooSmall)
+      priced.push_back(*price);
   return priced;
 }
 
@@ -133,7 +134,7 @@ TEST(PlanProperty, search_equals_brute_force) {
 
     const plan::Counts& c = plan.counts;
     ASSERT_EQ(c.considered, points.size()) << "seed " << seed;
-    ASSERT_EQ(c.refused + c.does_not_fit + c.skipped + c.slower + c.fits, points.size()) << "seed " << seed;
+    ASSERT_EQ(c.refused + c.does_not_fit + c.skipped + c.slower + c.no_host + c.fits, points.size()) << "seed " << seed;
     ASSERT_EQ(plan.closed.size(), std::min(options.simulated, fitting.size())) << "seed " << seed;
     for (std::size_t i = 0; i < plan.closed.size(); ++i) {
       ASSERT_EQ(plan.closed[i].seconds, fitting[i].seconds) << "seed " << seed;
@@ -205,7 +206,7 @@ TEST(PlanProperty, the_ranks_that_are_priced_hold_the_worst) {
     const auto worst_of = [&](const std::vector<std::int64_t>& some) {
       std::vector<step::StateProfile> states;
       for (const std::int64_t rank : some) states.push_back(step::profile_state(*job, *layout, rank));
-      return step::worst_peak(*job, *layout, some, states, kNoLimit);
+      return step::worst_need(*job, *layout, some, states, kNoLimit).peak;
     };
     ASSERT_EQ(worst_of(ranks), worst_of(all)) << "seed " << seed;
     left_out += all.size() - ranks.size();

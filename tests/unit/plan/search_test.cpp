@@ -132,7 +132,8 @@ TEST(Search, answers_the_same_with_any_number_of_threads) {
 
 TEST(Search, accounts_for_every_point) {
   const Counts counts = plan_of_70b().counts;
-  EXPECT_EQ(counts.considered, counts.refused + counts.does_not_fit + counts.skipped + counts.slower + counts.fits);
+  EXPECT_EQ(counts.considered,
+            counts.refused + counts.does_not_fit + counts.skipped + counts.slower + counts.no_host + counts.fits);
 }
 
 TEST(Search, stops_when_told_and_returns_what_it_has) {
