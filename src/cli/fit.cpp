@@ -48,16 +48,6 @@ std::string command_line(const Arguments& arguments) {
   return text;
 }
 
-// The built-in calibration, or the user's own.
-Result<timing::Calibration> calibration_of(const Arguments& arguments) {
-  const std::optional<std::string> path = arguments.value("calibration");
-  if (!path) return timing::built_in();
-  PLIMSOLL_TRY(text, read_file(*path));
-  auto calibration = timing::read_calibration(*path, text);
-  if (!calibration) return tl::make_unexpected(std::move(calibration.error()).with_context(*path));
-  return calibration;
-}
-
 Result<timing::StepTime> time_of(const job::Job& job, const timing::Calibration& calibration) {
   PLIMSOLL_TRY(layout, job::pipeline_layout(job));
   return timing::predict(job, layout, timing::Machine(job.cluster, calibration));

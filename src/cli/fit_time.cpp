@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/fit_time.h"
 
+#include "base/file.h"
+
 #include <fmt/format.h>
 
 #include "cli/table.h"
@@ -55,6 +57,15 @@ void write_time(JsonWriter& json, const timing::StepTime& time) {
   json.key("rank_compute_seconds").begin_array(Layout::kInline);
   for (const double seconds : time.rank_seconds) json.value(seconds);
   json.end_array().end_object();
+}
+
+Result<timing::Calibration> calibration_of(const Arguments& arguments) {
+  const std::optional<std::string> path = arguments.value("calibration");
+  if (!path) return timing::built_in();
+  PLIMSOLL_TRY(text, read_file(*path));
+  auto calibration = timing::read_calibration(*path, text);
+  if (!calibration) return tl::make_unexpected(std::move(calibration.error()).with_context(*path));
+  return calibration;
 }
 
 }  // namespace plimsoll::cli

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "cli/arguments.h"
 #include "cli/console.h"
 #include "cli/json_writer.h"
 #include "timing/step_time.h"
@@ -18,5 +19,8 @@ namespace plimsoll::cli {
 
 // The member "time".
 void write_time(JsonWriter& json, const timing::StepTime& time);
+
+// The built-in calibration, or the user's own (--calibration FILE).
+[[nodiscard]] Result<timing::Calibration> calibration_of(const Arguments& arguments);
 
 }  // namespace plimsoll::cli

@@ -15,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "cli/fit_time.h"
 #include "cli/job_input.h"
 #include "cli/job_keys.h"
 #include "cli/plan_goals.h"
@@ -43,8 +44,10 @@ Result<std::size_t> positive(const Arguments& arguments, const char* flag, std::
   return value;
 }
 
-plan::SearchOptions options_of(const Console& console, std::size_t keep, const Arguments& arguments) {
+plan::SearchOptions options_of(const Console& console, std::size_t keep, const Arguments& arguments,
+                               const timing::Calibration& calibration) {
   plan::SearchOptions options;
+  options.calibration = &calibration;
   options.keep = keep;
   options.stop = &g_stop;
   if (arguments.value("objective").value_or("time") == "headroom") options.objective = plan::Objective::kHeadroom;
@@ -133,25 +136,40 @@ Result<std::pair<std::size_t, std::size_t>> compared_rows(const std::string& tex
   return std::pair{rows[0], rows[1]};
 }
 
+// What is not in the numbers of the rows shown, each once.
+std::vector<std::string> warnings_of(const plan::Plan& plan) {
+  std::vector<std::string> all;
+  for (std::size_t i = 0; i < plan.best.size(); ++i)
+    for (const std::string& warning : plan.best[i].warnings) {
+      const std::string text = plan.best.size() > 1 ? fmt::format("row {}: {}", i + 1, warning) : warning;
+      const auto said = [&warning](const std::string& other) { return other.ends_with(warning); };
+      if (std::none_of(all.begin(), all.end(), said)) all.push_back(text);
+    }
+  return all;
+}
+
 Status has_row(const plan::Plan& plan, const char* flag, std::size_t row) {
   if (row <= plan.best.size() || plan.best.empty()) return {};
   return usage_error(fmt::format("--{} asks for row {}; the plan has {}", flag, row, plan.best.size()));
 }
 
 // Nothing fits: more GPUs may, and that is the nearest thing that would work.
-void print_what_would_fit(const Question& question, const Arguments& arguments, const Console& console) {
-  const std::int64_t gpus = question.input.options.gpus.value_or(1);
-  if (question.input.options.framework == job::Framework::kTransformers && gpus > 1) {
+void print_what_would_fit(const Question& question, const Arguments& arguments, const timing::Calibration& calibration,
+                          const Console& console) {
+  const auto job = first_job(question);
+  if (!job) return;
+  const std::int64_t gpus = job->cluster.gpus;
+  if (job->framework == job::Framework::kTransformers && gpus > 1) {
     // DDP keeps everything on every GPU: more of them do not help, sharding does.
     Question sharded = question;
     sharded.input.options.framework = job::Framework::kFsdp2;
-    const auto found = plan_for(sharded, options_of(console, 1, arguments));
+    const auto found = plan_for(sharded, options_of(console, 1, arguments, calibration));
     if (found && !found->best.empty())
       console.print(
           fmt::format("would fit with --framework fsdp2: {}\n", shown(*found, found->best.front().candidate)));
     return;
   }
-  if (const auto found = fewest_gpus(question, options_of(console, 1, arguments), gpus + 1, 16 * gpus))
+  if (const auto found = fewest_gpus(question, options_of(console, 1, arguments, calibration), gpus + 1, 16 * gpus))
     console.print(
         fmt::format("would fit on {} GPUs: {}\n", found->gpus, shown(found->plan, found->plan.best.front().candidate)));
 }
@@ -167,7 +185,14 @@ Result<ExitCode> run(const Arguments& given, const Console& console) {
   }
   if (arguments.has("from")) return improve(arguments, console);
   std::pair<std::size_t, std::size_t> compared{0, 0};
-  if (const auto text = arguments.value("compare")) {
+  if (auto text = arguments.value("compare")) {
+    // --compare 1 3 is read like --compare 1,3.
+    const bool is_number =
+        !arguments.operands.empty() && arguments.operands.back().find_first_not_of("0123456789") == std::string::npos;
+    if (text->find(',') == std::string::npos && is_number) {
+      *text += "," + arguments.operands.back();
+      arguments.operands.pop_back();
+    }
     PLIMSOLL_TRY(rows, compared_rows(*text));
     compared = rows;
   }
@@ -178,18 +203,22 @@ Result<ExitCode> run(const Arguments& given, const Console& console) {
     return usage_error(fmt::format("--objective is '{}'; wanted time, headroom or gpu-hours", objective));
   if (arguments.has("tokens") && objective != "gpu-hours")
     return usage_error("--tokens belongs to --objective gpu-hours");
+  if (arguments.has("min-gpus") + arguments.has("max") + (objective == "gpu-hours") > 1)
+    return usage_error("--min-gpus, --max and --objective gpu-hours are different questions; ask one at a time");
+  PLIMSOLL_TRY(calibration, calibration_of(arguments));
   PLIMSOLL_TRY(question, read_question(arguments));
   if (!question.assumed.empty()) console.warn("assumed, as only a model is named: " + as_flags(question.assumed));
   std::signal(SIGINT, stop_search);
   if (arguments.has("min-gpus"))
-    return answer_fewest_gpus(question, options_of(console, 3, arguments), arguments, console);
+    return answer_fewest_gpus(question, options_of(console, 3, arguments, calibration), arguments, console);
   if (const auto key = arguments.value("max"))
-    return answer_largest(question, job_keys().full_name(*key), options_of(console, 1, arguments), arguments, console);
+    return answer_largest(question, job_keys().full_name(*key), options_of(console, 1, arguments, calibration),
+                          arguments, console);
   if (objective == "gpu-hours")
-    return answer_gpu_hours(question, options_of(console, 1, arguments), arguments, console);
+    return answer_gpu_hours(question, options_of(console, 1, arguments, calibration), arguments, console);
   PLIMSOLL_TRY(found,
                plan_for(question, options_of(console, std::max({keep, explained + 1, compared.first, compared.second}),
-                                             arguments)));
+                                             arguments, calibration)));
   PLIMSOLL_TRY_STATUS(has_row(found, "explain", explained));
   PLIMSOLL_TRY_STATUS(has_row(found, "compare", std::max(compared.first, compared.second)));
   if (const auto target = arguments.value("emit"); target && !found.best.empty())
@@ -203,7 +232,8 @@ Result<ExitCode> run(const Arguments& given, const Console& console) {
     console.print(plan_explanation(found, explained - 1, console));
   } else {
     console.print(plan_report(found, console));
-    if (found.best.empty() && !found.interrupted) print_what_would_fit(question, arguments, console);
+    for (const std::string& warning : warnings_of(found)) console.warn(warning);
+    if (found.best.empty() && !found.interrupted) print_what_would_fit(question, arguments, calibration, console);
   }
   return found.best.empty() ? ExitCode::kNo : ExitCode::kYes;
 }
@@ -236,6 +266,7 @@ std::vector<Flag> flags() {
       {.name = "min-gpus", .argument = "", .help = "the fewest GPUs on which something fits"},
       {.name = "max", .argument = "KEY", .help = "the largest seq_length or micro_batch_size that fits"},
       {.name = "svg", .argument = "FILE", .help = "draw the front of memory against time"},
+      {.name = "calibration", .argument = "FILE", .help = "efficiencies measured on your own cluster"},
   };
   all.insert(all.end(), own.begin(), own.end());
   return all;

@@ -65,6 +65,17 @@ bool is_near_tie(const plan::Plan& plan, const plan::Found& other) {
 // Fits by the prediction, but not at the upper end of its interval.
 bool is_tight(const plan::Found& f) { return f.worst.high > f.worst.capacity; }
 
+// "llama3-70b, megatron-bridge, bf16, 32 x h100-sxm-80gb, 32 sequences of 4,096 tokens a step"
+std::string question_line(const job::Job& job) {
+  const std::string precision = job.precision.fp4 ? "nvfp4"
+                                : job.precision.fp8 != job::Fp8Recipe::kNone
+                                    ? fmt::format("fp8 {}", job::name_of(job.precision.fp8))
+                                    : std::string(job::name_of(job.precision.compute));
+  return fmt::format("{}, {}, {}, {} x {}, {} sequences of {} tokens a step", job.model.name,
+                     job::name_of(job.framework), precision, number(job.cluster.gpus), job.cluster.gpu.id,
+                     number(job.batch.global_batch.value_or(0)), number(job.batch.seq_length));
+}
+
 std::string why_first(const plan::Plan& plan) {
   const plan::Found& first = plan.best[0];
   const plan::Found& second = plan.best[1];
@@ -150,7 +161,7 @@ std::string plan_report(const plan::Plan& plan, const Console& console) {
                    fmt::format("{:.0f}", f.time.tflops_per_gpu), fmt::format("{:.1f}", 100 * p.bubble / f.time.seconds),
                    fmt::format("{:.1f}", 100 * messages / f.time.seconds)});
   }
-  std::string text = table.to_text(console.width, console.colour_out);
+  std::string text = question_line(best.job) + "\n\n" + table.to_text(console.width, console.colour_out);
   text += "\n";
   if (plan.best.size() > 1) text += fmt::format("1 before 2: {}\n", why_first(plan));
   if (plan.objective == plan::Objective::kTime) {
@@ -222,6 +233,13 @@ std::string plan_comparison(const plan::Plan& plan, std::size_t a, std::size_t b
 std::string plan_json(const plan::Plan& plan) {
   JsonWriter json;
   json.begin_object().member("schema", 1).member("interrupted", plan.interrupted);
+  if (!plan.best.empty()) {
+    json.member("framework", std::string(job::name_of(plan.best.front().job.framework)));
+    json.member("question", question_line(plan.best.front().job));
+  } else if (plan.least_peak > 0) {
+    json.key("nearest").begin_object();
+    json.member("configuration", shown(plan, plan.nearest)).member("peak", plan.least_peak).end_object();
+  }
   const plan::Counts& c = plan.counts;
   json.key("counts")
       .begin_object(Layout::kInline)
@@ -241,9 +259,14 @@ std::string plan_json(const plan::Plan& plan) {
   json.key("plans").begin_array();
   for (const plan::Found& f : plan.best) {
     json.begin_object();
+    json.member("configuration", shown(plan, f.candidate)).member("tie", is_near_tie(plan, f));
     json.key("settings").begin_object();
     for (const auto& [key, value] : f.settings) json.member(key, value);
     json.end_object();
+    json.key("warnings").begin_array();
+    for (const std::string& warning : f.warnings) json.value(warning);
+    json.end_array();
+    json.member("device_used_low", f.worst.low).member("device_used_high", f.worst.high);
     json.member("peak_allocated", f.worst.peak_allocated)
         .member("peak_reserved", f.worst.peak_reserved)
         .member("device_used", f.worst.device_used)

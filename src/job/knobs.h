@@ -71,6 +71,8 @@ struct RecomputeModules {
   bool moe = false;
   bool moe_act = false;
   bool shared_experts = false;
+
+  friend bool operator==(const RecomputeModules&, const RecomputeModules&) = default;
 };
 
 struct OffloadModules {
@@ -81,6 +83,8 @@ struct OffloadModules {
   bool mlp_norm = false;
   bool expert_fc1 = false;
   bool moe_act = false;
+
+  friend bool operator==(const OffloadModules&, const OffloadModules&) = default;
 };
 
 [[nodiscard]] constexpr std::int64_t size_of(DType type) {

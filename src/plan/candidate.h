@@ -48,6 +48,14 @@ struct Candidate {
   }
 };
 
+// Whether every rank of two candidates holds the same layers.
+[[nodiscard]] inline bool same_layout(const Candidate& a, const Candidate& b) {
+  const auto key = [](const Candidate& c) {
+    return std::tie(c.tensor, c.pipeline, c.virtual_pipeline, c.context, c.expert, c.expert_tensor, c.layout);
+  };
+  return key(a) == key(b);
+}
+
 using KeyValues = std::vector<std::pair<std::string, std::string>>;
 
 }  // namespace plimsoll::plan

@@ -17,14 +17,6 @@ namespace {
 
 constexpr std::size_t kLayoutKinds = 3;  // as given, written out, derived
 
-// Whether the layers of every rank are the same.
-bool same_layout(const Candidate& a, const Candidate& b) {
-  const auto key = [](const Candidate& c) {
-    return std::tie(c.tensor, c.pipeline, c.virtual_pipeline, c.context, c.expert, c.expert_tensor, c.layout);
-  };
-  return key(a) == key(b);
-}
-
 std::int64_t outside_bytes(const job::Job& job) {
   std::int64_t bytes = 0;
   for (const memory::OutsideItem& item : memory::outside_torch(job)) bytes += item.bytes;

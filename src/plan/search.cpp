@@ -161,8 +161,14 @@ class Crew {
   Crew(const job::Job& job, const Space& space, const SearchOptions& options)
       : job_(job), space_(space), options_(options) {
     lanes_.resize(options.lanes);
+    // Splits that share the states of their ranks stay together.
     std::size_t next = 0;
-    for_each_split(space, job, [&](const Candidate& c) { lanes_[next++ % lanes_.size()].push_back(c); });
+    Candidate last;
+    for_each_split(space, job, [&](const Candidate& c) {
+      if (!same_layout(c, last)) ++next;
+      last = c;
+      lanes_[next % lanes_.size()].push_back(c);
+    });
   }
 
   [[nodiscard]] bool stopped() const { return options_.stop != nullptr && options_.stop->load(); }

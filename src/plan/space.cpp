@@ -144,7 +144,8 @@ void choose_switches(const job::Job& job, const Pins& pinned, Space& space) {
   space.context_messages = {job::CpCommType::kP2p, job::CpCommType::kAllGather, job::CpCommType::kA2a};
   if (!engine || pinned.contains("cp_comm_type")) space.context_messages = {job.parallel.cp_comm_type.front()};
   space.keeps_context_messages = pinned.contains("cp_comm_type") || !megatron;
-  const bool keeps_sequence = pinned.contains("sequence_parallel") || !megatron;
+  const bool titan = job.framework == job::Framework::kTorchtitan;
+  const bool keeps_sequence = pinned.contains("sequence_parallel") || (!megatron && !titan);
   // Without it small layers wait for fewer messages; experts need it (R023).
   space.sequence_parallel = {true, false};
   if (job.model.has_moe()) space.sequence_parallel = {true};
@@ -237,8 +238,9 @@ void apply_within_state(const Space& space, const Candidate& c, job::Job& job) {
     job.parallel.layers_per_virtual_stage.reset();
     job.parallel.layout = layout_text(c.layout, job.model, std::int64_t{c.pipeline} * c.virtual_pipeline);
   }
-  if (job.is_megatron()) {
+  if (job.is_megatron() || job.framework == job::Framework::kTorchtitan)
     job.parallel.sequence_parallel = job.parallel.sequence_parallel_asked = c.sequence_parallel && c.tensor > 1;
+  if (job.is_megatron()) {
     if (!space.keeps_context_messages) job.parallel.cp_comm_type.assign(1, c.context_messages);
     job.parallel.tp_comm_overlap = c.tensor_overlap;
     job.parallel.overlap_moe_expert_comm = c.expert_overlap;
@@ -265,6 +267,7 @@ KeyValues settings_of(const Space& space, const Candidate& c, const job::Job& jo
     add("tensor_model_parallel_size", std::to_string(c.tensor));
     add("pipeline_model_parallel_size", std::to_string(c.pipeline));
     add("context_parallel_size", std::to_string(c.context));
+    add("sequence_parallel", c.sequence_parallel && c.tensor > 1 ? "true" : "false");
   }
   add("micro_batch_size", std::to_string(c.micro_batch));
   if (c.virtual_pipeline > 1 && !c.writes_layout())
@@ -280,7 +283,6 @@ KeyValues settings_of(const Space& space, const Candidate& c, const job::Job& jo
     if (c.context > 1 && !space.keeps_context_messages)
       add("cp_comm_type", std::string(job::name_of(c.context_messages)));
     if (c.tensor > 1) add("tp_comm_overlap", c.tensor_overlap ? "true" : "false");
-    add("sequence_parallel", c.sequence_parallel && c.tensor > 1 ? "true" : "false");
     if (job.model.has_moe()) {
       add("expert_model_parallel_size", std::to_string(c.expert));
       add("expert_tensor_parallel_size", std::to_string(c.expert_tensor));

@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <optional>
 
+#include <fmt/format.h>
+
 #include "base/text.h"
 #include "document/node.h"
+#include "job/keys.h"
 #include "job/read.h"
 
 namespace plimsoll::plan {
@@ -34,31 +37,46 @@ std::optional<Variant> variant_of(const job::Job& job, std::string label, KeyVal
 
 class List {
  public:
-  List(const job::Job& job, const Pins& pinned) : job_(job), pinned_(pinned) {}
+  // `keys`: what variants of this kind may set.
+  List(const job::Job& job, const Pins& pinned, std::vector<std::string> keys)
+      : job_(job), pinned_(pinned), keys_(std::move(keys)) {}
 
-  // A variant that would change a pinned key is left out, unless it gives the key the job's own value.
+  // A variant that changes a pinned key, or leaves one without effect, is left out.
   void add(const std::string& label, KeyValues settings) {
-    const auto changes_pin = [this](const auto& setting) {
-      return pinned_.contains(setting.first) && !is_own(setting.first, setting.second);
-    };
-    if (std::any_of(settings.begin(), settings.end(), changes_pin)) return;
+    for (const auto& [key, value] : settings)
+      if (pinned_.contains(key) && !is_own(key, value)) return;
+    for (const std::string& key : keys_) {
+      const bool sets = std::any_of(settings.begin(), settings.end(), [&key](const auto& s) { return s.first == key; });
+      if (pinned_.contains(key) && !sets && !is_off(key)) return;
+    }
+    const auto is_known = [&label](const Variant& variant) { return variant.label == label; };
+    if (std::any_of(variants_.begin(), variants_.end(), is_known)) return;
     if (auto variant = variant_of(job_, label, std::move(settings))) variants_.push_back(*std::move(variant));
   }
   std::vector<Variant> take() {
-    if (variants_.empty()) add("as given", {});
+    if (variants_.empty())
+      if (auto variant = variant_of(job_, "as given", {})) variants_.push_back(*std::move(variant));
     return std::move(variants_);
   }
 
  private:
   [[nodiscard]] bool is_own(const std::string& key, const std::string& value) const {
-    const job::Recompute& r = job_.recompute;
-    if (key == "recompute_num_layers") return value == std::to_string(r.num_layers);
-    if (key == "recompute_method") return value == (r.method == job::RecomputeMethod::kBlock ? "block" : "uniform");
-    return false;
+    job::Job with = job_;
+    if (!job::set_key(with, key, document::parse_scalar(value))) return false;
+    const auto own = job::value_of(job_, key);
+    const auto other = job::value_of(with, key);
+    if (own && other) return document::to_text(*own) == document::to_text(*other);
+    // Lists of modules have no plain field.
+    return with.recompute.modules == job_.recompute.modules && with.offload.modules == job_.offload.modules;
+  }
+  [[nodiscard]] bool is_off(const std::string& key) const {
+    const auto own = job::value_of(job_, key);
+    return own && job::is_off(*own);
   }
 
   const job::Job& job_;
   const Pins& pinned_;
+  std::vector<std::string> keys_;
   std::vector<Variant> variants_;
 };
 
@@ -92,10 +110,34 @@ std::vector<std::string> module_lists(const job::Job& job) {
   return lists;
 }
 
+std::string names_of(const job::RecomputeModules& m) {
+  std::vector<std::string> names;
+  for (const auto& [on, name] :
+       {std::pair{m.core_attn, "core_attn"}, std::pair{m.layernorm, "layernorm"},
+        std::pair{m.mla_up_proj, "mla_up_proj"}, std::pair{m.mlp, "mlp"}, std::pair{m.moe, "moe"},
+        std::pair{m.moe_act, "moe_act"}, std::pair{m.shared_experts, "shared_experts"}})
+    if (on) names.emplace_back(name);
+  return join(names, ",");
+}
+
+std::string names_of(const job::OffloadModules& m) {
+  std::vector<std::string> names;
+  for (const auto& [on, name] :
+       {std::pair{m.attn_norm, "attn_norm"}, std::pair{m.qkv_linear, "qkv_linear"}, std::pair{m.core_attn, "core_attn"},
+        std::pair{m.attn_proj, "attn_proj"}, std::pair{m.mlp_norm, "mlp_norm"}, std::pair{m.expert_fc1, "expert_fc1"},
+        std::pair{m.moe_act, "moe_act"}})
+    if (on) names.emplace_back(name);
+  return join(names, ",");
+}
+
 void add_megatron_recompute(const job::Job& job, const Pins& pinned, List& list) {
   list.add("none", {{"recompute_granularity", "none"}});
   for (const std::string& modules : module_lists(job))
     list.add(modules, {{"recompute_granularity", "selective"}, {"recompute_modules", modules}});
+  if (pinned.contains("recompute_modules")) {
+    const std::string own = names_of(job.recompute.modules);
+    list.add(own, {{"recompute_granularity", "selective"}, {"recompute_modules", own}});
+  }
   std::vector<std::int64_t> counts = {1, 2, 4, 8, 16};
   if (pinned.contains("recompute_num_layers")) counts = {job.recompute.num_layers};
   for (const std::int64_t layers : counts)
@@ -110,9 +152,10 @@ void add_megatron_recompute(const job::Job& job, const Pins& pinned, List& list)
 }
 
 // Activations on the host: whole layers (without pipeline and recomputation), or the inputs of modules.
-void add_megatron_offload(const job::Job& job, List& list) {
-  for (const std::int64_t part : {4, 2, 1}) {
-    const std::int64_t layers = part == 1 ? job.model.depth() - 1 : job.model.depth() / part;
+void add_megatron_offload(const job::Job& job, const Pins& pinned, List& list) {
+  std::vector<std::int64_t> counts = {job.model.depth() / 4, job.model.depth() / 2, job.model.depth() - 1};
+  if (pinned.contains("cpu_offloading_num_layers")) counts = {job.offload.activation_layers};
+  for (const std::int64_t layers : counts) {
     if (layers > 0)
       list.add("offload " + std::to_string(layers) + " layers",
                {{"recompute_granularity", "none"},
@@ -121,6 +164,7 @@ void add_megatron_offload(const job::Job& job, List& list) {
   }
   std::vector<std::string> modules = {"core_attn", "core_attn,attn_proj"};
   if (experts_of(job) > 0) modules = {"moe_act", "expert_fc1,moe_act", "core_attn,expert_fc1,moe_act"};
+  if (pinned.contains("offload_modules")) modules = {names_of(job.offload.modules)};
   for (const std::string& which : modules)
     list.add("offload " + which, {{"recompute_granularity", "none"},
                                   {"fine_grained_activation_offloading", "true"},
@@ -142,9 +186,14 @@ void add_megatron_states(const job::Job& job, const Pins& pinned, bool changes_n
     list.add("as given", {});
     return;
   }
-  std::vector<std::pair<std::string, KeyValues>> offloads = {{"", {}}};
-  if (!any_pinned(pinned, {"optimizer_cpu_offload", "optimizer_offload_fraction"}) && !job.optimizer.cpu_offload) {
-    for (const char* fraction : {"0.5", "1"}) {
+  std::vector<std::pair<std::string, KeyValues>> offloads;
+  if (!pinned.contains("optimizer_cpu_offload") || !job.optimizer.cpu_offload)
+    offloads.push_back({"", job.optimizer.cpu_offload ? KeyValues{{"optimizer_cpu_offload", "false"}} : KeyValues{}});
+  if (!pinned.contains("optimizer_cpu_offload") || job.optimizer.cpu_offload) {
+    std::vector<std::string> fractions = {"0.5", "1"};
+    if (pinned.contains("optimizer_offload_fraction"))
+      fractions = {fmt::format("{:g}", job.optimizer.offload_fraction)};
+    for (const std::string& fraction : fractions) {
       KeyValues keys = {{"optimizer_cpu_offload", "true"}, {"optimizer_offload_fraction", fraction}};
       // Megatron-LM moves only the precision-aware optimizer (R221).
       if (job.framework == job::Framework::kMegatronLm && !job.optimizer.precision_aware)
@@ -173,7 +222,7 @@ void add_megatron_states(const job::Job& job, const Pins& pinned, bool changes_n
       for (const std::int64_t count : instances)
         for (const auto& [overlap_label, overlap_keys] : overlaps) {
           // Partial sharding keeps more on the GPU; with the optimizer on the host it has nothing to win.
-          if (count > 1 && !offload_keys.empty()) continue;
+          if (count > 1 && !offload_label.empty()) continue;
           KeyValues keys = number_keys;
           keys.insert(keys.end(), offload_keys.begin(), offload_keys.end());
           keys.insert(keys.end(), overlap_keys.begin(), overlap_keys.end());
@@ -239,6 +288,7 @@ const std::vector<std::string>& activation_keys() {
                                                  "recompute_method",
                                                  "recompute_num_layers",
                                                  "recompute_modules",
+                                                 "recompute_every_nth_layer",
                                                  "cpu_offloading",
                                                  "cpu_offloading_num_layers",
                                                  "fine_grained_activation_offloading",
@@ -247,25 +297,27 @@ const std::vector<std::string>& activation_keys() {
 }
 
 std::vector<Variant> activation_variants(const job::Job& job, const Pins& pinned) {
-  List list(job, pinned);
-  const bool keeps_all = any_pinned(pinned, {"recompute_granularity", "recompute_modules", "recompute_activations",
-                                             "gradient_checkpointing", "recompute_every_nth_layer"});
-  if (keeps_all) return list.take();
+  List list(job, pinned, activation_keys());
+  if (any_pinned(pinned, {"recompute_activations", "gradient_checkpointing", "activation_memory_budget"}))
+    return list.take();
   if (!job.is_megatron()) {
+    const bool titan = job.framework == job::Framework::kTorchtitan;
     list.add("none", {{"recompute_granularity", "none"}});
-    list.add("full", {{"recompute_granularity", "full"}});
+    if (titan) list.add("every second layer", {{"recompute_granularity", "full"}, {"recompute_every_nth_layer", "2"}});
+    list.add("full", titan ? KeyValues{{"recompute_granularity", "full"}, {"recompute_every_nth_layer", "0"}}
+                           : KeyValues{{"recompute_granularity", "full"}});
     return list.take();
   }
   add_megatron_recompute(job, pinned, list);
-  const bool moves = !any_pinned(pinned, {"cpu_offloading", "cpu_offloading_num_layers",
-                                          "fine_grained_activation_offloading", "offload_modules"}) &&
-                     !job.offload.activations && !job.offload.fine_grained;
-  if (moves && job.kernels.implementation == job::Implementation::kTransformerEngine) add_megatron_offload(job, list);
+  const bool moves = any_pinned(pinned, {"cpu_offloading", "fine_grained_activation_offloading"}) ||
+                     (!job.offload.activations && !job.offload.fine_grained);
+  if (moves && job.kernels.implementation == job::Implementation::kTransformerEngine)
+    add_megatron_offload(job, pinned, list);
   return list.take();
 }
 
 std::vector<Variant> state_variants(const job::Job& job, const Pins& pinned, bool changes_numbers) {
-  List list(job, pinned);
+  List list(job, pinned, {"optimizer_offload_fraction"});
   const bool fsdp = job.sharding.kind == job::ShardingKind::kFsdp2 || job.sharding.kind == job::ShardingKind::kFsdp1;
   if (job.is_megatron()) {
     add_megatron_states(job, pinned, changes_numbers, list);

@@ -10,6 +10,7 @@ namespace {
 // 90th percentiles of docs/accuracy.md, rounded up: published dense and MoE rows, and the rows of torchtitan.
 constexpr double kDense = 0.15;
 constexpr double kMoe = 0.25;
+constexpr double kOtherParts = 0.3;
 constexpr double kOtherFrameworks = 0.28;
 // Steps that wait for Python differ by half from machine to machine (the golden values of models of width 512).
 constexpr double kHost = 0.4;
@@ -20,6 +21,8 @@ constexpr double kNotModelled = 0.05;  // for each named assumption, up to three
 double relative_interval(const job::Job& job, double host_share) {
   double share = job.is_megatron() ? kDense : kOtherFrameworks;
   if (job.model.has_moe()) share = std::max(share, kMoe);
+  // Efficiencies were fitted to Hopper and Blackwell; of other parts little was measured.
+  if (!job.cluster.gpu.is_hopper_or_newer()) share = std::max(share, kOtherParts);
   const std::size_t assumed = unmodelled(job).size();
   share += kHost * host_share + kNotModelled * static_cast<double>(std::min<std::size_t>(3, assumed));
   return std::min(share, 0.9);

@@ -135,8 +135,9 @@ double sharded_exposed(const Job& job, const Machine& m, const Domain* domains, 
     gather += gather_seconds(m, domains[i].shards, domains[i].bytes_gathered);
     reduce += reduce_seconds(m, domains[i]);
   }
-  // A pipeline keeps its weights gathered from micro-batch to micro-batch and reduces once.
-  const bool pipelined = job.parallel.pipeline > 1;
+  // A pipeline of torchtitan keeps its weights gathered from micro-batch to micro-batch and reduces once; Megatron-FSDP
+  // gathers for each of them (facts step-time.md 7).
+  const bool pipelined = job.parallel.pipeline > 1 && job.sharding.kind != job::ShardingKind::kMegatronFsdp;
   if (pipelined)
     return std::max(gather - w.forward, 0.0) + std::max(reduce - w.backward, 0.0) + c.shard_exposed * (gather + reduce);
   const double again = job.sharding.reshard_after_forward ? gather : 0;

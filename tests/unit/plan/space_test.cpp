@@ -88,8 +88,9 @@ TEST(Space, keeps_what_is_pinned) {
   EXPECT_EQ(space.virtual_pipeline, std::vector<std::int64_t>{5});
   EXPECT_EQ(space.context, std::vector<std::int64_t>{2});
   EXPECT_EQ(space.micro_batch, std::vector<std::int64_t>{1});
-  ASSERT_EQ(space.activations.size(), 1U);
-  EXPECT_EQ(space.activations[0].recompute.granularity, job::RecomputeGranularity::kNone);
+  ASSERT_FALSE(space.activations.empty());
+  for (const Variant& variant : space.activations)
+    EXPECT_EQ(variant.recompute.granularity, job::RecomputeGranularity::kNone) << variant.label;
 }
 
 TEST(Space, leaves_the_layout_alone_once_a_key_of_it_is_pinned) {
@@ -191,6 +192,23 @@ TEST(Space, moves_the_precision_aware_optimizer_only_in_megatron_lm) {
     }
     EXPECT_GT(moved, 0U);
   }
+}
+
+TEST(Space, chooses_the_partner_of_a_pinned_key) {
+  const auto labels = [](const test::Keys& keys, const Pins& pinned) {
+    return labels_of(make_space(llama_70b(keys), pinned).activations);
+  };
+  EXPECT_EQ(labels({{"recompute_modules", "mlp,layernorm"}}, {"recompute_modules"}),
+            std::vector<std::string>{"layernorm,mlp"});
+  EXPECT_EQ(labels({{"recompute_num_layers", "3"}}, {"recompute_num_layers"}),
+            (std::vector<std::string>{"block 3", "full"}));
+  EXPECT_EQ(labels({{"cpu_offloading_num_layers", "3"}}, {"cpu_offloading_num_layers"}),
+            std::vector<std::string>{"offload 3 layers"});
+  EXPECT_EQ(labels({{"offload_modules", "core_attn"}}, {"offload_modules"}),
+            std::vector<std::string>{"offload core_attn"});
+  for (const Variant& state :
+       make_space(llama_70b({{"optimizer_offload_fraction", "0.25"}}), {"optimizer_offload_fraction"}).states)
+    EXPECT_EQ(state.optimizer.offload_fraction, 0.25) << state.label;
 }
 
 TEST(Space, rounds_differently_only_when_asked) {
