@@ -70,23 +70,27 @@ Status write_text(const std::string& path, const std::string& text) {
 // Why the keys that were chosen have their values, for the files that are written.
 std::vector<emit::Reason> reasons_of(const plan::Plan& plan, const plan::Found& found) {
   const timing::StepTime& time = found.time;
-  const auto share = [&](double seconds) { return 100 * seconds / time.seconds; };
-  std::vector<emit::Reason> reasons = {
-      {"tensor_model_parallel_size",
-       fmt::format("its exposed messages are {:.1f} % of the step", share(time.parts.tensor))},
-      {"pipeline_model_parallel_size",
-       fmt::format("the pipeline waits {:.1f} % of the step", share(time.parts.bubble))},
-      {"virtual_pipeline_model_parallel_size", "more chunks, less waiting"},
-      {"context_parallel_size",
-       fmt::format("its exposed messages are {:.1f} % of the step", share(time.parts.context))},
-      {"expert_model_parallel_size",
-       fmt::format("its exposed messages are {:.1f} % of the step", share(time.parts.expert))},
-      {"sequence_parallel", "shards what tensor parallelism leaves whole"},
-      {"micro_batch_size", fmt::format("{} of headroom remain on the worst rank", format_bytes(found.worst.headroom))},
-      {"recompute_granularity", fmt::format("recomputation is {:.1f} % of the step", share(time.parts.recompute))},
+  const job::Parallel& parallel = found.job.parallel;
+  std::vector<emit::Reason> reasons;
+  // A reason stands only beside a value that it explains: a size of 1 has no messages, an off switch no effect.
+  const auto share = [&](bool holds, const char* key, const char* text, double seconds) {
+    if (holds) reasons.push_back({key, fmt::format("{} {:.1f} % of the step", text, 100 * seconds / time.seconds)});
   };
+  share(parallel.tensor > 1, "tensor_model_parallel_size", "its exposed messages are", time.parts.tensor);
+  share(parallel.pipeline > 1, "pipeline_model_parallel_size", "the pipeline waits", time.parts.bubble);
+  if (parallel.virtual_pipeline > 1)
+    reasons.push_back({"virtual_pipeline_model_parallel_size", "more chunks, less waiting"});
+  share(parallel.context > 1, "context_parallel_size", "its exposed messages are", time.parts.context);
+  share(parallel.expert > 1, "expert_model_parallel_size", "its exposed messages are", time.parts.expert);
+  if (parallel.sequence_parallel)
+    reasons.push_back({"sequence_parallel", "shards what tensor parallelism leaves whole"});
+  reasons.push_back(
+      {"micro_batch_size", fmt::format("{} of headroom remain on the worst rank", format_bytes(found.worst.headroom))});
+  share(found.job.recompute.granularity != job::RecomputeGranularity::kNone, "recompute_granularity",
+        "recomputation is", time.parts.recompute);
+  const char* const best = plan.objective == plan::Objective::kTime ? "fastest" : "leanest";
   for (emit::Reason& reason : reasons)
-    reason.text += fmt::format(" (plimsoll plan: fastest of {} that fit)", plan.counts.fits);
+    reason.text += fmt::format(" (plimsoll plan: {} of {} that fit)", best, plan.counts.fits);
   return reasons;
 }
 

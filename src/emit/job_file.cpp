@@ -52,8 +52,8 @@ Result<std::vector<File>> write_job_file(const Order& order) {
     for (const Setting& setting : *list)
       for (const job::KeyInfo& info : job::key_table())
         if (info.name == setting.key && info.section == "model" && !setting.value.is_null())
-          model.push_back(
-              {fmt::format("{} = {}", setting.key, value_text(setting.value, " = ")), why(setting.key, order.reasons)});
+          model.push_back({fmt::format("{} = {}", setting.key, value_text(setting.value, " = ")),
+                           why_value(setting.key, setting.value, order.reasons)});
   if (choice.base.layers.empty()) {
     text += "\n[model]\n" + with_comments(model);
   } else {

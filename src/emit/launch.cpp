@@ -25,7 +25,7 @@ constexpr Meaning kVariables[] = {
     {"PYTORCH_ALLOC_CONF", "the allocator of PyTorch (newer name)"},
     {"TORCH_NCCL_AVOID_RECORD_STREAMS", "buffers of collectives are freed as soon as they are done"},
     {"TORCH_NCCL_HIGH_PRIORITY", "messages start before queued compute"},
-    {"NCCL_NVLS_ENABLE", "0 saves the buffers of NVLink SHARP"},
+    {"NCCL_NVLS_ENABLE", "0 saves the buffers of NVLink SHARP; 2, NCCL's default, uses it where it is there"},
     {"NCCL_GRAPH_REGISTER", "0: captured graphs must not register buffers of expandable segments"},
     {"NVTE_CPU_OFFLOAD_V1", "fine-grained offloading uses the first offload path of Transformer Engine"},
     {"NVTE_FLASH_ATTN", "whether Transformer Engine may choose FlashAttention"},
@@ -54,6 +54,14 @@ std::vector<Variable> demanded(const Job& job) {
                       ? Variable{"CUDA_DEVICE_MAX_CONNECTIONS", "32", "expert messages overlap only with many queues"}
                       : Variable{"CUDA_DEVICE_MAX_CONNECTIONS", "1",
                                  "TP and CP before Blackwell: messages start before the GEMMs that hide them"});
+  if (job.cluster.gpus > 1) {
+    all.push_back(
+        {"TORCH_NCCL_AVOID_RECORD_STREAMS", "1", "buffers of collectives are freed as soon as they are done"});
+    // What the prediction counts: the buffers of NVLink SHARP from Hopper on (facts megatron-memory.md 10).
+    all.push_back(job.cluster.gpu.is_hopper_or_newer()
+                      ? Variable{"NCCL_NVLS_ENABLE", "2", "NVLink SHARP where it is there; 0 saves its buffers"}
+                      : Variable{"NCCL_NVLS_ENABLE", "0", "this GPU has no NVLink SHARP"});
+  }
   if (job.offload.fine_grained)
     all.push_back({"NVTE_CPU_OFFLOAD_V1", "1", "fine-grained offloading asks for it from Transformer Engine 2.10 on"});
   if (job.kernels.cuda_graphs != job::CudaGraphs::kNone && has_expandable_segments(job))
@@ -128,8 +136,8 @@ std::string toml_sections(const std::vector<Setting>& settings, const std::vecto
       if (info.section != section) continue;
       for (const Setting& setting : settings)
         if (setting.key == info.name && !setting.value.is_null())
-          lines.push_back(
-              {fmt::format("{} = {}", setting.key, value_text(setting.value, " = ")), why(setting.key, reasons)});
+          lines.push_back({fmt::format("{} = {}", setting.key, value_text(setting.value, " = ")),
+                           why_value(setting.key, setting.value, reasons)});
     }
     if (!lines.empty()) text += fmt::format("\n[{}]\n{}", section, with_comments(lines));
   }

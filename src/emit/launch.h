@@ -18,8 +18,8 @@ struct Variable {
   std::string why;
 };
 
-// The job's own variables and those without which the framework would refuse to start (rules.md R020, R032,
-// R128, R138, R236). None of the latter changes a byte of the prediction.
+// The job's own variables, those without which the framework would refuse to start (rules.md R020, R032, R128,
+// R138, R236) and those that it warns about (R156). None but the job's own changes a byte of the prediction.
 [[nodiscard]] Result<std::vector<Variable>> environment_of(const job::Job& job, const std::vector<Reason>& reasons);
 
 struct Nodes {

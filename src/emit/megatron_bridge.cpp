@@ -182,7 +182,25 @@ Result<std::vector<File>> write_megatron_bridge(const Order& order) {
     for (const Setting& setting : *list)
       if (!is_fact(setting.key) && setting.key != "optimizer_implementation")
         rows.push_back({std::string(section_of(setting.key)), field_of(setting.key), field_value(setting),
-                        why(setting.key, order.reasons)});
+                        why_value(setting.key, field_value(setting), order.reasons)});
+  // The recipe may bring its own, and MCore asserts that layout and number agree.
+  if (job.parallel.layout.empty()) {
+    rows.push_back({"model", "pipeline_model_parallel_layout", {}, "not the recipe's: the sizes decide"});
+  } else {
+    rows.push_back(
+        {"model", "virtual_pipeline_model_parallel_size", {}, "not the recipe's: the layout says how many chunks"});
+  }
+  // A model without a name is laid over a recipe of Llama 3, whose base is not Megatron's default of 10000.
+  if (source.name.empty() && job.model.rope) {
+    const auto stated = job.stated.find("rotary_base");
+    const bool in_keys = job.base_model.layers.empty() && !job.launch_is_whole;  // scripts are read without it
+    const std::int64_t base = job.model.rope_base > 0 ? job.model.rope_base : in_keys ? 10000 : 0;
+    const Node written = stated != job.stated.end() ? document::parse_scalar(stated->second) : integer_node(base);
+    if (written.is_number() && written.as_real() > 0)
+      rows.push_back({"model", "rotary_base", written, "base of the rotary positions"});
+    if (job.model.norm_epsilon > 0)
+      rows.push_back({"model", "layernorm_epsilon", job::real_node(job.model.norm_epsilon), "epsilon of the norms"});
+  }
   rows.push_back({"dataset", "seq_length", integer_node(job.batch.seq_length), "must equal the model's"});
 
   std::vector<Line> overrides;

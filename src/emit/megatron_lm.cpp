@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/checked.h"
+#include "base/text.h"
 #include "emit/targets.h"
 #include "emit/text.h"
 #include "job/keys.h"
@@ -183,8 +184,11 @@ bool carries(std::string_view key) {
 std::string flag_text(const Setting& setting) {
   const Flag* flag = find_flag(setting.key);
   if (flag == nullptr || setting.value.is_null()) return {};
-  // Without the flag the query is projected directly.
+  // Without the flag the query is projected directly, nothing is recomputed, a rank has one chunk; the parser
+  // refuses "none", and validation asserts on one chunk without a pipeline.
   if (setting.key == "q_lora_rank" && setting.value.integer == 0) return {};
+  if (setting.key == "recompute_granularity" && setting.value.text == "none") return {};
+  if (setting.key == "virtual_pipeline_model_parallel_size" && setting.value.integer == 1) return {};
   if (setting.value.is_bool()) return std::string(setting.value.boolean ? flag->flag : flag->off);
   if (flag->flag.empty()) return {};
   std::string text(flag->flag);
@@ -196,15 +200,6 @@ std::string flag_text(const Setting& setting) {
   return text + " " + shell_word(document::to_text(setting.value));
 }
 
-// "off: ..." where the flag switches its key off and no reason says more.
-std::string why_flag(const Setting& setting, const std::vector<Reason>& reasons) {
-  const std::string text = why(setting.key, reasons);
-  const bool is_off = setting.value.is_bool() && !setting.value.boolean;
-  const bool has_reason = std::any_of(reasons.begin(), reasons.end(),
-                                      [&setting](const Reason& reason) { return reason.key == setting.key; });
-  return is_off && !has_reason ? "off: " + text : text;
-}
-
 // Activations have flags of their own; plain GELU is the default.
 std::vector<Line> activation_flags(const Job& job) {
   const model::FeedForward& ffn = job.model.layer(0).ffn;
@@ -214,6 +209,46 @@ std::vector<Line> activation_flags(const Job& job) {
   if (!ffn.gated && ffn.activation == model::Activation::kSquaredRelu)
     return {{"--squared-relu", "squared ReLU without a gate projection"}};
   return {};
+}
+
+// What a file of the job said in a key that no field holds.
+std::string stated(const Job& job, const char* key) {
+  const auto found = job.stated.find(key);
+  return found == job.stated.end() ? std::string{} : found->second;
+}
+
+// Flags that shape nothing and without which another model would be trained: Megatron's defaults are a base of
+// 10000, whole heads, no scaling and an epsilon of 1e-5. A line without text is a comment.
+std::vector<Line> numeric_flags(const Job& job) {
+  const model::Architecture& model = job.model;
+  std::vector<Line> lines;
+  std::vector<std::string> unknown;
+  if (const std::string base = stated(job, "rotary_base"); !base.empty()) {
+    lines.push_back({"--rotary-base " + shell_word(base), "base of the rotary positions, as the job has it"});
+  } else if (model.rope && model.rope_base == 0) {
+    unknown.emplace_back("rope_theta (--rotary-base)");
+  } else if (model.rope && model.rope_base != 0 && model.rope_base != 10000) {
+    lines.push_back({fmt::format("--rotary-base {}", model.rope_base), "rope_theta of the model"});
+  }
+  if (model.rope && model.rope_share != 1)
+    lines.push_back({fmt::format("--rotary-percent {}", model.rope_share), "part of a head that rotates"});
+  if (model.rope && model.rope_scaling == "llama3" && model.rope_factor > 0) {
+    lines.push_back({"--use-rope-scaling", "rope_scaling of Llama 3.1 and later"});
+    lines.push_back({fmt::format("--rope-scaling-factor {}", model.rope_factor), "its factor"});
+  } else if (model.rope && !model.rope_scaling.empty()) {
+    unknown.push_back(fmt::format("rope_scaling of type {}", comment(model.rope_scaling.substr(0, 40))));
+  }
+  if (const std::string epsilon = stated(job, "norm_epsilon"); !epsilon.empty()) {
+    lines.push_back({"--norm-epsilon " + shell_word(epsilon), "epsilon of the norms, as the job has it"});
+  } else if (model.norm_epsilon == 0) {
+    unknown.emplace_back("the epsilon of the norms (--norm-epsilon)");
+  } else if (model.norm_epsilon != 0 && model.norm_epsilon != 1e-5) {
+    lines.push_back({fmt::format("--norm-epsilon {}", model.norm_epsilon), "epsilon of the norms"});
+  }
+  if (model.has_moe()) unknown.emplace_back("how its router scores, groups and balances (--moe-router-*)");
+  if (!unknown.empty())
+    lines.push_back({{}, fmt::format("not known here, take from the model's config.json: {}", join(unknown, ", "))});
+  return lines;
 }
 
 std::string array(std::string_view name, const std::vector<Line>& lines) {
@@ -285,8 +320,9 @@ Result<std::vector<File>> write_megatron_lm(const Order& order) {
   std::vector<Line> model_lines;
   for (const Setting& setting : model)
     if (const std::string text = flag_text(setting); !text.empty())
-      model_lines.push_back({text, why_flag(setting, order.reasons)});
+      model_lines.push_back({text, why_value(setting.key, setting.value, order.reasons)});
   for (Line& line : activation_flags(job)) model_lines.push_back(std::move(line));
+  for (Line& line : numeric_flags(job)) model_lines.push_back(std::move(line));
   struct Group {
     std::string_view section;
     std::string_view name;
@@ -301,7 +337,7 @@ Result<std::vector<File>> write_megatron_lm(const Order& order) {
       for (const Setting& setting : settings)
         if (setting.key == info.name && info.section == group.section)
           if (const std::string text = flag_text(setting); !text.empty())
-            group.lines.push_back({text, why_flag(setting, order.reasons)});
+            group.lines.push_back({text, why_value(setting.key, setting.value, order.reasons)});
   std::string script = script_head(job, "Trains with Megatron-LM. Read it again: plimsoll fit launch.sh plimsoll.toml",
                                    order.environment);
   std::string arguments;

@@ -76,6 +76,8 @@ Node hub_config(const Architecture& model) {
   put("attention_bias", bool_node(attention.qkv_bias));
   put("mlp_bias", bool_node(ffn.bias));
   put("attention_dropout", job::real_node(model.attention_dropout));
+  if (model.rope_base > 0) put("rope_theta", integer_node(model.rope_base));
+  if (model.norm_epsilon > 0) put("rms_norm_eps", job::real_node(model.norm_epsilon));
   if (attention.sliding_window > 0) put("sliding_window", integer_node(attention.sliding_window));
   if (ffn.is_moe()) {
     put("num_local_experts", integer_node(ffn.experts));

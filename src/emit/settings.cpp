@@ -101,6 +101,7 @@ const std::map<std::string_view, Getter>& custom_getters() {
   static const std::map<std::string_view, Getter> getters = {
       {"recompute_modules", recompute_modules},
       {"offload_modules", offload_modules},
+      {"lora_target_modules", [](const Job& job) { return list_node(lora_targets(job)); }},
       {"cp_comm_type", cp_comm_type},
       {"pipeline_model_parallel_layout",
        [](const Job& job) { return job.parallel.layout.empty() ? Node{} : text_node(job.parallel.layout); }},
@@ -264,6 +265,24 @@ bool has(const std::vector<Setting>& settings, std::string_view key) {
 }
 
 }  // namespace
+
+std::vector<std::string> lora_targets(const Job& job) {
+  if (!job.adapter.targets.empty()) return job.adapter.targets;
+  if (job.is_megatron()) return {"linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"};
+  // Facts other-frameworks-memory.md 3.1; dbrx and internlm2 have no row there and are counted by their one projection.
+  constexpr std::pair<std::string_view, std::string_view> kFused[] = {
+      {"gpt2", "c_attn"},
+      {"gpt_neox", "query_key_value"},
+      {"bloom", "query_key_value"},
+      {"falcon", "query_key_value"},
+      {"phi3", "qkv_proj"},
+      {"internlm2", "wqkv"},
+      {"dbrx", "Wqkv"},
+  };
+  for (const auto& [type, name] : kFused)
+    if (job.model.model_type == type) return {std::string(name)};
+  return {"q_proj", "v_proj"};
+}
 
 std::optional<Node> held_value(const Job& job, std::string_view key) {
   const auto custom = custom_getters().find(key);

@@ -26,6 +26,10 @@ struct Setting {
 // The same after derivation: null where the key has no effect on this job, nothing where others say it all.
 [[nodiscard]] std::optional<document::Node> meant_value(const job::Job& job, std::string_view key);
 
+// The linears that the job's adapter trains, by the names that its framework has for them. A job that names none
+// trains the framework's choice, which is what memory counts: all four of Bridge, PEFT's of the model's family.
+[[nodiscard]] std::vector<std::string> lora_targets(const job::Job& job);
+
 // Canonical keys that differ in meaning, in the order of the key table; the model's own as model_difference().
 [[nodiscard]] std::vector<std::string> differing_keys(const job::Job& wanted, const job::Job& found);
 

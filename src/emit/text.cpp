@@ -93,8 +93,9 @@ std::string with_comments(const std::vector<Line>& lines, std::string_view inden
     if (line.text.size() <= kWidest) width = std::max(width, line.text.size());
   std::string text;
   for (const Line& line : lines)
-    text += line.why.empty() ? fmt::format("{}{}\n", indent, line.text)
-                             : fmt::format("{}{:<{}}  # {}\n", indent, line.text, width, comment(line.why));
+    text += line.why.empty()    ? fmt::format("{}{}\n", indent, line.text)
+            : line.text.empty() ? fmt::format("{}# {}\n", indent, comment(line.why))
+                                : fmt::format("{}{:<{}}  # {}\n", indent, line.text, width, comment(line.why));
   return text;
 }
 
@@ -104,6 +105,21 @@ std::string why(std::string_view key, const std::vector<Reason>& reasons) {
   for (const job::KeyInfo& info : job::key_table())
     if (info.name == key) return info.doc;
   return std::string(key);
+}
+
+std::string why_value(std::string_view key, const Node& value, const std::vector<Reason>& reasons) {
+  const std::string text = why(key, reasons);
+  const bool has_reason =
+      std::any_of(reasons.begin(), reasons.end(), [key](const Reason& reason) { return reason.key == key; });
+  if (has_reason) return text;
+  if (key == "recompute_granularity" && (value.is_null() || value.text == "none"))
+    return "nothing is recomputed in backward";
+  if (key == "virtual_pipeline_model_parallel_size" && (value.is_null() || value.integer == 1))
+    return "one model chunk per pipeline rank";
+  const bool is_key = std::any_of(job::key_table().begin(), job::key_table().end(),
+                                  [key](const job::KeyInfo& info) { return info.name == key; });
+  const bool is_off = value.is_null() || (value.is_bool() && !value.boolean);
+  return is_key && is_off ? "off: " + text : text;
 }
 
 Node object_node() {

@@ -40,6 +40,11 @@ struct Line {
 // The reason of a key where one is given, else what the key means; words that are no key are a reason themselves.
 [[nodiscard]] std::string why(std::string_view key, const std::vector<Reason>& reasons);
 
+// The same for a line that sets this value: where it switches the key off and no reason says why, the comment
+// does not claim what only holds when it is on.
+[[nodiscard]] std::string why_value(std::string_view key, const document::Node& value,
+                                    const std::vector<Reason>& reasons);
+
 [[nodiscard]] document::Node object_node();
 void put(document::Node& table, std::string_view name, document::Node value);
 

@@ -42,6 +42,8 @@ constexpr Flavor kFlavors[] = {
     {"qwen3-8b", "qwen3", "8B"},
     {"qwen3-14b", "qwen3", "14B"},
     {"qwen3-32b", "qwen3", "32B"},
+    {"qwen3-30b-a3b", "qwen3", "30B-A3B"},
+    {"qwen3-235b-a22b", "qwen3", "235B-A22B"},
 };
 
 bool carries_all(std::string_view) { return true; }
@@ -59,7 +61,7 @@ class Writer {
   void say(std::string_view section, std::string_view field, const Node& value, std::string_view key) {
     auto table = std::find_if(tables_.begin(), tables_.end(), [&](const Table& t) { return t.name == section; });
     if (table == tables_.end()) table = tables_.insert(tables_.end(), Table{section});
-    table->lines.push_back({fmt::format("{} = {}", field, value_text(value, " = ")), why(key, reasons_)});
+    table->lines.push_back({fmt::format("{} = {}", field, value_text(value, " = ")), why_value(key, value, reasons_)});
   }
   [[nodiscard]] std::string text() const {
     std::string all;

@@ -61,7 +61,7 @@ void say_adapter(const Job& job, Reasoned& out) {
   if (adapter.dropout > 0) out.say("lora_dropout", job::real_node(adapter.dropout), "lora_dropout");
   Node targets;
   targets.kind = Node::Kind::kArray;
-  for (const std::string& target : adapter.targets) targets.items.push_back(text_node(target));
+  for (const std::string& target : lora_targets(job)) targets.items.push_back(text_node(target));
   out.say("lora_target_modules", std::move(targets), "lora_target_modules");
   if (adapter.quantized_base) out.say("load_in_4bit", bool_node(true), "load_in_4bit");
   if (adapter.double_quant) out.say("use_bnb_nested_quant", bool_node(true), "bnb_4bit_use_double_quant");
@@ -98,7 +98,8 @@ void say_kernels(const Job& job, Reasoned& out) {
 }  // namespace
 
 void Reasoned::say(std::string_view path, Node value, std::string_view key) {
-  rows_ += fmt::format("| {} | `{}` | {} |\n", name_, path, replace(comment(why(key, reasons_)), '|', '/'));
+  rows_ +=
+      fmt::format("| {} | `{}` | {} |\n", name_, path, replace(comment(why_value(key, value, reasons_)), '|', '/'));
   root_.kind = Node::Kind::kObject;
   Node* table = &root_;
   std::string_view rest = path;

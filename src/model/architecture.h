@@ -115,7 +115,13 @@ struct Architecture {
   double hidden_dropout = 0;
   double attention_dropout = 0;
   double embedding_dropout = 0;
-  std::int64_t max_positions = 0;     // 0: unknown
+  std::int64_t max_positions = 0;  // 0: unknown
+  // Numbers that no byte depends on, but without which a framework would train another model.
+  std::int64_t rope_base = 0;         // rope_theta; 0: unknown
+  double rope_share = 1;              // part of a head that rotates
+  std::string rope_scaling;           // llama3, yarn, ...; empty: none
+  double rope_factor = 0;             // of rope_scaling; 0: none or unknown
+  double norm_epsilon = 0;            // 0: unknown
   std::vector<std::string> warnings;  // "key: what of the file is not in the numbers"
 
   [[nodiscard]] std::int64_t depth() const { return static_cast<std::int64_t>(layers.size()); }

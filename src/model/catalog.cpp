@@ -25,7 +25,9 @@ struct Catalog {
   std::vector<CatalogEntry> entries;
   std::vector<Node> configs;                 // the hf table of each entry
   std::map<std::string, std::size_t> names;  // folded name -> entry
-  std::vector<std::string> suggestions;      // every name and alias without owner, as written
+  // Folded alias -> rope_theta where a release of the same shape has another one; 0 where it is not known.
+  std::map<std::string, std::int64_t> rope_bases;
+  std::vector<std::string> suggestions;  // every name and alias without owner, as written
 };
 
 // Letters, digits and points only, so that "LLAMA3.1_405B" and "Llama 3.1 405B" are llama3.1-405b. The
@@ -78,6 +80,11 @@ Catalog parse() {
       catalog.names.emplace(folded(without_owner(alias)), index);
       catalog.suggestions.emplace_back(without_owner(alias));
     }
+    if (const Node* bases = item.find("rope_theta_of"))
+      for (const auto& [alias, base] : bases->members) {
+        catalog.rope_bases[folded(alias)] = base.integer;
+        catalog.rope_bases[folded(without_owner(alias))] = base.integer;
+      }
     catalog.configs.push_back(*config);
     catalog.entries.push_back(std::move(entry));
   }
@@ -113,6 +120,8 @@ Result<Architecture> find_model(std::string_view name) {
     return bad_input(fmt::format("model '{}' is not in the catalogue", name.substr(0, 200)), suggest(name));
   PLIMSOLL_TRY(model, read_hf_config(catalog().configs[found->second]));
   model.name = catalog().entries[found->second].name;
+  if (const auto other = catalog().rope_bases.find(found->first); other != catalog().rope_bases.end())
+    model.rope_base = other->second;
   return model;
 }
 

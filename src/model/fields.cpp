@@ -113,6 +113,27 @@ double Fields::probability(std::string_view key, double fallback) {
   return fallback;
 }
 
+double Fields::positive_or(std::string_view key, double limit, double fallback) {
+  Found first;
+  for (const std::string_view name : split(key, '|')) {
+    const Node* node = walk(*table_, name);
+    if (is_absent(node)) continue;
+    const Found found{node, name};
+    if (!node->is_number() || !(node->as_real() > 0) || node->as_real() > limit) {
+      fail_kind(found, fmt::format("a number above 0 and up to {}", limit));
+      return fallback;
+    }
+    if (first.value == nullptr) first = found;
+    if (first.value->as_real() != node->as_real()) {
+      fail(
+          fmt::format("{} is {} but {} is {}; both mean the same", first.name, shown(*first.value), name, shown(*node)),
+          fmt::format("remove one of {} and {}", first.name, name));
+      return fallback;
+    }
+  }
+  return first.value == nullptr ? fallback : first.value->as_real();
+}
+
 std::string Fields::text(std::string_view key, std::string_view fallback) {
   const Found found = find(key);
   if (found.value == nullptr) return std::string{fallback};

@@ -35,6 +35,8 @@ class Fields {
   [[nodiscard]] bool flag_here_or_outside(std::string_view key, bool fallback);
   // A probability: 0 <= p < 1.
   [[nodiscard]] double probability(std::string_view key, double fallback);
+  // A number above 0 and up to `limit`. Spellings that are different texts of one number do not contradict.
+  [[nodiscard]] double positive_or(std::string_view key, double limit, double fallback);
   [[nodiscard]] std::string text(std::string_view key, std::string_view fallback);
   // nullopt where the key is absent. Elements are 0..limit.
   [[nodiscard]] std::optional<std::vector<std::int64_t>> integers(std::string_view key, std::int64_t limit);

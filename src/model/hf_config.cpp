@@ -88,6 +88,34 @@ Result<Named> text_family_name(const Node& root, const Node& text) {
   return family_name(root);
 }
 
+// The part of a head that rotates where the file does not say it.
+double usual_rope_share(std::string_view model_type) {
+  for (const std::string_view half : {"phi", "glm", "glm4", "glm4_moe", "nemotron"})
+    if (model_type == half) return 0.5;
+  return model_type == "gpt_neox" || model_type == "stablelm" ? 0.25 : 1.0;
+}
+
+// Keys that shape no tensor. Transformers 5 keeps those of positions in rope_parameters; a rope_parameters with
+// a table for each kind of layer gives no single base.
+void read_numerics(Fields& in, std::string_view model_type, Architecture& model) {
+  constexpr double kMostBase = 1e15;  // far above any that is used, and exact as an integer
+  const double base = in.positive_or(
+      "rope_theta|rope_parameters.rope_theta|rope_scaling.rope_theta|rotary_emb_base|attn_config.rope_theta", kMostBase,
+      0);
+  const auto whole = static_cast<std::int64_t>(base);
+  if (static_cast<double>(whole) == base) model.rope_base = whole;
+  model.rope_share = in.positive_or("partial_rotary_factor|rope_parameters.partial_rotary_factor|rotary_pct", 1,
+                                    usual_rope_share(model_type));
+  for (const char* table : {"rope_scaling", "rope_parameters"}) {
+    const auto key = [table](const char* name) { return fmt::format("{}.{}", table, name); };
+    const std::string type = in.text(key("rope_type"), in.text(key("type"), ""));
+    if (type.empty() || type == "default") continue;
+    model.rope_scaling = type;
+    model.rope_factor = in.positive_or(key("factor"), kMostBase, 0);
+  }
+  model.norm_epsilon = in.positive_or("rms_norm_eps|layer_norm_eps|layer_norm_epsilon|norm_eps|norm_epsilon", 1, 0);
+}
+
 }  // namespace
 
 bool looks_like_hf_config(const Node& root) {
@@ -106,6 +134,7 @@ Result<Architecture> read_hf_config(const Node& root) {
   PLIMSOLL_TRY(family, family_of(named));
   Fields in(table, text != nullptr ? &root : nullptr);
   Architecture model = family->read(in);
+  read_numerics(in, family->model_type, model);
   Status status = in.status();
   if (status) status = validate(model);
   if (!status)

@@ -10,6 +10,8 @@
 namespace plimsoll::emit {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -61,9 +63,138 @@ TEST(LaunchScript, reason_with_a_line_break_stays_one_comment) {
   EXPECT_THAT(text_of(files, "launch.sh"), HasSubstr("# first rm -rf /\n"));
 }
 
+// A job of one model on one node, with the keys that the claim is about.
+job::Job of_model(const std::string& framework, const std::string& model, const std::string& more = {},
+                  const std::string& gpu = "h100") {
+  return read_keys("framework='" + framework + "'\nmodel='" + model + "'\n[cluster]\ngpu='" + gpu +
+                   "'\ngpus=8\n[batch]\nseq_length=4096\nmicro_batch_size=1\nglobal_batch_size=64\n[precision]\n"
+                   "bf16=true\n" +
+                   more);
+}
+
+std::string launch_of(const std::string& model, const std::string& more = {}) {
+  return text_of(emitted(of_model("megatron-lm", model, more), Target::kMegatronLm), "launch.sh");
+}
+
+TEST(LaunchScript, what_is_off_has_no_flag_where_the_parser_knows_no_off) {
+  const std::string text = launch_of("llama3-8b",
+                                     "[recompute]\nrecompute_granularity='none'\n[parallel]\n"
+                                     "virtual_pipeline_model_parallel_size=1\npipeline_model_parallel_size=1\n");
+  EXPECT_THAT(text, Not(HasSubstr("--recompute-granularity")));
+  EXPECT_THAT(text, Not(HasSubstr("--num-virtual-stages-per-pipeline-rank")));
+  EXPECT_THAT(
+      launch_of("llama3-8b",
+                "[parallel]\npipeline_model_parallel_size=2\nvirtual_pipeline_model_parallel_size="
+                "2\n[recompute]\nrecompute_granularity='selective'\n"),
+      AllOf(HasSubstr("--num-virtual-stages-per-pipeline-rank 2 "), HasSubstr("--recompute-granularity selective ")));
+}
+
+TEST(LaunchScript, positions_and_norms_are_those_of_the_model) {
+  const std::string llama = launch_of("llama3-8b");
+  EXPECT_THAT(llama, HasSubstr("--rotary-base 500000 "));
+  EXPECT_THAT(llama, Not(HasSubstr("--norm-epsilon")));
+  EXPECT_THAT(llama, Not(HasSubstr("--use-rope-scaling")));
+  EXPECT_THAT(llama, Not(HasSubstr("config.json")));
+  EXPECT_THAT(launch_of("llama3.1-8b"), AllOf(HasSubstr("--rotary-base 500000 "), HasSubstr("--use-rope-scaling "),
+                                              HasSubstr("--rope-scaling-factor 8 ")));
+  EXPECT_THAT(launch_of("qwen3-8b"), AllOf(HasSubstr("--rotary-base 1000000 "), HasSubstr("--norm-epsilon 1e-06 "),
+                                           HasSubstr("--qk-layernorm ")));
+  EXPECT_THAT(launch_of("llama2-7b"), Not(HasSubstr("--rotary-base")));  // Megatron's own default
+}
+
+TEST(LaunchScript, what_the_catalogue_does_not_know_of_the_model_is_named) {
+  EXPECT_THAT(launch_of("yi-6b"), HasSubstr("\n  # not known here, take from the model's config.json: rope_theta "
+                                            "(--rotary-base), the epsilon of the norms "
+                                            "(--norm-epsilon)\n"));
+  EXPECT_THAT(launch_of("mixtral-8x7b"), HasSubstr("config.json: how its router scores, groups and balances"));
+  EXPECT_THAT(launch_of("deepseek-v3"), HasSubstr("rope_scaling of type yarn"));
+}
+
+TEST(LaunchScript, positions_that_a_file_of_the_job_gave_pass_through) {
+  job::Job job = of_model("megatron-lm", "llama3-8b");
+  job.stated["rotary_base"] = "70000";
+  job.stated["norm_epsilon"] = "1e-6; rm x";
+  EXPECT_THAT(text_of(emitted(job, Target::kMegatronLm), "launch.sh"),
+              AllOf(HasSubstr("--rotary-base 70000 "), HasSubstr("--norm-epsilon '1e-6; rm x' ")));
+}
+
+TEST(LaunchScript, variables_that_lint_asks_for_are_set_as_the_prediction_counts) {
+  const std::string hopper = launch_of("llama3-8b");
+  EXPECT_THAT(hopper, HasSubstr("export TORCH_NCCL_AVOID_RECORD_STREAMS=1 "));
+  EXPECT_THAT(hopper, HasSubstr("export NCCL_NVLS_ENABLE=2 "));  // memory counts its buffers
+  EXPECT_THAT(
+      text_of(emitted(of_model("megatron-lm", "llama3-8b", {}, "a100-sxm-80gb"), Target::kMegatronLm), "launch.sh"),
+      HasSubstr("export NCCL_NVLS_ENABLE=0 "));
+}
+
+TEST(Overrides, layout_and_number_of_chunks_never_come_from_the_recipe) {
+  const std::string sizes = text_of(emitted(of_model("megatron-bridge", "llama3-8b",
+                                                     "[parallel]\npipeline_model_parallel_size=2\n"
+                                                     "virtual_pipeline_model_parallel_size=2\n"),
+                                            Target::kMegatronBridge),
+                                    "overrides.yaml");
+  EXPECT_THAT(sizes, HasSubstr("virtual_pipeline_model_parallel_size: 2 "));
+  EXPECT_THAT(sizes, HasSubstr("pipeline_model_parallel_layout: null "));
+  const auto files = emitted(of_model("megatron-bridge", "llama3-8b",
+                                      "[parallel]\npipeline_model_parallel_size=2\n"
+                                      "pipeline_model_parallel_layout='Et*8|t*8|t*8|t*8L'\n"),
+                             Target::kMegatronBridge);
+  EXPECT_THAT(text_of(files, "overrides.yaml"), AllOf(HasSubstr("virtual_pipeline_model_parallel_size: null "),
+                                                      HasSubstr("pipeline_model_parallel_layout: \"Et*8|")));
+  EXPECT_THAT(text_of(files, "launch.sh"), HasSubstr("model.virtual_pipeline_model_parallel_size=null "));
+}
+
+TEST(Overrides, positions_of_a_model_without_a_name_are_not_those_of_the_recipe) {
+  const auto job = read_keys(
+      "framework='megatron-bridge'\n[model]\nnum_layers=4\nhidden_size=512\nnum_attention_heads=8\nvocab_size=1000\n"
+      "position_embedding_type='rope'\n[cluster]\ngpu='h100'\ngpus=1\n[batch]\nseq_length=512\n"
+      "micro_batch_size=1\n");
+  EXPECT_THAT(text_of(emitted(job, Target::kMegatronBridge), "overrides.yaml"), HasSubstr("rotary_base: 10000 "));
+}
+
+TEST(Adapters, without_named_linears_those_that_are_counted_are_written) {
+  const std::string lora = "[adapter]\npeft='lora'\n";
+  EXPECT_THAT(
+      text_of(emitted(of_model("megatron-bridge", "llama3-8b", lora), Target::kMegatronBridge), "overrides.yaml"),
+      HasSubstr("target_modules: [\"linear_qkv\", \"linear_proj\", \"linear_fc1\", \"linear_fc2\"]"));
+  EXPECT_THAT(
+      text_of(emitted(of_model("transformers", "llama3-8b", lora), Target::kTransformers), "training_args.json"),
+      HasSubstr("\"lora_target_modules\": [\"q_proj\", \"v_proj\"]"));
+  EXPECT_THAT(
+      text_of(emitted(of_model("transformers", "falcon-7b", lora), Target::kTransformers), "training_args.json"),
+      HasSubstr("\"lora_target_modules\": [\"query_key_value\"]"));
+  EXPECT_THAT(text_of(emitted(of_model("transformers", "llama3-8b", lora + "lora_target_modules=['all-linear']\n"),
+                              Target::kTransformers),
+                      "training_args.json"),
+              HasSubstr("\"lora_target_modules\": [\"all-linear\"]"));
+}
+
+TEST(Comments, an_off_switch_is_described_as_off) {
+  const std::string text =
+      text_of(emitted(of_model("megatron-bridge", "llama3-8b",
+                               "[parallel]\naccount_for_loss_in_pipeline_split=false\n[recompute]\n"
+                               "recompute_granularity='none'\n"),
+                      Target::kMegatronBridge),
+              "overrides.yaml");
+  EXPECT_THAT(text, ContainsRegex("virtual_pipeline_model_parallel_size: null +# one model chunk per pipeline rank"));
+  EXPECT_THAT(text, ContainsRegex("account_for_loss_in_pipeline_split: false +# off: the loss counts as a layer"));
+  EXPECT_THAT(text, ContainsRegex("sequence_parallel: false +# off: "));
+  EXPECT_THAT(text, ContainsRegex("recompute_granularity: null +# nothing is recomputed in backward"));
+}
+
+TEST(Torchtitan, experts_of_qwen3_have_flavors) {
+  for (const auto& [name, flavor] : {std::pair{"qwen3-30b-a3b", "30B-A3B"}, std::pair{"qwen3-235b-a22b", "235B-A22B"}})
+    EXPECT_THAT(text_of(emitted(read_keys(std::string("framework='torchtitan'\nmodel='") + name +
+                                          "'\n[cluster]\ngpu='h100'\ngpus=64\n[batch]\nseq_length=4096\n"
+                                          "micro_batch_size=1\n"),
+                                Target::kTorchtitan),
+                        "train.toml"),
+                HasSubstr(std::string("flavor = \"") + flavor + "\""));
+}
+
 TEST(LaunchScript, one_hardware_queue_before_blackwell_only) {
   EXPECT_THAT(text_of(emitted(megatron(), Target::kMegatronLm), "launch.sh"),
-              HasSubstr("export CUDA_DEVICE_MAX_CONNECTIONS=1  # "));
+              HasSubstr("export CUDA_DEVICE_MAX_CONNECTIONS=1 "));
   EXPECT_THAT(text_of(emitted(megatron({}, "b200"), Target::kMegatronLm), "launch.sh"),
               Not(HasSubstr("CUDA_DEVICE_MAX_CONNECTIONS")));
 }

@@ -56,6 +56,13 @@ TEST(Catalog, every_name_and_alias_belongs_to_one_model) {
   }
 }
 
+TEST(Catalog, releases_of_one_shape_keep_their_own_rope_theta) {
+  EXPECT_EQ(find_model("llama3-8b")->rope_base, 500'000);
+  EXPECT_EQ(find_model("qwen3-4b")->rope_base, 1'000'000);
+  EXPECT_EQ(find_model("Qwen/Qwen3-4B-Instruct-2507")->rope_base, 5'000'000);
+  EXPECT_EQ(find_model("qwen3-4b-instruct-2507")->rope_base, 5'000'000);
+}
+
 TEST(Catalog, spelling_of_separators_does_not_matter) {
   EXPECT_EQ(find_model("LLAMA3.1_405B")->name, "llama3.1-405b");
   EXPECT_EQ(find_model("DeepSeekV3")->name, "deepseek-v3");

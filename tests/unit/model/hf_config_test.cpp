@@ -51,6 +51,35 @@ TEST(HfConfig, a_table_with_a_model_type_or_class_looks_like_a_config) {
   EXPECT_FALSE(looks_like_hf_config(*document::parse_json("[1]")));
 }
 
+TEST(HfConfig, positions_and_epsilon_are_read_from_old_and_new_files) {
+  const Result<Architecture> old = read(small(
+      "llama", R"("rope_theta": 5e5, "rms_norm_eps": 1e-6, "rope_scaling": {"rope_type": "llama3", "factor": 8.0})"));
+  ASSERT_TRUE(old) << to_string(old.error());
+  EXPECT_EQ(old->rope_base, 500'000);
+  EXPECT_EQ(old->rope_scaling, "llama3");
+  EXPECT_EQ(old->rope_factor, 8);
+  EXPECT_EQ(old->norm_epsilon, 1e-6);
+  const Result<Architecture> now = read(
+      small("nemotron", R"("rope_theta": 10000, "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"})"));
+  ASSERT_TRUE(now) << to_string(now.error());
+  EXPECT_EQ(now->rope_base, 10'000);
+  EXPECT_EQ(now->rope_scaling, "");
+  EXPECT_EQ(now->rope_share, 0.5);
+  const Result<Architecture> silent = read(small("llama", R"("rope_theta": null, "rope_scaling": null)"));
+  ASSERT_TRUE(silent) << to_string(silent.error());
+  EXPECT_EQ(silent->rope_base, 0);
+  EXPECT_EQ(silent->norm_epsilon, 0);
+}
+
+TEST(HfConfig, positions_that_are_no_numbers_or_contradict_are_errors) {
+  for (const char* bad : {R"("rope_theta": "10000")", R"("rope_theta": -1)", R"("rope_theta": 1e300)",
+                          R"("rope_theta": 10000, "rope_parameters": {"rope_theta": 500000})"}) {
+    const Result<Architecture> model = read(small("llama", bad));
+    ASSERT_FALSE(model) << bad;
+    EXPECT_THAT(model.error().message, HasSubstr("rope_theta")) << bad;
+  }
+}
+
 TEST(HfConfig, llama_reads_its_shape_and_ignores_the_rest) {
   const Result<Architecture> model =
       read(small("llama", R"("rope_theta": 5e5, "rms_norm_eps": 1e-5, "eos_token_id": [1, 2], "use_cache": true,
