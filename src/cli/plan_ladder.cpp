@@ -23,7 +23,7 @@ namespace plimsoll::cli {
 namespace {
 
 // Bounds of the work: answers of memory, and rungs of one set.
-constexpr std::int64_t kMostAnswers = 150;
+constexpr std::int64_t kMostAnswers = 500;
 constexpr std::size_t kMostRungs = 12;
 // What counts as saved: less is lost in the rounding of a report.
 constexpr std::int64_t kLeastSaving = std::int64_t{16} << 20;
@@ -222,11 +222,12 @@ Node leanest(Climber& climber) {
 
 // Without every rung that it does not need: it fits still, and is not slower for it.
 Node without_unneeded(Climber& climber, Node node) {
+  const double most = node.slower + kSameTime;
   for (std::size_t i = 0; i < node.rungs.size();) {
     Rungs fewer = node.rungs;
     fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
     auto leaner = climber.replay(fewer);
-    if (leaner && time_step(leaner->slower) <= time_step(node.slower) && climber.fits(*leaner)) {
+    if (leaner && leaner->slower <= most && climber.fits(*leaner)) {
       node = std::move(*leaner);
       i = 0;
     } else {
@@ -278,6 +279,17 @@ LadderStep step_between(Climber& climber, const Node& from, const Node& to) {
   return step;
 }
 
+// The search that a user would ask instead, in the job's framework or the one whose sharding was taken.
+std::string search_command(const job::Job& job) {
+  job::Framework framework = job.framework;
+  if (!job.is_megatron() && job.sharding.kind == job::ShardingKind::kFsdp2 && framework != job::Framework::kTorchtitan)
+    framework = job::Framework::kFsdp2;
+  if (job.sharding.kind == job::ShardingKind::kZero) framework = job::Framework::kDeepSpeed;
+  return fmt::format("plimsoll plan {} --framework {} --gpu {} --gpus {} --seq-length {} --global-batch-size {}",
+                     job.model.name, job::name_of(framework), job.cluster.gpu.id, job.cluster.gpus,
+                     job.batch.seq_length, job.batch.micro_batch * job.data_parallel * job.micro_batches);
+}
+
 }  // namespace
 
 Result<Ladder> climb(const JobInput& input) {
@@ -301,6 +313,7 @@ Result<Ladder> climb(const JobInput& input) {
   for (std::size_t i = 1; i < path.size(); ++i) ladder.steps.push_back(step_between(climber, path[i - 1], path[i]));
   ladder.settings = path.back().settings;
   ladder.slower = path.back().slower;
+  ladder.search_command = search_command(path.back().job);
   if (const Memory* after = climber.memory(path.back())) ladder.after = after->worst;
   return ladder;
 }

@@ -2,7 +2,7 @@
 // An existing job made to fit in the steps that cost least: of all sets of rungs that fit, one whose step is the
 // shortest, then one that reaches least far into the launch. Changes of the science (sequence length, precision,
 // optimizer, adapters) are priced and shown, but never taken.
-// Invariant: no single rung and no two rungs that fit are faster than the answer by more than kSameTime.
+// Invariant: no single rung and no two rungs that fit are faster than the answer by more than twice kSameTime.
 #pragma once
 
 #include <string>
@@ -31,9 +31,10 @@ struct Ladder {
   std::vector<PricedChange> science;  // priced on the job as it was
   Settings settings;                  // all changes that were taken
   memory::RankAnswer after;
-  double slower = 0;        // share of time more per token, of all steps together
-  std::int64_t tried = 0;   // sets of rungs whose memory was computed
-  bool is_cheapest = true;  // false: the search ended at its bound, and a cheaper set may exist
+  double slower = 0;           // share of time more per token, of all steps together
+  std::int64_t tried = 0;      // sets of rungs whose memory was computed
+  std::string search_command;  // plimsoll plan for the same model and batch
+  bool is_cheapest = true;     // false: the search ended at its bound, and a cheaper set may exist
 };
 
 [[nodiscard]] Result<Ladder> climb(const JobInput& input);

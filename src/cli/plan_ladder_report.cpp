@@ -20,13 +20,10 @@ std::string how_to_shard(const Settings& settings) {
       if (name == key) return text;
     return {};
   };
-  if (value("sharding") == "fsdp2")
-    return "sharding by FSDP2: the Trainer takes it from accelerate launch with an FSDP 2 configuration; to search it "
-           "whole: plimsoll plan MODEL --framework fsdp2\n";
+  if (value("sharding") == "fsdp2") return "FSDP2: accelerate launch with fsdp_version 2 in its FSDP configuration\n";
   if (value("sharding") == "zero")
     return fmt::format(
-        "sharding by ZeRO: the Trainer takes it from a DeepSpeed configuration with zero_optimization.stage {}; to "
-        "search it whole: plimsoll plan MODEL --framework deepspeed\n",
+        "ZeRO: a DeepSpeed configuration with zero_optimization.stage {}, named by the Trainer's deepspeed\n",
         value("zero_stage"));
   return {};
 }
@@ -62,15 +59,18 @@ std::string ladder_report(const Ladder& ladder, const Console& console) {
     text += fmt::format("\nfits with {} of headroom, time {:+.1f} %: {}\n", format_bytes(ladder.after.headroom),
                         100 * ladder.slower, as_flags(ladder.settings));
     text += how_to_shard(ladder.settings);
+    if (ladder.after.host_bytes > ladder.before.host_bytes)
+      text += fmt::format("needs {} of host memory for each GPU\n", format_bytes(ladder.after.host_bytes));
   } else {
     text += fmt::format(
-        "\n{} sets of changes that leave the science alone were tried, and none fits: the leanest needs {} more; "
-        "plimsoll "
-        "plan searches other splits, or take more GPUs\n",
-        ladder.tried, format_bytes(-ladder.after.headroom));
+        "\ndoes not fit: {} sets of changes that leave the science alone were tried, the leanest is {} too "
+        "large\nother "
+        "splits and offloads: {}; or take more GPUs\n",
+        ladder.tried, format_bytes(-ladder.after.headroom), ladder.search_command);
   }
   if (ladder.fits && !ladder.is_cheapest)
-    text += fmt::format("the search ended after {} sets of changes: a faster one may exist\n", ladder.tried);
+    text += fmt::format("the search ended after {} sets of changes: a faster one may exist; {} searches all\n",
+                        ladder.tried, ladder.search_command);
   if (!ladder.science.empty()) {
     text += "\nnever taken unasked, because they change what is learned (each alone, on the job as it was)\n";
     Table science({{"change"}, {"saves GiB", Align::kRight}, {"time %", Align::kRight}, {"fits"}});

@@ -20,6 +20,16 @@ bool is_unsharded(const job::Job& job) {
   return job.sharding.kind == ShardingKind::kNone || job.sharding.kind == ShardingKind::kDdp;
 }
 
+bool has_optimizer_on_host(const job::Job& job) {
+  return job.sharding.offload_optimizer != job::OffloadTarget::kNone || (is_fsdp(job) && job.sharding.cpu_offload);
+}
+
+bool moves_optimizer(const Change& change) {
+  return std::any_of(change.settings.begin(), change.settings.end(), [](const auto& setting) {
+    return setting.first == "offload_optimizer_device" || setting.first == "fsdp_cpu_offload";
+  });
+}
+
 // Smaller micro-batches than the half, which usual_changes() has.
 void add_small_micro_batches(const job::Job& job, std::vector<Change>& changes) {
   for (std::int64_t size = job.batch.micro_batch; size % 2 == 0 && size > 1;) {
@@ -103,6 +113,10 @@ void add_other_rungs(const job::Job& job, std::vector<Change>& changes) {
   if (job.kernels.attention == job::AttentionBackend::kUnfused)
     changes.push_back({"flash attention", {{"attention_backend", "flash"}}});
   add_sharding_rungs(job, changes);
+  // bitsandbytes steps on the GPU: its states cannot live on the host as well.
+  if (job.optimizer.kind == job::OptimizerKind::kAdam8bit) std::erase_if(changes, moves_optimizer);
+  if (has_optimizer_on_host(job))
+    std::erase_if(changes, [](const Change& change) { return change.settings.front().first == "optimizer"; });
   if (job.recompute.granularity == job::RecomputeGranularity::kFull && !job.offload.checkpointed_inputs)
     changes.push_back({"checkpointed inputs on the host", {{"offload_checkpointed_inputs", "true"}}});
 }
@@ -137,15 +151,11 @@ std::vector<Change> science_changes(const job::Job& job) {
   if (job.optimizer.kind == job::OptimizerKind::kAdam && !job.is_megatron())
     changes.push_back({"Adafactor", {{"optimizer", "adafactor"}}});
   const bool has_peft = job.framework != job::Framework::kMegatronLm && job.framework != job::Framework::kTorchtitan;
-  if (has_peft && job.adapter.kind == job::AdapterKind::kNone)
-    changes.push_back({"LoRA on all linear layers", {{"peft", "lora"}, {"lora_target_modules", "[all-linear]"}}});
+  if (has_peft && job.adapter.kind == job::AdapterKind::kNone) changes.push_back({"LoRA", {{"peft", "lora"}}});
   if (has_peft && !job.is_megatron() && !job.adapter.quantized_base) {
     Settings settings = {{"load_in_4bit", "true"}};
-    if (job.adapter.kind == job::AdapterKind::kNone) {
-      settings.emplace_back("peft", "lora");
-      settings.emplace_back("lora_target_modules", "[all-linear]");
-    }
-    changes.push_back({"QLoRA: LoRA on a 4-bit model", std::move(settings)});
+    if (job.adapter.kind == job::AdapterKind::kNone) settings.emplace_back("peft", "lora");
+    changes.push_back({"QLoRA (4-bit model)", std::move(settings)});
   }
   return changes;
 }
