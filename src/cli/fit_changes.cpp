@@ -19,8 +19,7 @@ bool has_dense_layer(const model::Architecture& model) {
                      [](const model::Layer& layer) { return !layer.ffn.is_moe(); });
 }
 
-// The modules that are recomputed today, and one more.
-std::string with_module(const job::Recompute& recompute, const std::string& added) {
+std::vector<std::string> recomputed_modules(const job::Recompute& recompute) {
   std::vector<std::string> names;
   if (recompute.granularity == job::RecomputeGranularity::kSelective) {
     const job::RecomputeModules& modules = recompute.modules;
@@ -32,8 +31,25 @@ std::string with_module(const job::Recompute& recompute, const std::string& adde
     if (modules.moe_act) names.emplace_back("moe_act");
     if (modules.shared_experts) names.emplace_back("shared_experts");
   }
-  names.push_back(added);
-  return fmt::format("[{}]", join(names, ","));
+  return names;
+}
+
+// What keeps the sequences of a step when micro-batches times data-parallel ranks are divided by `factor`.
+void keep_global_batch(const job::Job& job, std::int64_t factor, Settings& settings) {
+  const job::Batch& batch = job.batch;
+  if (batch.accumulation)
+    settings.emplace_back("gradient_accumulation_steps", std::to_string(job.micro_batches * factor));
+  else if (!batch.global_batch)
+    settings.emplace_back("global_batch_size",
+                          std::to_string(batch.micro_batch * job.data_parallel * job.micro_batches));
+}
+
+// The modules that are recomputed today, and one more.
+Change with_recompute_of(const job::Recompute& recompute, const std::string& module) {
+  std::vector<std::string> names = recomputed_modules(recompute);
+  names.push_back(module);
+  return {fmt::format("recompute {}", module),
+          {{"recompute_granularity", "selective"}, {"recompute_modules", fmt::format("[{}]", join(names, ","))}}};
 }
 
 void add_megatron_changes(const job::Job& job, std::vector<Change>& changes) {
@@ -42,8 +58,7 @@ void add_megatron_changes(const job::Job& job, std::vector<Change>& changes) {
   const auto add_module = [&](const char* name, bool is_on) {
     if (recompute.granularity == job::RecomputeGranularity::kFull) return;
     if (recompute.granularity == job::RecomputeGranularity::kSelective && is_on) return;
-    changes.push_back({fmt::format("recompute {}", name),
-                       {{"recompute_granularity", "selective"}, {"recompute_modules", with_module(recompute, name)}}});
+    changes.push_back(with_recompute_of(recompute, name));
   };
   if (has_dense_layer(job.model)) add_module("mlp", recompute.modules.mlp);
   if (job.model.has_moe()) add_module("moe_act", recompute.modules.moe_act);
@@ -55,7 +70,9 @@ void add_megatron_changes(const job::Job& job, std::vector<Change>& changes) {
                         {"recompute_num_layers", "1"},
                         {"recompute_modules", "[]"}}});
   const auto add_double = [&](const char* label, const char* key, std::int64_t size) {
-    changes.push_back({fmt::format("{} {}", label, 2 * size), {{key, times_two(size)}}});
+    Change change{fmt::format("{} {}", label, 2 * size), {{key, times_two(size)}}};
+    if (std::string_view(label) != "ep") keep_global_batch(job, 2, change.settings);
+    changes.push_back(std::move(change));
   };
   add_double("pp", "pipeline_model_parallel_size", parallel.pipeline);
   add_double("tp", "tensor_model_parallel_size", parallel.tensor);
@@ -87,6 +104,21 @@ bool has_expandable_segments(const job::Job& job) {
 
 }  // namespace
 
+Change with_micro_batch(const job::Job& job, std::int64_t size) {
+  Change change{fmt::format("micro-batch {}", size), {{"micro_batch_size", std::to_string(size)}}};
+  keep_global_batch(job, job.batch.micro_batch / size, change.settings);
+  return change;
+}
+
+Change with_recompute(const job::Job& job, const std::string& module) {
+  return with_recompute_of(job.recompute, module);
+}
+
+bool recomputes(const job::Job& job, std::string_view module) {
+  const std::vector<std::string> names = recomputed_modules(job.recompute);
+  return std::find(names.begin(), names.end(), module) != names.end();
+}
+
 std::vector<Change> usual_changes(const job::Job& job) {
   std::vector<Change> changes;
   if (job.is_megatron())
@@ -95,9 +127,7 @@ std::vector<Change> usual_changes(const job::Job& job) {
     add_other_changes(job, changes);
   if (!has_expandable_segments(job))
     changes.push_back({"expandable segments", {{"environment.PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"}}});
-  if (job.batch.micro_batch % 2 == 0)
-    changes.push_back({fmt::format("micro-batch {}", job.batch.micro_batch / 2),
-                       {{"micro_batch_size", std::to_string(job.batch.micro_batch / 2)}}});
+  if (job.batch.micro_batch % 2 == 0) changes.push_back(with_micro_batch(job, job.batch.micro_batch / 2));
   return changes;
 }
 

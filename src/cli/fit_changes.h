@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/job_input.h"
@@ -20,6 +21,13 @@ struct Change {
 
 // Changes that make sense for this job; whether the framework allows them is found out by trying.
 [[nodiscard]] std::vector<Change> usual_changes(const job::Job& job);
+
+// A divisor of the job's micro-batch, with as many sequences in a step as before.
+[[nodiscard]] Change with_micro_batch(const job::Job& job, std::int64_t size);
+
+// Selective recompute of one more module of Megatron, and whether one is recomputed so.
+[[nodiscard]] Change with_recompute(const job::Job& job, const std::string& module);
+[[nodiscard]] bool recomputes(const job::Job& job, std::string_view module);
 
 struct PricedChange {
   Change change;

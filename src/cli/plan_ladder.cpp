@@ -1,52 +1,293 @@
 // SPDX-License-Identifier: Apache-2.0
+// Uniform-cost search over sets of rungs. All single rungs and pairs are queued at the start, so that a rung which
+// makes the step shorter cannot hide a better pair; larger sets follow from those that were looked at. Memory, which
+// is the slow answer, is computed only for what leaves the queue.
 #include "cli/plan_ladder.h"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <queue>
+#include <set>
 #include <tuple>
 
 #include <fmt/format.h>
 
-#include "base/bytes.h"
-#include "cli/json_writer.h"
-#include "cli/table.h"
+#include "base/text.h"
+#include "cli/plan_ladder_rungs.h"
 #include "rules/rules.h"
+#include "timing/step_time.h"
 
 namespace plimsoll::cli {
 
 namespace {
 
-bool is_refused(const job::Job& job) {
-  const std::vector<rules::Violation> violations = rules::check(job);
-  return std::any_of(violations.begin(), violations.end(),
-                     [](const rules::Violation& v) { return v.rule->severity == rules::Severity::kError; });
+// Bounds of the work: answers of memory, and rungs of one set.
+constexpr std::int64_t kMostAnswers = 500;
+constexpr std::size_t kMostRungs = 12;
+// What counts as saved: less is lost in the rounding of a report.
+constexpr std::int64_t kLeastSaving = std::int64_t{16} << 20;
+
+using Rungs = std::vector<std::string>;  // labels, in the order taken
+
+struct Node {
+  Rungs rungs;
+  Settings settings;
+  job::Job job;
+  double slower = 0;  // share of time more per token than the job as it was
+  int reach = 0;
+};
+
+struct Memory {
+  memory::RankAnswer worst;
+  bool fits = false;
+  bool host_fits = true;
+};
+
+std::set<std::string, std::less<>> broken_rules(const job::Job& job) {
+  std::set<std::string, std::less<>> ids;
+  for (const rules::Violation& violation : rules::check(job))
+    if (violation.rule->severity == rules::Severity::kError) ids.emplace(violation.rule->id);
+  return ids;
 }
 
-// Rungs that change what is learned (seed M4: 2, 6, 7's Adafactor, 10).
-std::vector<Change> science_changes(const job::Job& job) {
-  std::vector<Change> changes;
-  if (job.batch.seq_length % 2 == 0)
-    changes.push_back({"half the sequence length", {{"seq_length", std::to_string(job.batch.seq_length / 2)}}});
-  if (job.optimizer.kind == job::OptimizerKind::kAdam) changes.push_back({"Adafactor", {{"optimizer", "adafactor"}}});
-  if (!job.is_megatron() && job.adapter.kind == job::AdapterKind::kNone)
-    changes.push_back({"LoRA", {{"adapter", "lora"}}});
-  return changes;
+Settings merged(Settings settings, const Settings& more) {
+  for (const auto& setting : more) {
+    const std::string& key = setting.first;
+    std::erase_if(settings, [&](const auto& old) { return old.first == key; });
+    settings.push_back(setting);
+  }
+  return settings;
 }
 
-// How much of a launch a change touches: a variable, the batch, a switch, the split over GPUs.
-int reach(const PricedChange& change) {
-  const std::string& key = change.change.settings.front().first;
-  if (key.starts_with("environment.")) return 0;
-  if (key == "micro_batch_size") return 1;
-  return key.ends_with("_parallel_size") ? 3 : 2;
+// The same for settings that make the same job, whatever their order.
+std::string identity(const Settings& settings) {
+  std::vector<std::string> words;
+  for (const auto& [key, value] : settings) {
+    std::string text = value;
+    if (text.starts_with('[') && text.ends_with(']')) {
+      std::vector<std::string> names;
+      for (const auto& name : split(text.substr(1, text.size() - 2), ',')) names.emplace_back(name);
+      std::sort(names.begin(), names.end());
+      text = join(names, ",");
+    }
+    words.push_back(key + "=" + text);
+  }
+  std::sort(words.begin(), words.end());
+  return join(words, " ");
 }
 
-// Time lost decides, in steps of half a percent; then how far a change reaches, then the bytes that it wins.
-bool costs_less(const PricedChange& a, const PricedChange& b) {
-  const auto cost = [](const PricedChange& change) {
-    const double slower = std::max(change.slower.value_or(1), 0.0);
-    return std::make_tuple(static_cast<int>(slower * 200), reach(change), change.difference);
+int time_step(double slower) { return static_cast<int>(std::floor(slower / kSameTime + 1e-9)); }
+
+std::tuple<int, int, double> cost(const Node& node) { return {time_step(node.slower), node.reach, node.slower}; }
+
+class Climber {
+ public:
+  Climber(const JobInput& input, job::Job job) : input_(input), broken_(broken_rules(job)) {
+    if (const auto time = timing::predict(job)) rate_ = time->tokens_per_second_per_gpu;
+    root_.job = std::move(job);
+  }
+
+  [[nodiscard]] const Node& root() const { return root_; }
+  [[nodiscard]] std::int64_t answers() const { return answers_; }
+
+  // Nothing where the framework or a rule refuses what was accepted before.
+  std::optional<Node> child(const Node& node, const Change& rung) const {
+    Node next{node.rungs, merged(node.settings, rung.settings), {}, 0, node.reach + reach(rung)};
+    next.rungs.push_back(rung.label);
+    auto job = make_job(replaced(input_, next.settings), {});
+    if (!job) return {};
+    for (const std::string& id : broken_rules(*job))
+      if (!broken_.contains(id)) return {};
+    const auto time = timing::predict(*job);
+    // A job whose time is not known counts as twice as long.
+    next.slower = time && rate_ > 0 && time->tokens_per_second_per_gpu > 0 ? rate_ / time->tokens_per_second_per_gpu - 1
+                                                                           : (rate_ > 0 ? 1 : 0);
+    next.job = std::move(*job);
+    return next;
+  }
+
+  std::vector<Node> children(const Node& node) const {
+    std::vector<Node> found;
+    if (node.rungs.size() >= kMostRungs) return found;
+    for (const Change& rung : ladder_rungs(node.job))
+      if (auto next = child(node, rung)) found.push_back(std::move(*next));
+    return found;
+  }
+
+  // Null where the memory of the job cannot be told.
+  const Memory* memory(const Node& node) {
+    const auto [place, is_new] = memory_.try_emplace(identity(node.settings));
+    if (is_new) {
+      ++answers_;
+      if (const auto answer = memory::answer(node.job, {}))
+        place->second = Memory{answer->ranks[answer->worst], answer->fits, answer->host.fits};
+    }
+    return place->second ? &*place->second : nullptr;
+  }
+
+  bool fits(const Node& node) {
+    const Memory* found = memory(node);
+    return found != nullptr && found->fits;
+  }
+
+  std::int64_t saved(const Node& from, const Node& to) {
+    const Memory* before = memory(from);
+    const Memory* after = memory(to);
+    if (before == nullptr || after == nullptr || (before->host_fits && !after->host_fits)) return 0;
+    return before->worst.device_used - after->worst.device_used;
+  }
+
+  // The same rungs taken one after another from the start; nothing where one needs another that is gone.
+  std::optional<Node> replay(const Rungs& rungs) const {
+    Node node = root_;
+    for (const std::string& label : rungs) {
+      const std::vector<Change> changes = ladder_rungs(node.job);
+      const auto rung =
+          std::find_if(changes.begin(), changes.end(), [&](const Change& change) { return change.label == label; });
+      if (rung == changes.end()) return {};
+      auto next = child(node, *rung);
+      if (!next) return {};
+      node = std::move(*next);
+    }
+    return node;
+  }
+
+  PricedChange priced(const Node& from, const Node& to) {
+    const Memory* after = memory(to);
+    PricedChange change;
+    change.change.label = to.rungs.back();
+    for (const auto& setting : to.settings)
+      if (std::find(from.settings.begin(), from.settings.end(), setting) == from.settings.end())
+        change.change.settings.push_back(setting);
+    change.worst_rank = after->worst.pp_rank;
+    change.device_used = after->worst.device_used;
+    change.difference = -saved(from, to);
+    change.fits = after->fits;
+    if (rate_ > 0) change.slower = (1 + to.slower) / (1 + from.slower) - 1;
+    return change;
+  }
+
+ private:
+  const JobInput& input_;
+  Node root_;
+  std::set<std::string, std::less<>> broken_;
+  double rate_ = 0;  // tokens per second of the job as it was; 0: its time is not known
+  std::map<std::string, std::optional<Memory>> memory_;
+  std::int64_t answers_ = 0;
+};
+
+struct CostsMore {
+  bool operator()(const Node& a, const Node& b) const { return cost(a) > cost(b); }
+};
+
+// The cheapest set that fits; nothing when the queue or the bound is exhausted (`bounded`).
+std::optional<Node> cheapest(Climber& climber, bool& bounded) {
+  std::priority_queue<Node, std::vector<Node>, CostsMore> queue;
+  std::set<std::string> seen = {identity({})};
+  const auto push = [&](std::vector<Node> nodes) {
+    for (Node& node : nodes)
+      if (seen.insert(identity(node.settings)).second) queue.push(std::move(node));
   };
-  return cost(a) < cost(b);
+  const std::vector<Node> singles = climber.children(climber.root());
+  push(singles);
+  for (const Node& single : singles) push(climber.children(single));
+  for (; !queue.empty(); queue.pop()) {
+    if (climber.answers() >= kMostAnswers) {
+      bounded = true;
+      return {};
+    }
+    const Node node = queue.top();
+    if (climber.fits(node)) return node;
+    if (node.rungs.size() < 2 || climber.saved(climber.root(), node) < kLeastSaving) continue;
+    push(climber.children(node));
+  }
+  return {};
+}
+
+// Rungs that save most, one after another, until it fits or nothing saves any more.
+Node leanest(Climber& climber) {
+  Node node = climber.root();
+  while (!climber.fits(node)) {
+    std::vector<Node> next = climber.children(node);
+    const auto best = std::max_element(next.begin(), next.end(), [&](const Node& a, const Node& b) {
+      return climber.saved(node, a) < climber.saved(node, b);
+    });
+    if (best == next.end() || climber.saved(node, *best) < kLeastSaving) break;
+    Node taken = std::move(*best);
+    node = std::move(taken);
+  }
+  return node;
+}
+
+// Without every rung that it does not need: it fits still, and is not slower for it.
+Node without_unneeded(Climber& climber, Node node) {
+  const double most = node.slower + kSameTime;
+  for (std::size_t i = 0; i < node.rungs.size();) {
+    Rungs fewer = node.rungs;
+    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+    auto leaner = climber.replay(fewer);
+    if (leaner && leaner->slower <= most && climber.fits(*leaner)) {
+      node = std::move(*leaner);
+      i = 0;
+    } else {
+      ++i;
+    }
+  }
+  return node;
+}
+
+// The order in which every step saves something, cheapest first.
+std::vector<Node> path_of(Climber& climber, const Node& goal) {
+  std::vector<Node> path = {climber.root()};
+  Rungs left = goal.rungs;
+  while (!left.empty()) {
+    std::optional<Node> best;
+    bool best_saves = false;
+    for (const std::string& label : left) {
+      Rungs rungs = path.back().rungs;
+      rungs.push_back(label);
+      auto next = climber.replay(rungs);
+      if (!next) continue;
+      const bool saves = climber.saved(path.back(), *next) >= kLeastSaving;
+      if (!best || std::tuple(!saves, cost(*next)) < std::tuple(!best_saves, cost(*best))) {
+        best = std::move(next);
+        best_saves = saves;
+      }
+    }
+    if (!best) break;
+    const std::string taken = best->rungs.back();
+    left.erase(std::find(left.begin(), left.end(), taken));
+    path.push_back(std::move(*best));
+  }
+  return path;
+}
+
+bool costs_less(const PricedChange& a, const PricedChange& b) {
+  const auto key = [](const PricedChange& change) {
+    return std::make_tuple(time_step(change.slower.value_or(0)), reach(change.change), change.difference);
+  };
+  return key(a) < key(b);
+}
+
+LadderStep step_between(Climber& climber, const Node& from, const Node& to) {
+  LadderStep step{climber.priced(from, to), {}};
+  for (const Node& other : climber.children(from))
+    if (other.rungs.back() != to.rungs.back() && climber.saved(from, other) >= kLeastSaving)
+      step.passed_over.push_back(climber.priced(from, other));
+  std::sort(step.passed_over.begin(), step.passed_over.end(), costs_less);
+  return step;
+}
+
+// The search that a user would ask instead, in the job's framework or the one whose sharding was taken.
+std::string search_command(const job::Job& job) {
+  job::Framework framework = job.framework;
+  if (!job.is_megatron() && job.sharding.kind == job::ShardingKind::kFsdp2 && framework != job::Framework::kTorchtitan)
+    framework = job::Framework::kFsdp2;
+  if (job.sharding.kind == job::ShardingKind::kZero) framework = job::Framework::kDeepSpeed;
+  return fmt::format("plimsoll plan {} --framework {} --gpu {} --gpus {} --seq-length {} --global-batch-size {}",
+                     job.model.name, job::name_of(framework), job.cluster.gpu.id, job.cluster.gpus,
+                     job.batch.seq_length, job.batch.micro_batch * job.data_parallel * job.micro_batches);
 }
 
 }  // namespace
@@ -59,105 +300,22 @@ Result<Ladder> climb(const JobInput& input) {
   ladder.fits = ladder.fits_already = answer.fits;
   if (ladder.fits_already) return ladder;
   ladder.science = price_these(input, first, answer, science_changes(first));
-  JobInput way = input;
-  job::Job job = first;
-  constexpr int kMostSteps = 12;
-  for (int step = 0; step < kMostSteps && !ladder.fits; ++step) {
-    std::vector<PricedChange> rungs = price_changes(way, job, answer);
-    std::erase_if(rungs, [&](const PricedChange& rung) {
-      if (rung.difference >= 0) return true;
-      const auto changed = make_job(replaced(way, rung.change.settings), {});
-      return !changed || is_refused(*changed);
-    });
-    if (rungs.empty()) break;
-    std::sort(rungs.begin(), rungs.end(), costs_less);
-    auto taken = std::find_if(rungs.begin(), rungs.end(), [](const PricedChange& rung) { return rung.fits; });
-    if (taken == rungs.end()) taken = rungs.begin();
-    LadderStep done{*taken, {}};
-    rungs.erase(taken);
-    done.passed_over = std::move(rungs);
-    way = replaced(way, done.taken.change.settings);
-    for (const auto& setting : done.taken.change.settings) {
-      std::erase_if(ladder.settings, [&](const auto& old) { return old.first == setting.first; });
-      ladder.settings.push_back(setting);
-    }
-    PLIMSOLL_TRY(next, make_job(way, {}));
-    PLIMSOLL_TRY(next_answer, memory::answer(next, {}));
-    job = std::move(next);
-    answer = std::move(next_answer);
-    ladder.after = answer.ranks[answer.worst];
-    ladder.fits = answer.fits;
-    ladder.steps.push_back(std::move(done));
-  }
+
+  Climber climber(input, std::move(first));
+  bool bounded = false;
+  std::optional<Node> found = cheapest(climber, bounded);
+  Node goal = found ? std::move(*found) : leanest(climber);
+  ladder.fits = climber.fits(goal);
+  ladder.is_cheapest = !bounded;
+  if (ladder.fits) goal = without_unneeded(climber, std::move(goal));
+  ladder.tried = climber.answers();
+  const std::vector<Node> path = path_of(climber, goal);
+  for (std::size_t i = 1; i < path.size(); ++i) ladder.steps.push_back(step_between(climber, path[i - 1], path[i]));
+  ladder.settings = path.back().settings;
+  ladder.slower = path.back().slower;
+  ladder.search_command = search_command(path.back().job);
+  if (const Memory* after = climber.memory(path.back())) ladder.after = after->worst;
   return ladder;
-}
-
-std::string ladder_report(const Ladder& ladder, const Console& console) {
-  if (ladder.fits_already)
-    return fmt::format("fits already: {} of headroom on the worst rank; nothing to climb\n",
-                       format_bytes(ladder.before.headroom));
-  std::string text = fmt::format("does not fit: {} too much on rank pp={}\n\n", format_bytes(-ladder.before.headroom),
-                                 ladder.before.pp_rank);
-  Table table({{"step", Align::kRight},
-               {"change"},
-               {"saves GiB", Align::kRight},
-               {"time %", Align::kRight},
-               {"device GiB", Align::kRight},
-               {"fits"}});
-  const auto time = [](const PricedChange& change) {
-    return change.slower ? fmt::format("{:+.1f}", 100 * *change.slower) : std::string{};
-  };
-  for (std::size_t i = 0; i < ladder.steps.size(); ++i) {
-    const PricedChange& taken = ladder.steps[i].taken;
-    table.add_row({std::to_string(i + 1), taken.change.label, format_gib(-taken.difference), time(taken),
-                   format_gib(taken.device_used),
-                   Cell(taken.fits ? "yes" : "no", taken.fits ? Style::kGood : Style::kBad)});
-    for (const PricedChange& other : ladder.steps[i].passed_over)
-      table.add_row({"", "not " + other.change.label, format_gib(-other.difference), time(other),
-                     format_gib(other.device_used), other.fits ? "yes" : "no"});
-  }
-  text += table.to_text(console.width, console.colour_out);
-  text += ladder.fits
-              ? fmt::format("\nfits with {} of headroom: {}\n", format_bytes(ladder.after.headroom),
-                            as_flags(ladder.settings))
-              : "\nno change that leaves the science alone makes it fit; plimsoll plan searches other splits, or "
-                "take more GPUs\n";
-  if (!ladder.science.empty()) {
-    text += "\nnever taken unasked, because they change what is learned\n";
-    for (const PricedChange& change : ladder.science)
-      text +=
-          fmt::format("  {}: {} GiB, time {} %\n", change.change.label, format_gib(change.difference), time(change));
-  }
-  return text;
-}
-
-std::string ladder_json(const Ladder& ladder) {
-  JsonWriter json;
-  const auto write = [&json](const PricedChange& change) {
-    json.begin_object(Layout::kInline).member("label", change.change.label).key("settings").begin_object();
-    for (const auto& [key, value] : change.change.settings) json.member(key, value);
-    json.end_object()
-        .member("saves_bytes", -change.difference)
-        .member("time_share", change.slower)
-        .member("device_used_bytes", change.device_used)
-        .member("fits", change.fits)
-        .end_object();
-  };
-  json.begin_object().member("schema", 1).member("fits_already", ladder.fits_already).member("fits", ladder.fits);
-  json.member("headroom_before", ladder.before.headroom).member("headroom_after", ladder.after.headroom);
-  json.key("steps").begin_array();
-  for (const LadderStep& step : ladder.steps) {
-    json.begin_object().key("taken");
-    write(step.taken);
-    json.key("passed_over").begin_array();
-    for (const PricedChange& other : step.passed_over) write(other);
-    json.end_array().end_object();
-  }
-  json.end_array().key("changes_science").begin_array();
-  for (const PricedChange& change : ladder.science) write(change);
-  json.end_array().key("settings").begin_object();
-  for (const auto& [key, value] : ladder.settings) json.member(key, value);
-  return json.end_object().end_object().take();
 }
 
 }  // namespace plimsoll::cli

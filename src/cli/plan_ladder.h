@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// An existing job made to fit in the steps that cost least: the cheapest change that suffices alone, else the
-// cheapest that helps, again and again. Changes of the science (sequence length, precision, optimizer) are priced and
-// shown, but never taken.
+// An existing job made to fit in the steps that cost least: of all sets of rungs that fit, one whose step is the
+// shortest, then one that reaches least far into the launch. Changes of the science (sequence length, precision,
+// optimizer, adapters) are priced and shown, but never taken.
+// Invariant: no single rung and no two rungs that fit are faster than the answer by more than twice kSameTime.
 #pragma once
 
 #include <string>
@@ -13,6 +14,9 @@
 
 namespace plimsoll::cli {
 
+// Share of the job's step below which a prediction cannot tell two times apart.
+constexpr double kSameTime = 0.005;
+
 struct LadderStep {
   PricedChange taken;
   std::vector<PricedChange> passed_over;  // cheapest first
@@ -22,10 +26,15 @@ struct Ladder {
   memory::RankAnswer before;
   bool fits_already = false;
   bool fits = false;  // at the end
+  // Steps in the order taken. Where nothing fits: those that save most.
   std::vector<LadderStep> steps;
   std::vector<PricedChange> science;  // priced on the job as it was
   Settings settings;                  // all changes that were taken
   memory::RankAnswer after;
+  double slower = 0;           // share of time more per token, of all steps together
+  std::int64_t tried = 0;      // sets of rungs whose memory was computed
+  std::string search_command;  // plimsoll plan for the same model and batch
+  bool is_cheapest = true;     // false: the search ended at its bound, and a cheaper set may exist
 };
 
 [[nodiscard]] Result<Ladder> climb(const JobInput& input);
