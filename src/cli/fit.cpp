@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cli/fit_json.h"
 #include "cli/fit_report.h"
+#include "cli/fit_time.h"
 #include "cli/job_input.h"
 #include "cli/verb.h"
 #include "job/pipeline_layout.h"
