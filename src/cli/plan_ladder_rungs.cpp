@@ -60,10 +60,12 @@ void add_megatron_rungs(const job::Job& job, std::vector<Change>& changes) {
       changes.push_back(with_recompute(job, "mla_up_proj"));
   }
   if (!job.optimizer.cpu_offload) {
-    // Megatron-LM refuses the one without the other (facts rules.md).
+    // Megatron-LM refuses the first without the others (facts rules.md).
     Settings settings = {{"optimizer_cpu_offload", "true"}};
     if (job.framework == job::Framework::kMegatronLm && !job.optimizer.precision_aware)
       settings.emplace_back("use_precision_aware_optimizer", "true");
+    if (job.framework == job::Framework::kMegatronLm && !job.optimizer.distributed)
+      settings.emplace_back("use_distributed_optimizer", "true");
     changes.push_back({"optimizer on the host", settings});
     settings.emplace_back("optimizer_offload_fraction", "0.5");
     changes.push_back({"half of the optimizer on the host", std::move(settings)});
