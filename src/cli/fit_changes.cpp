@@ -12,8 +12,6 @@ namespace plimsoll::cli {
 
 namespace {
 
-std::string times_two(std::int64_t value) { return std::to_string(2 * value); }
-
 bool has_dense_layer(const model::Architecture& model) {
   return std::any_of(model.kinds.begin(), model.kinds.end(),
                      [](const model::Layer& layer) { return !layer.ffn.is_moe(); });
@@ -70,9 +68,7 @@ void add_megatron_changes(const job::Job& job, std::vector<Change>& changes) {
                         {"recompute_num_layers", "1"},
                         {"recompute_modules", "[]"}}});
   const auto add_double = [&](const char* label, const char* key, std::int64_t size) {
-    Change change{fmt::format("{} {}", label, 2 * size), {{key, times_two(size)}}};
-    if (std::string_view(label) != "ep") keep_global_batch(job, 2, change.settings);
-    changes.push_back(std::move(change));
+    changes.push_back(with_doubled_size(job, label, key, size));
   };
   add_double("pp", "pipeline_model_parallel_size", parallel.pipeline);
   add_double("tp", "tensor_model_parallel_size", parallel.tensor);
@@ -90,6 +86,11 @@ void add_other_changes(const job::Job& job, std::vector<Change>& changes) {
   if (job.sharding.kind == job::ShardingKind::kZero && job.sharding.zero_stage < 3)
     changes.push_back({fmt::format("ZeRO stage {}", job.sharding.zero_stage + 1),
                        {{"zero_stage", std::to_string(job.sharding.zero_stage + 1)}}});
+  // torchtitan knows neither bitsandbytes nor Liger; its loss can be chunked.
+  if (job.framework == job::Framework::kTorchtitan) {
+    if (job.kernels.loss != job::LossKind::kChunked) changes.push_back({"chunked loss", {{"loss", "chunked"}}});
+    return;
+  }
   if (job.optimizer.kind == job::OptimizerKind::kAdam) changes.push_back({"8-bit Adam", {{"optimizer", "adam8bit"}}});
   if (job.kernels.loss == job::LossKind::kTransformers)
     changes.push_back({"Liger kernels", {{"use_liger_kernel", "true"}}});
@@ -107,6 +108,13 @@ bool has_expandable_segments(const job::Job& job) {
 Change with_micro_batch(const job::Job& job, std::int64_t size) {
   Change change{fmt::format("micro-batch {}", size), {{"micro_batch_size", std::to_string(size)}}};
   keep_global_batch(job, job.batch.micro_batch / size, change.settings);
+  return change;
+}
+
+Change with_doubled_size(const job::Job& job, std::string_view label, std::string_view key, std::int64_t size) {
+  Change change{fmt::format("{} {}", label, 2 * size), {{std::string(key), std::to_string(2 * size)}}};
+  // Experts are split over data-parallel ranks, which stay as many.
+  if (key != "expert_model_parallel_size") keep_global_batch(job, 2, change.settings);
   return change;
 }
 

@@ -25,6 +25,10 @@ struct Change {
 // A divisor of the job's micro-batch, with as many sequences in a step as before.
 [[nodiscard]] Change with_micro_batch(const job::Job& job, std::int64_t size);
 
+// A parallel size of the job twice as large, likewise: "tp 8".
+[[nodiscard]] Change with_doubled_size(const job::Job& job, std::string_view label, std::string_view key,
+                                       std::int64_t size);
+
 // Selective recompute of one more module of Megatron, and whether one is recomputed so.
 [[nodiscard]] Change with_recompute(const job::Job& job, const std::string& module);
 [[nodiscard]] bool recomputes(const job::Job& job, std::string_view module);

@@ -28,14 +28,19 @@ std::string how_to_shard(const Settings& settings) {
   return {};
 }
 
+// By how much a rank misses its device; where the device is not what is short, the host is.
+std::string shortfall(const memory::RankAnswer& rank) {
+  if (rank.fits) return "too much for the host memory of a node";
+  return fmt::format("{} too much on rank pp={}", format_bytes(-rank.headroom), rank.pp_rank);
+}
+
 }  // namespace
 
 std::string ladder_report(const Ladder& ladder, const Console& console) {
   if (ladder.fits_already)
     return fmt::format("fits already: {} of headroom on the worst rank; nothing to climb\n",
                        format_bytes(ladder.before.headroom));
-  std::string text = fmt::format("does not fit: {} too much on rank pp={}\n\n", format_bytes(-ladder.before.headroom),
-                                 ladder.before.pp_rank);
+  std::string text = fmt::format("does not fit: {}\n\n", shortfall(ladder.before));
   Table table({{"step", Align::kRight},
                {"change"},
                {"saves GiB", Align::kRight},
@@ -58,15 +63,16 @@ std::string ladder_report(const Ladder& ladder, const Console& console) {
   if (ladder.fits) {
     text += fmt::format("\nfits with {} of headroom, time {:+.1f} %: {}\n", format_bytes(ladder.after.headroom),
                         100 * ladder.slower, as_flags(ladder.settings));
+    if (ladder.after.high > ladder.after.capacity)
+      text += "that is less than the error of the prediction: try it, and keep one more rung at hand\n";
     text += how_to_shard(ladder.settings);
     if (ladder.after.host_bytes > ladder.before.host_bytes)
       text += fmt::format("needs {} of host memory for each GPU\n", format_bytes(ladder.after.host_bytes));
   } else {
     text += fmt::format(
-        "\ndoes not fit: {} sets of changes that leave the science alone were tried, the leanest is {} too "
-        "large\nother "
-        "splits and offloads: {}; or take more GPUs\n",
-        ladder.tried, format_bytes(-ladder.after.headroom), ladder.search_command);
+        "\ndoes not fit: of {} sets of changes that leave the science alone, the leanest has {}\n"
+        "other splits and offloads: {}; or take more GPUs\n",
+        ladder.tried, shortfall(ladder.after), ladder.search_command);
   }
   if (ladder.fits && !ladder.is_cheapest)
     text += fmt::format("the search ended after {} sets of changes: a faster one may exist; {} searches all\n",

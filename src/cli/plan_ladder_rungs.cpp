@@ -60,10 +60,12 @@ void add_megatron_rungs(const job::Job& job, std::vector<Change>& changes) {
       changes.push_back(with_recompute(job, "mla_up_proj"));
   }
   if (!job.optimizer.cpu_offload) {
-    // Megatron-LM refuses the one without the other (facts rules.md).
+    // Megatron-LM refuses the first without the others (facts rules.md).
     Settings settings = {{"optimizer_cpu_offload", "true"}};
     if (job.framework == job::Framework::kMegatronLm && !job.optimizer.precision_aware)
       settings.emplace_back("use_precision_aware_optimizer", "true");
+    if (job.framework == job::Framework::kMegatronLm && !job.optimizer.distributed)
+      settings.emplace_back("use_distributed_optimizer", "true");
     changes.push_back({"optimizer on the host", settings});
     settings.emplace_back("optimizer_offload_fraction", "0.5");
     changes.push_back({"half of the optimizer on the host", std::move(settings)});
@@ -109,6 +111,13 @@ void add_sharding_rungs(const job::Job& job, std::vector<Change>& changes) {
     changes.push_back({"weights on the host", {{"offload_param_device", "cpu"}}});
 }
 
+void add_torchtitan_rungs(const job::Job& job, std::vector<Change>& changes) {
+  if (job.recompute.granularity == job::RecomputeGranularity::kFull && job.recompute.every_nth_layer > 1)
+    changes.push_back({"recompute every layer", {{"recompute_every_nth_layer", "0"}}});
+  changes.push_back(with_doubled_size(job, "tp", "tensor_model_parallel_size", job.parallel.tensor));
+  changes.push_back(with_doubled_size(job, "cp", "context_parallel_size", job.parallel.context));
+}
+
 void add_other_rungs(const job::Job& job, std::vector<Change>& changes) {
   if (job.kernels.attention == job::AttentionBackend::kUnfused)
     changes.push_back({"flash attention", {{"attention_backend", "flash"}}});
@@ -117,8 +126,10 @@ void add_other_rungs(const job::Job& job, std::vector<Change>& changes) {
   if (job.optimizer.kind == job::OptimizerKind::kAdam8bit) std::erase_if(changes, moves_optimizer);
   if (has_optimizer_on_host(job))
     std::erase_if(changes, [](const Change& change) { return change.settings.front().first == "optimizer"; });
-  if (job.recompute.granularity == job::RecomputeGranularity::kFull && !job.offload.checkpointed_inputs)
+  if (job.recompute.granularity == job::RecomputeGranularity::kFull && !job.offload.checkpointed_inputs &&
+      job.framework != job::Framework::kTorchtitan)
     changes.push_back({"checkpointed inputs on the host", {{"offload_checkpointed_inputs", "true"}}});
+  if (job.framework == job::Framework::kTorchtitan) add_torchtitan_rungs(job, changes);
 }
 
 }  // namespace
@@ -148,7 +159,8 @@ std::vector<Change> science_changes(const job::Job& job) {
   }
   if (job.is_megatron() && job.optimizer.grad_reduce_in_fp32 && job.precision.compute == job::DType::kBf16)
     changes.push_back({"gradients in bf16", {{"grad_reduce_in_fp32", "false"}}});
-  if (job.optimizer.kind == job::OptimizerKind::kAdam && !job.is_megatron())
+  if (job.optimizer.kind == job::OptimizerKind::kAdam && !job.is_megatron() &&
+      job.framework != job::Framework::kTorchtitan)
     changes.push_back({"Adafactor", {{"optimizer", "adafactor"}}});
   const bool has_peft = job.framework != job::Framework::kMegatronLm && job.framework != job::Framework::kTorchtitan;
   if (has_peft && job.adapter.kind == job::AdapterKind::kNone) changes.push_back({"LoRA", {{"peft", "lora"}}});

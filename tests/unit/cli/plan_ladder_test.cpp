@@ -113,10 +113,8 @@ double fastest_single_or_pair(const JobInput& input, int depth = 2) {
     const auto next = allowed(next_input);
     if (!next) continue;
     const auto answer = memory::answer(*next, {});
-    if (answer && answer->fits)
-      best = std::min(best, seconds_per_token(*next));
-    else
-      best = std::min(best, fastest_single_or_pair(next_input, depth - 1));
+    if (answer && answer->fits) best = std::min(best, seconds_per_token(*next));
+    best = std::min(best, fastest_single_or_pair(next_input, depth - 1));
   }
   return best;
 }
@@ -183,10 +181,11 @@ TEST(Rungs, of_one_gpu_do_not_shard_over_peers) {
 TEST(Rungs, of_megatron_lm_offload_the_optimizer_with_the_switch_that_it_needs) {
   job::Job job = job::defaults_for(job::Framework::kMegatronLm);
   job.model.kinds.resize(1);
-  for (const Change& change : ladder_rungs(job))
-    if (change.label == "optimizer on the host")
-      EXPECT_THAT(change.settings,
-                  Contains(std::pair<std::string, std::string>("use_precision_aware_optimizer", "true")));
+  const std::vector<Change> rungs = ladder_rungs(job);
+  const auto host = std::find_if(rungs.begin(), rungs.end(),
+                                 [](const Change& rung) { return rung.label == "optimizer on the host"; });
+  ASSERT_NE(host, rungs.end());
+  EXPECT_THAT(host->settings, Contains(std::pair<std::string, std::string>("use_precision_aware_optimizer", "true")));
 }
 
 TEST(Rungs, that_change_the_science_hold_precision_and_adapters) {
