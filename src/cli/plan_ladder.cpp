@@ -181,7 +181,8 @@ struct CostsMore {
   bool operator()(const Node& a, const Node& b) const { return cost(a) > cost(b); }
 };
 
-// The cheapest set that fits; nothing when the queue or the bound is exhausted (`bounded`).
+// The cheapest set that fits. At the bound of the work no larger sets are looked at any more, only the single rungs and
+// pairs that are left (`bounded`).
 std::optional<Node> cheapest(Climber& climber, bool& bounded) {
   std::priority_queue<Node, std::vector<Node>, CostsMore> queue;
   std::set<std::string> seen = {identity({})};
@@ -192,14 +193,13 @@ std::optional<Node> cheapest(Climber& climber, bool& bounded) {
   const std::vector<Node> singles = climber.children(climber.root());
   push(singles);
   for (const Node& single : singles) push(climber.children(single));
-  for (; !queue.empty(); queue.pop()) {
-    if (climber.answers() >= kMostAnswers) {
-      bounded = true;
-      return {};
-    }
+  while (!queue.empty()) {
     const Node node = queue.top();
+    queue.pop();
+    bounded = bounded || climber.answers() >= kMostAnswers;
+    if (bounded && node.rungs.size() > 2) continue;
     if (climber.fits(node)) return node;
-    if (node.rungs.size() < 2 || climber.saved(climber.root(), node) < kLeastSaving) continue;
+    if (bounded || node.rungs.size() < 2 || climber.saved(climber.root(), node) < kLeastSaving) continue;
     push(climber.children(node));
   }
   return {};
@@ -304,7 +304,9 @@ Result<Ladder> climb(const JobInput& input) {
   Climber climber(input, std::move(first));
   bool bounded = false;
   std::optional<Node> found = cheapest(climber, bounded);
-  Node goal = found ? std::move(*found) : leanest(climber);
+  Node goal = found ? *found : leanest(climber);
+  if (found && bounded)
+    if (Node lean = leanest(climber); climber.fits(lean) && cost(lean) < cost(goal)) goal = std::move(lean);
   ladder.fits = climber.fits(goal);
   ladder.is_cheapest = !bounded;
   if (ladder.fits) goal = without_unneeded(climber, std::move(goal));
