@@ -66,7 +66,8 @@ std::optional<job::Job> sketch_of(const Question& question) {
   JobInput input = question.input;
   std::vector<job::Problem> problems;
   input.options.problems = &problems;
-  auto job = make_job(input, {});
+  auto job =
+      make_job(question.pinned.contains("micro_batch_size") ? input : replaced(input, {{"micro_batch_size", "1"}}), {});
   if (!job || job->model.layers.empty()) return std::nullopt;
   return *std::move(job);
 }
@@ -104,6 +105,10 @@ Settings neutral_split(const Question& question, const job::Job& sketch) {
 Result<job::Job> job_that_divides(const Question& question) {
   auto plain = make_job(question.input, {});
   if (plain) return plain;
+  if (!question.pinned.contains("micro_batch_size")) {
+    plain = make_job(replaced(question.input, {{"micro_batch_size", "1"}}), {});
+    if (plain) return plain;
+  }
   const auto sketch = sketch_of(question);
   if (!sketch) return plain;
   const bool splits = sketch->is_megatron() || sketch->framework == job::Framework::kTorchtitan;

@@ -53,9 +53,9 @@ class List {
     if (std::any_of(variants_.begin(), variants_.end(), is_known)) return;
     if (auto variant = variant_of(job_, label, std::move(settings))) variants_.push_back(*std::move(variant));
   }
-  std::vector<Variant> take() {
+  std::vector<Variant> take(const char* otherwise = "as given") {
     if (variants_.empty())
-      if (auto variant = variant_of(job_, "as given", {})) variants_.push_back(*std::move(variant));
+      if (auto variant = variant_of(job_, otherwise, {})) variants_.push_back(*std::move(variant));
     return std::move(variants_);
   }
 
@@ -183,7 +183,7 @@ std::vector<std::int64_t> instance_counts(const job::Job& job) {
 void add_megatron_states(const job::Job& job, const Pins& pinned, bool changes_numbers, List& list) {
   const bool plain = job.optimizer.distributed && job.sharding.kind != job::ShardingKind::kMegatronFsdp;
   if (!plain) {
-    list.add("as given", {});
+    list.add("", {});
     return;
   }
   std::vector<std::pair<std::string, KeyValues>> offloads;
@@ -317,7 +317,10 @@ std::vector<Variant> activation_variants(const job::Job& job, const Pins& pinned
 }
 
 std::vector<Variant> state_variants(const job::Job& job, const Pins& pinned, bool changes_numbers) {
-  List list(job, pinned, {"optimizer_offload_fraction"});
+  // A fraction acts only with the offload: one that differs from the default is meant to act.
+  List list(job, pinned,
+            job.optimizer.offload_fraction != 1 ? std::vector<std::string>{"optimizer_offload_fraction"}
+                                                : std::vector<std::string>{});
   const bool fsdp = job.sharding.kind == job::ShardingKind::kFsdp2 || job.sharding.kind == job::ShardingKind::kFsdp1;
   if (job.is_megatron()) {
     add_megatron_states(job, pinned, changes_numbers, list);
@@ -328,7 +331,7 @@ std::vector<Variant> state_variants(const job::Job& job, const Pins& pinned, boo
   } else {
     list.add(job.framework == job::Framework::kTransformers && job.data_parallel > 1 ? "DDP" : "", {});
   }
-  return list.take();
+  return list.take("");
 }
 
 }  // namespace plimsoll::plan
