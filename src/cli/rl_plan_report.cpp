@@ -53,6 +53,12 @@ std::string rl_plan_report(const rl::Plan& plan, const Console& console) {
   std::string text;
   if (plan.best.empty()) {
     text = "nothing of the space runs\n";
+    if (plan.counts.trainer_too_large > 0)
+      text +=
+          "the trainer is too large for every split of these GPUs: a trainer of Megatron (framework under [trainer]) "
+          "also splits layers and experts; else more GPUs\n";
+    if (plan.counts.server_too_large > 0 && plan.counts.considered == 0)
+      text += "no server starts: more GPUs per server, or weights in FP8 (inference_weights)\n";
   } else {
     Table table({{"#", Align::kRight},
                  {"train", Align::kRight},

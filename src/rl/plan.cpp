@@ -89,12 +89,13 @@ Status Planner::find_base() {
   return {};
 }
 
+// Powers of two up to an NVLink domain; what is wider is tried only where nothing narrower starts (price_all).
+constexpr std::int64_t kWidestServer = 32;
 std::vector<std::int64_t> Planner::tensors() const {
   if (!is_open("inference_tensor_parallel_size")) return {draft_.server.tensor};
   std::vector<std::int64_t> sizes;
-  const std::int64_t most =
-      std::min<std::int64_t>(base_.cluster.gpus, std::max<std::int64_t>(8, base_.cluster.nvlink_domain()));
-  for (std::int64_t tensor = 1; tensor <= std::min<std::int64_t>(most, 32); tensor *= 2) sizes.push_back(tensor);
+  for (std::int64_t tensor = 1; tensor <= std::min(base_.cluster.gpus, kWidestServer); tensor *= 2)
+    sizes.push_back(tensor);
   return sizes;
 }
 
@@ -165,7 +166,9 @@ const TrainerChoice* Planner::trainer_for(std::int64_t seq_len, std::int64_t gpu
 }
 
 void Planner::price_all() {
+  const std::int64_t domain = std::max<std::int64_t>(8, base_.cluster.nvlink_domain());
   for (const std::int64_t tensor : tensors()) {
+    if (tensor > domain && !servers_.empty()) break;
     Run run = base_;
     run.server.tensor = tensor;
     const std::int64_t unit = run.gpus_per_server();
@@ -177,7 +180,8 @@ void Planner::price_all() {
     if (!inference::speed_is_known(server->server)) continue;
     if (!server->start_up_error.empty() || server->kv_tokens < 1) {
       ++plan_.counts.server_too_large;
-      ++refusals_[fmt::format("a server of {} GPUs does not start: {}", unit, server->start_up_error)];
+      ++refusals_[fmt::format("a server of {} GPU{} does not start: {}", unit, unit == 1 ? "" : "s",
+                              server->start_up_error)];
       continue;
     }
     servers_.emplace(tensor, *server);
