@@ -67,7 +67,8 @@ std::string identity(const Settings& settings) {
     std::string text = value;
     if (text.starts_with('[') && text.ends_with(']')) {
       std::vector<std::string> names;
-      for (const auto& name : split(text.substr(1, text.size() - 2), ',')) names.emplace_back(name);
+      const std::string inside = text.substr(1, text.size() - 2);  // what split() returns points into it
+      for (const std::string_view name : split(inside, ',')) names.emplace_back(name);
       std::sort(names.begin(), names.end());
       text = join(names, ",");
     }

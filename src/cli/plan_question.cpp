@@ -69,6 +69,11 @@ std::optional<job::Job> sketch_of(const Question& question) {
   auto job =
       make_job(question.pinned.contains("micro_batch_size") ? input : replaced(input, {{"micro_batch_size", "1"}}), {});
   if (!job || job->model.layers.empty()) return std::nullopt;
+  // A word that nobody knows is not mended by another split.
+  const bool has_unknown = std::any_of(problems.begin(), problems.end(), [](const job::Problem& problem) {
+    return !problem.key.empty() && !job::is_key(job::canonical_name(problem.key));
+  });
+  if (has_unknown) return std::nullopt;
   return *std::move(job);
 }
 
@@ -234,13 +239,19 @@ Result<job::Job> first_job(const Question& question) {
   const auto sketch = sketch_of(question);
   if (!sketch) return job;
   const std::int64_t gpus = sketch->cluster.gpus;
+  // Whole nodes and powers of two on both sides: the counts that people have.
+  std::int64_t power = 1;
+  while (2 * power < gpus) power *= 2;
+  const std::int64_t node = gpus / 8 * 8;
+  const std::vector<std::int64_t> fewer = {node < gpus ? node : node - 8, power};
+  const std::vector<std::int64_t> more = {node + 8, 2 * power > gpus ? 2 * power : 4 * power};
   std::vector<std::string> would_do;
-  for (const std::int64_t direction : {-1, 1})
-    for (std::int64_t distance = 1; distance <= 64 && gpus + direction * distance > 0; ++distance) {
+  for (const auto& counts : {fewer, more})
+    for (const std::int64_t count : counts) {
       Question other = question;
-      other.input.options.gpus = gpus + direction * distance;
-      if (!job_that_divides(other)) continue;
-      would_do.push_back(std::to_string(gpus + direction * distance));
+      other.input.options.gpus = count;
+      if (count < 1 || !job_that_divides(other)) continue;
+      would_do.push_back(std::to_string(count));
       break;
     }
   if (!would_do.empty()) job.error().hint = fmt::format("as asked it divides on {} GPUs", join(would_do, " or "));
