@@ -69,7 +69,9 @@ class List {
     // Lists of modules have no plain field.
     return with.recompute.modules == job_.recompute.modules && with.offload.modules == job_.offload.modules;
   }
+  // A key that nobody gave has nothing to enforce: no variant may change it, and that is all.
   [[nodiscard]] bool is_off(const std::string& key) const {
+    if (!job_.has(key)) return true;
     const auto own = job::value_of(job_, key);
     return own && job::is_off(*own);
   }
