@@ -2,11 +2,8 @@
 // plimsoll plan: the fastest configuration that fits.
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <charconv>
 #include <csignal>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <set>
 
@@ -18,6 +15,7 @@
 #include "cli/fit_time.h"
 #include "cli/job_input.h"
 #include "cli/job_keys.h"
+#include "cli/output_file.h"
 #include "cli/plan_goals.h"
 #include "cli/plan_ladder.h"
 #include "cli/plan_question.h"
@@ -56,15 +54,6 @@ plan::SearchOptions options_of(const Console& console, std::size_t keep, const A
         fmt::format("considered {} configurations", with_commas(static_cast<std::int64_t>(counts.considered))));
   };
   return options;
-}
-
-Status write_text(const std::string& path, const std::string& text) {
-  std::FILE* file = std::fopen(path.c_str(), "wb");
-  if (file == nullptr) return bad_input(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (std::fclose(file) != 0 || !written)
-    return bad_input(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
-  return {};
 }
 
 // Why the keys that were chosen have their values, for the files that are written.

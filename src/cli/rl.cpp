@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // plimsoll rl: sizes and balances a post-training run before it starts.
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -12,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/file.h"
 #include "cli/job_keys.h"
+#include "cli/output_file.h"
 #include "cli/rl_observe.h"
 #include "cli/rl_report.h"
 #include "cli/rl_timeline.h"
@@ -91,15 +89,6 @@ Result<std::int64_t> positive(const Arguments& arguments, const char* flag, std:
   if (parsed.ec != std::errc{} || parsed.ptr != text->data() + text->size() || value < 1 || value > most)
     return usage_error(fmt::format("--{} is '{}'; wanted 1 to {}", flag, *text, most));
   return value;
-}
-
-Status write_text(const std::string& path, const std::string& text) {
-  std::FILE* file = std::fopen(path.c_str(), "wb");
-  if (file == nullptr) return bad_input(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (std::fclose(file) != 0 || !written)
-    return bad_input(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
-  return {};
 }
 
 void show_warnings(const std::vector<std::string>& warnings, const Console& console) {
