@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // plimsoll why: what killed the run, the evidence, and what to change first.
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
-#include <memory>
 
 #include <fmt/format.h>
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "cli/output_file.h"
 #include "cli/verb.h"
 #include "cli/why_job.h"
 #include "cli/why_json.h"
@@ -24,15 +22,6 @@
 namespace plimsoll::cli {
 
 namespace {
-
-Status write_file(const std::string& path, const std::string& text) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wb"), std::fclose);
-  if (!file) return bad_input(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
-  const bool written =
-      std::fwrite(text.data(), 1, text.size(), file.get()) == text.size() && std::fflush(file.get()) == 0;
-  if (!written) return bad_input(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
-  return {};
-}
 
 Result<ExitCode> check_process(const std::string& text, const Arguments& arguments, const Console& console) {
   std::int64_t pid = 0;
@@ -86,7 +75,7 @@ Status write_repair(const std::string& path, const std::optional<KnownJob>& know
   if (path == "-")
     console.print("\n" + repair.text);
   else
-    PLIMSOLL_TRY_STATUS(write_file(path, repair.text));
+    PLIMSOLL_TRY_STATUS(write_text(path, repair.text));
   std::string changes;
   for (const std::string& label : repair.applied) changes += (changes.empty() ? "" : ", ") + label;
   if (!repair.fits)
