@@ -18,7 +18,7 @@ namespace {
 constexpr std::string_view kExpandable = "expandable_segments:True";
 
 const timing::Calibration& calibration_of(const SearchOptions& options) {
-  return options.calibration != nullptr ? *options.calibration : timing::built_in();
+  return options.world != nullptr ? options.world->calibration : timing::built_in();
 }
 
 // Reasons that differ in their numbers are one.

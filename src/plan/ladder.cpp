@@ -2,7 +2,7 @@
 // Uniform-cost search over sets of rungs. All single rungs and pairs are queued at the start, so that a rung which
 // makes the step shorter cannot hide a better pair; larger sets follow from those that were looked at. Memory, which
 // is the slow answer, is computed only for what leaves the queue.
-#include "cli/plan_ladder.h"
+#include "plan/ladder.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,11 +14,8 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "cli/plan_ladder_rungs.h"
-#include "rules/rules.h"
-#include "timing/step_time.h"
 
-namespace plimsoll::cli {
+namespace plimsoll::plan {
 
 namespace {
 
@@ -28,6 +25,9 @@ constexpr std::size_t kMostRungs = 12;
 // What counts as saved: less is lost in the rounding of a report.
 constexpr std::int64_t kLeastSaving = std::int64_t{16} << 20;
 
+using job::Settings;
+using lever::Change;
+
 using Rungs = std::vector<std::string>;  // labels, in the order taken
 
 struct Node {
@@ -36,20 +36,16 @@ struct Node {
   job::Job job;
   double slower = 0;  // share of time more per token than the job as it was
   int reach = 0;
+  std::string_view lever = {};  // of the last rung
 };
+
+int reach(const Change& change) { return static_cast<int>(lever::lever_of(change).reach); }
 
 struct Memory {
   memory::RankAnswer worst;
   bool fits = false;
   bool host_fits = true;
 };
-
-std::set<std::string, std::less<>> broken_rules(const job::Job& job) {
-  std::set<std::string, std::less<>> ids;
-  for (const rules::Violation& violation : rules::check(job))
-    if (violation.rule->severity == rules::Severity::kError) ids.emplace(violation.rule->id);
-  return ids;
-}
 
 Settings merged(Settings settings, const Settings& more) {
   for (const auto& setting : more) {
@@ -84,8 +80,10 @@ std::tuple<int, int, double> cost(const Node& node) { return {time_step(node.slo
 
 class Climber {
  public:
-  Climber(const job::Request& request, job::Job job) : request_(request), broken_(broken_rules(job)) {
-    if (const auto time = timing::predict(job)) rate_ = time->tokens_per_second_per_gpu;
+  Climber(const job::Request& request, job::Job job, const lever::World& world, bool changes_numerics)
+      : request_(request), world_(world), broken_(lever::broken_rules(job)) {
+    which_.science = changes_numerics;
+    if (const auto time = lever::time_of(job, world_)) rate_ = time->tokens_per_second_per_gpu;
     root_.job = std::move(job);
   }
 
@@ -94,13 +92,11 @@ class Climber {
 
   // Nothing where the framework or a rule refuses what was accepted before.
   std::optional<Node> child(const Node& node, const Change& rung) const {
-    Node next{node.rungs, merged(node.settings, rung.settings), {}, 0, node.reach + reach(rung)};
+    Node next{node.rungs, merged(node.settings, rung.settings), {}, 0, node.reach + reach(rung), rung.lever};
     next.rungs.push_back(rung.label);
-    auto job = job::resolve(request_.with(next.settings));
+    auto job = lever::changed_job(request_, next.settings, broken_);
     if (!job) return {};
-    for (const std::string& id : broken_rules(*job))
-      if (!broken_.contains(id)) return {};
-    const auto time = timing::predict(*job);
+    const auto time = lever::time_of(*job, world_);
     // A job whose time is not known counts as twice as long.
     next.slower = time && rate_ > 0 && time->tokens_per_second_per_gpu > 0 ? rate_ / time->tokens_per_second_per_gpu - 1
                                                                            : (rate_ > 0 ? 1 : 0);
@@ -111,7 +107,7 @@ class Climber {
   std::vector<Node> children(const Node& node) const {
     std::vector<Node> found;
     if (node.rungs.size() >= kMostRungs) return found;
-    for (const Change& rung : ladder_rungs(node.job))
+    for (const Change& rung : lever::changes_of(node.job, which_))
       if (auto next = child(node, rung)) found.push_back(std::move(*next));
     return found;
   }
@@ -143,7 +139,7 @@ class Climber {
   std::optional<Node> replay(const Rungs& rungs) const {
     Node node = root_;
     for (const std::string& label : rungs) {
-      const std::vector<Change> changes = ladder_rungs(node.job);
+      const std::vector<Change> changes = lever::changes_of(node.job, which_);
       const auto rung =
           std::find_if(changes.begin(), changes.end(), [&](const Change& change) { return change.label == label; });
       if (rung == changes.end()) return {};
@@ -158,6 +154,7 @@ class Climber {
     const Memory* after = memory(to);
     PricedChange change;
     change.change.label = to.rungs.back();
+    change.change.lever = to.lever;
     for (const auto& setting : to.settings)
       if (std::find(from.settings.begin(), from.settings.end(), setting) == from.settings.end())
         change.change.settings.push_back(setting);
@@ -171,8 +168,10 @@ class Climber {
 
  private:
   const job::Request& request_;
+  const lever::World& world_;
+  lever::Which which_;
   Node root_;
-  std::set<std::string, std::less<>> broken_;
+  lever::RuleIds broken_;
   double rate_ = 0;  // tokens per second of the job as it was; 0: its time is not known
   std::map<std::string, std::optional<Memory>> memory_;
   std::int64_t answers_ = 0;
@@ -293,16 +292,15 @@ std::string search_command(const job::Job& job) {
 
 }  // namespace
 
-Result<Ladder> climb(const job::Request& request) {
+Result<Ladder> climb(const job::Request& request, const lever::World& world, const ClimbOptions& options) {
   PLIMSOLL_TRY(first, job::resolve(request));
-  PLIMSOLL_TRY(answer, memory::answer(first, {}));
+  PLIMSOLL_TRY(price, lever::price(first, world));
   Ladder ladder;
-  ladder.before = ladder.after = answer.ranks[answer.worst];
-  ladder.fits = ladder.fits_already = answer.fits;
+  ladder.before = ladder.after = price.worst();
+  ladder.fits = ladder.fits_already = price.fits();
   if (ladder.fits_already) return ladder;
-  ladder.science = price_these(request, first, answer, science_changes(first));
 
-  Climber climber(request, std::move(first));
+  Climber climber(request, std::move(first), world, options.changes_numerics);
   bool bounded = false;
   std::optional<Node> found = cheapest(climber, bounded);
   Node goal = found ? *found : leanest(climber);
@@ -318,7 +316,10 @@ Result<Ladder> climb(const job::Request& request) {
   ladder.slower = path.back().slower;
   ladder.search_command = search_command(path.back().job);
   if (const Memory* after = climber.memory(path.back())) ladder.after = after->worst;
+  if (!options.changes_numerics)
+    ladder.science = lever::price_changes(request.with(ladder.settings), path.back().job, price, world,
+                                          lever::changes_of(path.back().job, {.lossless = false, .science = true}));
   return ladder;
 }
 
-}  // namespace plimsoll::cli
+}  // namespace plimsoll::plan

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/plan_ladder.h"
+#include "plan/ladder.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,11 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/plan_ladder_rungs.h"
 #include "rules/rules.h"
 #include "timing/step_time.h"
 
-namespace plimsoll::cli {
+namespace plimsoll::plan {
 namespace {
 
 using testing::Contains;
@@ -104,7 +103,7 @@ double fastest_single_or_pair(const job::Request& input, int depth = 2) {
   double best = std::numeric_limits<double>::infinity();
   const auto job = allowed(input);
   if (!job || depth == 0) return best;
-  for (const Change& rung : ladder_rungs(*job)) {
+  for (const lever::Change& rung : lever::changes_of(*job, {})) {
     const job::Request next_input = input.with(rung.settings);
     const auto next = allowed(next_input);
     if (!next) continue;
@@ -119,7 +118,7 @@ class LadderOf : public testing::TestWithParam<const char*> {};
 
 TEST_P(LadderOf, a_job_is_never_slower_than_a_single_rung_or_a_pair_that_fits) {
   const job::Request input = input_of(GetParam());
-  const auto ladder = climb(input);
+  const auto ladder = climb(input, {});
   ASSERT_TRUE(ladder) << ladder.error().message;
   ASSERT_TRUE(ladder->fits);
 
@@ -131,7 +130,7 @@ TEST_P(LadderOf, a_job_is_never_slower_than_a_single_rung_or_a_pair_that_fits) {
 
 TEST_P(LadderOf, a_job_ends_where_its_settings_fit_and_every_step_saves) {
   const job::Request input = input_of(GetParam());
-  const auto ladder = climb(input);
+  const auto ladder = climb(input, {});
   ASSERT_TRUE(ladder);
 
   const auto answer = memory::answer(*job::resolve(input.with(ladder->settings)), {});
@@ -143,7 +142,7 @@ TEST_P(LadderOf, a_job_ends_where_its_settings_fit_and_every_step_saves) {
 
 TEST_P(LadderOf, a_job_keeps_the_sequences_of_a_step) {
   const job::Request input = input_of(GetParam());
-  const auto ladder = climb(input);
+  const auto ladder = climb(input, {});
   ASSERT_TRUE(ladder);
 
   const auto sequences = [](const job::Job& job) {
@@ -154,32 +153,32 @@ TEST_P(LadderOf, a_job_keeps_the_sequences_of_a_step) {
 
 INSTANTIATE_TEST_SUITE_P(Jobs, LadderOf, testing::Values(kOneGpu, kZeroOne, kDataParallel, kPipeline));
 
-std::vector<std::string> labels_of(const std::vector<Change>& changes) {
+std::vector<std::string> labels_of(const std::vector<lever::Change>& changes) {
   std::vector<std::string> labels;
-  for (const Change& change : changes) labels.push_back(change.label);
+  for (const lever::Change& change : changes) labels.push_back(change.label);
   return labels;
 }
 
 TEST(Rungs, of_a_data_parallel_job_are_sharding_and_the_host) {
   const auto job = job::resolve(input_of(kDataParallel));
   ASSERT_TRUE(job);
-  EXPECT_THAT(labels_of(ladder_rungs(*job)),
+  EXPECT_THAT(labels_of(lever::changes_of(*job, {})),
               IsSupersetOf({"sharding by FSDP2", "sharding by ZeRO stage 3", "ZeRO stage 2, optimizer on the host"}));
 }
 
 TEST(Rungs, of_one_gpu_do_not_shard_over_peers) {
   const auto job = job::resolve(input_of(kOneGpu));
   ASSERT_TRUE(job);
-  EXPECT_THAT(labels_of(ladder_rungs(*job)), Not(Contains("sharding by FSDP2")));
-  EXPECT_THAT(labels_of(ladder_rungs(*job)), IsSupersetOf({"micro-batch 2", "micro-batch 1"}));
+  EXPECT_THAT(labels_of(lever::changes_of(*job, {})), Not(Contains("sharding by FSDP2")));
+  EXPECT_THAT(labels_of(lever::changes_of(*job, {})), IsSupersetOf({"micro-batch 2", "micro-batch 1"}));
 }
 
 TEST(Rungs, of_megatron_lm_offload_the_optimizer_with_the_switch_that_it_needs) {
   job::Job job = job::defaults_for(job::Framework::kMegatronLm);
   job.model.kinds.resize(1);
-  const std::vector<Change> rungs = ladder_rungs(job);
+  const std::vector<lever::Change> rungs = lever::changes_of(job, {});
   const auto host = std::find_if(rungs.begin(), rungs.end(),
-                                 [](const Change& rung) { return rung.label == "optimizer on the host"; });
+                                 [](const lever::Change& rung) { return rung.label == "optimizer on the host"; });
   ASSERT_NE(host, rungs.end());
   EXPECT_THAT(host->settings, Contains(std::pair<std::string, std::string>("use_precision_aware_optimizer", "true")));
 }
@@ -188,12 +187,14 @@ TEST(Rungs, that_change_the_science_hold_precision_and_adapters) {
   const auto one = job::resolve(input_of(kOneGpu).with({{"load_dtype", "fp32"}}));
   const auto many = job::resolve(input_of(kPipeline));
   ASSERT_TRUE(one && many);
-  EXPECT_THAT(labels_of(science_changes(*one)), IsSupersetOf({"bf16", "Adafactor", "LoRA", "QLoRA (4-bit model)"}));
-  EXPECT_THAT(labels_of(science_changes(*many)), IsSupersetOf({"FP8, tensorwise", "half the sequence length"}));
+  EXPECT_THAT(labels_of(lever::changes_of(*one, {.lossless = false, .science = true})),
+              IsSupersetOf({"bf16", "Adafactor", "LoRA", "QLoRA (4-bit model)"}));
+  EXPECT_THAT(labels_of(lever::changes_of(*many, {.lossless = false, .science = true})),
+              IsSupersetOf({"FP8, tensorwise", "half the sequence length"}));
 }
 
 TEST(Rungs, that_change_the_science_are_never_taken) {
-  const auto ladder = climb(input_of(kOneGpu));
+  const auto ladder = climb(input_of(kOneGpu), {});
   ASSERT_TRUE(ladder);
   for (const char* key : {"seq_length", "bf16", "peft", "load_in_4bit"})
     EXPECT_TRUE(std::none_of(ladder->settings.begin(), ladder->settings.end(), [&](const auto& setting) {
@@ -202,4 +203,4 @@ TEST(Rungs, that_change_the_science_are_never_taken) {
 }
 
 }  // namespace
-}  // namespace plimsoll::cli
+}  // namespace plimsoll::plan

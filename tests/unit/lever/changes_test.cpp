@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/fit_changes.h"
+#include "lever/lever.h"
 
 #include <algorithm>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace plimsoll::cli {
+namespace plimsoll::lever {
 namespace {
 
 using testing::Contains;
@@ -26,7 +27,7 @@ job::Job megatron_job() {
 
 std::vector<std::string> labels(const job::Job& job) {
   std::vector<std::string> found;
-  for (const Change& change : usual_changes(job)) found.push_back(change.label);
+  for (const Change& change : changes_of(job, {.only_usual = true})) found.push_back(change.label);
   return found;
 }
 
@@ -39,11 +40,12 @@ TEST(Changes, keep_the_modules_that_are_recomputed_already) {
   job.recompute.granularity = job::RecomputeGranularity::kSelective;
   job.recompute.modules.core_attn = true;
 
-  const std::vector<Change> changes = usual_changes(job);
+  const std::vector<Change> changes = changes_of(job, {.only_usual = true});
 
-  ASSERT_FALSE(changes.empty());
-  EXPECT_THAT(changes[0].settings,
-              Contains(std::pair<std::string, std::string>("recompute_modules", "[core_attn,mlp]")));
+  const auto mlp = std::find_if(changes.begin(), changes.end(),
+                                [](const Change& change) { return change.lever == "recompute-mlp"; });
+  ASSERT_NE(mlp, changes.end());
+  EXPECT_THAT(mlp->settings, Contains(std::pair<std::string, std::string>("recompute_modules", "[core_attn,mlp]")));
 }
 
 TEST(Changes, leave_out_what_the_job_does_already) {
@@ -71,6 +73,28 @@ TEST(Changes, of_other_frameworks_are_their_own) {
   EXPECT_THAT(labels(job), Not(Contains("tp 2")));
 }
 
+TEST(Levers, have_one_row_each_with_words_and_a_proposer) {
+  std::set<std::string_view> ids;
+  for (const Lever& lever : levers()) {
+    EXPECT_TRUE(ids.insert(lever.id).second) << lever.id;
+    EXPECT_FALSE(lever.title.empty()) << lever.id;
+    EXPECT_NE(lever.propose, nullptr) << lever.id;
+    EXPECT_EQ(find_lever(lever.id), &lever);
+  }
+  EXPECT_EQ(find_lever("no-such-lever"), nullptr);
+}
+
+TEST(Levers, that_change_what_is_learned_are_proposed_only_when_asked_for) {
+  job::Job job;
+  job.framework = job::Framework::kTransformers;
+  job.kernels.implementation = job::Implementation::kTransformers;
+  const auto has_lossy = [](const std::vector<Change>& changes) {
+    return std::any_of(changes.begin(), changes.end(), [](const Change& change) { return !lever_of(change).lossless; });
+  };
+  EXPECT_FALSE(has_lossy(changes_of(job, {})));
+  EXPECT_TRUE(has_lossy(changes_of(job, {.science = true})));
+}
+
 TEST(Changes, are_written_as_flags) {
   EXPECT_EQ(as_flags({{"recompute_granularity", "selective"}, {"recompute_modules", "[core_attn,mlp]"}}),
             "--recompute-granularity selective --recompute-modules core_attn,mlp");
@@ -79,4 +103,4 @@ TEST(Changes, are_written_as_flags) {
 }
 
 }  // namespace
-}  // namespace plimsoll::cli
+}  // namespace plimsoll::lever
