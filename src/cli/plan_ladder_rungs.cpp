@@ -60,7 +60,7 @@ void add_megatron_rungs(const job::Job& job, std::vector<Change>& changes) {
       changes.push_back(with_recompute(job, "mla_up_proj"));
   }
   if (!job.optimizer.cpu_offload) {
-    // Megatron-LM refuses the first without the others (facts rules.md).
+    // Megatron-LM refuses the first without the others (facts rules.md R214, R221).
     Settings settings = {{"optimizer_cpu_offload", "true"}};
     if (job.framework == job::Framework::kMegatronLm && !job.optimizer.precision_aware)
       settings.emplace_back("use_precision_aware_optimizer", "true");
@@ -81,7 +81,7 @@ void add_megatron_rungs(const job::Job& job, std::vector<Change>& changes) {
   }
 }
 
-// Seed M4, rungs 8 and 9: sharding where there are peers, the host where there is none.
+// Rungs 8 and 9 of facts out-of-memory.md 2: sharding where there are peers, the host where there is none.
 void add_sharding_rungs(const job::Job& job, std::vector<Change>& changes) {
   const auto zero = [&](std::string label, int stage, Settings more) {
     Settings settings = {{"sharding", "zero"}, {"zero_stage", std::to_string(stage)}};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rungs of the ladder of `plan --from` (seed M4): changes that leave what is learned alone, and those that do not.
+// The rungs of the ladder of `plan --from` (facts out-of-memory.md 2): changes that leave what is learned alone, and
+// those that do not.
 // Invariant: a rung never changes the sequences of one optimizer step.
 #pragma once
 
