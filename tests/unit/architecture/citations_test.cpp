@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <regex>
 
 namespace plimsoll::citations {
 namespace {
@@ -60,7 +61,24 @@ TEST(Citations, every_one_leads_to_a_section) {
     count += reader.count();
   }
 
+  RecordProperty("citations", static_cast<int>(count));
   EXPECT_GT(count, 200U) << "the comments cite far more than that: are they still read?";
+}
+
+// Comments and messages name a rule by its id alone where the page is clear.
+TEST(Citations, every_rule_that_is_named_is_in_the_catalogue) {
+  const std::regex rule(R"re(\bR\d{3}\b)re");
+  const Pages pages = read_pages(root());
+  std::size_t count = 0;
+
+  for (const fs::path& file : texts()) {
+    if (*file.begin() != "src" && *file.begin() != "docs") continue;
+    const std::string text = read_text(root() / file);
+    for (std::sregex_iterator it(text.begin(), text.end(), rule), end; it != end; ++it, ++count)
+      EXPECT_TRUE(pages.at("rules").sections.contains(it->str())) << file.string() << " names " << it->str();
+  }
+
+  EXPECT_GT(count, 300U);
 }
 
 TEST(Citations, a_section_stands_once) {
