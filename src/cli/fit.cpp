@@ -12,6 +12,7 @@
 #include "cli/fit_report.h"
 #include "cli/fit_time.h"
 #include "cli/job_input.h"
+#include "cli/sweep.h"
 #include "cli/verb.h"
 #include "job/pipeline_layout.h"
 #include "timing/interval.h"
@@ -69,16 +70,16 @@ void suggest_next(const FitAnswer& fit, const Arguments& arguments, const Consol
                                    : fmt::format("{} {}", command, as_flags(smallest->change.settings)));
 }
 
-Result<ExitCode> run_one(const JobInput& input, const Arguments& arguments, const memory::AskedRanks& asked,
+Result<ExitCode> run_one(const job::Request& request, const Arguments& arguments, const memory::AskedRanks& asked,
                          const Console& console) {
   PLIMSOLL_TRY(calibration, calibration_of(arguments));
-  PLIMSOLL_TRY(job, make_job(input, {}));
+  PLIMSOLL_TRY(job, job::resolve(request));
   PLIMSOLL_TRY(answer, memory::answer(job, asked));
   PLIMSOLL_TRY(time, time_of(job, calibration));
   FitAnswer fit{std::move(job), std::move(answer), asked, {}, std::move(time)};
   fit.violations = rules::check(fit.job);
   // A price is about the job's worst rank, which a given rank need not be.
-  if (!asked.pp) fit.changes = price_changes(input, fit.job, fit.answer);
+  if (!asked.pp) fit.changes = price_changes(request, fit.job, fit.answer);
   for (const std::string& assumed : timing::unmodelled(fit.job)) fit.answer.warnings.push_back("time: " + assumed);
   console.print(arguments.has("json") ? fit_json(fit) : fit_report(fit, console));
   show_warnings(fit.answer.warnings, console);
@@ -87,7 +88,7 @@ Result<ExitCode> run_one(const JobInput& input, const Arguments& arguments, cons
 }
 
 // A sweep whose every point is refused is an error; one that has answers shows the refusals among them.
-Result<ExitCode> run_sweep(const JobInput& input, const std::vector<Settings>& points, const Arguments& arguments,
+Result<ExitCode> run_sweep(const job::Request& request, const std::vector<Settings>& points, const Arguments& arguments,
                            const memory::AskedRanks& asked, const Console& console) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::seconds kBetweenReports{1};
@@ -99,7 +100,7 @@ Result<ExitCode> run_sweep(const JobInput& input, const std::vector<Settings>& p
   bool any_fits = false;
   auto reported = Clock::now();
   for (const Settings& settings : points) {
-    Result<job::Job> job = make_job(input, settings);
+    Result<job::Job> job = job::resolve(request.with(settings));
     Result<memory::Answer> answer =
         job ? memory::answer(*job, asked) : Result<memory::Answer>{tl::make_unexpected(job.error())};
     if (!answer && answer.error().code == Code::kUsage) return tl::make_unexpected(answer.error());
@@ -126,9 +127,11 @@ Result<ExitCode> run_sweep(const JobInput& input, const std::vector<Settings>& p
 Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   PLIMSOLL_TRY(asked, asked_ranks(arguments));
   PLIMSOLL_TRY(points, sweep_points(arguments.values("sweep")));
-  PLIMSOLL_TRY(input, read_input(arguments));
-  if (!arguments.has("sweep")) return run_one(input, arguments, asked, console);
-  return run_sweep(input, points, arguments, asked, console);
+  PLIMSOLL_TRY(request, read_input(arguments));
+  if (!arguments.has("sweep")) return run_one(request, arguments, asked, console);
+  for (const auto& [key, value] : points.front())
+    if (request.sets(key)) return usage_error(fmt::format("{} is both a flag and swept", key));
+  return run_sweep(request, points, arguments, asked, console);
 }
 
 std::vector<Flag> flags() {

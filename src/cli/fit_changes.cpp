@@ -139,17 +139,18 @@ std::vector<Change> usual_changes(const job::Job& job) {
   return changes;
 }
 
-std::vector<PricedChange> price_changes(const JobInput& input, const job::Job& job, const memory::Answer& answer) {
-  return price_these(input, job, answer, usual_changes(job));
+std::vector<PricedChange> price_changes(const job::Request& request, const job::Job& job,
+                                        const memory::Answer& answer) {
+  return price_these(request, job, answer, usual_changes(job));
 }
 
-std::vector<PricedChange> price_these(const JobInput& input, const job::Job& job, const memory::Answer& answer,
+std::vector<PricedChange> price_these(const job::Request& request, const job::Job& job, const memory::Answer& answer,
                                       std::vector<Change> changes) {
   std::vector<PricedChange> priced;
   const std::int64_t before = answer.ranks[answer.worst].device_used;
   const Result<timing::StepTime> time_before = timing::predict(job);
   for (Change& change : changes) {
-    const Result<job::Job> changed = make_job(replaced(input, change.settings), {});
+    const Result<job::Job> changed = job::resolve(request.with(change.settings));
     if (!changed) continue;
     const Result<memory::Answer> after = memory::answer(*changed, {});
     if (!after) continue;

@@ -9,10 +9,12 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/job_input.h"
+#include "job/request.h"
 #include "memory/answer.h"
 
 namespace plimsoll::cli {
+
+using job::Settings;
 
 struct Change {
   std::string label;  // "recompute mlp"
@@ -43,11 +45,11 @@ struct PricedChange {
 };
 
 // Changes that the framework refuses are left out. `answer` must hold the worst rank of `job`.
-[[nodiscard]] std::vector<PricedChange> price_changes(const JobInput& input, const job::Job& job,
+[[nodiscard]] std::vector<PricedChange> price_changes(const job::Request& request, const job::Job& job,
                                                       const memory::Answer& answer);
 
 // The same for changes of the caller's choice.
-[[nodiscard]] std::vector<PricedChange> price_these(const JobInput& input, const job::Job& job,
+[[nodiscard]] std::vector<PricedChange> price_these(const job::Request& request, const job::Job& job,
                                                     const memory::Answer& answer, std::vector<Change> changes);
 
 // "--recompute-granularity selective --recompute-modules core_attn,mlp"

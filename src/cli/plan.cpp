@@ -107,8 +107,8 @@ Status write_files(const plan::Plan& plan, const plan::Found& found, const std::
 Result<ExitCode> improve(const Arguments& arguments, const Console& console) {
   Arguments as_fit = arguments;
   as_fit.operands = arguments.values("from");
-  PLIMSOLL_TRY(input, read_input(as_fit));
-  PLIMSOLL_TRY(ladder, climb(input));
+  PLIMSOLL_TRY(request, read_input(as_fit));
+  PLIMSOLL_TRY(ladder, climb(request));
   console.print(arguments.has("json") ? ladder_json(ladder) : ladder_report(ladder, console));
   return ladder.fits ? ExitCode::kYes : ExitCode::kNo;
 }
@@ -155,7 +155,7 @@ void print_what_would_fit(const Question& question, const Arguments& arguments, 
   if (job->framework == job::Framework::kTransformers && gpus > 1) {
     // DDP keeps everything on every GPU: more of them do not help, sharding does.
     Question sharded = question;
-    sharded.input.options.framework = job::Framework::kFsdp2;
+    sharded.request = question.request.with("framework", "fsdp2");
     const auto found = plan_for(sharded, options_of(console, 1, arguments, calibration));
     if (found && !found->best.empty())
       console.print(

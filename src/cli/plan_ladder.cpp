@@ -84,7 +84,7 @@ std::tuple<int, int, double> cost(const Node& node) { return {time_step(node.slo
 
 class Climber {
  public:
-  Climber(const JobInput& input, job::Job job) : input_(input), broken_(broken_rules(job)) {
+  Climber(const job::Request& request, job::Job job) : request_(request), broken_(broken_rules(job)) {
     if (const auto time = timing::predict(job)) rate_ = time->tokens_per_second_per_gpu;
     root_.job = std::move(job);
   }
@@ -96,7 +96,7 @@ class Climber {
   std::optional<Node> child(const Node& node, const Change& rung) const {
     Node next{node.rungs, merged(node.settings, rung.settings), {}, 0, node.reach + reach(rung)};
     next.rungs.push_back(rung.label);
-    auto job = make_job(replaced(input_, next.settings), {});
+    auto job = job::resolve(request_.with(next.settings));
     if (!job) return {};
     for (const std::string& id : broken_rules(*job))
       if (!broken_.contains(id)) return {};
@@ -170,7 +170,7 @@ class Climber {
   }
 
  private:
-  const JobInput& input_;
+  const job::Request& request_;
   Node root_;
   std::set<std::string, std::less<>> broken_;
   double rate_ = 0;  // tokens per second of the job as it was; 0: its time is not known
@@ -293,16 +293,16 @@ std::string search_command(const job::Job& job) {
 
 }  // namespace
 
-Result<Ladder> climb(const JobInput& input) {
-  PLIMSOLL_TRY(first, make_job(input, {}));
+Result<Ladder> climb(const job::Request& request) {
+  PLIMSOLL_TRY(first, job::resolve(request));
   PLIMSOLL_TRY(answer, memory::answer(first, {}));
   Ladder ladder;
   ladder.before = ladder.after = answer.ranks[answer.worst];
   ladder.fits = ladder.fits_already = answer.fits;
   if (ladder.fits_already) return ladder;
-  ladder.science = price_these(input, first, answer, science_changes(first));
+  ladder.science = price_these(request, first, answer, science_changes(first));
 
-  Climber climber(input, std::move(first));
+  Climber climber(request, std::move(first));
   bool bounded = false;
   std::optional<Node> found = cheapest(climber, bounded);
   Node goal = found ? *found : leanest(climber);

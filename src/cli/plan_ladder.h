@@ -37,7 +37,7 @@ struct Ladder {
   bool is_cheapest = true;     // false: the search ended at its bound, and a cheaper set may exist
 };
 
-[[nodiscard]] Result<Ladder> climb(const JobInput& input);
+[[nodiscard]] Result<Ladder> climb(const job::Request& request);
 [[nodiscard]] std::string ladder_report(const Ladder& ladder, const Console& console);
 [[nodiscard]] std::string ladder_json(const Ladder& ladder);
 

@@ -108,11 +108,11 @@ bool suffices(const KnownJob& known, const why::Diagnosis& diagnosis, const Pric
   return change.fits && saved >= diagnosis.sum.shortfall + diagnosis.sum.capacity / 50;
 }
 
-Result<KnownJob> make_known(JobInput input, std::string origin) {
-  PLIMSOLL_TRY(job, make_job(input, {}));
+Result<KnownJob> make_known(job::Request request, std::string origin) {
+  PLIMSOLL_TRY(job, job::resolve(request));
   PLIMSOLL_TRY(answer, memory::answer(job, {}));
-  KnownJob known{std::move(input), std::move(job), std::move(answer), {}, std::move(origin)};
-  known.changes = price_changes(known.input, known.job, known.answer);
+  KnownJob known{std::move(request), std::move(job), std::move(answer), {}, std::move(origin)};
+  known.changes = price_changes(known.request, known.job, known.answer);
   return known;
 }
 
@@ -135,8 +135,8 @@ std::string gpu_of_capacity(std::int64_t total) {
 Result<KnownJob> read_known_job(const std::vector<std::string>& paths, const Arguments& arguments) {
   Arguments as_fit = arguments;
   as_fit.operands = paths;
-  PLIMSOLL_TRY(input, read_input(as_fit));
-  return make_known(std::move(input), join(paths, ", "));
+  PLIMSOLL_TRY(request, read_input(as_fit));
+  return make_known(std::move(request), join(paths, ", "));
 }
 
 Recovered recover_job(const why::Findings& findings, const why::Diagnosis& diagnosis, const Arguments& arguments) {
@@ -160,20 +160,20 @@ Recovered recover_job(const why::Findings& findings, const why::Diagnosis& diagn
   document::Node root;
   root.kind = document::Node::Kind::kObject;
   root.members.emplace_back("args", std::move(args));
-  JobInput input;
-  input.files.push_back({"the arguments in the log", document::to_json(root)});
-  input.options.gpu = arguments.value("gpu").value_or("");
-  if (input.options.gpu.empty() && diagnosis.numbers.total)
-    input.options.gpu = gpu_of_capacity(*diagnosis.numbers.total);
-  if (input.options.gpu.empty()) {
+  job::ReadOptions options;
+  options.gpu = arguments.value("gpu").value_or("");
+  if (options.gpu.empty() && diagnosis.numbers.total) options.gpu = gpu_of_capacity(*diagnosis.numbers.total);
+  if (options.gpu.empty()) {
     recovered.problem = "the arguments in the log make a job, but its GPU is not known: give --gpu";
     return recovered;
   }
   if (const auto world = findings.config.find("world_size"); world != findings.config.end())
-    input.options.gpus = why::leading_integer(world->second);
+    options.gpus = why::leading_integer(world->second);
   else if (findings.world)
-    input.options.gpus = findings.world;
-  Result<KnownJob> known = make_known(std::move(input), "the arguments in the log");
+    options.gpus = findings.world;
+  auto request = job::read_request({{"the arguments in the log", document::to_json(root)}}, options);
+  Result<KnownJob> known = request ? make_known(*std::move(request), "the arguments in the log")
+                                   : Result<KnownJob>{tl::make_unexpected(request.error())};
   if (known)
     recovered.job = *std::move(known);
   else
@@ -253,7 +253,7 @@ Result<Repair> repair_job(const KnownJob& known, const std::vector<why::Fix>& fi
         std::erase_if(longer, [&](const auto& old) { return old.first == setting.first; });
         longer.push_back(setting);
       }
-      const Result<job::Job> job = make_job(replaced(known.input, longer), {});
+      const Result<job::Job> job = job::resolve(known.request.with(longer));
       if (!job) continue;
       const Result<memory::Answer> answer = memory::answer(*job, {});
       if (!answer) continue;
@@ -263,13 +263,12 @@ Result<Repair> repair_job(const KnownJob& known, const std::vector<why::Fix>& fi
       if (repair.fits) break;
     }
   }
-  PLIMSOLL_TRY(text, job_as_toml(known.input, known.job, settings));
+  PLIMSOLL_TRY(text, job_as_toml(known.request, known.job, settings));
   // What is written must be the same job when it is read back.
-  PLIMSOLL_TRY(wanted, make_job(replaced(known.input, settings), {}));
+  PLIMSOLL_TRY(wanted, job::resolve(known.request.with(settings)));
   PLIMSOLL_TRY(wanted_answer, memory::answer(wanted, {}));
-  JobInput written;
-  written.files.push_back({known.input.files.empty() ? "job.toml" : known.input.files.front().path, text});
-  PLIMSOLL_TRY(again, make_job(written, {}));
+  const std::vector<job::InputFile>& files = known.request.files();
+  PLIMSOLL_TRY(again, job::read_job({{files.empty() ? "job.toml" : files.front().path, text}}, {}));
   PLIMSOLL_TRY(again_answer, memory::answer(again, {}));
   if (again_answer.ranks[again_answer.worst].device_used != wanted_answer.ranks[wanted_answer.worst].device_used)
     return bad_input("this job has settings that a job file cannot express exactly",

@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "cli/fit_changes.h"
+#include "cli/job_input.h"
 #include "why/fixes.h"
 
 namespace plimsoll::cli {
 
 struct KnownJob {
-  JobInput input;
+  job::Request request;
   job::Job job;
   memory::Answer answer;
   std::vector<PricedChange> changes;

@@ -18,11 +18,7 @@ using testing::Contains;
 using testing::IsSupersetOf;
 using testing::Not;
 
-JobInput input_of(const std::string& text) {
-  JobInput input;
-  input.files.push_back({"job.toml", text});
-  return input;
-}
+job::Request input_of(const std::string& text) { return job::read_request({{"job.toml", text}}, {}).value(); }
 
 constexpr const char* kOneGpu = R"(
 framework = "transformers"
@@ -90,8 +86,8 @@ micro_batch_size = 1
 global_batch_size = 32
 )";
 
-std::optional<job::Job> allowed(const JobInput& input) {
-  auto job = make_job(input, {});
+std::optional<job::Job> allowed(const job::Request& input) {
+  auto job = job::resolve(input);
   if (!job) return {};
   for (const rules::Violation& violation : rules::check(*job))
     if (violation.rule->severity == rules::Severity::kError) return {};
@@ -104,12 +100,12 @@ double seconds_per_token(const job::Job& job) {
 }
 
 // Shortest time per token among the single rungs and the pairs that fit.
-double fastest_single_or_pair(const JobInput& input, int depth = 2) {
+double fastest_single_or_pair(const job::Request& input, int depth = 2) {
   double best = std::numeric_limits<double>::infinity();
   const auto job = allowed(input);
   if (!job || depth == 0) return best;
   for (const Change& rung : ladder_rungs(*job)) {
-    const JobInput next_input = replaced(input, rung.settings);
+    const job::Request next_input = input.with(rung.settings);
     const auto next = allowed(next_input);
     if (!next) continue;
     const auto answer = memory::answer(*next, {});
@@ -122,23 +118,23 @@ double fastest_single_or_pair(const JobInput& input, int depth = 2) {
 class LadderOf : public testing::TestWithParam<const char*> {};
 
 TEST_P(LadderOf, a_job_is_never_slower_than_a_single_rung_or_a_pair_that_fits) {
-  const JobInput input = input_of(GetParam());
+  const job::Request input = input_of(GetParam());
   const auto ladder = climb(input);
   ASSERT_TRUE(ladder) << ladder.error().message;
   ASSERT_TRUE(ladder->fits);
 
-  const auto job = make_job(replaced(input, ladder->settings), {});
+  const auto job = job::resolve(input.with(ladder->settings));
   ASSERT_TRUE(job);
-  const double before = seconds_per_token(*make_job(input, {}));
+  const double before = seconds_per_token(*job::resolve(input));
   EXPECT_LE(seconds_per_token(*job), fastest_single_or_pair(input) + 2 * kSameTime * before);
 }
 
 TEST_P(LadderOf, a_job_ends_where_its_settings_fit_and_every_step_saves) {
-  const JobInput input = input_of(GetParam());
+  const job::Request input = input_of(GetParam());
   const auto ladder = climb(input);
   ASSERT_TRUE(ladder);
 
-  const auto answer = memory::answer(*make_job(replaced(input, ladder->settings), {}), {});
+  const auto answer = memory::answer(*job::resolve(input.with(ladder->settings)), {});
   ASSERT_TRUE(answer);
   EXPECT_TRUE(answer->fits);
   EXPECT_EQ(answer->ranks[answer->worst].device_used, ladder->after.device_used);
@@ -146,14 +142,14 @@ TEST_P(LadderOf, a_job_ends_where_its_settings_fit_and_every_step_saves) {
 }
 
 TEST_P(LadderOf, a_job_keeps_the_sequences_of_a_step) {
-  const JobInput input = input_of(GetParam());
+  const job::Request input = input_of(GetParam());
   const auto ladder = climb(input);
   ASSERT_TRUE(ladder);
 
   const auto sequences = [](const job::Job& job) {
     return job.batch.micro_batch * job.data_parallel * job.micro_batches;
   };
-  EXPECT_EQ(sequences(*make_job(replaced(input, ladder->settings), {})), sequences(*make_job(input, {})));
+  EXPECT_EQ(sequences(*job::resolve(input.with(ladder->settings))), sequences(*job::resolve(input)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Jobs, LadderOf, testing::Values(kOneGpu, kZeroOne, kDataParallel, kPipeline));
@@ -165,14 +161,14 @@ std::vector<std::string> labels_of(const std::vector<Change>& changes) {
 }
 
 TEST(Rungs, of_a_data_parallel_job_are_sharding_and_the_host) {
-  const auto job = make_job(input_of(kDataParallel), {});
+  const auto job = job::resolve(input_of(kDataParallel));
   ASSERT_TRUE(job);
   EXPECT_THAT(labels_of(ladder_rungs(*job)),
               IsSupersetOf({"sharding by FSDP2", "sharding by ZeRO stage 3", "ZeRO stage 2, optimizer on the host"}));
 }
 
 TEST(Rungs, of_one_gpu_do_not_shard_over_peers) {
-  const auto job = make_job(input_of(kOneGpu), {});
+  const auto job = job::resolve(input_of(kOneGpu));
   ASSERT_TRUE(job);
   EXPECT_THAT(labels_of(ladder_rungs(*job)), Not(Contains("sharding by FSDP2")));
   EXPECT_THAT(labels_of(ladder_rungs(*job)), IsSupersetOf({"micro-batch 2", "micro-batch 1"}));
@@ -189,8 +185,8 @@ TEST(Rungs, of_megatron_lm_offload_the_optimizer_with_the_switch_that_it_needs) 
 }
 
 TEST(Rungs, that_change_the_science_hold_precision_and_adapters) {
-  const auto one = make_job(replaced(input_of(kOneGpu), {{"load_dtype", "fp32"}}), {});
-  const auto many = make_job(input_of(kPipeline), {});
+  const auto one = job::resolve(input_of(kOneGpu).with({{"load_dtype", "fp32"}}));
+  const auto many = job::resolve(input_of(kPipeline));
   ASSERT_TRUE(one && many);
   EXPECT_THAT(labels_of(science_changes(*one)), IsSupersetOf({"bf16", "Adafactor", "LoRA", "QLoRA (4-bit model)"}));
   EXPECT_THAT(labels_of(science_changes(*many)), IsSupersetOf({"FP8, tensorwise", "half the sequence length"}));
