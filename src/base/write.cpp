@@ -134,8 +134,10 @@ class Staged {
       if (errno == EEXIST)
         return bad_input(fmt::format("{} exists; nothing was written", path_), "--force replaces it");
     } else if (is_there(path_)) {
+      // A second name for what is there, so that readers never find nothing; filesystems without links move it.
       const std::string kept = temporary_ + ".old";
-      if (rename(path_.c_str(), kept.c_str()) != 0) return cannot_write(path_, errno);
+      if (link(path_.c_str(), kept.c_str()) != 0 && rename(path_.c_str(), kept.c_str()) != 0)
+        return cannot_write(path_, errno);
       old_ = kept;
     }
     if (rename(temporary_.c_str(), path_.c_str()) != 0) {
@@ -147,8 +149,12 @@ class Staged {
   }
 
   void undo() {
-    if (is_committed_) unlink(path_.c_str());
-    if (!old_.empty()) rename(old_.c_str(), path_.c_str());
+    // A rename between two names of one file does nothing and leaves both, so the second is removed as well.
+    if (!old_.empty() && rename(old_.c_str(), path_.c_str()) == 0) {
+      unlink(old_.c_str());
+    } else if (is_committed_) {
+      unlink(path_.c_str());
+    }
     is_committed_ = false;
     old_.clear();
   }
