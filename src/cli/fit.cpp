@@ -12,6 +12,7 @@
 #include "cli/fit_report.h"
 #include "cli/fit_time.h"
 #include "cli/job_input.h"
+#include "cli/lint_report.h"
 #include "cli/sweep.h"
 #include "cli/verb.h"
 #include "timing/interval.h"
@@ -80,7 +81,7 @@ Result<ExitCode> run_one(const job::Request& request, const Arguments& arguments
   console.print(arguments.has("json") ? fit_json(fit) : fit_report(fit, console));
   show_warnings(fit.answer.warnings, console);
   suggest_next(fit, arguments, console);
-  return fit.answer.fits ? ExitCode::kYes : ExitCode::kNo;
+  return fit.answer.fits && !has_error(fit.violations) ? ExitCode::kYes : ExitCode::kNo;
 }
 
 // A sweep whose every point is refused is an error; one that has answers shows the refusals among them.
@@ -163,8 +164,8 @@ const Verb kFit = {
         "\n"
         "The answer is for the worst rank: whether it fits, the table of its memory, whose rows sum to the capacity "
         "of the GPU, the instant of the peak and what is alive then, the next peak, the time of a step with the parts "
-        "that sum to it, and by how much the usual changes would move the memory. Exit code 0 fits, 1 does not; with "
-        "--sweep, 0 when any point fits.",
+        "that sum to it, and by how much the usual changes would move the memory. Exit code 0 fits, 1 does not fit or "
+        "would be refused by the framework (plimsoll lint says why); with --sweep, 0 when any point fits.",
     .flags = flags(),
     .takes_keys = true,
     .examples = {{"plimsoll fit job.toml", "the answer for a job file"},

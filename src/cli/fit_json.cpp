@@ -151,7 +151,7 @@ std::string fit_json(const FitAnswer& fit) {
   JsonWriter json;
   json.begin_object().member("schema", kSchema).member("fits", fit.answer.fits);
   write_job(json, fit.job);
-  json.member("worst_rank", fit.answer.ranks[fit.answer.worst].pp_rank).key("ranks").begin_array();
+  json.member("worst_rank", fit.answer.worst_of_all.pp_rank).key("ranks").begin_array();
   for (const memory::RankAnswer& rank : fit.answer.ranks) write_rank(json, rank);
   json.end_array().key("tensor_peak_bytes_by_stage").begin_array(Layout::kInline);
   for (const std::int64_t peak : fit.answer.peak_by_stage) json.value(peak);

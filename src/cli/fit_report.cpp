@@ -48,6 +48,13 @@ std::string verdict(const FitAnswer& fit, const memory::RankAnswer& rank, const 
   if (!host.fits)
     text += line(false, fmt::format("{} GiB of host memory per node are needed, {} GiB are there",
                                     format_gib(host.bytes_per_node), format_gib(host.capacity)));
+  // The verdict is the job's, whichever rank is shown.
+  const memory::WorstRank& worst = fit.answer.worst_of_all;
+  if (rank.fits && !worst.fits)
+    text +=
+        line(false, worst.headroom < 0 ? fmt::format("{} GiB more than there are are needed on the worst rank, pp={}",
+                                                     format_gib(-worst.headroom), worst.pp_rank)
+                                       : fmt::format("the allocator runs out on the worst rank, pp={}", worst.pp_rank));
   text += line(rank.fits, verdict_text(fit, rank));
   text += fmt::format("interval: {} to {} GiB of device memory", format_gib(rank.low), format_gib(rank.high));
   if (rank.fits && rank.high > rank.capacity) text += "; its upper end does not fit";

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // plimsoll plan: the fastest configuration that fits.
 #include <algorithm>
-#include <atomic>
 #include <charconv>
-#include <csignal>
-#include <filesystem>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "base/text.h"
 #include "cli/fit_time.h"
 #include "cli/job_input.h"
@@ -28,10 +27,6 @@ namespace plimsoll::cli {
 
 namespace {
 
-std::atomic<bool> g_stop{false};  // set by the handler of SIGINT, which may touch nothing else
-
-extern "C" void stop_search(int) { g_stop.store(true); }
-
 Result<std::size_t> positive(const Arguments& arguments, const char* flag, std::size_t otherwise) {
   const auto text = arguments.value(flag);
   if (!text) return otherwise;
@@ -47,7 +42,7 @@ plan::SearchOptions options_of(const Console& console, std::size_t keep, const A
   plan::SearchOptions options;
   options.world = &world;
   options.keep = keep;
-  options.stop = &g_stop;
+  options.stop = &interrupt_flag();
   if (arguments.value("objective").value_or("time") == "headroom") options.objective = plan::Objective::kHeadroom;
   options.progress = [&console](const plan::Counts& counts) {
     console.progress(
@@ -84,23 +79,14 @@ std::vector<emit::Reason> reasons_of(const plan::Plan& plan, const plan::Found& 
 }
 
 // --emit TARGET DIR: the folder is the last operand.
-Status write_files(const job::Job& job, const std::vector<emit::Reason>& reasons, const std::string& target_name,
-                   const std::string& folder, bool json, const Console& console) {
-  const auto target = emit::target_from(target_name);
-  if (!target)
-    return usage_error(fmt::format("--emit is '{}'; wanted one of {}", target_name, join(emit::target_names(), ", ")));
-  PLIMSOLL_TRY(files, emit::emit(job, *target, reasons));
-  std::error_code problem;
-  std::filesystem::create_directories(folder, problem);
-  if (problem) return bad_input(fmt::format("cannot make {}: {}", folder, problem.message()));
-  for (const emit::File& file : files) {
-    const std::string path = folder + "/" + file.name;
-    PLIMSOLL_TRY_STATUS(write_text(path, file.text));
-    if (file.executable)
-      std::filesystem::permissions(path, std::filesystem::perms::owner_exec | std::filesystem::perms::group_exec,
-                                   std::filesystem::perm_options::add, problem);
-    if (!json) console.print("written: " + path + "\n");
-  }
+Status write_files(const job::Job& job, const std::vector<emit::Reason>& reasons, emit::Target target,
+                   const std::string& folder, const Arguments& arguments, const Console& console) {
+  PLIMSOLL_TRY(files, emit::emit(job, target, reasons));
+  std::vector<NewFile> written;
+  for (emit::File& file : files) written.push_back({std::move(file.name), std::move(file.text), file.executable});
+  PLIMSOLL_TRY_STATUS(write_folder(folder, written, existing_files(arguments)));
+  if (arguments.has("json")) return {};
+  for (const NewFile& file : written) console.print("written: " + folder + "/" + file.path + "\n");
   return {};
 }
 
@@ -115,7 +101,8 @@ Status refuse_flags_of_search(const Arguments& arguments) {
   return {};
 }
 
-Result<ExitCode> improve(const Arguments& arguments, const std::string& folder, const Console& console) {
+Result<ExitCode> improve(const Arguments& arguments, std::optional<emit::Target> target, const std::string& folder,
+                         const Console& console) {
   PLIMSOLL_TRY_STATUS(refuse_flags_of_search(arguments));
   Arguments as_fit = arguments;
   as_fit.operands = arguments.values("from");
@@ -126,14 +113,14 @@ Result<ExitCode> improve(const Arguments& arguments, const std::string& folder, 
   PLIMSOLL_TRY(request, read_input(as_fit));
   PLIMSOLL_TRY(ladder, plan::climb(request, world, {.changes_numerics = arguments.has("vary")}));
   console.print(arguments.has("json") ? ladder_json(ladder) : ladder_report(ladder, console));
-  if (const auto target = arguments.value("emit"); target && ladder.fits) {
+  if (target && ladder.fits) {
     PLIMSOLL_TRY(job, job::resolve(request.with(ladder.settings)));
     std::vector<emit::Reason> reasons;
     for (const plan::LadderStep& step : ladder.steps)
       for (const auto& [key, value] : step.taken.change.settings)
         reasons.push_back({key, fmt::format("{}: saves {} (plimsoll plan --from)", step.taken.change.label,
                                             format_bytes(-step.taken.difference))});
-    PLIMSOLL_TRY_STATUS(write_files(job, reasons, *target, folder, arguments.has("json"), console));
+    PLIMSOLL_TRY_STATUS(write_files(job, reasons, *target, folder, arguments, console));
   }
   return ladder.fits ? ExitCode::kYes : ExitCode::kNo;
 }
@@ -195,14 +182,21 @@ void print_what_would_fit(const Question& question, const Arguments& arguments, 
 Result<ExitCode> run(const Arguments& given, const Console& console) {
   Arguments arguments = given;
   std::string folder;
-  if (arguments.has("emit")) {
-    const std::size_t least = arguments.has("from") || arguments.has("model") ? 1 : 2;  // beside the folder, a model
-    if (arguments.operands.size() < least)
+  std::optional<emit::Target> target;
+  if (const auto name = arguments.value("emit")) {
+    target = emit::target_from(*name);
+    if (!target)
+      return usage_error(fmt::format("--emit is '{}'; wanted one of {}", *name, join(emit::target_names(), ", ")));
+    const bool names_job = arguments.has("model") || arguments.has("from");
+    if (arguments.operands.size() < (names_job ? 1U : 2U))
       return usage_error("--emit wants a target and a folder", "plimsoll plan MODEL ... --emit megatron-lm DIR");
+    if (arguments.has("from"))
+      return usage_error("--emit writes the result of a search; --from changes a given job instead",
+                         "plimsoll plan JOB ... --emit TARGET DIR searches from the same job");
     folder = arguments.operands.back();
     arguments.operands.pop_back();
   }
-  if (arguments.has("from")) return improve(arguments, folder, console);
+  if (arguments.has("from")) return improve(arguments, target, folder, console);
   std::pair<std::size_t, std::size_t> compared{0, 0};
   if (auto text = arguments.value("compare")) {
     // --compare 1 3 is read like --compare 1,3.
@@ -228,7 +222,6 @@ Result<ExitCode> run(const Arguments& given, const Console& console) {
   PLIMSOLL_TRY(question, read_question(arguments));
   if (!question.assumed.empty())
     console.warn("assumed, as only a model is named: " + lever::as_flags(question.assumed));
-  std::signal(SIGINT, stop_search);
   if (arguments.has("min-gpus"))
     return answer_fewest_gpus(question, options_of(console, 3, arguments, world), arguments, console);
   if (const auto key = arguments.value("max"))
@@ -241,10 +234,13 @@ Result<ExitCode> run(const Arguments& given, const Console& console) {
                                              arguments, world)));
   PLIMSOLL_TRY_STATUS(has_row(found, "explain", explained));
   PLIMSOLL_TRY_STATUS(has_row(found, "compare", std::max(compared.first, compared.second)));
-  if (const auto target = arguments.value("emit"); target && !found.best.empty())
-    PLIMSOLL_TRY_STATUS(write_files(found.best.front().job, reasons_of(found, found.best.front()), *target, folder,
-                                    arguments.has("json"), console));
-  if (const auto path = arguments.value("svg")) PLIMSOLL_TRY_STATUS(write_text(*path, pareto_svg(found)));
+  // A search that was cut short has no best to hand out. What cannot be written does not take the answer with it.
+  Status written;
+  if (target && !found.best.empty() && !found.interrupted)
+    written =
+        write_files(found.best.front().job, reasons_of(found, found.best.front()), *target, folder, arguments, console);
+  if (const auto path = arguments.value("svg"); path && written && !found.interrupted)
+    written = write_whole(*path, pareto_svg(found), existing_files(arguments));
   if (arguments.has("json")) {
     console.print(plan_json(found));
   } else if (compared.first > 0 && !found.best.empty()) {
@@ -256,6 +252,7 @@ Result<ExitCode> run(const Arguments& given, const Console& console) {
     for (const std::string& warning : warnings_of(found)) console.warn(warning);
     if (found.best.empty() && !found.interrupted) print_what_would_fit(question, arguments, world, console);
   }
+  PLIMSOLL_TRY_STATUS(written);
   return found.best.empty() ? ExitCode::kNo : ExitCode::kYes;
 }
 
@@ -284,6 +281,7 @@ std::vector<Flag> flags() {
        .argument = "TARGET",
        .help = "write the best as files into the folder that is the last operand: job, megatron-lm, megatron-bridge, "
                "transformers, deepspeed, fsdp2, torchtitan"},
+      {.name = "force", .argument = "", .help = kForceHelp},
       {.name = "min-gpus", .argument = "", .help = "the fewest GPUs on which something fits"},
       {.name = "max", .argument = "KEY", .help = "the largest seq_length or micro_batch_size that fits"},
       {.name = "svg", .argument = "FILE", .help = "draw the front of memory against time"},

@@ -51,9 +51,17 @@ struct Host {
   bool fits = true;           // true when unknown
 };
 
+// The job's worst rank, whether it was asked for or not: one that runs out before one that does not, then the fullest.
+struct WorstRank {
+  std::int64_t pp_rank = 0;
+  std::int64_t headroom = 0;
+  bool fits = false;
+};
+
 struct Answer {
   std::vector<RankAnswer> ranks;            // those asked for
   std::size_t worst = 0;                    // index into ranks
+  WorstRank worst_of_all;                   // every pipeline rank is walked, so the verdict is the job's
   std::vector<std::int64_t> peak_by_stage;  // folded peak of every pipeline stage, bytes of tensors
   Host host;
   bool fits = false;  // device and host
@@ -63,6 +71,7 @@ struct Answer {
 struct AskedRanks {
   bool all = false;
   std::optional<std::int64_t> pp;  // a given stage; neither: the worst
+  bool verdict_only = false;       // the first rank that does not fit ends the answer
 };
 
 // The job must be complete (job::read_job completes it).

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <limits>
 #include <map>
-#include <thread>
 
+#include "base/crew.h"
 #include "plan/keeper.h"
 #include "timing/interval.h"
 
@@ -16,6 +16,8 @@ namespace plimsoll::plan {
 namespace {
 
 constexpr std::string_view kExpandable = "expandable_segments:True";
+
+bool is_set(const std::atomic<bool>* stop) { return stop != nullptr && stop->load(); }
 
 const timing::Calibration& calibration_of(const SearchOptions& options) {
   return options.world != nullptr ? options.world->calibration : timing::built_in();
@@ -171,13 +173,12 @@ class Crew {
     });
   }
 
-  [[nodiscard]] bool stopped() const { return options_.stop != nullptr && options_.stop->load(); }
+  [[nodiscard]] bool stopped() const { return is_set(options_.stop); }
 
   void run(const Work& work, const std::function<void()>& report) const {
-    const unsigned threads =
-        options_.threads > 0 ? options_.threads : std::max(1U, std::thread::hardware_concurrency());
     std::atomic<std::size_t> next{0};
-    const auto share = [&](bool reports) {
+    share_work(options_.threads, [&](unsigned worker) {
+      const bool reports = worker == 0;
       Evaluator evaluator(job_, space_, calibration_of(options_));
       auto reported = std::chrono::steady_clock::now();
       for (std::size_t lane = next++; lane < lanes_.size() && !stopped(); lane = next++) {
@@ -189,10 +190,7 @@ class Crew {
           report();
         }
       }
-    };
-    std::vector<std::jthread> helpers;
-    for (unsigned t = 1; t < threads; ++t) helpers.emplace_back([&share] { share(false); });
-    share(true);
+    });
   }
 
  private:
@@ -203,7 +201,7 @@ class Crew {
 };
 
 bool walks(const job::Job& job, Found& found) {
-  auto answer = memory::answer(job, {});
+  auto answer = memory::answer(job, {.all = false, .pp = {}, .verdict_only = true});
   if (!answer || !answer->fits) return false;
   found.warnings = std::move(answer->warnings);
   found.worst = std::move(answer->ranks[answer->worst]);
@@ -233,9 +231,14 @@ struct Simulated {
 };
 
 // In the order in which rows are shown: by simulated time, or by memory.
-std::vector<Simulated> simulate(Evaluator& evaluator, const std::vector<Priced>& closed, Objective objective) {
+std::vector<Simulated> simulate(Evaluator& evaluator, const std::vector<Priced>& closed, Objective objective,
+                                const std::atomic<bool>* stop) {
   std::vector<Simulated> simulated;
   for (const Priced& priced : closed) {
+    if (is_set(stop)) {  // no time left: the closed form stands
+      simulated.push_back({&priced, priced.seconds});
+      continue;
+    }
     const auto made = evaluator.make(priced.candidate);
     if (!made) continue;
     const auto time = evaluator.simulated(**made);
@@ -355,8 +358,8 @@ Plan search(const job::Job& job, const Space& space, const SearchOptions& option
     if (options.keep == 0) return plan;
     Evaluator evaluator(job, space, calibration_of(options));
     std::vector<Priced> priced_of_best;
-    for (const Simulated& simulated : simulate(evaluator, plan.closed, options.objective)) {
-      if (plan.best.size() == options.keep) break;
+    for (const Simulated& simulated : simulate(evaluator, plan.closed, options.objective, options.stop)) {
+      if (plan.best.size() == options.keep || (is_set(options.stop) && !plan.best.empty())) break;
       if (is_repetition(plan.best, priced_of_best, *simulated.priced, simulated.seconds)) continue;
       auto found = walked(evaluator, space, simulated.priced->candidate);
       if (!found) {
@@ -372,9 +375,10 @@ Plan search(const job::Job& job, const Space& space, const SearchOptions& option
       std::stable_sort(plan.best.begin(), plan.best.end(),
                        [](const Found& a, const Found& b) { return a.worst.headroom > b.worst.headroom; });
     // Where fragmentation takes all that were kept off, what was passed over for them may still fit.
+    plan.interrupted = plan.interrupted || is_set(options.stop);
     const bool has_passed_over = plan.counts.slower > 0 || plan.counts.fits > plan.closed.size();
     if (plan.best.empty() && has_passed_over && !plan.interrupted) continue;
-    confirm_front(evaluator, plan, job.cluster.gpu.capacity);
+    if (!plan.interrupted) confirm_front(evaluator, plan, job.cluster.gpu.capacity);
     return plan;
   }
 }

@@ -20,6 +20,12 @@ void add_warnings(const job::Job& job, bool trains, RankResult& result) {
   if (job.offload.activations || job.offload.checkpointed_inputs)
     result.warnings.emplace_back("offload: activations are counted on the GPU");
   if (job.parallel.expert > 1) result.warnings.emplace_back("parallel.expert: every expert is counted on each rank");
+  for (const model::Layer& kind : job.model.kinds) {
+    if (kind.attention.kind != model::AttentionKind::kLinear) continue;
+    result.warnings.emplace_back(
+        "linear attention: working memory of the delta-net kernels is derived from their source, not from a recording");
+    break;
+  }
   if (job.kernels.torch_compile)
     result.warnings.emplace_back("kernels.torch_compile: tensors that compilation fuses away are counted");
 }
