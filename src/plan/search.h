@@ -55,8 +55,11 @@ struct Plan {
   Space space;
   Objective objective = Objective::kTime;
   Counts counts;
-  // Ranked. A row that is neither faster nor leaner than one of the same sizes before it is left out.
+  // Ranked: what fits with the upper end of its interval. A row that is neither faster nor leaner than one of the same
+  // sizes before it is left out. Where nothing fits so surely, what fits by the prediction.
   std::vector<Found> best;
+  // Faster than the first of them, and by the prediction they fit; by less than its error.
+  std::vector<Found> tight;
   std::vector<Priced> closed;     // the best by the closed form, ranked
   std::vector<Priced> pareto;     // less memory or less time than every other, fastest first
   std::vector<Refusal> refusals;  // most frequent first
