@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "job/derive.h"
 #include "job/draft.h"
+#include "job/foreign.h"
 #include "job/keys.h"
 #include "job/keys/table.h"
 #include "job/readers/resolve.h"
@@ -199,6 +200,7 @@ Result<Job> read_job(const std::vector<InputFile>& files, const ReadOptions& opt
   job.stated = std::move(joined.stated);
   PLIMSOLL_TRY_STATUS(apply_keys(job, joined.assignments, options));
   PLIMSOLL_TRY_STATUS(apply_overrides(job, options));
+  PLIMSOLL_TRY_STATUS(collected(refuse_foreign_keys(job), "", options));
   if (options.problems != nullptr) {
     complete_as_far_as_possible(job, *options.problems);
     return job;
