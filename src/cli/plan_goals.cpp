@@ -20,7 +20,7 @@ namespace {
 
 std::optional<plan::Plan> plan_on(const Question& question, const plan::SearchOptions& options, std::int64_t gpus) {
   Question other = question;
-  other.input.options.gpus = gpus;
+  other.request = question.request.with("gpus", std::to_string(gpus));
   remember_progress(fmt::format("trying {} GPUs", gpus));
   auto found = plan_for(other, options);
   if (!found || found->best.empty() || found->interrupted) return std::nullopt;
@@ -86,7 +86,7 @@ std::optional<Fewest> fewest_gpus(const Question& question, const plan::SearchOp
 
 Result<ExitCode> answer_fewest_gpus(const Question& question, const plan::SearchOptions& options,
                                     const Arguments& arguments, const Console& console) {
-  const std::int64_t most = question.input.options.gpus.value_or(1024);
+  const std::int64_t most = question.request.options().gpus.value_or(1024);
   std::int64_t without = 0;
   const auto found = fewest_gpus(question, options, 1, most, &without);
   if (interrupted()) {
@@ -135,7 +135,7 @@ Result<ExitCode> answer_largest(const Question& question, const std::string& key
   const std::int64_t unit = sequence ? 1024 : 1;
   const auto found_at = [&](std::int64_t units) -> Result<plan::Plan> {
     Question with = question;
-    with.input = replaced(with.input, {{key, std::to_string(units * unit)}});
+    with.request = question.request.with(key, std::to_string(units * unit));
     with.pinned.insert(key);
     return plan_for(with, options);
   };
@@ -188,7 +188,7 @@ Result<ExitCode> answer_gpu_hours(const Question& question, const plan::SearchOp
   const std::string text = arguments.value("tokens").value_or("1T");
   const auto tokens = token_count(text);
   if (!tokens) return usage_error(fmt::format("--tokens is '{}'; wanted a number such as 300B or 15T", text));
-  if (!question.input.options.gpus)
+  if (!question.request.options().gpus)
     return usage_error("--objective gpu-hours wants --gpus, the most GPUs that there are");
   struct Row {
     std::int64_t gpus;
@@ -197,7 +197,7 @@ Result<ExitCode> answer_gpu_hours(const Question& question, const plan::SearchOp
     double days;
   };
   std::vector<Row> rows;
-  const std::int64_t most = *question.input.options.gpus;
+  const std::int64_t most = *question.request.options().gpus;
   for (std::int64_t gpus = 1; gpus <= most; gpus = gpus < most && 2 * gpus > most ? most : 2 * gpus) {
     if (interrupted()) break;
     if (auto found = plan_on(question, options, gpus)) {

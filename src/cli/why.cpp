@@ -140,6 +140,7 @@ std::vector<Flag> flags() {
        .argument = "FILE",
        .help = "a memory snapshot of the same run, to see its pieces and holders"},
       {.name = "gpu", .argument = "NAME", .help = "its GPU, where neither the log nor the job says"},
+      {.name = "calibration", .argument = "FILE", .help = "of the prices: efficiencies measured on your own cluster"},
       {.name = "fix",
        .argument = "FILE",
        .help = "write the job with the cheapest change that makes it fit; - shows it"},

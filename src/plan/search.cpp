@@ -20,7 +20,7 @@ constexpr std::string_view kExpandable = "expandable_segments:True";
 bool is_set(const std::atomic<bool>* stop) { return stop != nullptr && stop->load(); }
 
 const timing::Calibration& calibration_of(const SearchOptions& options) {
-  return options.calibration != nullptr ? *options.calibration : timing::built_in();
+  return options.world != nullptr ? options.world->calibration : timing::built_in();
 }
 
 // Reasons that differ in their numbers are one.

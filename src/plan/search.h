@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "lever/world.h"
 #include "memory/answer.h"
 #include "plan/evaluator.h"
 #include "plan/space.h"
@@ -72,7 +73,7 @@ struct SearchOptions {
   // Splits are dealt to lanes that keep their own best, so that what is passed over, and with it every count, is the
   // same for any number of threads.
   std::size_t lanes = 16;
-  const timing::Calibration* calibration = nullptr;  // none: the built-in one
+  const lever::World* world = nullptr;  // none: the built-in one
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const Counts&)> progress;  // from the calling thread, about once a second
 };

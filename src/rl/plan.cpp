@@ -121,7 +121,8 @@ std::vector<std::int64_t> Planner::seq_lens() const {
   return {longest, 2 * longest, 4 * longest};
 }
 
-// In groups of prompts: what fills the cache to seven tenths (facts 7), what fills it, and powers of two below.
+// In groups of prompts: what fills the cache to seven tenths, what fills it, and powers of two below (facts
+// rl-and-inference.md 7).
 std::vector<std::int64_t> Planner::lanes(const Loop& loop) const {
   if (!is_open("max_concurrent_prompts_per_server")) return {base_.lanes.prompts_per_server};
   if (loop.dispatch != Dispatch::kLevel && base_.lanes.prompts_per_server == 0) return {0};

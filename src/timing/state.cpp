@@ -32,7 +32,7 @@ double update_bytes(const Job& job) {
     case job::OptimizerKind::kAdam:
       break;
   }
-  // foreach runs a dozen passes over the lists (facts other-frameworks-memory.md 1), a loop as many kernels each.
+  // foreach runs a dozen passes over the lists (facts other-frameworks-memory.md 2.8), a loop as many kernels each.
   return job.optimizer.impl == job::OptimizerImpl::kFused ? 30 : 96;
 }
 
@@ -136,7 +136,7 @@ double sharded_exposed(const Job& job, const Machine& m, const Domain* domains, 
     reduce += reduce_seconds(m, domains[i]);
   }
   // A pipeline of torchtitan keeps its weights gathered from micro-batch to micro-batch and reduces once; Megatron-FSDP
-  // gathers for each of them (facts step-time.md 7).
+  // gathers for each of them (facts other-frameworks-memory.md 6.4).
   const bool pipelined = job.parallel.pipeline > 1 && job.sharding.kind != job::ShardingKind::kMegatronFsdp;
   if (pipelined)
     return std::max(gather - w.forward, 0.0) + std::max(reduce - w.backward, 0.0) + c.shard_exposed * (gather + reduce);

@@ -152,7 +152,8 @@ void fill_moe(const Job& job, const model::FeedForward& ffn, const Shape& s, boo
   z.experts_used = z.experts;
   z.grouped = job.moe.grouped_gemm && job.kernels.implementation == job::Implementation::kTransformerEngine;
   z.sorted = z.experts > 1;
-  // Balanced: every rank receives as many copies as it sends, times the expert-TP gather (facts 4.6).
+  // Balanced: every rank receives as many copies as it sends, times the expert-TP gather
+  // (facts megatron-memory.md 4.6).
   double landed = static_cast<double>(copies * et) * job.moe.imbalance;
   if (job.moe.capacity_factor && *job.moe.capacity_factor > 0) {
     const double capacity = static_cast<double>(copies * et) * *job.moe.capacity_factor;

@@ -31,7 +31,7 @@ class Collector {
     width_ = static_cast<std::uint8_t>(job::size_of(stored));
     adapted_ = job.adapter.kind != job::AdapterKind::kNone;
     quantized_ = adapted_ && job.adapter.quantized_base;
-    // prepare_model_for_kbit_training turns what is not 4-bit into fp32 (facts 3.3).
+    // prepare_model_for_kbit_training turns what is not 4-bit into fp32 (facts other-frameworks-memory.md 3.3).
     small_width_ = quantized_ && job.adapter.prepared_for_kbit ? std::uint8_t{4} : width_;
   }
 
