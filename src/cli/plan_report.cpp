@@ -101,7 +101,7 @@ std::string front_plot(const plan::Plan& plan) {
   if (plan.pareto.size() < 2) return {};
   constexpr std::size_t kMostPoints = 12;
   const double fastest = plan.pareto.front().seconds;
-  std::string text = "\nmemory against time, nothing is better in both\n";
+  std::string text = "\nmemory (the sum of tensors) against time, nothing is better in both\n";
   const std::size_t step = plan.pareto.size() / kMostPoints + 1;
   for (std::size_t i = 0; i < plan.pareto.size(); i += step) {
     const plan::Priced& p = plan.pareto[i];

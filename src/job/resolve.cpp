@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "job/derive.h"
 #include "job/draft.h"
+#include "job/foreign.h"
 #include "job/keys.h"
 #include "job/keys/table.h"
 #include "job/readers/resolve.h"
@@ -151,6 +152,7 @@ Result<Job> resolve_with(const Request& request, const ReadOptions& options) {
   job.stated = std::move(joined.stated);
   PLIMSOLL_TRY_STATUS(apply_keys(job, joined.assignments, options));
   PLIMSOLL_TRY_STATUS(apply_overrides(job, options));
+  PLIMSOLL_TRY_STATUS(collected(refuse_foreign_keys(job), "", options));
   if (options.problems != nullptr) {
     complete_as_far_as_possible(job, *options.problems);
     return job;

@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/crew.h"
+#include "base/text.h"
 #include "job/pipeline_layout.h"
 #include "memory/interval.h"
 #include "memory/outside.h"
@@ -100,6 +101,18 @@ Result<WalkedRank> answer_rank(const job::Job& job, const job::PipelineLayout& l
   return walked_rank;
 }
 
+// PEFT and Bridge refuse adapters that match nothing.
+Error nothing_to_train(const job::Job& job) {
+  return {Code::kBadInput,
+          fmt::format("lora_target_modules {}: {} has no such linear layer, so nothing would be trained",
+                      job.adapter.targets.empty() ? "is not given, and PEFT's defaults are q_proj and v_proj"
+                                                  : "= " + join(job.adapter.targets, ", "),
+                      job.model.name),
+          {},
+          job.is_megatron() ? "linear_qkv, linear_proj, linear_fc1 and linear_fc2 are Megatron's names"
+                            : "all-linear, or names such as q_proj, v_proj, down_proj"};
+}
+
 bool is_worse(const RankAnswer& a, const RankAnswer& b) {
   if (a.fits != b.fits) return !a.fits;
   return a.device_used > b.device_used;
@@ -146,12 +159,14 @@ Result<Answer> answer(const job::Job& job, const AskedRanks& asked) {
     return tl::make_unexpected(Error{
         Code::kUsage, fmt::format("--rank pp={}: the job has pipeline ranks 0 to {}", *asked.pp, stages - 1), {}, {}});
   std::vector<std::int64_t> fullest_first;
+  bool trains = false;
   for (std::int64_t r = 0; r < stages; ++r) {
     step::Tape tape;
-    step::run_rank(job, layout, r, tape, true);
+    trains = step::run_rank(job, layout, r, tape, true).trains || trains;
     result.peak_by_stage.push_back(tape.peak());
     fullest_first.push_back(r);
   }
+  if (!trains) return tl::make_unexpected(nothing_to_train(job));
   std::stable_sort(fullest_first.begin(), fullest_first.end(), [&result](std::int64_t a, std::int64_t b) {
     return result.peak_by_stage[static_cast<std::size_t>(a)] > result.peak_by_stage[static_cast<std::size_t>(b)];
   });
