@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/text.h"
 #include "cli/table.h"
+#include "why/next_evidence.h"
 #include "why/words.h"
 
 namespace plimsoll::cli {
@@ -156,6 +157,13 @@ std::string why_text(const why::Diagnosis& diagnosis, const why::Findings& findi
   }
   sheet.part("note");
   for (std::size_t i = 0; i < diagnosis.notes.size() && (full || i < 3); ++i) sheet.line(diagnosis.notes[i]);
+
+  if (const auto next = why::next_evidence(diagnosis)) {
+    sheet.gap();
+    sheet.part("to decide");
+    sheet.line(next->command, Style::kBold);
+    sheet.line(next->tells);
+  }
 
   if (!fixes.empty()) {
     sheet.gap();

@@ -55,6 +55,20 @@ Collector::Stream& Collector::stream_of(std::uint64_t id) {
 }
 
 void Collector::add_line(std::string_view raw, std::int64_t number) {
+  // A structured log holds the line, or several, in one field.
+  if (const auto message = structured_message(raw)) {
+    std::string_view rest = *message;
+    while (true) {
+      const std::size_t end = rest.find('\n');
+      add_drawings(rest.substr(0, end), number);
+      if (end == kNone) return;
+      rest.remove_prefix(end + 1);
+    }
+  }
+  add_drawings(raw, number);
+}
+
+void Collector::add_drawings(std::string_view raw, std::int64_t number) {
   // A progress bar is redrawn on one line; each drawing is read by itself.
   while (true) {
     const std::size_t end = raw.find('\r');
@@ -141,6 +155,34 @@ void Collector::strip_host(Line& line) {
   line.stream ^= text_hash(host);
 }
 
+// A frame as IPython prints it: "File ~/w/train.py:12, in main(args)", before version 8 "~/w/train.py in main(args)";
+// the line of code is marked by an arrow.
+bool Collector::read_notebook_frame(const Line& line, Stream& stream) {
+  const std::string_view text = line.text;
+  if (text.starts_with("--") && text.find("> ") < 8 && !stream.frames.empty()) {
+    std::string_view code = text.substr(text.find("> ") + 2);
+    while (!code.empty() && (is_digit(code.front()) || is_blank(code.front()))) code.remove_prefix(1);
+    stream.frames.back().code = std::string{cut_text(code, 300)};
+    return true;
+  }
+  const bool fresh = text.starts_with("File ") && text.find(", in ") != kNone;
+  std::size_t end = text.find(fresh ? ".py:" : ".py in ");
+  const bool cell = text.starts_with("Cell In[") || text.starts_with("<ipython-input");
+  if (!cell && (end == kNone || text.find(' ', fresh ? 5 : 0) < end)) return false;
+  Frame frame;
+  frame.path = cell ? "notebook" : std::string{cut_text(text.substr(fresh ? 5 : 0, end + 3 - (fresh ? 5 : 0)), 300)};
+  const std::size_t in = cell ? kNone : text.find(" in ", end);
+  if (in != kNone) {
+    std::string_view name = text.substr(in + 4);
+    frame.function = std::string{cut_text(name.substr(0, name.find('(')), 120)};
+  }
+  mention(frame.path);
+  if (stream.frames.size() >= kMostFrames) stream.frames.erase(stream.frames.begin() + kMostFrames / 2);
+  stream.frames.push_back(std::move(frame));
+  stream.wants_code = false;
+  return true;
+}
+
 // A frame as rich prints it: "| /w/train.py:12 in main |" inside a box, the line of code marked by an arrow.
 bool Collector::read_boxed_frame(const Line& line, Stream& stream) {
   constexpr std::string_view kBar = "\xE2\x94\x82";
@@ -173,7 +215,7 @@ bool Collector::read_boxed_frame(const Line& line, Stream& stream) {
 
 bool Collector::read_traceback(const Line& line, Stream& stream) {
   const std::string_view text = line.text;
-  if (stream.open && read_boxed_frame(line, stream)) return true;
+  if (stream.open && (read_boxed_frame(line, stream) || read_notebook_frame(line, stream))) return true;
   if (has_text(text, "traceback (most recent call last)")) {
     if (stream.open && !stream.frames.empty() && stream.bare_event >= 0) attach_frames(stream, stream.bare_event);
     stream.open = true;
@@ -335,7 +377,8 @@ void Collector::add_step(const Line& line, const StepLine& step) {
     if (failed_since_step_ && step.step && index <= findings_.last_step && findings_.attempt_ends.size() < 256)
       findings_.attempt_ends.push_back(findings_.steps);
     failed_since_step_ = false;
-    if (!step.step || index != findings_.last_step) ++findings_.steps;
+    if (!step.step || index != findings_.last_step || step.epoch != last_epoch_) ++findings_.steps;
+    last_epoch_ = step.epoch;
     findings_.last_step_order = line.order;
     if (step.step) findings_.last_step = index;
     if (marker_ != Phase::kTrain) set_marker(Phase::kTrain, line, false);

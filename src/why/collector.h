@@ -34,13 +34,16 @@ class Collector {
   };
 
   Stream& stream_of(std::uint64_t id);
+  void add_drawings(std::string_view raw, std::int64_t number);
   void read_segment(std::string_view raw, std::int64_t number);
   void strip_host(Line& line);
+  bool read_notebook_frame(const Line& line, Stream& stream);
   bool read_boxed_frame(const Line& line, Stream& stream);
   bool read_traceback(const Line& line, Stream& stream);
   bool read_continuation(const Line& line, Stream& stream);
   void read_progress(const Line& line, Topics topics);
   void read_facts(const Line& line, Topics topics);
+  void read_device(const Line& line);
   void read_setting(const Line& line);
   void read_config(const Line& line);
   void read_graphs(std::string_view name, std::string_view value, const Line& line);
@@ -66,6 +69,7 @@ class Collector {
   bool marker_unfinished_ = false;
   bool root_cause_ = false;
   std::optional<int> elastic_rank_;
+  std::optional<std::int64_t> last_epoch_;
   bool in_config_ = false;
   bool failed_since_step_ = false;
 };

@@ -131,6 +131,9 @@ struct Findings {
   bool finished = false;                        // training said that it ended well
   bool is_windows = false;                      // its paths have drive letters
   bool engine_in_trainer = false;               // a rollout engine shares the devices
+  std::optional<Place> cap_place;               // a line sets a limit for this process: a fraction, a slice
+  bool is_unified = false;                      // the device's memory is a share of the system's
+  double padding_ratio = 0;                     // XLA: the largest expansion by padding that its list shows
   std::map<std::string, std::int64_t> figures;  // serving: kv_needed, kv_available, ...
   std::map<std::string, double> ratios;         // gpu_memory_utilization
   std::string torch_version;
