@@ -84,6 +84,7 @@ std::string why_json(const why::Diagnosis& diagnosis, const why::Findings& findi
     json.value(why::cause_name(diagnosis.candidates[i].cause));
   json.end_array();
   json.member("failure", diagnosis.failure);
+  json.member("incomplete", diagnosis.incomplete);
   json.member("rank", diagnosis.rank);
   json.member("phase", why::phase_name(diagnosis.phase));
   json.member("step", diagnosis.step);

@@ -36,7 +36,7 @@ int figures_in(const OomNumbers& oom) {
 }  // namespace
 
 void Collector::begin_file(std::string name, std::optional<int> rank) {
-  findings_.files.push_back({std::move(name), rank, 0, 0});
+  findings_.files.push_back({std::move(name), rank, 0, 0, {}});
   // A marker of one file says nothing about the next.
   marker_ = Phase::kUnknown;
   marker_text_.clear();
@@ -44,9 +44,10 @@ void Collector::begin_file(std::string name, std::optional<int> rank) {
   in_config_ = false;
 }
 
-void Collector::end_file(std::int64_t bytes, std::int64_t lines) {
+void Collector::end_file(std::int64_t bytes, std::int64_t lines, std::string damage) {
   findings_.files.back().bytes = bytes;
   findings_.files.back().lines = lines;
+  findings_.files.back().damage = std::move(damage);
 }
 
 Collector::Stream& Collector::stream_of(std::uint64_t id) {

@@ -18,7 +18,7 @@ class Collector {
   void begin_file(std::string name, std::optional<int> rank);
   // One line of the current file; `number` is its 1-based line number.
   void add_line(std::string_view raw, std::int64_t number);
-  void end_file(std::int64_t bytes, std::int64_t lines);
+  void end_file(std::int64_t bytes, std::int64_t lines, std::string damage = {});
   [[nodiscard]] Findings take();
 
  private:

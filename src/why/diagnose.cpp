@@ -335,7 +335,24 @@ Diagnosis no_failure(const Findings& findings, Diagnosis diagnosis) {
 
 }  // namespace
 
-Diagnosis diagnose(const Findings& findings) {
+namespace {
+
+// What is missing may hold the cause: an answer that rests on silence is worth less.
+void mark_damage(const Findings& findings, Diagnosis& diagnosis) {
+  const std::vector<std::string> damages = findings.damages();
+  if (damages.empty()) return;
+  diagnosis.incomplete = true;
+  constexpr std::size_t kMostShown = 3;
+  for (std::size_t i = std::min(damages.size(), kMostShown); i-- > 0;)
+    diagnosis.notes.insert(diagnosis.notes.begin(), damages[i]);
+  const bool silent = !diagnosis.failure || diagnosis.cause == Cause::kNotMemory || diagnosis.cause == Cause::kUnknown;
+  constexpr double kSilenceIsWorth = 0.5;
+  if (silent) diagnosis.confidence *= kSilenceIsWorth;
+  if (!diagnosis.failure) diagnosis.what = "no failure found in what could be read";
+  if (silent && !diagnosis.candidates.empty()) diagnosis.candidates.front().probability = diagnosis.confidence;
+}
+
+Diagnosis diagnose_whole(const Findings& findings) {
   Diagnosis diagnosis;
   diagnosis.framework = findings.framework();
   diagnosis.growth = growth_of(findings);
@@ -378,6 +395,14 @@ Diagnosis diagnose(const Findings& findings) {
   show_evidence(at, diagnosis);
   compare_ranks(at, diagnosis);
   check_settings(at, diagnosis);
+  return diagnosis;
+}
+
+}  // namespace
+
+Diagnosis diagnose(const Findings& findings) {
+  Diagnosis diagnosis = diagnose_whole(findings);
+  mark_damage(findings, diagnosis);
   return diagnosis;
 }
 

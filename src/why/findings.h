@@ -80,6 +80,7 @@ struct LogFile {
   std::optional<int> rank;
   std::int64_t bytes = 0;
   std::int64_t lines = 0;
+  std::string damage = {};  // why it could not be read to its end
 };
 
 enum class Framework : std::uint8_t {
@@ -140,6 +141,8 @@ struct Findings {
   std::map<Framework, int> frameworks;  // mentions
   int most_rank = -1;
 
+  // One sentence per file that could not be read to its end.
+  [[nodiscard]] std::vector<std::string> damages() const;
   [[nodiscard]] Framework framework() const;
   [[nodiscard]] bool is_multi_rank() const { return (world && *world > 1) || most_rank > 0; }
   // The allocator setting of PyTorch that the log shows, "" when none.
