@@ -17,6 +17,8 @@ constexpr std::size_t kMostEvents = 1500;
 constexpr std::size_t kMostPoints = 2048;
 constexpr std::size_t kMostSeries = 1024;
 constexpr std::size_t kLongestSegment = 16384;
+constexpr std::int64_t kOften = 8192;  // enough to have heard every rank of a large job
+constexpr std::size_t kMostWorn = 4096;
 
 bool has(Topics topics, Topic topic) { return (topics & bit(topic)) != 0; }
 
@@ -26,12 +28,34 @@ std::uint64_t text_hash(std::string_view text) {
   return hash;
 }
 
+// A line's words: its hash without digits.
+std::uint64_t words_hash(std::string_view text) {
+  std::uint64_t hash = 1469598103934665603ULL;
+  for (const char c : text)
+    if (!is_digit(c)) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  return hash;
+}
+
 int figures_in(const OomNumbers& oom) {
   return static_cast<int>(oom.request.has_value()) + static_cast<int>(oom.total.has_value()) +
          static_cast<int>(oom.free.has_value()) + static_cast<int>(oom.allocated.has_value()) +
          static_cast<int>(oom.reserved.has_value()) + static_cast<int>(oom.this_process.has_value()) +
          static_cast<int>(oom.reserved_unallocated.has_value());
 }
+
+// Keeps the number of open tracebacks true however the reading of a line ends.
+class OpenCount {
+ public:
+  OpenCount(const bool& open, std::int64_t& count) : open_(open), count_(count), was_(open) {}
+  OpenCount(const OpenCount&) = delete;
+  OpenCount& operator=(const OpenCount&) = delete;
+  ~OpenCount() { count_ += static_cast<int>(open_) - static_cast<int>(was_); }
+
+ private:
+  const bool& open_;
+  std::int64_t& count_;
+  bool was_;
+};
 
 }  // namespace
 
@@ -84,7 +108,15 @@ void Collector::add_drawings(std::string_view raw, std::int64_t number) {
   }
 }
 
+bool Collector::is_worn_out(std::string_view raw) const {
+  if (events_seen_ <= kOften || open_streams_ > 0) return false;
+  const auto found = worn_.find(words_hash(raw));
+  return found != worn_.end() && found->second > kOften;
+}
+
 void Collector::read_segment(std::string_view raw, std::int64_t number) {
+  if (is_worn_out(raw)) return;
+  raw_ = raw;
   Line line;
   line.file = static_cast<std::uint32_t>(findings_.files.size() - 1);
   line.number = number;
@@ -95,6 +127,7 @@ void Collector::read_segment(std::string_view raw, std::int64_t number) {
   strip_host(line);
   if (line.text.empty()) return;
   Stream& stream = stream_of(line.stream);
+  const OpenCount counted(stream.open, open_streams_);
   if (line.clock.kind != Clock::Kind::kNone) stream.clock = line.clock;
   const Topics topics = log_scanner().topics(scratch_);
   // A bar without a newline swallows the beginning of what comes after it.
@@ -286,6 +319,9 @@ void Collector::attach_frames(Stream& stream, std::int64_t index) {
 }
 
 void Collector::add_event(const Line& line, Signal signal, Stream& stream) {
+  ++events_seen_;
+  const std::uint64_t words = words_hash(raw_);
+  if (worn_.size() < kMostWorn || worn_.contains(words)) ++worn_[words];
   const std::uint64_t key = text_hash(line.text) * 31 + findings_.attempt_ends.size() * 65599 +
                             static_cast<std::uint64_t>(signal.kind) * 7 +
                             static_cast<std::uint64_t>(line.rank.value_or(-1) + 2) * 1000003ULL;

@@ -33,6 +33,8 @@ class Collector {
     int continuations = 0;
   };
 
+  // Whether a line of these words, whatever its numbers, has been read so often that once more tells nothing.
+  [[nodiscard]] bool is_worn_out(std::string_view raw) const;
   Stream& stream_of(std::uint64_t id);
   void add_drawings(std::string_view raw, std::int64_t number);
   void read_segment(std::string_view raw, std::int64_t number);
@@ -62,6 +64,10 @@ class Collector {
   std::unordered_set<std::uint64_t> shapes_;
   std::unordered_set<std::string> hosts_;                    // prefixes that pdsh and the like put before every line
   std::unordered_map<std::int64_t, std::size_t> series_of_;  // rank, -1 for none
+  std::unordered_map<std::uint64_t, std::int64_t> worn_;     // events by their words without numbers
+  std::string_view raw_;                                     // the segment that is being read
+  std::int64_t events_seen_ = 0;
+  std::int64_t open_streams_ = 0;  // with a traceback that is being read
   std::int64_t order_ = 0;
   Phase marker_ = Phase::kUnknown;
   Place marker_place_;

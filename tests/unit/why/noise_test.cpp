@@ -68,6 +68,16 @@ TEST(Noise, a_hundred_thousand_unrelated_lines_change_nothing) {
   }
 }
 
+TEST(Noise, what_comes_after_a_flood_of_equal_lines_is_still_read) {
+  std::string text;
+  for (int i = 0; i < 30000; ++i)
+    text += "[rank" + std::to_string(i % 64) + "]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate " +
+            std::to_string(i % 900 + 1) + ".00 MiB\n";
+  EXPECT_EQ(answer_for(text).diagnosis.same.size(), 64U);
+  text += "Out of memory: Killed process 25315 (python3) total-vm:53312244kB, anon-rss:31451456kB, file-rss:74816kB\n";
+  EXPECT_EQ(answer_for(text).cause(), "host-ram-kill");
+}
+
 TEST(Noise, repeated_lines_change_nothing) {
   for (const Case& one : all()) {
     std::string twice;
