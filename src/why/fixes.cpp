@@ -262,6 +262,36 @@ Ids rungs_of(const Diagnosis& diagnosis, const Known& known) {
       return {"release-before-wake", "rollout-share"};
     case Cause::kRocmHip:
       return {"rocm-update"};
+    case Cause::kAllocatorCap:
+      ids.push_back("raise-limit");
+      if (known.is_training() && !known.micro_batch_is_one()) ids.push_back("micro-batch");
+      return ids;
+    case Cause::kUnifiedLimit:
+      ids.push_back("unified-watermark");
+      if (known.is_training() && !known.micro_batch_is_one()) ids.push_back("micro-batch");
+      return ids;
+    case Cause::kConvWorkspace:
+      if (known.is_training() && !known.micro_batch_is_one()) ids.push_back("micro-batch");
+      ids.push_back("no-benchmark");
+      return ids;
+    case Cause::kMaskedOom:
+      return capacity_rungs(diagnosis, known);
+    case Cause::kServingHeadroom:
+      return {"engine-headroom", "engine-shard", "quantise"};
+    case Cause::kXlaPadding:
+      return {"tile-shapes", "smaller-batch"};
+    case Cause::kDriverLimit:
+      return {"split-block", "relax-block-limit"};
+    case Cause::kFdLimit:
+      return {"file-limit", "fewer-workers"};
+    case Cause::kManagedMemory:
+      return {"unpaged-optimizer", "host-memory"};
+    case Cause::kObjectStore:
+      return {"object-store-size"};
+    case Cause::kPinnedHost:
+      return {"no-pinning", "host-memory"};
+    case Cause::kUnknown:
+      return {};
   }
   return ids;
 }

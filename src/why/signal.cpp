@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/text.h"
+#include "why/complaint.h"
 #include "why/words.h"
 
 namespace plimsoll::why {
@@ -34,14 +35,35 @@ std::optional<Signal> host_kill(std::string_view text) {
       counted = !detected || *detected > 0;
     }
   }
-  const bool scheduler =
-      has_any(text, {"oom-kill event", "exceeded memory limit", "exceeded job memory limit",
-                     "exceeded step memory limit", "out-of-memory handler", "oom killed", "term_memlimit",
-                     "killed due to memory pressure", "node running out of memory", "node ran out of memory",
-                     "exceeded its memory", "was oom-killed", "out_of_memory", "memory limit of container",
-                     "terminated for exceeding memory", "evicted due to memory", "low on resource: memory"}) ||
-      has_whole(text, "oomkilled");
+  const bool scheduler = has_any(text, {"oom-kill event",
+                                        "exceeded memory limit",
+                                        "exceeded job memory limit",
+                                        "exceeded step memory limit",
+                                        "out-of-memory handler",
+                                        "oom killed",
+                                        "term_memlimit",
+                                        "killed due to memory pressure",
+                                        "node running out of memory",
+                                        "node ran out of memory",
+                                        "exceeded its memory",
+                                        "was oom-killed",
+                                        "out_of_memory",
+                                        "memory limit of container",
+                                        "terminated for exceeding memory",
+                                        "evicted due to memory",
+                                        "low on resource: memory",
+                                        "killed by the oom killer",
+                                        "killed by oom",
+                                        "due to memory pressure",
+                                        "oom killer",
+                                        "lsf memory usage limit",
+                                        "node running low on memory",
+                                        "memory usage threshold"}) ||
+                         (has_any(text, {"job killed", "killed:", "terminated:"}) &&
+                          has_any(text, {"mem ", "memory", "h_vmem", "rss"}) && has_any(text, {"exceed", "limit"})) ||
+                         has_whole(text, "oomkilled");
   if (!kernel && !counted && !scheduler) return std::nullopt;
+  if (!kernel && has_any(text, {"killer disabled", "if ", "avoid"})) return std::nullopt;
   if (has_text(text, "oom-kill-disable") || has_text(text, "cuda_error_out_of_memory")) return std::nullopt;
   Signal signal = of(SignalKind::kHostKill);
   signal.bytes = size_after(text, "anon-rss").value_or(0);
@@ -99,6 +121,9 @@ std::optional<Signal> killed(std::string_view text) {
 }
 
 std::optional<Signal> host_allocation(std::string_view text) {
+  if (has_any(text, {"too many open files", "file descriptor limit", "open file descriptors"}) &&
+      !has_any(text, {"warning:", "may ", "consider"}))
+    return of(SignalKind::kDescriptors);
   const bool resources = has_any(text, {"out of resource: shared memory", "outofresources", "shared memory, required",
                                         "too much shared data", "uses too much shared"});
   if (resources) return of(SignalKind::kKernelResources);
@@ -113,7 +138,6 @@ std::optional<Signal> host_allocation(std::string_view text) {
   }
   const bool cpu = has_text(text, "cpuallocator") &&
                    has_any(text, {"can't allocate", "not enough memory", "tried to allocate", "cannot allocate"});
-  const bool pinned = has_text(text, "cudahostalloc") && has_any(text, {"fail", "out of memory", "error"});
   const auto exception = parse_exception(text);
   const bool python = exception && (exception->type == "MemoryError" || exception->type == "_ArrayMemoryError" ||
                                     exception->type == "ArrayMemoryError");
@@ -121,8 +145,10 @@ std::optional<Signal> host_allocation(std::string_view text) {
   const bool system =
       has_any(text, {"cannot allocate memory", "can't allocate memory"}) &&
       has_any(text, {"errno 12", "oserror", "os error 12", "mmap", "error code 12", "fork", "runtimeerror", "(12)"});
-  const bool cpp = has_any(text, {"bad_alloc", "paging file is too small"});
-  if (!cpu && !pinned && !python && !array && !system && !cpp) return std::nullopt;
+  const bool cpp = has_any(text, {"bad_alloc", "paging file is too small", "java.lang.outofmemoryerror",
+                                  "runtime: out of memory"}) &&
+                   !has_any(text, {"gpu", "cuda"});
+  if (!cpu && !python && !array && !system && !cpp) return std::nullopt;
   Signal signal = of(SignalKind::kHostAllocation);
   for (const std::string_view label : {std::string_view{"tried to allocate"}, std::string_view{"unable to allocate"},
                                        std::string_view{"unable to mmap"}})
@@ -131,6 +157,8 @@ std::optional<Signal> host_allocation(std::string_view text) {
 }
 
 std::optional<Signal> disk(std::string_view text) {
+  if (has_any(text, {"errno 24", "os error 24"})) return of(SignalKind::kDescriptors);
+  if (has_any(text, {"/dev/shm", "</torch_"})) return std::nullopt;
   if (has_any(text,
               {"no space left on device", "quota exceeded", "errno 28]", "errno 122]", "os error 28", "os error 122",
                "disk full", "disk is full", "not enough disk space", "not enough free disk", "file too large"}) &&
@@ -139,7 +167,11 @@ std::optional<Signal> disk(std::string_view text) {
   const bool writer =
       has_any(text, {"streamwriter failed", "iostream error"}) ||
       (has_text(text, "inline_container") && has_any(text, {"unexpected pos", "write failed", "failed writing"}));
-  if (writer) return of(SignalKind::kDiskWrite);
+  // A file that cannot be made where a checkpoint is written.
+  const bool unopened = parse_exception(text) &&
+                        has_any(text, {"cannot be opened", "could not be opened", "parent directory"}) &&
+                        has_any(text, {".pt", ".pth", ".ckpt", ".bin", ".safetensors", "checkpoint"});
+  if (writer || unopened) return of(SignalKind::kDiskWrite);
   return std::nullopt;
 }
 
@@ -161,9 +193,11 @@ std::optional<Signal> nccl(std::string_view text) {
       (has_text(text, "watchdog caught collective") && has_any(text, {"timeout", "timed out"})))
     return of(SignalKind::kCollectiveTimeout);
   // NCCL's own wording for an error of the runtime; its name may stand on the line before.
-  const bool own_memory = has_text(text, "cuda failure") && has_text(text, "out of memory");
+  const bool own_memory = (has_any(text, {"cuda failure", "hip failure"}) && has_text(text, "out of memory")) ||
+                          has_any(text, {"failed to cuda calloc", "failed to hip calloc", "failed to cuda malloc"});
   if ((own || own_memory) &&
-      has_any(text, {"out of memory", "failed to cuda calloc", "failed to cuda malloc", "cuda calloc", "cudamalloc"}) &&
+      has_any(text, {"out of memory", "failed to cuda calloc", "failed to cuda malloc", "cuda calloc", "cudamalloc",
+                     "hip calloc", "hipmalloc"}) &&
       !has_text(text, "nccl info")) {
     Signal signal = of(SignalKind::kNcclMemory);
     for (const std::string_view label :
@@ -182,9 +216,17 @@ std::optional<Signal> nccl(std::string_view text) {
 }
 
 std::optional<Signal> library(std::string_view text) {
+  const bool algorithm =
+      has_any(text, {"unable to find a valid cudnn algorithm", "unable to find an engine to execute",
+                     "no algorithm worked", "no convolution algorithm", "workspace allocation failed"}) ||
+      (has_text(text, "convolution") && has_text(text, "workspace") &&
+       has_any(text, {"fail", "cannot", "unable", "out of memory"}));
+  if (algorithm && !has_text(text, "warning")) return of(SignalKind::kConvWorkspace);
   if (!has_any(text, {"cublas", "cudnn", "cusolver", "cusparse", "cufft", "hipblas", "miopen"})) return std::nullopt;
   if (has_text(text, "status_alloc_failed")) return of(SignalKind::kLibraryAlloc);
-  if (has_text(text, "status_not_initialized")) return of(SignalKind::kLibraryAlloc);
+  if (has_any(text, {"status_not_initialized", "cudnn failed to initialize", "could not create cudnn handle",
+                     "could not create cublas handle"}))
+    return of(SignalKind::kLibraryAlloc);
   if (has_any(text, {"status_internal_error", "status_execution_failed"})) return of(SignalKind::kLibraryOther);
   return std::nullopt;
 }
@@ -208,11 +250,17 @@ std::optional<Signal> serving(std::string_view text) {
 }
 
 std::optional<Signal> device(std::string_view text) {
+  // The allocator asks NVML while it words its message; where that fails, the assertion is all that is printed.
+  if (has_text(text, "cachingallocator") && has_any(text, {"nvml", "internal assert"}) && !has_text(text, "capture"))
+    return of(SignalKind::kMaskedOom);
+  if (has_any(text, {"torch_use_cuda_dsa", "hip_launch_blocking", "cuda_launch_blocking"}))
+    return std::nullopt;  // advice
   if (has_any(text, {"device-side assert", "illegal memory access", "illegal address", "illegal_address",
                      "misaligned address", "unspecified launch failure", "uncorrectable ecc", "uncorrectable nvlink",
                      "nvrm: xid", "gpu is lost", "fallen off the bus", "indexselectlargeindex"}))
     return of(SignalKind::kAddressing);
-  if (has_any(text, {"stream is capturing", "capture invalidated", "captureinvalidated", "captureunsupported"}) &&
+  if (has_any(text, {"stream is capturing", "capture invalidated", "captureinvalidated", "captureunsupported",
+                     "capturestatusinvalidated"}) &&
       !has_text(text, "out of memory"))
     return of(SignalKind::kCaptureInvalid);
   // The pool of an engine that wakes up: after the first refusal its calls have nothing valid to work on.
@@ -254,9 +302,10 @@ std::optional<Signal> device_oom(const Line& line) {
   if (!numbers) return std::nullopt;
   if (parse_exception(text) && has_text(text, "ray.exceptions")) return of(SignalKind::kHostKill);
   Signal signal = of(numbers->is_impossible ? SignalKind::kAddressing : SignalKind::kDeviceOom);
-  if (has_text(text, "cumem_allocator")) signal.kind = SignalKind::kEngineOom;
+  if (has_any(text, {"cumem_allocator", "memory_saver"})) signal.kind = SignalKind::kEngineOom;
   signal.oom = *numbers;
-  signal.bytes = numbers->request.value_or(0);
+  if (!signal.oom.request && !signal.oom.needed) read_figures(without_hint(text), signal.oom);
+  signal.bytes = signal.oom.request.value_or(0);
   signal.is_warning = has_any(text, {"warning:", "failed to clone"}) || line.level == Level::kWarning;
   if (has_text(text, "failed to clone"))
     if (const auto rank = integer_after(text, "on rank "))
@@ -279,6 +328,144 @@ std::optional<Signal> exception(const Line& line, bool expects_exception) {
   Signal signal = of(SignalKind::kException);
   signal.exception = std::string{parsed->type};
   signal.message = std::string{cut_text(parsed->message, 400)};
+  return signal;
+}
+
+// Calls that share memory between processes and that segments of the expandable kind do not have.
+std::optional<Signal> interop(std::string_view text) {
+  if (has_any(text, {"pidfd_open", "pidfd_getfd"}) && !has_text(text, "warning:")) return of(SignalKind::kInterop);
+  const std::string_view body = without_hint(text);
+  if (parse_exception(text) && has_text(body, "expandable") &&
+      !has_any(body, {"out of memory", "exhaust", "insufficient", "not enough memory", "to allocate", "not allocate"}))
+    return of(SignalKind::kInterop);
+  return std::nullopt;
+}
+
+// Known messages, each with a reader that sees more than the generic one.
+std::optional<Signal> known_message(const Line& line, Topics topics) {
+  const std::string_view text = line.text;
+  if (has(topics, Topic::kKill) || has(topics, Topic::kOom))
+    if (auto signal = host_kill(text)) return signal;
+  if (has(topics, Topic::kOom) || has(topics, Topic::kHost))
+    if (has_any(text, {"cudamallocmanaged", "managed_ptr", "managed memory", "unified memory"}) &&
+        has_any(text, {"fail", "out of memory", "error"}))
+      return of(SignalKind::kManagedMemory);
+  if (has(topics, Topic::kHost))
+    if (auto signal = host_allocation(text)) return signal;
+  if (has(topics, Topic::kDisk) || has(topics, Topic::kFailure))
+    if (auto signal = disk(text)) return signal;
+  if (has(topics, Topic::kSetting))
+    if (auto signal = interop(text)) return signal;
+  if (has(topics, Topic::kNccl) || has(topics, Topic::kTime) || has(topics, Topic::kOom) ||
+      has(topics, Topic::kFailure))
+    if (auto signal = nccl(text)) {
+      if (has_text(text, "nccl warn")) signal->named_rank = nccl_device(text);
+      return signal;
+    }
+  if (has(topics, Topic::kLibrary) || has(topics, Topic::kFailure))
+    if (auto signal = library(text)) return signal;
+  if (has(topics, Topic::kServing))
+    if (auto signal = serving(text)) return signal;
+  if (has(topics, Topic::kOom))
+    if (auto signal = device_oom(line)) return signal;
+  if (has(topics, Topic::kDevice))
+    if (auto signal = device(text)) return signal;
+  if (has(topics, Topic::kTime))
+    if (auto signal = limits(text)) return signal;
+  if (has(topics, Topic::kKill) || has(topics, Topic::kElastic) || text.size() < 24)
+    if (auto signal = killed(text)) return signal;
+  return std::nullopt;
+}
+
+Signal from_complaint(const Complaint& complaint) {
+  Signal signal = of(SignalKind::kUnclearMemory, complaint.figures.request.value_or(0));
+  signal.oom = complaint.figures;
+  if (signal.oom.is_impossible) {
+    signal.kind = SignalKind::kAddressing;
+    return signal;
+  }
+  switch (complaint.resource) {
+    case Resource::kDevice:
+      signal.kind = SignalKind::kDeviceOom;
+      break;
+    case Resource::kHost:
+      signal.kind = SignalKind::kHostAllocation;
+      break;
+    case Resource::kPinned:
+      signal.kind = SignalKind::kPinnedMemory;
+      break;
+    case Resource::kShared:
+      signal.kind = SignalKind::kSharedMemory;
+      signal.is_shm = true;
+      break;
+    case Resource::kDisk:
+      signal.kind = SignalKind::kDiskFull;
+      break;
+    case Resource::kDescriptors:
+      signal.kind = SignalKind::kDescriptors;
+      break;
+    case Resource::kDriverLimit:
+      signal.kind = SignalKind::kBlockLimit;
+      break;
+    case Resource::kBudget:
+      signal.kind = SignalKind::kNoCacheBlocks;
+      break;
+    case Resource::kUnknown:
+    case Resource::kNone:
+    case Resource::kCap:
+      break;
+  }
+  return signal;
+}
+
+// A sentence that nobody has written before counts where something failed: an exception, a line of level error, or
+// words that only a failure has.
+std::optional<Signal> any_complaint(const Line& line, bool expects_exception) {
+  const std::string_view text = line.text;
+  if (text.size() > 4000) return std::nullopt;
+  if (has_text(text, "failed with oom on device")) return std::nullopt;  // printed also when the retry succeeds
+  const auto exception = parse_exception(text);
+  const bool warns = line.level == Level::kWarning || line.level == Level::kInfo ||
+                     (exception && has_text(exception->type, "warning")) || has_any(text, {"warning:", "[w]"});
+  if (warns && !has_any(text, {"error:", "exception:", "failed"})) return std::nullopt;
+  const bool failed =
+      exception || expects_exception || line.level == Level::kError ||
+      has_any(text, {"error", "fatal", "fail", "panic", "abort", "cannot", "unable", "evicted", "killed", "impossible",
+                     "refused", "what():", "greater than the maximum", "exceeds the maximum", "oom when"});
+  const auto complaint = parse_complaint(text);
+  if (!complaint) return std::nullopt;
+  // A request beside what is left is no chatter.
+  const bool detailed = complaint->figures.request && (complaint->figures.free || complaint->figures.total);
+  if (!failed && !detailed) return std::nullopt;
+  // A warning counts where it passes an allocator's error on; the run may have gone on.
+  if (warns && !(complaint->resource == Resource::kDevice && complaint->figures.request)) return std::nullopt;
+  Signal signal = from_complaint(*complaint);
+  signal.is_warning = warns;
+  if (has_any(text, {"memory_saver", "cumem_allocator"})) signal.kind = SignalKind::kEngineOom;
+  if (has_any(text, {"nccl", "cuda failure", "hip failure"}) && signal.kind == SignalKind::kDeviceOom)
+    signal.kind = SignalKind::kNcclMemory;
+  if (has_any(text, {"object store", "objectstore", "plasma"})) signal.kind = SignalKind::kObjectStore;
+  if (signal.kind == SignalKind::kUnclearMemory && !exception && !expects_exception &&
+      !(signal.oom.request || has_any(text, {"error", "fatal"})))
+    return std::nullopt;
+  return signal;
+}
+
+// An exception that no reader knows: a rule of a framework, an ordinary mistake, or nothing that can be told.
+Signal classify(Signal signal) {
+  const bool typed = signal.exception == "ValueError" || signal.exception == "AssertionError" ||
+                     signal.exception == "NotImplementedError" || signal.exception == "RuntimeError" ||
+                     has_any(signal.exception, {"config", "validation"});
+  if (const ConfigRule* rule = typed ? find_config_rule(signal.message) : nullptr) {
+    signal.kind = SignalKind::kConfig;
+    signal.rule = rule->id;
+    signal.rule_fix = rule->fix;
+  } else if (typed && (signal.exception != "RuntimeError" || has_text(signal.message, "divisible")) &&
+             (states_constraint(signal.message) || signal.message.empty())) {
+    signal.kind = SignalKind::kConfig;
+  } else if (!is_ordinary({signal.exception, signal.message})) {
+    signal.kind = SignalKind::kUnclear;
+  }
   return signal;
 }
 
@@ -375,54 +562,37 @@ bool states_constraint(std::string_view message) {
                            "while it is not"});
 }
 
+bool is_ordinary(const ExceptionLine& exception) {
+  static constexpr std::array<std::string_view, 4> kVague = {"RuntimeError", "Exception", "OSError", "SystemError"};
+  const bool vague = std::find(kVague.begin(), kVague.end(), exception.type) != kVague.end() ||
+                     has_any(exception.type, {"xlaruntime", "internal", "raytask", "fatal", "process", "worker", "cuda",
+                                              "mxnet", "launch", "device"});
+  if (!vague) return true;
+  return has_any(
+      exception.message,
+      {"shape",        "size mismatch",  "mismatch",         "expected",     "dtype",      "not found",
+       "no such file", "does not exist", "not implemented",  "undefined",    "gradient",   "grad",
+       "state_dict",   "missing key",    "unexpected key",   "kernel image", "ordinal",    "driver",
+       "no cuda gpus", "not compiled",   "already in use",   "permission",   "connection", "address",
+       "index",        "out of range",   "is not available", "inplace",      "in-place",   "backward through",
+       "same device",  "on cpu",         "on cuda",          "nan",          "inf ",       "central directory",
+       "corrupt",      "version",        "symbol",           "import",       "tokenizer",  "timed out",
+       "broken pipe",  "element 0",      "tensor a",         "dimension",    "type",       "argument",
+       "unsupported",  "not supported",  "invalid",          "checksum",     "decod",      "parse"});
+}
+
 std::optional<Signal> recognise(const Line& line, Topics topics, bool expects_exception) {
-  const std::string_view text = line.text;
-  if (text.empty()) return std::nullopt;
-  if (has(topics, Topic::kKill) || has(topics, Topic::kOom))
-    if (auto signal = host_kill(text)) return signal;
-  if (has(topics, Topic::kHost))
-    if (auto signal = host_allocation(text)) return signal;
-  if (has(topics, Topic::kDisk))
-    if (auto signal = disk(text)) return signal;
-  if (has(topics, Topic::kSetting) && has_any(text, {"pidfd_open"}) && has_any(text, {"not support", "expandable"}))
-    return of(SignalKind::kInterop);
-  if (has(topics, Topic::kSetting) && parse_exception(text) && has_text(text, "expandable") &&
-      !has_text(text, "out of memory"))
-    return of(SignalKind::kInterop);
-  if (has(topics, Topic::kNccl) || has(topics, Topic::kTime) || has(topics, Topic::kOom))
-    if (auto signal = nccl(text)) {
-      if (has_text(text, "nccl warn")) signal->named_rank = nccl_device(text);
-      return signal;
-    }
-  if (has(topics, Topic::kLibrary))
-    if (auto signal = library(text)) return signal;
-  if (has(topics, Topic::kServing))
-    if (auto signal = serving(text)) return signal;
-  if (has(topics, Topic::kOom))
-    if (auto signal = device_oom(line)) return signal;
-  if (has(topics, Topic::kDevice))
-    if (auto signal = device(text)) return signal;
-  if (has(topics, Topic::kTime))
-    if (auto signal = limits(text)) return signal;
-  if (has(topics, Topic::kKill) || has(topics, Topic::kElastic) || text.size() < 24)
-    if (auto signal = killed(text)) return signal;
+  if (line.text.empty()) return std::nullopt;
+  if (auto signal = known_message(line, topics)) return signal;
+  const bool failure = has(topics, Topic::kFailure) || has(topics, Topic::kException) || has(topics, Topic::kOom) ||
+                       has(topics, Topic::kHost) || has(topics, Topic::kServing) || has(topics, Topic::kDisk);
+  if (expects_exception || failure)
+    if (auto signal = any_complaint(line, expects_exception)) return signal;
   if (has(topics, Topic::kAbort))
-    if (auto signal = aborted(text)) return signal;
+    if (auto signal = aborted(line.text)) return signal;
   if (expects_exception || has(topics, Topic::kException))
-    if (auto signal = exception(line, expects_exception)) {
-      const bool typed = signal->exception == "ValueError" || signal->exception == "AssertionError" ||
-                         signal->exception == "NotImplementedError" || signal->exception == "RuntimeError" ||
-                         has_any(signal->exception, {"config", "validation"});
-      if (const ConfigRule* rule = typed ? find_config_rule(signal->message) : nullptr) {
-        signal->kind = SignalKind::kConfig;
-        signal->rule = rule->id;
-        signal->rule_fix = rule->fix;
-      } else if (typed && (signal->exception != "RuntimeError" || has_text(signal->message, "divisible")) &&
-                 (states_constraint(signal->message) || signal->message.empty())) {
-        signal->kind = SignalKind::kConfig;
-      }
-      return signal;
-    }
+    if (auto signal = exception(line, expects_exception))
+      return signal->kind == SignalKind::kException ? classify(*std::move(signal)) : signal;
   return std::nullopt;
 }
 
