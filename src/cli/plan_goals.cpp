@@ -238,7 +238,7 @@ Result<ExitCode> answer_gpu_hours(const Question& question, const plan::SearchOp
     const plan::Found& best = row.plan.best.front();
     table.add_row({std::to_string(row.gpus), with_commas(static_cast<std::int64_t>(row.gpu_hours)),
                    fmt::format("{:.1f}", row.days), fmt::format("{:.0f}", best.time.tokens_per_second_per_gpu),
-                   format_gib(best.worst.headroom), shown(row.plan, best.candidate)});
+                   format_gib(best.worst.headroom), shown(row.plan, best)});
   }
   console.print(
       fmt::format("{} tokens, fewest GPU-hours first\n\n{}", text, table.to_text(console.width, console.colour_out)));

@@ -42,7 +42,8 @@ struct Found {
   job::Job job;
   memory::RankAnswer worst;
   timing::StepTime time;
-  bool expandable = false;            // fits only with expandable segments
+  bool expandable = false;            // with expandable segments, because it fits only or more surely so
+  std::vector<std::string> levers;    // pulled on top of the candidate (polish.h), by their labels
   std::vector<std::string> warnings;  // what of it is not in the numbers
 };
 
@@ -53,6 +54,7 @@ struct Refusal {
 
 struct Plan {
   Space space;
+  KeyValues assumed;  // by whoever asked, where only a model was named; every row has them
   Objective objective = Objective::kTime;
   Counts counts;
   // Ranked: what fits with the upper end of its interval. A row that is neither faster nor leaner than one of the same
