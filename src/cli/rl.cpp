@@ -162,6 +162,7 @@ Result<ExitCode> run_observe(const Arguments& arguments, const Console& console)
   if (prompts > 0) options.lanes = prompts * group;
   PLIMSOLL_TRY(observation, rl::observe_files(arguments.operands, options));
   console.print(arguments.has("json") ? observation_json(observation) : observation_text(observation, console));
+  show_warnings(observation.warnings, console);
   return observation_exit_code(observation) == 0 ? ExitCode::kYes : ExitCode::kNo;
 }
 
@@ -197,7 +198,7 @@ Result<ExitCode> answer_run(const Input& input, const rl::Run& draft, const Argu
 
 Result<ExitCode> run(const Arguments& given, const Console& console) {
   if (given.has("keys")) {
-    console.print(rl_keys_report(console));
+    console.print(given.has("json") ? rl_keys_json() : rl_keys_report(console));
     return ExitCode::kYes;
   }
   if (given.has("observe")) return run_observe(given, console);

@@ -202,7 +202,7 @@ class Crew {
 };
 
 bool walks(const job::Job& job, Found& found) {
-  auto answer = memory::answer(job, {.all = false, .pp = {}, .verdict_only = true});
+  auto answer = memory::answer(job, {.all = false, .pp = {}, .verdict_only = true, .alone = false});
   if (!answer || !answer->fits) return false;
   found.warnings = std::move(answer->warnings);
   found.worst = std::move(answer->ranks[answer->worst]);
