@@ -147,13 +147,12 @@ void find_ranks(const Findings& findings, const Event& root, Diagnosis& diagnosi
   if (!diagnosis.rank) diagnosis.rank = findings.root_rank;
   if (!diagnosis.rank && root.signal.oom.gpu && findings.is_multi_rank() && *root.signal.oom.gpu < 4096)
     diagnosis.rank = static_cast<int>(*root.signal.oom.gpu);
-  std::set<int> same;
+  if (const auto found = findings.failing.find(root.signal.kind); found != findings.failing.end())
+    diagnosis.same.assign(found->second.begin(), found->second.end());
   for (const Event& event : findings.events) {
-    if (event.signal.kind == root.signal.kind && event.rank) same.insert(*event.rank);
     if (event.signal.kind == SignalKind::kPeerLost || event.signal.kind == SignalKind::kCollectiveTimeout)
       diagnosis.followers += event.count;
   }
-  diagnosis.same.assign(same.begin(), same.end());
 }
 
 void show_evidence(const Situation& at, Diagnosis& diagnosis) {
