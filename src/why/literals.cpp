@@ -144,6 +144,8 @@ std::span<const Literal> log_literals() {
       {"nccl warn", Topic::kNccl},
       {"distbackenderror", Topic::kNccl},
       {"actordiederror", Topic::kNccl},
+      {"rayactorerror", Topic::kNccl},
+      {"potential root", Topic::kKill},
       {"brokenpipeerror", Topic::kNccl},
       {"connectionreseterror", Topic::kNccl},
       {"engine core init", Topic::kNccl},

@@ -23,6 +23,8 @@ Signal of(SignalKind kind, std::int64_t bytes = 0) {
 
 // The kernel's, a container's or a batch system's own statement that memory ran out.
 std::optional<Signal> host_kill(std::string_view text) {
+  // A list of what might have happened is no statement.
+  if (has_any(text, {"potential root cause", "possible cause", "common cause"})) return of(SignalKind::kPeerLost);
   const bool kernel = has_any(text, {"oom-kill:constraint", "out of memory: killed process",
                                      "out of memory: kill process", "cgroup out of memory", "invoked oom-killer"});
   const std::size_t counter = find_word(text, "oom_kill");
@@ -564,9 +566,10 @@ bool states_constraint(std::string_view message) {
 
 bool is_ordinary(const ExceptionLine& exception) {
   static constexpr std::array<std::string_view, 4> kVague = {"RuntimeError", "Exception", "OSError", "SystemError"};
-  const bool vague = std::find(kVague.begin(), kVague.end(), exception.type) != kVague.end() ||
-                     has_any(exception.type, {"xlaruntime", "internal", "raytask", "fatal", "process", "worker", "cuda",
-                                              "mxnet", "launch", "device"});
+  const bool vague =
+      std::find(kVague.begin(), kVague.end(), exception.type) != kVague.end() ||
+      has_any(exception.type, {"xlaruntime", "internal", "raytask", "fatal", "process", "worker", "cuda", "died",
+                               "actor", "engine", "child", "dead", "crash", "mxnet", "launch", "device"});
   if (!vague) return true;
   return has_any(
       exception.message,
