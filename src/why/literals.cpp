@@ -201,6 +201,7 @@ std::span<const Literal> log_literals() {
       {"was killed", Topic::kKill},
       {"were killed", Topic::kKill},
       {"terminated abruptly", Topic::kKill},
+      {"abruptly died", Topic::kKill},
       {"died with", Topic::kKill},
       {"\nkilled", Topic::kKill},
       {" killed\n", Topic::kKill},

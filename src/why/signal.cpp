@@ -117,7 +117,8 @@ std::optional<Signal> killed(std::string_view text) {
     return of(SignalKind::kKilled);
   if (is_shell_killed(text)) return of(SignalKind::kKilled);
   if (has_text(text, "dataloader worker") && has_text(text, "exited unexpectedly")) return of(SignalKind::kKilled);
-  if (has_any(text, {"terminated abruptly while the future", "process pool was terminated abruptly"}))
+  if (has_any(text, {"terminated abruptly while the future", "process pool was terminated abruptly", "abruptly died",
+                     "died abruptly"}))
     return of(SignalKind::kKilled);
   return std::nullopt;
 }
@@ -129,7 +130,11 @@ std::optional<Signal> host_allocation(std::string_view text) {
   const bool resources = has_any(text, {"out of resource: shared memory", "outofresources", "shared memory, required",
                                         "too much shared data", "uses too much shared"});
   if (resources) return of(SignalKind::kKernelResources);
-  const bool shm = has_any(text, {"bus error", "insufficient shared memory", "out of shared memory",
+  const bool bus = has_text(text, "bus error") &&
+                   (find_word(text, "bus error") == 0 ||
+                    has_any(text, {"signal", "core dumped", "unexpected", "encountered", "sigbus", "worker"}));
+  const bool shm = bus ||
+                   has_any(text, {"insufficient shared memory", "out of shared memory",
                                   "unable to open shared memory object", "creating shared memory segment"}) ||
                    ((has_text(text, "/dev/shm") || has_text(text, "</torch_")) &&
                     has_any(text, {"no space", "errno 28", "unable to", "failed", "cannot", "error"}));
@@ -335,7 +340,9 @@ std::optional<Signal> exception(const Line& line, bool expects_exception) {
 
 // Calls that share memory between processes and that segments of the expandable kind do not have.
 std::optional<Signal> interop(std::string_view text) {
-  if (has_any(text, {"pidfd_open", "pidfd_getfd"}) && !has_text(text, "warning:")) return of(SignalKind::kInterop);
+  if (has_any(text, {"pidfd_open", "pidfd_getfd"}) &&
+      (parse_exception(text) || has_any(text, {"not support", "not permitted", "not implemented", "failed:"})))
+    return of(SignalKind::kInterop);
   const std::string_view body = without_hint(text);
   if (parse_exception(text) && has_text(body, "expandable") &&
       !has_any(body, {"out of memory", "exhaust", "insufficient", "not enough memory", "to allocate", "not allocate"}))
