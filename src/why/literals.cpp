@@ -355,6 +355,9 @@ std::span<const Literal> log_literals() {
       {"pidfd_getfd", Topic::kSetting},
       {"cudamalloc retries", Topic::kSummary},
       {"alloc_retries", Topic::kSummary},
+      {"cuda ooms", Topic::kSummary},
+      {"failcnt", Topic::kSummary},
+      {"memory.max", Topic::kSummary},
       {"cuda memory summary", Topic::kSummary},
   };
   return kLiterals;

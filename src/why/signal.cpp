@@ -594,6 +594,10 @@ bool is_ordinary(const ExceptionLine& exception) {
 std::optional<Signal> recognise(const Line& line, Topics topics, bool expects_exception) {
   if (line.text.empty()) return std::nullopt;
   if (auto signal = known_message(line, topics)) return signal;
+  // memory_summary() counts the requests that were refused for good.
+  if (has(topics, Topic::kSummary))
+    if (const auto refused = integer_after(line.text, "cuda ooms"); refused && *refused > 0)
+      return of(SignalKind::kDeviceOom);
   const bool failure = has(topics, Topic::kFailure) || has(topics, Topic::kException) || has(topics, Topic::kOom) ||
                        has(topics, Topic::kHost) || has(topics, Topic::kServing) || has(topics, Topic::kDisk);
   if (expects_exception || failure)
