@@ -169,7 +169,7 @@ const Rule kRules[] = {
        return s.is_full_of_own() && !s.frames().attention_scores && s.root.has_frames &&
               (!s.sum.pieces_might_serve || s.is_crumbs()) && !s.is_loading();
      },
-     "what is free and cached would not have done either"},
+     "nearly all of the device is live tensors of this process; what is free and cached is crumbs"},
     {Cause::kGenuineCapacity, 4.5, [](S s) { return s.live_share().value_or(0) > 1; },
      "live tensors exceed the device: the driver already swaps to the host"},
     {Cause::kGenuineCapacity, 5.5,
