@@ -132,7 +132,7 @@ std::string why_json(const why::Diagnosis& diagnosis, const why::Findings& findi
     json.key("slowdown_pct").begin_array(Layout::kInline).value(fix.slowdown.low).value(fix.slowdown.high).end_array();
     json.member("changes_science", fix.changes_science);
     json.member("sufficient", fix.sufficient);
-    json.member("risk", fix.risk).member("source", fix.source);
+    json.member("risk", fix.risk).member("source", fix.source).member("verify", fix.verify);
     json.end_object();
   }
   json.end_array();

@@ -102,6 +102,7 @@ void write_fix(std::size_t number, const why::Fix& fix, bool full, Sheet& sheet)
   sheet.line(fix.change, Style::kBold, 3);
   if (!full) return;
   if (!fix.risk.empty()) sheet.line("risk: " + fix.risk, Style::kPlain, 3);
+  if (!fix.verify.empty()) sheet.line("then: " + fix.verify, Style::kPlain, 3);
   sheet.line("source: " + fix.source, Style::kPlain, 3);
 }
 

@@ -13,7 +13,9 @@ namespace {
 
 constexpr std::size_t kMostStreams = 16384;
 constexpr std::size_t kMostFrames = 192;
-constexpr std::size_t kMostEvents = 1500;
+constexpr std::size_t kMostEvents = 12000;
+constexpr std::size_t kMostOfKind = 512;  // a flood of one kind must not keep another out
+constexpr std::size_t kMostRanks = 65536;
 constexpr std::size_t kMostPoints = 2048;
 constexpr std::size_t kMostSeries = 1024;
 constexpr std::size_t kLongestSegment = 16384;
@@ -325,15 +327,21 @@ void Collector::add_event(const Line& line, Signal signal, Stream& stream) {
   const std::uint64_t key = text_hash(line.text) * 31 + findings_.attempt_ends.size() * 65599 +
                             static_cast<std::uint64_t>(signal.kind) * 7 +
                             static_cast<std::uint64_t>(line.rank.value_or(-1) + 2) * 1000003ULL;
+  std::set<int>& ranks = findings_.failing[signal.kind];
+  if (const std::optional<int> rank = signal.named_rank ? signal.named_rank : line.rank;
+      rank && ranks.size() < kMostRanks)
+    ranks.insert(*rank);
   if (const auto known = event_keys_.find(key); known != event_keys_.end()) {
     ++findings_.events[known->second].count;
     if (stream.open) attach_frames(stream, static_cast<std::int64_t>(known->second));
     return;
   }
-  if (findings_.events.size() >= kMostEvents) {
+  if (findings_.events.size() >= kMostEvents || of_kind_[signal.kind] >= kMostOfKind) {
     stream.open = false;
+    stream.frames.clear();
     return;
   }
+  ++of_kind_[signal.kind];
   Event event;
   event.place = {line.file, line.number};
   event.text = std::string{cut_text(line.text, kMostText)};

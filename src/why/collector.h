@@ -64,6 +64,7 @@ class Collector {
   std::unordered_set<std::uint64_t> shapes_;
   std::unordered_set<std::string> hosts_;                    // prefixes that pdsh and the like put before every line
   std::unordered_map<std::int64_t, std::size_t> series_of_;  // rank, -1 for none
+  std::map<SignalKind, std::size_t> of_kind_;                // events kept
   std::unordered_map<std::uint64_t, std::int64_t> worn_;     // events by their words without numbers
   std::string_view raw_;                                     // the segment that is being read
   std::int64_t events_seen_ = 0;

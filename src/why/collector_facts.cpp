@@ -239,6 +239,9 @@ void Collector::read_facts(const Line& line, Topics topics) {
     if (name != nullptr)
       if (const auto bytes = leading_size(text.substr(bar + 1))) findings_.figures[name] = *bytes;
   }
+  // The kernel's word on the cgroup: "memory: usage 67108864kB, limit 67108864kB, failcnt 88".
+  if (has(topics, Topic::kSummary) && has_text(text, "failcnt") && find_word(text, "memory:") == 0)
+    if (const auto limit = size_after(text, "limit")) findings_.figures["host_limit"] = *limit;
   if (has(topics, Topic::kSummary)) {
     std::int64_t retries = 0;
     for (const std::string_view key : {std::string_view{"cudamalloc retries"}, std::string_view{"alloc_retries"}})

@@ -147,13 +147,12 @@ void find_ranks(const Findings& findings, const Event& root, Diagnosis& diagnosi
   if (!diagnosis.rank) diagnosis.rank = findings.root_rank;
   if (!diagnosis.rank && root.signal.oom.gpu && findings.is_multi_rank() && *root.signal.oom.gpu < 4096)
     diagnosis.rank = static_cast<int>(*root.signal.oom.gpu);
-  std::set<int> same;
+  if (const auto found = findings.failing.find(root.signal.kind); found != findings.failing.end())
+    diagnosis.same.assign(found->second.begin(), found->second.end());
   for (const Event& event : findings.events) {
-    if (event.signal.kind == root.signal.kind && event.rank) same.insert(*event.rank);
     if (event.signal.kind == SignalKind::kPeerLost || event.signal.kind == SignalKind::kCollectiveTimeout)
       diagnosis.followers += event.count;
   }
-  diagnosis.same.assign(same.begin(), same.end());
 }
 
 void show_evidence(const Situation& at, Diagnosis& diagnosis) {
@@ -378,6 +377,12 @@ Diagnosis diagnose_whole(const Findings& findings) {
   for (const Event& event : findings.events)
     if (event.signal.kind == SignalKind::kHostKill || event.signal.kind == SignalKind::kHostAllocation)
       diagnosis.host_bytes = std::max(diagnosis.host_bytes, event.signal.bytes);
+  if (const auto limit = findings.figures.find("host_limit");
+      limit != findings.figures.end() && diagnosis.resource == Resource::kHost)
+    diagnosis.notes.push_back(
+        fmt::format("the limit of the cgroup was {}; that of the machine may be higher", format_bytes(limit->second)));
+  if (diagnosis.sum.total > 0 && diagnosis.sum.reserved > diagnosis.sum.total)
+    diagnosis.tags.emplace_back("wddm-overcommit");
   if (root->signal.is_shm) diagnosis.tags.emplace_back("shm");
   if (findings.upgrade_place) diagnosis.tags.emplace_back("upgrade-regression");
   for (std::size_t i = 1; i < diagnosis.candidates.size(); ++i)

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -100,7 +101,8 @@ enum class Framework : std::uint8_t {
 
 struct Findings {
   std::vector<LogFile> files;
-  std::vector<Event> events;  // in the order of the log
+  std::vector<Event> events;                    // in the order of the log
+  std::map<SignalKind, std::set<int>> failing;  // ranks by what they printed, those of events that were not kept too
   std::vector<StepSeries> series;
   std::int64_t steps = 0;  // distinct step lines
   std::int64_t last_step = -1;

@@ -144,6 +144,8 @@ std::span<const Literal> log_literals() {
       {"nccl warn", Topic::kNccl},
       {"distbackenderror", Topic::kNccl},
       {"actordiederror", Topic::kNccl},
+      {"rayactorerror", Topic::kNccl},
+      {"potential root", Topic::kKill},
       {"brokenpipeerror", Topic::kNccl},
       {"connectionreseterror", Topic::kNccl},
       {"engine core init", Topic::kNccl},
@@ -199,6 +201,7 @@ std::span<const Literal> log_literals() {
       {"was killed", Topic::kKill},
       {"were killed", Topic::kKill},
       {"terminated abruptly", Topic::kKill},
+      {"abruptly died", Topic::kKill},
       {"died with", Topic::kKill},
       {"\nkilled", Topic::kKill},
       {" killed\n", Topic::kKill},
@@ -352,6 +355,9 @@ std::span<const Literal> log_literals() {
       {"pidfd_getfd", Topic::kSetting},
       {"cudamalloc retries", Topic::kSummary},
       {"alloc_retries", Topic::kSummary},
+      {"cuda ooms", Topic::kSummary},
+      {"failcnt", Topic::kSummary},
+      {"memory.max", Topic::kSummary},
       {"cuda memory summary", Topic::kSummary},
   };
   return kLiterals;

@@ -36,41 +36,52 @@ bool name_has_any(std::string_view function, std::initializer_list<std::string_v
   return false;
 }
 
-bool is_evaluation(const Frame& frame) {
-  const std::string_view name = frame.function;
-  if (name_has_any(name, {"args", "arguments", "config", "options", "params", "inputs", "model", "schema", "call"}))
+// What a line of code calls: "load_optimizer" of "self.state = ckpt.load_optimizer(path)". A traceback that is cut
+// still says so in the last line that it has.
+std::string_view callee(std::string_view code) {
+  const std::size_t open = code.find('(');
+  if (open == kNone) return {};
+  std::size_t begin = open;
+  while (begin > 0 && is_word(code[begin - 1])) --begin;
+  return code.substr(begin, open - begin);
+}
+
+bool names_evaluation(std::string_view name) {
+  if (name_has_any(name,
+                   {"args", "arguments", "config", "options", "params", "inputs", "model", "schema", "call", "maybe"}))
     return false;
   if (name_has_any(name, {"evaluate", "evaluation", "eval", "validate", "validation", "val", "valid", "prediction"}))
-    return !name_has(name, "maybe");
-  if (has_any(frame.code, {".evaluate(", " evaluate(", ".validate(", "run_validation(", "evaluation_loop("}) &&
-      !has_text(frame.code, "config"))
-    return true;
+    return name != "eval";  // model.eval() switches a mode
   return name == "test" || name == "predict" || name == "predict_step" || name == "test_step" || name == "test_epoch" ||
          name == "test_loop" || name == "run_test" || name == "score_all" || name == "compute_metrics";
 }
 
-bool is_save(const Frame& frame) {
-  const std::string_view name = frame.function;
-  if (name_has(name, "load")) return false;
-  if (name_has_any(name, {"save", "consolidate", "export"}) && !name_has(name, "maybe")) return true;
-  if (name_has(name, "state") && name_has(name, "dict")) return true;
-  return has_any(frame.code, {"torch.save(", ".state_dict(", "save_pretrained(", "save_checkpoint(", "save_model("}) &&
-         !has_text(frame.code, "load_state_dict");
+bool is_evaluation(const Frame& frame) {
+  if (frame.function == "eval") return true;
+  return names_evaluation(frame.function) || (!has_text(frame.code, "config") && names_evaluation(callee(frame.code)));
+}
+
+bool names_save(std::string_view name) {
+  if (name_has_any(name, {"load", "maybe"})) return false;
+  return name_has_any(name, {"save", "consolidate", "export"}) || (name_has(name, "state") && name_has(name, "dict"));
+}
+
+bool is_save(const Frame& frame) { return names_save(frame.function) || names_save(callee(frame.code)); }
+
+bool names_resume(std::string_view name) {
+  if (name_has_any(name, {"resume", "restore"})) return true;
+  return name_has(name, "load") &&
+         name_has_any(name, {"checkpoint", "optimizer", "optim", "ckpt", "training", "trainer"}) &&
+         !name_has_any(name, {"model", "weights", "shard", "shards", "sharded", "args", "config"});
 }
 
 bool is_resume(const Frame& frame) {
-  const std::string_view name = frame.function;
-  if (name_has_any(name, {"resume", "restore"})) return true;
   // The optimizer's own reader of its states.
   if (has_any(frame.path, {"torch/optim/", "torch\\optim\\"}) &&
-      has_any(name, {"load_state_dict", "process_value", "_cast"}))
+      has_any(frame.function, {"load_state_dict", "process_value", "_cast"}))
     return true;
-  if (name_has(name, "load") &&
-      name_has_any(name, {"checkpoint", "optimizer", "optim", "ckpt", "training", "trainer"}) &&
-      !name_has_any(name, {"model", "weights", "shard", "shards", "sharded"}))
-    return true;
-  return has_any(frame.code, {"optimizer.load_state_dict", "load_checkpoint(", "opt.load_state_dict",
-                              "optim.load_state_dict", "load_optimizer_state"});
+  return names_resume(frame.function) || names_resume(callee(frame.code)) ||
+         has_any(frame.code, {"optimizer.load_state_dict", "opt.load_state_dict", "optim.load_state_dict"});
 }
 
 bool is_shard_load(const Frame& frame) {

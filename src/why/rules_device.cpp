@@ -25,7 +25,8 @@ bool shares_device_with_engine(S s) { return s.findings.engine_in_trainer; }
 
 bool fits_in_free(S s) { return s.sum.known && s.sum.fits_in_free && s.sum.request * 10 <= s.sum.free * 9; }
 
-bool could_be_pieced_together(S s) { return s.sum.known && s.sum.defragmenting_could_serve; }
+// What is cached matters only where what is free does not do.
+bool could_be_pieced_together(S s) { return s.sum.known && s.sum.defragmenting_could_serve && !s.sum.fits_in_free; }
 // Without rounding to spare a request would not have been served either.
 bool with_margin(S s) {
   return could_be_pieced_together(s) && s.sum.request > 0 && (s.sum.free + s.sum.cached) * 10 >= s.sum.request * 13 &&
@@ -128,9 +129,11 @@ const Rule kRules[] = {
        return could_be_pieced_together(s) && cached >= 0.1 && cached < 0.2;
      },
      "a tenth or more of what is reserved lies unused, more than the request"},
-    {Cause::kFragmentation, 2.6, [](S s) { return with_margin(s) && s.cached_share().value_or(1) < 0.1; },
+    {Cause::kFragmentation, 2.4, [](S s) { return with_margin(s) && s.frames().offload_hook; },
+     "weights move in and out of the device, and leave pieces"},
+    {Cause::kFragmentation, 1.4, [](S s) { return with_margin(s) && s.cached_share().value_or(1) < 0.1; },
      "free and cached memory together would have served the request"},
-    {Cause::kFragmentation, 3.0,
+    {Cause::kFragmentation, 3.8,
      [](S s) { return fits_in_free(s) && !is_hip(s) && s.sum.free < 8 * kGiB && !s.sum.has_limit; },
      "less was asked for than is free: it is not free in one piece"},
     {Cause::kFragmentation, 4.5, [](S s) { return s.reserved_rises_alone; },
@@ -166,7 +169,7 @@ const Rule kRules[] = {
        return s.is_full_of_own() && !s.frames().attention_scores && s.root.has_frames &&
               (!s.sum.pieces_might_serve || s.is_crumbs()) && !s.is_loading();
      },
-     "what is free and cached would not have done either"},
+     "nearly all of the device is live tensors of this process; what is free and cached is crumbs"},
     {Cause::kGenuineCapacity, 4.5, [](S s) { return s.live_share().value_or(0) > 1; },
      "live tensors exceed the device: the driver already swaps to the host"},
     {Cause::kGenuineCapacity, 5.5,

@@ -119,6 +119,9 @@ const Rule kRules[] = {
      "the shapes of batches vary"},
     {Cause::kLongestBatch, 1.2, [](S s) { return s.in_step() && s.root.steps_before >= 50; },
      "many steps before it were fine"},
+    {Cause::kLongestBatch, 1.0,
+     [](S s) { return s.in_step() && s.root.steps_before > 0 && s.root.step.value_or(0) >= 1000; },
+     "it came late: a thousand steps or more were fine"},
     {Cause::kLongestBatch, 0.5, [](S s) { return s.in_step() && s.root.steps_before >= 3; },
      "steps before it were fine"},
 

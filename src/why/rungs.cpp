@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "why/rungs.h"
 
+#include <iterator>
+#include <vector>
+
 #include "base/result.h"
 
 namespace plimsoll::why {
@@ -572,104 +575,21 @@ constexpr Rung kRungs[] = {
      false,
      "",
      "reported failures"},
-    {"file-limit",
-     "raise the limit of open files, or share tensors through files",
-     Saves::kNothing,
-     0,
-     0,
-     {0, 0},
-     false,
-     "",
-     "reported failures"},
-    {"no-pinning",
-     "do without page-locked memory, or raise its limit",
-     Saves::kNothing,
-     0,
-     0,
-     {0, 10},
-     false,
-     "copies to the device no longer overlap with compute",
-     "reported failures"},
-    {"object-store-size",
-     "give the object store more memory, or let it spill to disk",
-     Saves::kNothing,
-     0,
-     0,
-     {0, 10},
-     false,
-     "spilling is as slow as the disk",
-     "Ray documentation, reported failures"},
-    {"split-block",
-     "split the tensor: no block may be larger than the driver hands out",
-     Saves::kNothing,
-     0,
-     0,
-     {0, 5},
-     false,
-     "",
-     "reported failures"},
-    {"relax-block-limit",
-     "let the driver hand out larger blocks",
-     Saves::kNothing,
-     0,
-     0,
-     {0, 5},
-     false,
-     "kernels that use such blocks are slower",
-     "Intel GPU driver documentation"},
-    {"unified-watermark",
-     "raise or drop the share of system memory that the GPU may use",
-     Saves::kNothing,
-     0,
-     0,
-     {0, 20},
-     false,
-     "the system may swap or end programs",
-     "the message"},
-    {"engine-headroom",
-     "leave requests more memory beside the cache",
-     Saves::kNothing,
-     0,
-     0,
-     {0, 5},
-     false,
-     "fewer requests run at once",
-     "vLLM and SGLang documentation"},
-    {"no-benchmark",
-     "stop cuDNN from trying algorithms that need large workspaces",
-     Saves::kNothing,
-     0,
-     0,
-     {0, 10},
-     false,
-     "",
-     "PyTorch documentation"},
-    {"unpaged-optimizer",
-     "use an optimizer whose states are not paged between host and device",
-     Saves::kNothing,
-     0,
-     0,
-     {0, 0},
-     false,
-     "spikes are no longer absorbed by the host",
-     "reported failures"},
-    {"tile-shapes",
-     "choose dimensions that are multiples of the compiler's tiles",
-     Saves::kNothing,
-     0,
-     0,
-     {-10, 0},
-     true,
-     "the model's shapes change",
-     "XLA documentation"},
 };
 
 }  // namespace
 
-std::span<const Rung> all_rungs() { return kRungs; }
+std::span<const Rung> all_rungs() {
+  static const std::vector<Rung> kAll = [] {
+    std::vector<Rung> all(std::begin(kRungs), std::end(kRungs));
+    all.insert(all.end(), limit_rungs().begin(), limit_rungs().end());
+    return all;
+  }();
+  return kAll;
+}
 
 const Rung& rung(std::string_view id) {
-  for (const Rung& one : kRungs)
+  for (const Rung& one : all_rungs())
     if (one.id == id) return one;
   PLIMSOLL_CHECK(false);
   return kRungs[0];

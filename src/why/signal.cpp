@@ -23,6 +23,8 @@ Signal of(SignalKind kind, std::int64_t bytes = 0) {
 
 // The kernel's, a container's or a batch system's own statement that memory ran out.
 std::optional<Signal> host_kill(std::string_view text) {
+  // A list of what might have happened is no statement.
+  if (has_any(text, {"potential root cause", "possible cause", "common cause"})) return of(SignalKind::kPeerLost);
   const bool kernel = has_any(text, {"oom-kill:constraint", "out of memory: killed process",
                                      "out of memory: kill process", "cgroup out of memory", "invoked oom-killer"});
   const std::size_t counter = find_word(text, "oom_kill");
@@ -115,7 +117,8 @@ std::optional<Signal> killed(std::string_view text) {
     return of(SignalKind::kKilled);
   if (is_shell_killed(text)) return of(SignalKind::kKilled);
   if (has_text(text, "dataloader worker") && has_text(text, "exited unexpectedly")) return of(SignalKind::kKilled);
-  if (has_any(text, {"terminated abruptly while the future", "process pool was terminated abruptly"}))
+  if (has_any(text, {"terminated abruptly while the future", "process pool was terminated abruptly", "abruptly died",
+                     "died abruptly"}))
     return of(SignalKind::kKilled);
   return std::nullopt;
 }
@@ -127,7 +130,11 @@ std::optional<Signal> host_allocation(std::string_view text) {
   const bool resources = has_any(text, {"out of resource: shared memory", "outofresources", "shared memory, required",
                                         "too much shared data", "uses too much shared"});
   if (resources) return of(SignalKind::kKernelResources);
-  const bool shm = has_any(text, {"bus error", "insufficient shared memory", "out of shared memory",
+  const bool bus = has_text(text, "bus error") &&
+                   (find_word(text, "bus error") == 0 ||
+                    has_any(text, {"signal", "core dumped", "unexpected", "encountered", "sigbus", "worker"}));
+  const bool shm = bus ||
+                   has_any(text, {"insufficient shared memory", "out of shared memory",
                                   "unable to open shared memory object", "creating shared memory segment"}) ||
                    ((has_text(text, "/dev/shm") || has_text(text, "</torch_")) &&
                     has_any(text, {"no space", "errno 28", "unable to", "failed", "cannot", "error"}));
@@ -333,7 +340,9 @@ std::optional<Signal> exception(const Line& line, bool expects_exception) {
 
 // Calls that share memory between processes and that segments of the expandable kind do not have.
 std::optional<Signal> interop(std::string_view text) {
-  if (has_any(text, {"pidfd_open", "pidfd_getfd"}) && !has_text(text, "warning:")) return of(SignalKind::kInterop);
+  if (has_any(text, {"pidfd_open", "pidfd_getfd"}) &&
+      (parse_exception(text) || has_any(text, {"not support", "not permitted", "not implemented", "failed:"})))
+    return of(SignalKind::kInterop);
   const std::string_view body = without_hint(text);
   if (parse_exception(text) && has_text(body, "expandable") &&
       !has_any(body, {"out of memory", "exhaust", "insufficient", "not enough memory", "to allocate", "not allocate"}))
@@ -471,119 +480,13 @@ Signal classify(Signal signal) {
 
 }  // namespace
 
-std::optional<ExceptionLine> parse_exception(std::string_view text) {
-  std::size_t end = 0;
-  std::size_t last = 0;
-  while (end < text.size() && (is_word(text[end]) || text[end] == '.')) {
-    if (text[end] == '.') last = end + 1;
-    ++end;
-  }
-  if (end == 0 || end > 120 || last >= end) return std::nullopt;
-  const std::string_view type = text.substr(last, end - last);
-  if (end < text.size() && text[end] != ':') return std::nullopt;
-  if (type.size() < 4 || type.front() == '.') return std::nullopt;
-  const bool named = type.find("Error") != kNone || type.find("Exception") != kNone ||
-                     type.find("Interrupt") != kNone || type == "SystemExit" || type == "StopIteration" ||
-                     type == "OutOfResources" || type.ends_with("Exhausted");
-  if (!named || type == "Error") return std::nullopt;
-  // "ERROR:torch..." and "error: text" are levels, not classes: a class has a capital and small letters.
-  if (type.front() != '_' && !(type.front() >= 'A' && type.front() <= 'Z')) return std::nullopt;
-  ExceptionLine line{type, {}};
-  if (end < text.size()) line.message = trim(text.substr(end + 1));
-  return line;
-}
-
-bool is_shell_killed(std::string_view text) {
-  static constexpr std::string_view kWords[] = {"killed",
-                                                "get\xC3\xB6tet",
-                                                "tu\xC3\xA9",
-                                                "processus arr\xC3\xAAt\xC3\xA9",
-                                                "terminado (killed)",
-                                                "matado",
-                                                "ucciso",
-                                                "morto",
-                                                "\xE5\xB7\xB2\xE6\x9D\x80\xE6\xAD\xBB",
-                                                "\xE5\xB7\xB2\xE7\xA0\x8D\xE6\x8E\x89",
-                                                "\xE5\xBC\xB7\xE5\x88\xB6\xE7\xB5\x82\xE4\xBA\x86",
-                                                "\xEC\xA3\xBD\xEC\x97\x88\xEC\x9D\x8C",
-                                                "\xD0\xA3\xD0\xB1\xD0\xB8\xD1\x82\xD0\xBE",
-                                                "unicestwiony",
-                                                "ge\xC3\xABlimineerd",
-                                                "d\xC3\xB6"
-                                                "dad",
-                                                "matat",
-                                                "\xD0\x92\xD0\xB1\xD0\xB8\xD1\x82\xD0\xBE",
-                                                "zabito",
-                                                "zabit (sigkill)",
-                                                "tapettu",
-                                                "\xC3\xB6ld\xC3\xBCr\xC3\xBCld\xC3\xBC"};
-  std::string_view rest = trim(text);
-  // "run.sh: line 12:  4242 Killed   python train.py": after the last colon come a pid, the word, the command.
-  const std::size_t colon = rest.rfind(": ", std::min<std::size_t>(rest.size(), 120));
-  bool after_script = false;
-  if (colon != kNone) {
-    const std::string_view tail = trim(rest.substr(colon + 2));
-    if (!tail.empty() && is_digit(tail.front())) {
-      rest = tail;
-      after_script = true;
-    }
-  }
-  while (!rest.empty() && (is_digit(rest.front()) || is_blank(rest.front()))) {
-    rest.remove_prefix(1);
-    after_script = true;
-  }
-  for (const std::string_view word : kWords) {
-    if (find_word(rest.substr(0, word.size()), word) != 0) continue;
-    const std::string_view after = rest.substr(word.size());
-    if (after.empty() || after == ".") return true;
-    if (after_script && after.front() == ' ') return true;
-    if (after.starts_with(" (core dumped)")) return true;
-  }
-  return false;
-}
-
-bool states_constraint(std::string_view message) {
-  return has_any(message, {"divisib",           "multiple of",        "must be",
-                           "should be",         "must have",          "not supported",
-                           "only supported",    "supported only",     "unsupported",
-                           "incompatible",      "not compatible",     "cannot be used",
-                           "can not be used",   "mutually exclusive", "exclusive with",
-                           "no support for",    "requires",           "is required",
-                           "required when",     "cannot be set",      "cannot be combined",
-                           "cannot be enabled", "not allowed",        "conflict",
-                           "must match",        "at the same time",   "not mentioned",
-                           "does not work",     "cannot use",         "cannot have both",
-                           "not equal to",      "must equal",         "does not support",
-                           "is not valid",      "cannot specify",     "choose one",
-                           "either ",           "simultaneously",     "together with",
-                           "is only",           "no longer valid",    "has to be",
-                           "needs to be",       "invalid parallel",   "please use",
-                           "cannot work",       "not yet supported",  "is set but",
-                           "while it is not"});
-}
-
-bool is_ordinary(const ExceptionLine& exception) {
-  static constexpr std::array<std::string_view, 4> kVague = {"RuntimeError", "Exception", "OSError", "SystemError"};
-  const bool vague = std::find(kVague.begin(), kVague.end(), exception.type) != kVague.end() ||
-                     has_any(exception.type, {"xlaruntime", "internal", "raytask", "fatal", "process", "worker", "cuda",
-                                              "mxnet", "launch", "device"});
-  if (!vague) return true;
-  return has_any(
-      exception.message,
-      {"shape",        "size mismatch",  "mismatch",         "expected",     "dtype",      "not found",
-       "no such file", "does not exist", "not implemented",  "undefined",    "gradient",   "grad",
-       "state_dict",   "missing key",    "unexpected key",   "kernel image", "ordinal",    "driver",
-       "no cuda gpus", "not compiled",   "already in use",   "permission",   "connection", "address",
-       "index",        "out of range",   "is not available", "inplace",      "in-place",   "backward through",
-       "same device",  "on cpu",         "on cuda",          "nan",          "inf ",       "central directory",
-       "corrupt",      "version",        "symbol",           "import",       "tokenizer",  "timed out",
-       "broken pipe",  "element 0",      "tensor a",         "dimension",    "type",       "argument",
-       "unsupported",  "not supported",  "invalid",          "checksum",     "decod",      "parse"});
-}
-
 std::optional<Signal> recognise(const Line& line, Topics topics, bool expects_exception) {
   if (line.text.empty()) return std::nullopt;
   if (auto signal = known_message(line, topics)) return signal;
+  // memory_summary() counts the requests that were refused for good.
+  if (has(topics, Topic::kSummary))
+    if (const auto refused = integer_after(line.text, "cuda ooms"); refused && *refused > 0)
+      return of(SignalKind::kDeviceOom);
   const bool failure = has(topics, Topic::kFailure) || has(topics, Topic::kException) || has(topics, Topic::kOom) ||
                        has(topics, Topic::kHost) || has(topics, Topic::kServing) || has(topics, Topic::kDisk);
   if (expects_exception || failure)

@@ -22,7 +22,8 @@ struct Score {
 
 struct Band {
   int answers = 0;
-  int right = 0;
+  int right = 0;     // the label
+  int accepted = 0;  // the label, or a cause that it accepts as well
   double stated = 0;
 };
 
@@ -42,7 +43,8 @@ class Scorer {
     score.resource += resource ? 1 : 0;
     Band& band = bands_[std::min(9, static_cast<int>(answer.diagnosis.confidence * 10))];
     ++band.answers;
-    band.right += accepted ? 1 : 0;
+    band.right += right ? 1 : 0;
+    band.accepted += accepted ? 1 : 0;
     band.stated += answer.diagnosis.confidence;
     if (std::getenv("PLIMSOLL_MISSES") != nullptr && !one.blind && (!right || !resource))
       std::printf("%-8s %-28s wanted %-22s got %-22s %.2f (%s) then %s\n", set.c_str(), one.name.c_str(),
@@ -55,10 +57,11 @@ class Scorer {
     for (const auto& [name, score] : scores_)
       std::printf("%-16s %5d %6.1f%% %8.1f%% %6.1f%% %8.1f%%\n", name.c_str(), score.cases, share(score.first, score),
                   share(score.accepted, score), share(score.two, score), share(score.resource, score));
-    std::printf("%-16s %5s %7s %7s\n", "confidence", "logs", "stated", "right");
+    std::printf("%-16s %5s %7s %7s %9s\n", "confidence", "logs", "stated", "right", "accepted");
     for (const auto& [decile, band] : bands_)
-      std::printf("0.%d to 0.%d %11d %6.1f%% %6.1f%%\n", decile, decile + 1, band.answers,
-                  100 * band.stated / band.answers, 100.0 * band.right / band.answers);
+      std::printf("%.1f to %.1f %11d %6.1f%% %6.1f%% %8.1f%%\n", decile / 10.0, (decile + 1) / 10.0, band.answers,
+                  100 * band.stated / band.answers, 100.0 * band.right / band.answers,
+                  100.0 * band.accepted / band.answers);
   }
 
   [[nodiscard]] const Score& of(const std::string& set) const { return scores_.at(set); }
@@ -68,6 +71,7 @@ class Scorer {
       if (at >= decile) {
         sum.answers += band.answers;
         sum.right += band.right;
+        sum.accepted += band.accepted;
       }
     return sum;
   }
