@@ -81,6 +81,7 @@ Result<ExitCode> run_one(const JobInput& input, const Arguments& arguments, cons
   if (!asked.pp) fit.changes = price_changes(input, fit.job, fit.answer);
   for (const std::string& assumed : timing::unmodelled(fit.job)) fit.answer.warnings.push_back("time: " + assumed);
   console.print(arguments.has("json") ? fit_json(fit) : fit_report(fit, console));
+  for (const std::string& note : fit.job.notes) console.note(note);
   show_warnings(fit.answer.warnings, console);
   suggest_next(fit, arguments, console);
   return fit.answer.fits ? ExitCode::kYes : ExitCode::kNo;

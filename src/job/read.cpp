@@ -20,7 +20,7 @@ namespace plimsoll::job {
 
 namespace {
 
-Result<Draft> read_one(const InputFile& file, FileKind kind, std::string_view index) {
+Result<Draft> read_one(const InputFile& file, FileKind kind, std::string_view index, const ReadOptions& options) {
   switch (kind) {
     case FileKind::kJob:
       return read_job_file(file);
@@ -32,7 +32,8 @@ Result<Draft> read_one(const InputFile& file, FileKind kind, std::string_view in
     case FileKind::kMegatronArgs:
       return read_megatron_args(file);
     case FileKind::kMegatronScript:
-      return read_megatron_script(file);
+    case FileKind::kLaunchScript:
+      return read_launch_script(file, options);
     case FileKind::kBridgeConfig:
       return read_bridge_config(file);
     case FileKind::kBridgeOverrides:
@@ -47,6 +48,18 @@ Result<Draft> read_one(const InputFile& file, FileKind kind, std::string_view in
       return read_torchtitan_config(file);
     case FileKind::kPeftConfig:
       return read_peft_config(file);
+    case FileKind::kLlamaFactory:
+    case FileKind::kAxolotl:
+    case FileKind::kMsSwift:
+    case FileKind::kOumi:
+    case FileKind::kTorchtune:
+      return read_trainer_dialect(file, kind);
+    case FileKind::kNanotron:
+      return read_nanotron_config(file);
+    case FileKind::kGptNeox:
+      return read_gpt_neox_config(file);
+    case FileKind::kPrimus:
+      return read_primus_config(file);
   }
   return bad_input("unknown kind of file");
 }
@@ -148,6 +161,7 @@ void complete_as_far_as_possible(Job& job, std::vector<Problem>& problems) {
 void forget_models(std::vector<Draft>& drafts) {
   for (Draft& draft : drafts) {
     draft.model = {};
+    draft.unknown_model.clear();
     forget_models(draft.parts);
   }
 }
@@ -168,7 +182,7 @@ Result<Job> read_job(const std::vector<InputFile>& files, const ReadOptions& opt
   for (std::size_t i = 0; i < files.size(); ++i) {
     const InputFile& file = files[i];
     if (kinds[i] == FileKind::kSafetensorsIndex && has_config) continue;  // read with the config
-    auto draft = read_one(file, kinds[i], index);
+    auto draft = read_one(file, kinds[i], index, options);
     if (!draft) return tl::make_unexpected(std::move(draft.error()).with_context(file.path));
     draft->path = file.path;
     drafts.push_back(*std::move(draft));
@@ -196,6 +210,7 @@ Result<Job> read_job(const std::vector<InputFile>& files, const ReadOptions& opt
   job.base_model = std::move(joined.model);
   for (auto& [name, value] : joined.environment) job.environment[name] = value;
   for (std::string& warning : joined.warnings) warn(job, std::move(warning));
+  job.notes = std::move(joined.notes);
   job.stated = std::move(joined.stated);
   PLIMSOLL_TRY_STATUS(apply_keys(job, joined.assignments, options));
   PLIMSOLL_TRY_STATUS(apply_overrides(job, options));

@@ -27,6 +27,15 @@ enum class FileKind {
   kDeepSpeedConfig,    // DeepSpeed JSON
   kTorchtitanConfig,   // torchtitan TOML
   kPeftConfig,         // adapter_config.json
+  kLaunchScript,       // a shell script that starts any other trainer
+  kLlamaFactory,       // LLaMA-Factory YAML
+  kAxolotl,            // axolotl YAML
+  kMsSwift,            // ms-swift YAML or JSON
+  kOumi,               // oumi YAML
+  kTorchtune,          // torchtune YAML
+  kNanotron,           // nanotron YAML
+  kGptNeox,            // GPT-NeoX YAML
+  kPrimus,             // Primus YAML
 };
 
 struct InputFile {
@@ -46,9 +55,12 @@ struct ReadOptions {
   std::string model;                                           // --model: catalogue name or path
   std::string gpu;                                             // --gpu
   std::optional<std::int64_t> gpus;                            // --gpus
+  std::vector<std::string> script_args;                        // --script-args: what a script is started with
+  int command = 0;                                             // --command: which training command of a script
+  bool strict = false;                                         // --strict: an unknown key is an error
   // Where given, values that cannot be used are collected here and left out, names that are refused because
-  // they are not modelled are accepted, and the job is completed only as far as that goes. An unknown name still
-  // ends the reading.
+  // they are not modelled are accepted, and the job is completed only as far as that goes. A name that
+  // cannot be passed over still ends the reading.
   std::vector<Problem>* problems = nullptr;
 };
 
