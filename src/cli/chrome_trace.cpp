@@ -2,10 +2,7 @@
 #include "cli/chrome_trace.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <memory>
 #include <vector>
 
 #include <fmt/format.h>
@@ -140,14 +137,8 @@ class Writer {
 
 }  // namespace
 
-Status write_chrome_trace(const std::string& path, const replay::History& history) {
-  const auto close = [](std::FILE* f) { std::fclose(f); };
-  std::unique_ptr<std::FILE, decltype(close)> file(std::fopen(path.c_str(), "wb"), close);
-  if (!file) return bad_input(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
-  Writer(file.get(), history).write();
-  if (std::fflush(file.get()) != 0 || std::ferror(file.get()) != 0)
-    return bad_input(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
-  return {};
+Status write_chrome_trace(const std::string& path, const replay::History& history, Existing existing) {
+  return write_streamed(path, [&history](std::FILE* file) { Writer(file, history).write(); }, existing);
 }
 
 }  // namespace plimsoll::cli

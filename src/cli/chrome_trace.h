@@ -6,10 +6,11 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/write.h"
 #include "replay/history.h"
 
 namespace plimsoll::cli {
 
-[[nodiscard]] Status write_chrome_trace(const std::string& path, const replay::History& history);
+[[nodiscard]] Status write_chrome_trace(const std::string& path, const replay::History& history, Existing existing);
 
 }  // namespace plimsoll::cli

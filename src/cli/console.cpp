@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include "base/interrupt.h"
+
 namespace plimsoll::cli {
 
 namespace {
@@ -70,6 +72,7 @@ void Console::next(std::string_view command) const {
 }
 
 void Console::progress(std::string_view text) const {
+  remember_progress(text);
   if (quiet || !watched) return;
   write(err, fmt::format("{}\n", text));
 }

@@ -38,15 +38,15 @@ bool is_text(const std::string& path) {
 }
 
 Result<ExitCode> diff_jobs(const Arguments& arguments, const GrowthLimit& limit, const Console& console) {
-  std::vector<JobInput> inputs;
+  std::vector<job::Request> requests;
   for (const std::string& path : arguments.operands) {
     PLIMSOLL_TRY(text, read_file(path));
-    JobInput input;
-    input.files.push_back({path, std::move(text)});
-    input.options.overrides = arguments.keys;
-    inputs.push_back(std::move(input));
+    job::ReadOptions options;
+    options.overrides = arguments.keys;
+    PLIMSOLL_TRY(request, job::read_request({{path, std::move(text)}}, options));
+    requests.push_back(std::move(request));
   }
-  PLIMSOLL_TRY(diff, compare_jobs(inputs[0], inputs[1]));
+  PLIMSOLL_TRY(diff, compare_jobs(requests[0], requests[1]));
   diff.name_a = arguments.operands[0];
   diff.name_b = arguments.operands[1];
   const bool within = !limit.exceeded(diff.a.device_used, diff.b.device_used);

@@ -64,23 +64,23 @@ std::string join_knobs(const KnobStep& step) {
 
 }  // namespace
 
-Result<JobDiff> compare_jobs(const JobInput& a, const JobInput& b) {
-  PLIMSOLL_TRY(job_a, make_job(a, {}));
-  PLIMSOLL_TRY(job_b, make_job(b, {}));
+Result<JobDiff> compare_jobs(const job::Request& a, const job::Request& b) {
+  PLIMSOLL_TRY(job_a, job::resolve(a));
+  PLIMSOLL_TRY(job_b, job::resolve(b));
   JobDiff diff;
   PLIMSOLL_TRY(worst_a, worst_rank(job_a));
   PLIMSOLL_TRY(worst_b, worst_rank(job_b));
   diff.a = std::move(worst_a);
   diff.b = std::move(worst_b);
   std::int64_t reached = diff.a.device_used;
-  JobInput way = a;
+  job::Request way = a;
   KnobStep waiting;  // refused alone: changed together with the next
   for (KnobStep::Knob& knob : differing_knobs(job_a, job_b)) {
     waiting.knobs.push_back(std::move(knob));
-    Settings settings;
+    job::Settings settings;
     for (const KnobStep::Knob& each : waiting.knobs) settings.emplace_back(each.key, each.after);
-    JobInput next = replaced(way, settings);
-    const auto job = make_job(next, {});
+    job::Request next = way.with(settings);
+    const auto job = job::resolve(next);
     if (!job) continue;
     // A value that another key overrules leaves the job as it was: not a step of its own.
     if (value_in_job(*job, waiting.knobs.back().key) != waiting.knobs.back().after &&

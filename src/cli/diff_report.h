@@ -52,7 +52,7 @@ struct JobDiff {
   std::vector<KnobStep> steps;  // their differences sum to that of the jobs
 };
 
-[[nodiscard]] Result<JobDiff> compare_jobs(const JobInput& a, const JobInput& b);
+[[nodiscard]] Result<JobDiff> compare_jobs(const job::Request& a, const job::Request& b);
 [[nodiscard]] std::string job_diff_report(const JobDiff& diff, const Console& console);
 [[nodiscard]] std::string job_diff_json(const JobDiff& diff, bool within_limit);
 

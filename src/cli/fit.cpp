@@ -12,8 +12,9 @@
 #include "cli/fit_report.h"
 #include "cli/fit_time.h"
 #include "cli/job_input.h"
+#include "cli/lint_report.h"
+#include "cli/sweep.h"
 #include "cli/verb.h"
-#include "job/pipeline_layout.h"
 #include "timing/interval.h"
 
 namespace plimsoll::cli {
@@ -49,11 +50,6 @@ std::string command_line(const Arguments& arguments) {
   return text;
 }
 
-Result<timing::StepTime> time_of(const job::Job& job, const timing::Calibration& calibration) {
-  PLIMSOLL_TRY(layout, job::pipeline_layout(job));
-  return timing::predict(job, layout, timing::Machine(job.cluster, calibration));
-}
-
 // The smallest of the changes that make it fit, as a command; else a sweep to look around.
 void suggest_next(const FitAnswer& fit, const Arguments& arguments, const Console& console) {
   const std::string command = command_line(arguments);
@@ -62,37 +58,39 @@ void suggest_next(const FitAnswer& fit, const Arguments& arguments, const Consol
                              2 * fit.job.batch.micro_batch));
     return;
   }
-  const PricedChange* smallest = nullptr;
-  for (const PricedChange& priced : fit.changes)
+  const lever::PricedChange* smallest = nullptr;
+  for (const lever::PricedChange& priced : fit.changes)
     if (priced.fits && (smallest == nullptr || priced.difference > smallest->difference)) smallest = &priced;
   console.next(smallest == nullptr ? fmt::format("{} --all-ranks", command)
-                                   : fmt::format("{} {}", command, as_flags(smallest->change.settings)));
+                                   : fmt::format("{} {}", command, lever::as_flags(smallest->change.settings)));
 }
 
-Result<ExitCode> run_one(const JobInput& input, const Arguments& arguments, const memory::AskedRanks& asked,
+Result<ExitCode> run_one(const job::Request& request, const Arguments& arguments, const memory::AskedRanks& asked,
                          const Console& console) {
-  PLIMSOLL_TRY(calibration, calibration_of(arguments));
-  PLIMSOLL_TRY(job, make_job(input, {}));
-  PLIMSOLL_TRY(answer, memory::answer(job, asked));
-  PLIMSOLL_TRY(time, time_of(job, calibration));
-  FitAnswer fit{std::move(job), std::move(answer), asked, {}, std::move(time)};
-  fit.violations = rules::check(fit.job);
+  PLIMSOLL_TRY(world, world_of(arguments));
+  PLIMSOLL_TRY(job, job::resolve(request));
+  PLIMSOLL_TRY(price, lever::price(job, world, asked));
+  std::vector<lever::PricedChange> changes;
   // A price is about the job's worst rank, which a given rank need not be.
-  if (!asked.pp) fit.changes = price_changes(input, fit.job, fit.answer);
+  if (!asked.pp)
+    changes =
+        lever::price_changes(request, job, price, world, lever::changes_of(job, {.only_usual = true, .science = true}));
+  FitAnswer fit{std::move(job), std::move(price.memory), asked, std::move(changes), std::move(price.time)};
+  fit.violations = rules::check(fit.job);
   for (const std::string& assumed : timing::unmodelled(fit.job)) fit.answer.warnings.push_back("time: " + assumed);
   console.print(arguments.has("json") ? fit_json(fit) : fit_report(fit, console));
   for (const std::string& note : fit.job.notes) console.note(note);
   show_warnings(fit.answer.warnings, console);
   suggest_next(fit, arguments, console);
-  return fit.answer.fits ? ExitCode::kYes : ExitCode::kNo;
+  return fit.answer.fits && !has_error(fit.violations) ? ExitCode::kYes : ExitCode::kNo;
 }
 
 // A sweep whose every point is refused is an error; one that has answers shows the refusals among them.
-Result<ExitCode> run_sweep(const JobInput& input, const std::vector<Settings>& points, const Arguments& arguments,
+Result<ExitCode> run_sweep(const job::Request& request, const std::vector<Settings>& points, const Arguments& arguments,
                            const memory::AskedRanks& asked, const Console& console) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::seconds kBetweenReports{1};
-  PLIMSOLL_TRY(calibration, calibration_of(arguments));
+  PLIMSOLL_TRY(world, world_of(arguments));
   std::vector<SweepRow> rows;
   rows.reserve(points.size());
   std::vector<std::string> warnings;
@@ -100,25 +98,22 @@ Result<ExitCode> run_sweep(const JobInput& input, const std::vector<Settings>& p
   bool any_fits = false;
   auto reported = Clock::now();
   for (const Settings& settings : points) {
-    Result<job::Job> job = make_job(input, settings);
-    Result<memory::Answer> answer =
-        job ? memory::answer(*job, asked) : Result<memory::Answer>{tl::make_unexpected(job.error())};
-    if (!answer && answer.error().code == Code::kUsage) return tl::make_unexpected(answer.error());
-    if (answer) {
+    Result<job::Job> job = job::resolve(request.with(settings));
+    auto price = job ? lever::price(*job, world, asked) : Result<lever::Price>{tl::make_unexpected(job.error())};
+    if (!price && price.error().code == Code::kUsage) return tl::make_unexpected(price.error());
+    if (price) {
       any_answer = true;
-      any_fits = any_fits || answer->fits;
-      for (const std::string& warning : answer->warnings)
+      any_fits = any_fits || price->fits();
+      for (const std::string& warning : price->memory.warnings)
         if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
     }
-    Result<timing::StepTime> time = answer ? time_of(*job, calibration) : Result<timing::StepTime>{timing::StepTime{}};
-    if (!time) return tl::make_unexpected(time.error());
-    rows.push_back({settings, std::move(answer), *std::move(time)});
+    rows.push_back({settings, std::move(price)});
     if (Clock::now() - reported > kBetweenReports) {
       reported = Clock::now();
       console.progress(fmt::format("answered {} of {}", rows.size(), points.size()));
     }
   }
-  if (!any_answer) return tl::make_unexpected(rows.front().answer.error());
+  if (!any_answer) return tl::make_unexpected(rows.front().price.error());
   console.print(arguments.has("json") ? sweep_json(rows) : sweep_report(rows, console));
   show_warnings(warnings, console);
   return any_fits ? ExitCode::kYes : ExitCode::kNo;
@@ -127,9 +122,11 @@ Result<ExitCode> run_sweep(const JobInput& input, const std::vector<Settings>& p
 Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   PLIMSOLL_TRY(asked, asked_ranks(arguments));
   PLIMSOLL_TRY(points, sweep_points(arguments.values("sweep")));
-  PLIMSOLL_TRY(input, read_input(arguments));
-  if (!arguments.has("sweep")) return run_one(input, arguments, asked, console);
-  return run_sweep(input, points, arguments, asked, console);
+  PLIMSOLL_TRY(request, read_input(arguments));
+  if (!arguments.has("sweep")) return run_one(request, arguments, asked, console);
+  for (const auto& [key, value] : points.front())
+    if (request.sets(key)) return usage_error(fmt::format("{} is both a flag and swept", key));
+  return run_sweep(request, points, arguments, asked, console);
 }
 
 std::vector<Flag> flags() {
@@ -168,8 +165,8 @@ const Verb kFit = {
         "\n"
         "The answer is for the worst rank: whether it fits, the table of its memory, whose rows sum to the capacity "
         "of the GPU, the instant of the peak and what is alive then, the next peak, the time of a step with the parts "
-        "that sum to it, and by how much the usual changes would move the memory. Exit code 0 fits, 1 does not; with "
-        "--sweep, 0 when any point fits.",
+        "that sum to it, and by how much the usual changes would move the memory. Exit code 0 fits, 1 does not fit or "
+        "would be refused by the framework (plimsoll lint says why); with --sweep, 0 when any point fits.",
     .flags = flags(),
     .takes_keys = true,
     .examples = {{"plimsoll fit job.toml", "the answer for a job file"},

@@ -118,10 +118,15 @@ void write_host(JsonWriter& json, const memory::Host& host) {
   json.end_object();
 }
 
-void write_changes(JsonWriter& json, const std::vector<PricedChange>& changes) {
+void write_changes(JsonWriter& json, const std::vector<lever::PricedChange>& changes) {
   json.key("changes").begin_array();
-  for (const PricedChange& priced : changes) {
-    json.begin_object(Layout::kInline).member("label", priced.change.label).key("settings").begin_object();
+  for (const lever::PricedChange& priced : changes) {
+    json.begin_object(Layout::kInline)
+        .member("lever", priced.change.lever)
+        .member("label", priced.change.label)
+        .member("lossless", lever::lever_of(priced.change).lossless)
+        .key("settings")
+        .begin_object();
     for (const auto& [key, value] : priced.change.settings) json.member(key, value);
     json.end_object()
         .member("worst_rank", priced.worst_rank)
@@ -146,7 +151,7 @@ std::string fit_json(const FitAnswer& fit) {
   JsonWriter json;
   json.begin_object().member("schema", kSchema).member("fits", fit.answer.fits);
   write_job(json, fit.job);
-  json.member("worst_rank", fit.answer.ranks[fit.answer.worst].pp_rank).key("ranks").begin_array();
+  json.member("worst_rank", fit.answer.worst_of_all.pp_rank).key("ranks").begin_array();
   for (const memory::RankAnswer& rank : fit.answer.ranks) write_rank(json, rank);
   json.end_array().key("tensor_peak_bytes_by_stage").begin_array(Layout::kInline);
   for (const std::int64_t peak : fit.answer.peak_by_stage) json.value(peak);
@@ -166,20 +171,20 @@ std::string sweep_json(const std::vector<SweepRow>& rows) {
     json.begin_object().key("settings").begin_object(Layout::kInline);
     for (const auto& [key, value] : row.settings) json.member(key, value);
     json.end_object();
-    if (row.answer) {
-      const memory::RankAnswer& rank = row.answer->ranks[row.answer->worst];
-      json.member("fits", row.answer->fits)
+    if (row.price) {
+      const memory::RankAnswer& rank = row.price->worst();
+      json.member("fits", row.price->fits())
           .member("worst_rank", rank.pp_rank)
           .member("capacity_bytes", rank.capacity)
           .member("peak_allocated_bytes", rank.peak_allocated)
           .member("peak_reserved_bytes", rank.peak_reserved)
           .member("device_used_bytes", rank.device_used)
           .member("headroom_bytes", rank.headroom);
-      json.member("step_seconds", row.time.seconds)
-          .member("tokens_per_second_per_gpu", row.time.tokens_per_second_per_gpu);
-      write_warnings(json, row.answer->warnings);
+      json.member("step_seconds", row.price->time.seconds)
+          .member("tokens_per_second_per_gpu", row.price->time.tokens_per_second_per_gpu);
+      write_warnings(json, row.price->memory.warnings);
     } else {
-      json.member("error", to_string(row.answer.error()));
+      json.member("error", to_string(row.price.error()));
     }
     json.end_object();
   }

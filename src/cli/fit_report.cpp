@@ -48,6 +48,13 @@ std::string verdict(const FitAnswer& fit, const memory::RankAnswer& rank, const 
   if (!host.fits)
     text += line(false, fmt::format("{} GiB of host memory per node are needed, {} GiB are there",
                                     format_gib(host.bytes_per_node), format_gib(host.capacity)));
+  // The verdict is the job's, whichever rank is shown.
+  const memory::WorstRank& worst = fit.answer.worst_of_all;
+  if (rank.fits && !worst.fits)
+    text +=
+        line(false, worst.headroom < 0 ? fmt::format("{} GiB more than there are are needed on the worst rank, pp={}",
+                                                     format_gib(-worst.headroom), worst.pp_rank)
+                                       : fmt::format("the allocator runs out on the worst rank, pp={}", worst.pp_rank));
   text += line(rank.fits, verdict_text(fit, rank));
   text += fmt::format("interval: {} to {} GiB of device memory", format_gib(rank.low), format_gib(rank.high));
   if (rank.fits && rank.high > rank.capacity) text += "; its upper end does not fit";
@@ -151,11 +158,16 @@ std::string changes_table(const FitAnswer& fit, const Console& console) {
                {"change", Align::kRight},
                {"time %", Align::kRight},
                {"fits"}});
-  for (const PricedChange& priced : fit.changes)
-    table.add_row({priced.change.label, fmt::format("pp={}", priced.worst_rank), format_gib(priced.device_used),
+  for (const lever::PricedChange& priced : fit.changes)
+    table.add_row({lever::lever_of(priced.change).lossless ? priced.change.label : priced.change.label + " *",
+                   fmt::format("pp={}", priced.worst_rank), format_gib(priced.device_used),
                    signed_gib(priced.difference), priced.slower ? fmt::format("{:+.1f}", 100 * *priced.slower) : "",
                    Cell{priced.fits ? "yes" : "no", priced.fits ? Style::kGood : Style::kBad}});
-  return table.to_text(console.width, console.colour_out);
+  std::string text = table.to_text(console.width, console.colour_out);
+  if (std::any_of(fit.changes.begin(), fit.changes.end(),
+                  [](const lever::PricedChange& priced) { return !lever::lever_of(priced.change).lossless; }))
+    text += "* changes what is learned\n";
+  return text;
 }
 
 }  // namespace
@@ -202,18 +214,18 @@ std::string sweep_report(const std::vector<SweepRow>& rows, const Console& conso
   for (const SweepRow& row : rows) {
     std::vector<Cell> cells;
     for (const auto& [key, value] : row.settings) cells.emplace_back(value);
-    if (row.answer) {
-      const memory::RankAnswer& rank = row.answer->ranks[row.answer->worst];
+    if (row.price) {
+      const memory::RankAnswer& rank = row.price->worst();
       cells.emplace_back(fmt::format("pp={}", rank.pp_rank));
       for (const std::int64_t bytes : {rank.peak_allocated, rank.device_used, rank.headroom})
         cells.emplace_back(format_gib(bytes));
-      cells.emplace_back(format_seconds(row.time.seconds));
-      cells.emplace_back(fmt::format("{:.0f}", row.time.tokens_per_second_per_gpu));
-      cells.emplace_back(row.answer->fits ? "yes" : (rank.fits ? "no: host memory" : "no"),
-                         row.answer->fits ? Style::kGood : Style::kBad);
+      cells.emplace_back(format_seconds(row.price->time.seconds));
+      cells.emplace_back(fmt::format("{:.0f}", row.price->time.tokens_per_second_per_gpu));
+      cells.emplace_back(row.price->fits() ? "yes" : (rank.fits ? "no: host memory" : "no"),
+                         row.price->fits() ? Style::kGood : Style::kBad);
     } else {
       cells.insert(cells.end(), 6, Cell{""});
-      cells.emplace_back(fmt::format("cannot run: {}", to_string(row.answer.error())), Style::kWarning);
+      cells.emplace_back(fmt::format("cannot run: {}", to_string(row.price.error())), Style::kWarning);
     }
     table.add_row(std::move(cells));
   }

@@ -7,11 +7,9 @@
 #include <vector>
 
 #include "cli/console.h"
-#include "cli/fit_changes.h"
 #include "job/job.h"
-#include "memory/answer.h"
+#include "lever/priced.h"
 #include "rules/rules.h"
-#include "timing/step_time.h"
 
 namespace plimsoll::cli {
 
@@ -19,7 +17,7 @@ struct FitAnswer {
   job::Job job;
   memory::Answer answer;
   memory::AskedRanks asked;
-  std::vector<PricedChange> changes;
+  std::vector<lever::PricedChange> changes;
   timing::StepTime time = {};
   std::vector<rules::Violation> violations = {};  // what the framework would say to the job
 };
@@ -31,9 +29,8 @@ struct FitAnswer {
 
 // One point of a sweep: an answer, or why there is none.
 struct SweepRow {
-  Settings settings;
-  Result<memory::Answer> answer;
-  timing::StepTime time = {};  // where there is an answer
+  job::Settings settings;
+  Result<lever::Price> price;
 };
 
 [[nodiscard]] std::string sweep_report(const std::vector<SweepRow>& rows, const Console& console);

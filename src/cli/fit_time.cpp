@@ -59,13 +59,13 @@ void write_time(JsonWriter& json, const timing::StepTime& time) {
   json.end_array().end_object();
 }
 
-Result<timing::Calibration> calibration_of(const Arguments& arguments) {
+Result<lever::World> world_of(const Arguments& arguments) {
   const std::optional<std::string> path = arguments.value("calibration");
-  if (!path) return timing::built_in();
+  if (!path) return lever::World{};
   PLIMSOLL_TRY(text, read_file(*path));
   auto calibration = timing::read_calibration(*path, text);
   if (!calibration) return tl::make_unexpected(std::move(calibration.error()).with_context(*path));
-  return calibration;
+  return lever::World{*std::move(calibration)};
 }
 
 }  // namespace plimsoll::cli

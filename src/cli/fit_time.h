@@ -7,6 +7,7 @@
 #include "cli/arguments.h"
 #include "cli/console.h"
 #include "cli/json_writer.h"
+#include "lever/world.h"
 #include "timing/step_time.h"
 
 namespace plimsoll::cli {
@@ -20,7 +21,7 @@ namespace plimsoll::cli {
 // The member "time".
 void write_time(JsonWriter& json, const timing::StepTime& time);
 
-// The built-in calibration, or the user's own (--calibration FILE).
-[[nodiscard]] Result<timing::Calibration> calibration_of(const Arguments& arguments);
+// The built-in calibration, or the user's own (--calibration FILE); calibration_flag() for the table of the verb.
+[[nodiscard]] Result<lever::World> world_of(const Arguments& arguments);
 
 }  // namespace plimsoll::cli

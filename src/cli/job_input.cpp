@@ -38,69 +38,40 @@ const std::vector<Flag>& job_flags() {
   return kFlags;
 }
 
-Result<JobInput> read_input(const Arguments& arguments) {
-  JobInput input;
+Result<job::Request> read_input(const Arguments& arguments) {
   if (arguments.operands.empty() && !arguments.has("model"))
     return usage_error("a job is missing; wanted a file, or --model with --gpu and --gpus",
                        "plimsoll fit job.toml, or plimsoll fit --model llama3-8b --gpu h100-sxm-80gb --gpus 8");
   if (std::count(arguments.operands.begin(), arguments.operands.end(), "-") > 1)
     return usage_error("standard input was named twice");
+  std::vector<job::InputFile> files;
   for (const std::string& path : arguments.operands) {
     PLIMSOLL_TRY(text, read_file(path));
-    input.files.push_back({path == "-" ? "standard input" : path, std::move(text)});
+    files.push_back({path == "-" ? "standard input" : path, std::move(text)});
   }
+  job::ReadOptions options;
   if (const auto name = arguments.value("framework")) {
-    input.options.framework = job::from_name<job::Framework>(*name);
-    if (!input.options.framework)
+    options.framework = job::from_name<job::Framework>(*name);
+    if (!options.framework)
       return usage_error(fmt::format("--framework is '{}'; wanted one of {}", *name, job::choices<job::Framework>()));
   }
-  input.options.model = arguments.value("model").value_or("");
-  input.options.gpu = arguments.value("gpu").value_or("");
+  options.model = arguments.value("model").value_or("");
+  options.gpu = arguments.value("gpu").value_or("");
   if (const auto gpus = arguments.value("gpus")) {
     PLIMSOLL_TRY(count, gpu_count(*gpus));
-    input.options.gpus = count;
+    options.gpus = count;
   }
   if (const auto words = arguments.value("script-args"))
     for (const std::string_view word : split(*words, ' '))
-      if (!word.empty()) input.options.script_args.emplace_back(word);
+      if (!word.empty()) options.script_args.emplace_back(word);
   if (const auto number = arguments.value("command")) {
-    const auto parsed = std::from_chars(number->data(), number->data() + number->size(), input.options.command);
-    if (parsed.ec != std::errc{} || parsed.ptr != number->data() + number->size() || input.options.command < 1)
+    const auto parsed = std::from_chars(number->data(), number->data() + number->size(), options.command);
+    if (parsed.ec != std::errc{} || parsed.ptr != number->data() + number->size() || options.command < 1)
       return usage_error(fmt::format("--command is '{}'; wanted 1, 2, ...", *number));
   }
-  input.options.strict = arguments.has("strict");
-  input.options.overrides = arguments.keys;
-  return input;
-}
-
-JobInput replaced(JobInput input, const Settings& settings) {
-  auto& overrides = input.options.overrides;
-  for (const auto& setting : settings) {
-    std::erase_if(overrides, [&](const auto& given) { return given.first == setting.first; });
-    overrides.push_back(setting);
-  }
-  return input;
-}
-
-Result<job::Job> make_job(const JobInput& input, const Settings& settings) {
-  job::ReadOptions options = input.options;
-  for (const auto& [key, value] : settings) {
-    const std::string& name = key;
-    const auto same = [&name](const auto& given) { return given.first == name; };
-    if (std::any_of(input.options.overrides.begin(), input.options.overrides.end(), same))
-      return usage_error(fmt::format("{} is both a flag and swept", key));
-    if (key == "model") {
-      options.model = value;
-    } else if (key == "gpu") {
-      options.gpu = value;
-    } else if (key == "gpus") {
-      PLIMSOLL_TRY(count, gpu_count(value));
-      options.gpus = count;
-    } else {
-      options.overrides.emplace_back(key, value);
-    }
-  }
-  return job::read_job(input.files, options);
+  options.strict = arguments.has("strict");
+  options.overrides = arguments.keys;
+  return job::read_request(std::move(files), options);
 }
 
 }  // namespace plimsoll::cli

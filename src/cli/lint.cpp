@@ -27,10 +27,9 @@ Result<ExitCode> lint_job(const Arguments& arguments, const Console& console) {
   if (arguments.operands.empty() && !arguments.has("model"))
     return usage_error("a job is missing; wanted a file, or --model with keys",
                        "plimsoll lint job.toml; plimsoll lint --rules lists the rules");
-  PLIMSOLL_TRY(input, read_input(arguments));
+  PLIMSOLL_TRY(request, read_input(arguments));
   std::vector<job::Problem> problems;
-  input.options.problems = &problems;
-  PLIMSOLL_TRY(job, make_job(input, {}));
+  PLIMSOLL_TRY(job, job::resolve(request, problems));
   LintAnswer answer{std::move(job), {}, 0, {}};
   answer.violations = rules::check(answer.job);
   for (const rules::Rule& rule : rules::catalogue().rules())

@@ -1,25 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdio>
 #include <exception>
 #include <string>
 #include <vector>
 
+#include "base/interrupt.h"
+#include "cli/last_words.h"
 #include "cli/program.h"
 
-namespace {
-constexpr int kOurBug = 70;
-}
-
 int main(int argc, char** argv) {
+  std::set_terminate(plimsoll::cli::end_badly);
+  plimsoll::install_signal_handlers();
   // We throw nothing; what arrives here is out of memory or a mistake of ours.
   try {
     const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
     return plimsoll::cli::run_program(words, plimsoll::cli::process_console());
-  } catch (const std::exception& error) {
-    std::fprintf(stderr,
-                 "plimsoll: this is our bug, not yours: %s\n"
-                 "please report it with the command and the input that led here\n",
-                 error.what());
-    return kOurBug;
+  } catch (...) {
+    return plimsoll::cli::last_words();
   }
 }

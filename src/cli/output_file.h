@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that a verb writes because it was asked to: a picture, a configuration.
+// Files that a verb writes because it was asked to: pictures, configurations. What is there already stays, unless
+// --force says otherwise.
 #pragma once
 
-#include <string>
-
-#include "base/result.h"
+#include "base/write.h"
+#include "cli/arguments.h"
 
 namespace plimsoll::cli {
 
-// The error says which path, and why it cannot be written.
-[[nodiscard]] Status write_text(const std::string& path, const std::string& text);
+inline constexpr const char* kForceHelp = "replace files that exist; without it they are kept";
+
+[[nodiscard]] inline Existing existing_files(const Arguments& arguments) {
+  return arguments.has("force") ? Existing::kReplace : Existing::kKeep;
+}
 
 }  // namespace plimsoll::cli

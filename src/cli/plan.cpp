@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // plimsoll plan: the fastest configuration that fits.
 #include <algorithm>
-#include <atomic>
 #include <charconv>
-#include <csignal>
-#include <filesystem>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "base/text.h"
 #include "cli/fit_time.h"
 #include "cli/job_input.h"
 #include "cli/job_keys.h"
 #include "cli/output_file.h"
 #include "cli/plan_goals.h"
-#include "cli/plan_ladder.h"
+#include "cli/plan_ladder_report.h"
 #include "cli/plan_question.h"
 #include "cli/plan_report.h"
 #include "cli/verb.h"
@@ -27,10 +26,6 @@
 namespace plimsoll::cli {
 
 namespace {
-
-std::atomic<bool> g_stop{false};  // set by the handler of SIGINT, which may touch nothing else
-
-extern "C" void stop_search(int) { g_stop.store(true); }
 
 Result<std::size_t> positive(const Arguments& arguments, const char* flag, std::size_t otherwise) {
   const auto text = arguments.value(flag);
@@ -43,11 +38,11 @@ Result<std::size_t> positive(const Arguments& arguments, const char* flag, std::
 }
 
 plan::SearchOptions options_of(const Console& console, std::size_t keep, const Arguments& arguments,
-                               const timing::Calibration& calibration) {
+                               const lever::World& world) {
   plan::SearchOptions options;
-  options.calibration = &calibration;
+  options.world = &world;
   options.keep = keep;
-  options.stop = &g_stop;
+  options.stop = &interrupt_flag();
   if (arguments.value("objective").value_or("time") == "headroom") options.objective = plan::Objective::kHeadroom;
   options.progress = [&console](const plan::Counts& counts) {
     console.progress(
@@ -84,32 +79,49 @@ std::vector<emit::Reason> reasons_of(const plan::Plan& plan, const plan::Found& 
 }
 
 // --emit TARGET DIR: the folder is the last operand.
-Status write_files(const plan::Plan& plan, const plan::Found& found, const std::string& target_name,
-                   const std::string& folder, bool json, const Console& console) {
-  const auto target = emit::target_from(target_name);
-  if (!target)
-    return usage_error(fmt::format("--emit is '{}'; wanted one of {}", target_name, join(emit::target_names(), ", ")));
-  PLIMSOLL_TRY(files, emit::emit(found.job, *target, reasons_of(plan, found)));
-  std::error_code problem;
-  std::filesystem::create_directories(folder, problem);
-  if (problem) return bad_input(fmt::format("cannot make {}: {}", folder, problem.message()));
-  for (const emit::File& file : files) {
-    const std::string path = folder + "/" + file.name;
-    PLIMSOLL_TRY_STATUS(write_text(path, file.text));
-    if (file.executable)
-      std::filesystem::permissions(path, std::filesystem::perms::owner_exec | std::filesystem::perms::group_exec,
-                                   std::filesystem::perm_options::add, problem);
-    if (!json) console.print("written: " + path + "\n");
-  }
+Status write_files(const job::Job& job, const std::vector<emit::Reason>& reasons, emit::Target target,
+                   const std::string& folder, const Arguments& arguments, const Console& console) {
+  PLIMSOLL_TRY(files, emit::emit(job, target, reasons));
+  std::vector<NewFile> written;
+  for (emit::File& file : files) written.push_back({std::move(file.name), std::move(file.text), file.executable});
+  PLIMSOLL_TRY_STATUS(write_folder(folder, written, existing_files(arguments)));
+  if (arguments.has("json")) return {};
+  for (const NewFile& file : written) console.print("written: " + folder + "/" + file.path + "\n");
   return {};
 }
 
-Result<ExitCode> improve(const Arguments& arguments, const Console& console) {
+// --from climbs, it does not search: flags that only a search can answer are refused, not ignored.
+Status refuse_flags_of_search(const Arguments& arguments) {
+  for (const char* flag : {"fix", "keep", "top", "objective", "tokens", "explain", "compare", "min-gpus", "max", "svg"})
+    if (arguments.has(flag))
+      return usage_error(fmt::format("--{} is a question to a search; --from climbs from one job", flag),
+                         "leave out --from to search, or --" + std::string(flag) + " to climb");
+  for (const std::string& vary : arguments.values("vary"))
+    if (vary != "precision") return usage_error(fmt::format("--vary is '{}'; wanted precision", vary));
+  return {};
+}
+
+Result<ExitCode> improve(const Arguments& arguments, std::optional<emit::Target> target, const std::string& folder,
+                         const Console& console) {
+  PLIMSOLL_TRY_STATUS(refuse_flags_of_search(arguments));
   Arguments as_fit = arguments;
   as_fit.operands = arguments.values("from");
-  PLIMSOLL_TRY(input, read_input(as_fit));
-  PLIMSOLL_TRY(ladder, climb(input));
+  for (const std::string& operand : arguments.operands)
+    if (std::find(as_fit.operands.begin(), as_fit.operands.end(), operand) == as_fit.operands.end())
+      return usage_error(fmt::format("'{}' beside --from: the job to climb from is named by --from alone", operand));
+  PLIMSOLL_TRY(world, world_of(arguments));
+  PLIMSOLL_TRY(request, read_input(as_fit));
+  PLIMSOLL_TRY(ladder, plan::climb(request, world, {.changes_numerics = arguments.has("vary")}));
   console.print(arguments.has("json") ? ladder_json(ladder) : ladder_report(ladder, console));
+  if (target && ladder.fits) {
+    PLIMSOLL_TRY(job, job::resolve(request.with(ladder.settings)));
+    std::vector<emit::Reason> reasons;
+    for (const plan::LadderStep& step : ladder.steps)
+      for (const auto& [key, value] : step.taken.change.settings)
+        reasons.push_back({key, fmt::format("{}: saves {} (plimsoll plan --from)", step.taken.change.label,
+                                            format_bytes(-step.taken.difference))});
+    PLIMSOLL_TRY_STATUS(write_files(job, reasons, *target, folder, arguments, console));
+  }
   return ladder.fits ? ExitCode::kYes : ExitCode::kNo;
 }
 
@@ -147,7 +159,7 @@ Status has_row(const plan::Plan& plan, const char* flag, std::size_t row) {
 }
 
 // Nothing fits: more GPUs may, and that is the nearest thing that would work.
-void print_what_would_fit(const Question& question, const Arguments& arguments, const timing::Calibration& calibration,
+void print_what_would_fit(const Question& question, const Arguments& arguments, const lever::World& world,
                           const Console& console) {
   const auto job = first_job(question);
   if (!job) return;
@@ -155,14 +167,14 @@ void print_what_would_fit(const Question& question, const Arguments& arguments, 
   if (job->framework == job::Framework::kTransformers && gpus > 1) {
     // DDP keeps everything on every GPU: more of them do not help, sharding does.
     Question sharded = question;
-    sharded.input.options.framework = job::Framework::kFsdp2;
-    const auto found = plan_for(sharded, options_of(console, 1, arguments, calibration));
+    sharded.request = question.request.with("framework", "fsdp2");
+    const auto found = plan_for(sharded, options_of(console, 1, arguments, world));
     if (found && !found->best.empty())
       console.print(
           fmt::format("would fit with --framework fsdp2: {}\n", shown(*found, found->best.front().candidate)));
     return;
   }
-  if (const auto found = fewest_gpus(question, options_of(console, 1, arguments, calibration), gpus + 1, 16 * gpus))
+  if (const auto found = fewest_gpus(question, options_of(console, 1, arguments, world), gpus + 1, 16 * gpus))
     console.print(
         fmt::format("would fit on {} GPUs: {}\n", found->gpus, shown(found->plan, found->plan.best.front().candidate)));
 }
@@ -170,13 +182,21 @@ void print_what_would_fit(const Question& question, const Arguments& arguments, 
 Result<ExitCode> run(const Arguments& given, const Console& console) {
   Arguments arguments = given;
   std::string folder;
-  if (arguments.has("emit")) {
-    if (arguments.operands.size() < 2)
+  std::optional<emit::Target> target;
+  if (const auto name = arguments.value("emit")) {
+    target = emit::target_from(*name);
+    if (!target)
+      return usage_error(fmt::format("--emit is '{}'; wanted one of {}", *name, join(emit::target_names(), ", ")));
+    const bool names_job = arguments.has("model") || arguments.has("from");
+    if (arguments.operands.size() < (names_job ? 1U : 2U))
       return usage_error("--emit wants a target and a folder", "plimsoll plan MODEL ... --emit megatron-lm DIR");
+    if (arguments.has("from"))
+      return usage_error("--emit writes the result of a search; --from changes a given job instead",
+                         "plimsoll plan JOB ... --emit TARGET DIR searches from the same job");
     folder = arguments.operands.back();
     arguments.operands.pop_back();
   }
-  if (arguments.has("from")) return improve(arguments, console);
+  if (arguments.has("from")) return improve(arguments, target, folder, console);
   std::pair<std::size_t, std::size_t> compared{0, 0};
   if (auto text = arguments.value("compare")) {
     // --compare 1 3 is read like --compare 1,3.
@@ -198,25 +218,29 @@ Result<ExitCode> run(const Arguments& given, const Console& console) {
     return usage_error("--tokens belongs to --objective gpu-hours");
   if (arguments.has("min-gpus") + arguments.has("max") + (objective == "gpu-hours") > 1)
     return usage_error("--min-gpus, --max and --objective gpu-hours are different questions; ask one at a time");
-  PLIMSOLL_TRY(calibration, calibration_of(arguments));
+  PLIMSOLL_TRY(world, world_of(arguments));
   PLIMSOLL_TRY(question, read_question(arguments));
-  if (!question.assumed.empty()) console.warn("assumed, as only a model is named: " + as_flags(question.assumed));
-  std::signal(SIGINT, stop_search);
+  if (!question.assumed.empty())
+    console.warn("assumed, as only a model is named: " + lever::as_flags(question.assumed));
   if (arguments.has("min-gpus"))
-    return answer_fewest_gpus(question, options_of(console, 3, arguments, calibration), arguments, console);
+    return answer_fewest_gpus(question, options_of(console, 3, arguments, world), arguments, console);
   if (const auto key = arguments.value("max"))
-    return answer_largest(question, job_keys().full_name(*key), options_of(console, 1, arguments, calibration),
-                          arguments, console);
+    return answer_largest(question, job_keys().full_name(*key), options_of(console, 1, arguments, world), arguments,
+                          console);
   if (objective == "gpu-hours")
-    return answer_gpu_hours(question, options_of(console, 1, arguments, calibration), arguments, console);
+    return answer_gpu_hours(question, options_of(console, 1, arguments, world), arguments, console);
   PLIMSOLL_TRY(found,
                plan_for(question, options_of(console, std::max({keep, explained + 1, compared.first, compared.second}),
-                                             arguments, calibration)));
+                                             arguments, world)));
   PLIMSOLL_TRY_STATUS(has_row(found, "explain", explained));
   PLIMSOLL_TRY_STATUS(has_row(found, "compare", std::max(compared.first, compared.second)));
-  if (const auto target = arguments.value("emit"); target && !found.best.empty())
-    PLIMSOLL_TRY_STATUS(write_files(found, found.best.front(), *target, folder, arguments.has("json"), console));
-  if (const auto path = arguments.value("svg")) PLIMSOLL_TRY_STATUS(write_text(*path, pareto_svg(found)));
+  // A search that was cut short has no best to hand out. What cannot be written does not take the answer with it.
+  Status written;
+  if (target && !found.best.empty() && !found.interrupted)
+    written =
+        write_files(found.best.front().job, reasons_of(found, found.best.front()), *target, folder, arguments, console);
+  if (const auto path = arguments.value("svg"); path && written && !found.interrupted)
+    written = write_whole(*path, pareto_svg(found), existing_files(arguments));
   if (arguments.has("json")) {
     console.print(plan_json(found));
   } else if (compared.first > 0 && !found.best.empty()) {
@@ -226,8 +250,9 @@ Result<ExitCode> run(const Arguments& given, const Console& console) {
   } else {
     console.print(plan_report(found, console));
     for (const std::string& warning : warnings_of(found)) console.warn(warning);
-    if (found.best.empty() && !found.interrupted) print_what_would_fit(question, arguments, calibration, console);
+    if (found.best.empty() && !found.interrupted) print_what_would_fit(question, arguments, world, console);
   }
+  PLIMSOLL_TRY_STATUS(written);
   return found.best.empty() ? ExitCode::kNo : ExitCode::kYes;
 }
 
@@ -256,6 +281,7 @@ std::vector<Flag> flags() {
        .argument = "TARGET",
        .help = "write the best as files into the folder that is the last operand: job, megatron-lm, megatron-bridge, "
                "transformers, deepspeed, fsdp2, torchtitan"},
+      {.name = "force", .argument = "", .help = kForceHelp},
       {.name = "min-gpus", .argument = "", .help = "the fewest GPUs on which something fits"},
       {.name = "max", .argument = "KEY", .help = "the largest seq_length or micro_batch_size that fits"},
       {.name = "svg", .argument = "FILE", .help = "draw the front of memory against time"},

@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/checked.h"
+#include "base/interrupt.h"
 #include "cli/json_writer.h"
 #include "cli/plan_report.h"
 #include "cli/table.h"
@@ -19,9 +20,10 @@ namespace {
 
 std::optional<plan::Plan> plan_on(const Question& question, const plan::SearchOptions& options, std::int64_t gpus) {
   Question other = question;
-  other.input.options.gpus = gpus;
+  other.request = question.request.with("gpus", std::to_string(gpus));
+  remember_progress(fmt::format("trying {} GPUs", gpus));
   auto found = plan_for(other, options);
-  if (!found || found->best.empty()) return std::nullopt;
+  if (!found || found->best.empty() || found->interrupted) return std::nullopt;
   return *std::move(found);
 }
 
@@ -58,7 +60,7 @@ std::optional<double> token_count(std::string_view text) {
 }  // namespace
 
 std::optional<Fewest> fewest_gpus(const Question& question, const plan::SearchOptions& options, std::int64_t least,
-                                  std::int64_t most) {
+                                  std::int64_t most, std::int64_t* without) {
   // Doubled until something fits, then counts in between from below: what divides is not monotone, so there is no
   // halving. Sixteen at most, because each is a search.
   constexpr std::int64_t kBetween = 16;
@@ -66,13 +68,17 @@ std::optional<Fewest> fewest_gpus(const Question& question, const plan::SearchOp
   std::int64_t below = least - 1;
   for (std::int64_t gpus = whole(least, per_node); gpus <= most; gpus = std::max(gpus + 1, std::min(2 * gpus, most))) {
     auto found = plan_on(question, options, gpus);
+    if (interrupted()) return std::nullopt;
     if (!found) {
       below = gpus;
+      if (without != nullptr) *without = gpus;
       continue;
     }
     const std::int64_t step = gpus <= per_node ? 1 : round_up((gpus - below + kBetween - 1) / kBetween, per_node);
-    for (std::int64_t fewer = whole(below + 1, per_node); fewer < gpus; fewer = whole(fewer + step, per_node))
+    for (std::int64_t fewer = whole(below + 1, per_node); fewer < gpus; fewer = whole(fewer + step, per_node)) {
       if (auto leaner = plan_on(question, options, fewer)) return Fewest{fewer, step, *std::move(leaner)};
+      if (interrupted()) break;  // what was found stands; fewer may do
+    }
     return Fewest{gpus, step, *std::move(found)};
   }
   return std::nullopt;
@@ -80,8 +86,24 @@ std::optional<Fewest> fewest_gpus(const Question& question, const plan::SearchOp
 
 Result<ExitCode> answer_fewest_gpus(const Question& question, const plan::SearchOptions& options,
                                     const Arguments& arguments, const Console& console) {
-  const std::int64_t most = question.input.options.gpus.value_or(1024);
-  const auto found = fewest_gpus(question, options, 1, most);
+  const std::int64_t most = question.request.options().gpus.value_or(1024);
+  std::int64_t without = 0;
+  const auto found = fewest_gpus(question, options, 1, most, &without);
+  if (interrupted()) {
+    const std::string known = without > 0 ? fmt::format("nothing fits on {} GPUs", without) : "nothing was decided";
+    if (arguments.has("json")) {
+      JsonWriter json;
+      json.begin_object().member("schema", 1).member("interrupted", true);
+      if (found) json.member("fits_on_gpus", found->gpus);
+      json.member("nothing_fits_on_gpus", without);
+      console.print(json.end_object().take());
+    } else if (found) {
+      console.print(fmt::format("interrupted: {}; {} GPUs do, fewer may\n", known, found->gpus));
+    } else {
+      console.print(fmt::format("interrupted: {}; up to {} were to be tried\n", known, most));
+    }
+    return ExitCode::kNo;
+  }
   if (!found) {
     // What the largest number lacks says more than a bare no.
     PLIMSOLL_TRY(miss, plan_for(question, options));
@@ -113,26 +135,39 @@ Result<ExitCode> answer_largest(const Question& question, const std::string& key
   const std::int64_t unit = sequence ? 1024 : 1;
   const auto found_at = [&](std::int64_t units) -> Result<plan::Plan> {
     Question with = question;
-    with.input = replaced(with.input, {{key, std::to_string(units * unit)}});
+    with.request = question.request.with(key, std::to_string(units * unit));
     with.pinned.insert(key);
     return plan_for(with, options);
   };
   const auto holds = [&](std::int64_t units) {
+    remember_progress(fmt::format("trying {} {}", key, units * unit));
     const auto found = found_at(units);
-    return found && !found->best.empty();
+    return found && !found->best.empty() && !found->interrupted;
   };
   // Doubled until nothing fits, then halved in between.
   std::int64_t low = 0;
   std::int64_t high = 1;
   constexpr std::int64_t kMost = 1 << 14;
-  while (high <= kMost && holds(high)) {
+  while (high <= kMost && holds(high) && !interrupted()) {
     low = high;
     high *= 2;
   }
   // Micro-batches have to divide the batch: only powers of two and what lies between them are worth asking.
-  while (high - low > 1) {
+  while (high - low > 1 && !interrupted()) {
     const std::int64_t middle = (low + high) / 2;
-    (holds(middle) ? low : high) = middle;
+    const bool fits = holds(middle);
+    if (!interrupted()) (fits ? low : high) = middle;
+  }
+  if (interrupted()) {
+    if (arguments.has("json")) {
+      JsonWriter json;
+      json.begin_object().member("schema", 1).member("interrupted", true).member("key", key);
+      console.print(json.member("fits_at", low * unit).end_object().take());
+    } else {
+      console.print(low == 0 ? fmt::format("interrupted: nothing was decided about {}\n", key)
+                             : fmt::format("interrupted: {} {} fits; larger was not decided\n", key, low * unit));
+    }
+    return ExitCode::kNo;
   }
   if (low == 0) {
     console.print(fmt::format("nothing fits at {} {}\n", key, unit));
@@ -153,7 +188,7 @@ Result<ExitCode> answer_gpu_hours(const Question& question, const plan::SearchOp
   const std::string text = arguments.value("tokens").value_or("1T");
   const auto tokens = token_count(text);
   if (!tokens) return usage_error(fmt::format("--tokens is '{}'; wanted a number such as 300B or 15T", text));
-  if (!question.input.options.gpus)
+  if (!question.request.options().gpus)
     return usage_error("--objective gpu-hours wants --gpus, the most GPUs that there are");
   struct Row {
     std::int64_t gpus;
@@ -162,22 +197,28 @@ Result<ExitCode> answer_gpu_hours(const Question& question, const plan::SearchOp
     double days;
   };
   std::vector<Row> rows;
-  const std::int64_t most = *question.input.options.gpus;
+  const std::int64_t most = *question.request.options().gpus;
   for (std::int64_t gpus = 1; gpus <= most; gpus = gpus < most && 2 * gpus > most ? most : 2 * gpus) {
+    if (interrupted()) break;
     if (auto found = plan_on(question, options, gpus)) {
       const double rate = found->best.front().time.tokens_per_second_per_gpu;  // of one GPU
       const double hours = *tokens / rate / 3600;
       rows.push_back({gpus, *std::move(found), hours, hours / static_cast<double>(gpus) / 24});
     }
   }
+  if (interrupted() && !arguments.has("json"))
+    console.print(fmt::format("interrupted: {} numbers of GPUs were answered\n", rows.size()));
   if (rows.empty()) {
+    if (interrupted()) return ExitCode::kNo;
     console.print(fmt::format("does not fit on up to {} GPUs\n", most));
     return ExitCode::kNo;
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.gpu_hours < b.gpu_hours; });
   if (arguments.has("json")) {
     JsonWriter json;
-    json.begin_object().member("schema", 1).member("tokens", *tokens).key("counts_of_gpus").begin_array();
+    json.begin_object().member("schema", 1);
+    if (interrupted()) json.member("interrupted", true);
+    json.member("tokens", *tokens).key("counts_of_gpus").begin_array();
     for (const Row& row : rows) {
       json.begin_object().member("gpus", row.gpus).member("gpu_hours", row.gpu_hours).member("days", row.days);
       json.member("step_seconds", row.plan.best.front().time.seconds).key("settings").begin_object();

@@ -18,9 +18,10 @@ struct Fewest {
   std::int64_t step = 1;  // counts in between were not tried
   plan::Plan plan;
 };
-// Nothing: none from `least` to `most`.
+// Nothing: none from `least` to `most`, or an interruption; `without` is the largest number on which nothing fits for
+// certain.
 [[nodiscard]] std::optional<Fewest> fewest_gpus(const Question& question, const plan::SearchOptions& options,
-                                                std::int64_t least, std::int64_t most);
+                                                std::int64_t least, std::int64_t most, std::int64_t* without = nullptr);
 
 [[nodiscard]] Result<ExitCode> answer_fewest_gpus(const Question& question, const plan::SearchOptions& options,
                                                   const Arguments& arguments, const Console& console);

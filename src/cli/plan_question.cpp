@@ -63,11 +63,10 @@ Status take_model_name(Arguments& arguments) {
 
 // What files and flags say, as far as it goes without holding together.
 std::optional<job::Job> sketch_of(const Question& question) {
-  JobInput input = question.input;
   std::vector<job::Problem> problems;
-  input.options.problems = &problems;
-  auto job =
-      make_job(question.pinned.contains("micro_batch_size") ? input : replaced(input, {{"micro_batch_size", "1"}}), {});
+  const job::Request& request = question.request;
+  auto job = job::resolve(
+      question.pinned.contains("micro_batch_size") ? request : request.with("micro_batch_size", "1"), problems);
   if (!job || job->model.layers.empty()) return std::nullopt;
   // A word that nobody knows is not mended by another split.
   const bool has_unknown = std::any_of(problems.begin(), problems.end(), [](const job::Problem& problem) {
@@ -108,10 +107,10 @@ Settings neutral_split(const Question& question, const job::Job& sketch) {
 
 // The plain job, or one with the first split that divides.
 Result<job::Job> job_that_divides(const Question& question) {
-  auto plain = make_job(question.input, {});
+  auto plain = job::resolve(question.request);
   if (plain) return plain;
   if (!question.pinned.contains("micro_batch_size")) {
-    plain = make_job(replaced(question.input, {{"micro_batch_size", "1"}}), {});
+    plain = job::resolve(question.request.with("micro_batch_size", "1"));
     if (plain) return plain;
   }
   const auto sketch = sketch_of(question);
@@ -137,7 +136,7 @@ Result<job::Job> job_that_divides(const Question& question) {
         add("tensor_model_parallel_size", std::to_string(tensor));
         add("pipeline_model_parallel_size", std::to_string(pipeline));
       }
-      if (auto job = make_job(replaced(question.input, settings), {})) return job;
+      if (auto job = job::resolve(question.request.with(settings))) return job;
       // Layers that do not divide are written out.
       const std::string layout =
           plan::balanced_layout(sketch->model.depth(), sketch->model.mtp_layers, pipeline * chunks);
@@ -146,7 +145,7 @@ Result<job::Job> job_that_divides(const Question& question) {
         continue;
       std::erase_if(settings, [](const auto& setting) { return setting.first == "pipeline_model_parallel_layout"; });
       add("pipeline_model_parallel_layout", layout);
-      if (auto job = make_job(replaced(question.input, settings), {})) return job;
+      if (auto job = job::resolve(question.request.with(settings))) return job;
     }
   return plain;
 }
@@ -210,17 +209,17 @@ Result<Question> read_question(const Arguments& arguments) {
     if (equals == std::string::npos) return usage_error(fmt::format("--fix is '{}'; wanted KEY=VALUE", fix));
     base.keys.emplace_back(job_keys().full_name(fix.substr(0, equals)), fix.substr(equals + 1));
   }
-  PLIMSOLL_TRY(input, read_input(base));
-  if (!input.options.framework && base.operands.empty()) input.options.framework = framework_for(arguments);
-  Question question{std::move(input), {}, {}, {}};
+  PLIMSOLL_TRY(request, read_input(base));
+  if (!request.options().framework && base.operands.empty())
+    request = request.with("framework", job::name_of(framework_for(arguments)));
+  Question question{std::move(request), {}, {}, {}};
   for (const auto& [key, value] : base.keys) question.pinned.insert(job::canonical_name(key));
   if (base.operands.empty()) {
-    const auto model = model::find_model(question.input.options.model);
-    for (const auto& setting : assumed_for(*question.input.options.framework, model && model->has_moe()))
-      if (!question.pinned.contains(setting.first)) {
-        question.input.options.overrides.push_back(setting);
-        question.assumed.push_back(setting);
-      }
+    const job::ReadOptions& asked = question.request.options();
+    const auto model = model::find_model(asked.model);
+    for (const auto& setting : assumed_for(*asked.framework, model && model->has_moe()))
+      if (!question.pinned.contains(setting.first)) question.assumed.push_back(setting);
+    question.request = question.request.with(question.assumed);
   }
   for (const std::string& keep : arguments.values("keep")) PLIMSOLL_TRY_STATUS(pin(keep, question.pinned));
   for (const std::string& vary : arguments.values("vary")) {
@@ -249,7 +248,7 @@ Result<job::Job> first_job(const Question& question) {
   for (const auto& counts : {fewer, more})
     for (const std::int64_t count : counts) {
       Question other = question;
-      other.input.options.gpus = count;
+      other.request = question.request.with("gpus", std::to_string(count));
       if (count < 1 || !job_that_divides(other)) continue;
       would_do.push_back(std::to_string(count));
       break;

@@ -11,7 +11,7 @@
 namespace plimsoll::cli {
 
 struct Question {
-  JobInput input;
+  job::Request request;
   plan::Pins pinned;
   plan::SpaceOptions space;
   Settings assumed;  // where only a model is named: what its framework would leave off

@@ -63,7 +63,7 @@ bool is_near_tie(const plan::Plan& plan, const plan::Found& other) {
 }
 
 // Fits by the prediction, but not at the upper end of its interval.
-bool is_tight(const plan::Found& f) { return f.worst.high > f.worst.capacity; }
+bool is_tight(const plan::Found& f) { return !f.worst.surely_fits(); }
 
 // "llama3-70b, megatron-bridge, bf16, 32 x h100-sxm-80gb, 32 sequences of 4,096 tokens a step"
 std::string question_line(const job::Job& job) {
@@ -101,7 +101,7 @@ std::string front_plot(const plan::Plan& plan) {
   if (plan.pareto.size() < 2) return {};
   constexpr std::size_t kMostPoints = 12;
   const double fastest = plan.pareto.front().seconds;
-  std::string text = "\nmemory against time, nothing is better in both\n";
+  std::string text = "\nmemory (the sum of tensors) against time, nothing is better in both\n";
   const std::size_t step = plan.pareto.size() / kMostPoints + 1;
   for (std::size_t i = 0; i < plan.pareto.size(); i += step) {
     const plan::Priced& p = plan.pareto[i];
@@ -149,18 +149,21 @@ std::string plan_report(const plan::Plan& plan, const Console& console) {
                {"bubble %", Align::kRight},
                {"messages %", Align::kRight}});
   const plan::Found& best = plan.best.front();
-  for (std::size_t i = 0; i < plan.best.size(); ++i) {
-    const plan::Found& f = plan.best[i];
+  const auto add_row = [&](const std::string& number, const plan::Found& f) {
     const timing::Breakdown& p = f.time.parts;
     const double messages = p.tensor + p.context + p.expert + p.data + p.pipeline;
-    const bool tie = i > 0 && is_near_tie(plan, f);
-    table.add_row({std::to_string(i + 1) + (tie ? "=" : ""),
-                   shown(plan, f.candidate) + (f.expandable ? ", expandable segments" : ""),
+    table.add_row({number, shown(plan, f.candidate) + (f.expandable ? ", expandable segments" : ""),
                    format_gib(f.worst.device_used), format_gib(f.worst.headroom) + (is_tight(f) ? "!" : ""),
                    fmt::format("{:.3f}", f.time.seconds), fmt::format("{:.0f}", f.time.tokens_per_second_per_gpu),
                    fmt::format("{:.0f}", f.time.tflops_per_gpu), fmt::format("{:.1f}", 100 * p.bubble / f.time.seconds),
                    fmt::format("{:.1f}", 100 * messages / f.time.seconds)});
+  };
+  for (std::size_t i = 0; i < plan.best.size(); ++i) {
+    const bool tie = i > 0 && is_near_tie(plan, plan.best[i]);
+    add_row(std::to_string(i + 1) + (tie ? "=" : ""), plan.best[i]);
   }
+  if (!plan.tight.empty()) table.add_rule();
+  for (const plan::Found& f : plan.tight) add_row("", f);
   std::string text = question_line(best.job) + "\n\n" + table.to_text(console.width, console.colour_out);
   text += "\n";
   if (plan.best.size() > 1) text += fmt::format("1 before 2: {}\n", why_first(plan));
@@ -169,8 +172,14 @@ std::string plan_report(const plan::Plan& plan, const Console& console) {
                                     [&](const plan::Found& f) { return is_near_tie(plan, f); });
     if (ties > 0) text += fmt::format("= within {:.0f} % of the first: take the one with more headroom\n", 100 * kTie);
   }
-  if (std::any_of(plan.best.begin(), plan.best.end(), is_tight))
-    text += "! fits by less than the error of the prediction: try it, and keep a leaner row at hand\n";
+  if (!plan.tight.empty())
+    text += fmt::format(
+        "! {} faster, but {} by less than the error of the prediction: give the keys to try {}, and keep row 1 at "
+        "hand\n",
+        plan.tight.size() == 1 ? "is" : "are", plan.tight.size() == 1 ? "fits" : "fit",
+        plan.tight.size() == 1 ? "it" : "one");
+  else if (std::any_of(plan.best.begin(), plan.best.end(), is_tight))
+    text += "! fits by less than the error of the prediction, as all that fit: try it, and keep a leaner row at hand\n";
   text += fmt::format("a predicted step is good to {:.0f} %: {:.3f} to {:.3f} s for the first\n",
                       100 * (best.time.high / best.time.seconds - 1), best.time.low, best.time.high);
   text += front_plot(plan);
@@ -256,10 +265,10 @@ std::string plan_json(const plan::Plan& plan) {
   for (const plan::Refusal& refusal : plan.refusals)
     json.begin_object(Layout::kInline).member("reason", refusal.reason).member("count", refusal.count).end_object();
   json.end_array();
-  json.key("plans").begin_array();
-  for (const plan::Found& f : plan.best) {
+  const auto write_row = [&json, &plan](const plan::Found& f) {
     json.begin_object();
     json.member("configuration", shown(plan, f.candidate)).member("tie", is_near_tie(plan, f));
+    json.member("surely_fits", f.worst.surely_fits());
     json.key("settings").begin_object();
     for (const auto& [key, value] : f.settings) json.member(key, value);
     json.end_object();
@@ -281,7 +290,11 @@ std::string plan_json(const plan::Plan& plan) {
     json.key("time").begin_object(Layout::kInline);
     for (const timing::NamedPart& part : timing::named_parts()) json.member(part.key, f.time.parts.*part.field);
     json.end_object().end_object();
-  }
+  };
+  json.key("plans").begin_array();
+  for (const plan::Found& f : plan.best) write_row(f);
+  json.end_array().key("tight").begin_array();
+  for (const plan::Found& f : plan.tight) write_row(f);
   json.end_array();
   json.key("pareto").begin_array();
   for (const plan::Priced& p : plan.pareto)

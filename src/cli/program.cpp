@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/program.h"
 
+#include <poll.h>
 #include <algorithm>
+#include <csignal>
+#include <cstdio>
 #include <optional>
 
 #include <fmt/format.h>
 
+#include "base/interrupt.h"
 #include "base/text.h"
 #include "cli/help.h"
 #include "cli/job_keys.h"
@@ -92,19 +96,29 @@ Result<ExitCode> dispatch(std::span<const std::string> words, Console& console) 
   return run_verb(*verb, rest, console);
 }
 
+// A reader that has seen enough (head) is no failure to speak of.
+bool reader_left(const Console& console) {
+  pollfd out{fileno(console.out), POLLOUT, 0};
+  return poll(&out, 1, 0) > 0 && (out.revents & POLLERR) != 0;
+}
+
+constexpr int kPipeClosed = 128 + SIGPIPE;  // what a shell reports of a program that a closed pipe ended
+
 }  // namespace
 
 int run_program(std::span<const std::string> words, Console console) {
   const Result<ExitCode> result = dispatch(words, console);
-  if (!result) {
-    console.error(result.error());
-    return static_cast<int>(result.error().code);
-  }
+  if (!result) console.error(result.error());
   if (const Status flushed = console.flush(); !flushed) {
+    if (reader_left(console)) return kPipeClosed;
     console.error(flushed.error());
     return static_cast<int>(flushed.error().code);
   }
-  return static_cast<int>(*result);
+  if (interrupted()) {
+    console.error({Code::kMissing, "interrupted: what is shown is what was known by then", {}, {}});
+    return interrupted_exit_code();
+  }
+  return result ? static_cast<int>(*result) : static_cast<int>(result.error().code);
 }
 
 }  // namespace plimsoll::cli

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "cli/chrome_trace.h"
+#include "cli/output_file.h"
 #include "cli/replay_report.h"
 #include "cli/stats_report.h"
 #include "cli/verb.h"
@@ -113,7 +114,7 @@ Result<ExitCode> run_recording(const Recording& recording, const Arguments& argu
   }
   PLIMSOLL_TRY_STATUS(replay_many(arguments, recording, console, answer));
   if (const auto path = arguments.value("chrome-trace"))
-    PLIMSOLL_TRY_STATUS(write_chrome_trace(*path, *recording.history));
+    PLIMSOLL_TRY_STATUS(write_chrome_trace(*path, *recording.history, existing_files(arguments)));
   console.print(arguments.has("json") ? replay_json(answer) : replay_report(answer, console));
   for (const std::string& warning : answer.warnings) console.warn(warning);
   if (answer.what_ifs.empty()) console.next(fmt::format("plimsoll replay {} --what-if", recording.path));
@@ -145,6 +146,7 @@ std::vector<Flag> flags() {
       {.name = "peak", .argument = "", .help = "who holds memory at the peak: categories, modules, stacks"},
       {.name = "leaks", .argument = "", .help = "what grows from step to step"},
       {.name = "chrome-trace", .argument = "FILE", .help = "write the history for Perfetto"},
+      {.name = "force", .argument = "", .help = kForceHelp},
   };
   all.insert(all.end(), recording_flags().begin(), recording_flags().end());
   return all;

@@ -2,7 +2,6 @@
 // plimsoll rl: sizes and balances a post-training run before it starts.
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -96,18 +95,11 @@ void show_warnings(const std::vector<std::string>& warnings, const Console& cons
 }
 
 // --emit FRAMEWORK DIR: the folder is the last operand.
-Status emit(const rl::Run& run, const std::vector<rl::KeyReason>& reasons, const std::string& folder,
+Status emit(const rl::Run& run, const std::vector<rl::KeyReason>& reasons, const std::string& folder, Existing existing,
             const Console& console) {
   PLIMSOLL_TRY(file, rl::write_config(run, reasons));
-  std::error_code problem;
-  std::filesystem::create_directories(folder, problem);
-  if (problem) return bad_input(fmt::format("cannot make {}: {}", folder, problem.message()));
-  const std::string path = folder + "/" + file.name;
-  PLIMSOLL_TRY_STATUS(write_text(path, file.text));
-  if (file.executable)
-    std::filesystem::permissions(path, std::filesystem::perms::owner_exec | std::filesystem::perms::group_exec,
-                                 std::filesystem::perm_options::add, problem);
-  console.next("written: " + path);
+  PLIMSOLL_TRY_STATUS(write_folder(folder, {{file.name, file.text, file.executable}}, existing));
+  console.next("written: " + folder + "/" + file.name);
   return {};
 }
 
@@ -143,7 +135,8 @@ Result<ExitCode> run_plan(const rl::Run& draft, const Arguments& arguments, cons
   options.keep = static_cast<std::size_t>(keep);
   PLIMSOLL_TRY(plan, rl::plan(draft, options));
   if (!folder.empty() && !plan.best.empty())
-    PLIMSOLL_TRY_STATUS(emit(plan.best.front().run, reasons_of(plan.best.front()), folder, console));
+    PLIMSOLL_TRY_STATUS(
+        emit(plan.best.front().run, reasons_of(plan.best.front()), folder, existing_files(arguments), console));
   console.print(arguments.has("json") ? rl_plan_json(plan) : rl_plan_report(plan, console));
   if (!plan.best.empty()) show_warnings(plan.best.front().evaluation.warnings, console);
   return plan.best.empty() ? ExitCode::kNo : ExitCode::kYes;
@@ -183,8 +176,9 @@ Result<ExitCode> answer_run(const Input& input, const rl::Run& draft, const Argu
   options.simulation.steps = steps;
   options.simulation.timeline = arguments.has("timeline") || arguments.has("svg");
   PLIMSOLL_TRY(answer, rl::evaluate(run, options));
-  if (const auto path = arguments.value("svg")) PLIMSOLL_TRY_STATUS(write_text(*path, timeline_svg(answer)));
-  if (!folder.empty()) PLIMSOLL_TRY_STATUS(emit(run, {}, folder, console));
+  if (const auto path = arguments.value("svg"))
+    PLIMSOLL_TRY_STATUS(write_whole(*path, timeline_svg(answer), existing_files(arguments)));
+  if (!folder.empty()) PLIMSOLL_TRY_STATUS(emit(run, {}, folder, existing_files(arguments), console));
   if (arguments.has("knobs")) {
     options.simulation.timeline = false;
     const auto priced = rl::price_knobs(draft, run, answer, rl::knobs_of(run, answer), options);
@@ -236,6 +230,7 @@ std::vector<Flag> flags() {
       {.name = "timeline", .argument = "", .help = "draw the last simulated steps as text"},
       {.name = "svg", .argument = "FILE", .help = "draw them as SVG"},
       {.name = "steps", .argument = "N", .help = "trainer steps to simulate; 32 if not given"},
+      {.name = "force", .argument = "", .help = kForceHelp},
       {.name = "emit",
        .argument = "FRAMEWORK",
        .help = "write the run, or the best plan, as that framework's configuration into the folder that is the last "

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "job/read.h"
 
 namespace plimsoll::cli {
 
@@ -22,7 +23,7 @@ struct SweepAxis {
   std::vector<std::string> values;
 };
 
-using Settings = std::vector<std::pair<std::string, std::string>>;  // key, value
+using job::Settings;
 
 // Commas inside brackets belong to the value.
 [[nodiscard]] Result<SweepAxis> parse_sweep(std::string_view text);

@@ -69,13 +69,13 @@ Result<why::Findings> read_all(const std::vector<std::string>& operands, const C
 }
 
 Status write_repair(const std::string& path, const std::optional<KnownJob>& known, const std::vector<why::Fix>& fixes,
-                    const Console& console) {
+                    Existing existing, const Console& console) {
   if (!known) return usage_error("--fix needs the job; the log does not show enough of it", "give it: --job job.toml");
   PLIMSOLL_TRY(repair, repair_job(*known, fixes));
   if (path == "-")
     console.print("\n" + repair.text);
   else
-    PLIMSOLL_TRY_STATUS(write_text(path, repair.text));
+    PLIMSOLL_TRY_STATUS(write_whole(path, repair.text, existing));
   std::string changes;
   for (const std::string& label : repair.applied) changes += (changes.empty() ? "" : ", ") + label;
   if (!repair.fits)
@@ -124,7 +124,8 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
 
   console.print(arguments.has("json") ? why_json(diagnosis, findings, fixes)
                                       : why_text(diagnosis, findings, fixes, arguments.has("full"), console));
-  if (const auto path = arguments.value("fix")) PLIMSOLL_TRY_STATUS(write_repair(*path, known, fixes, console));
+  if (const auto path = arguments.value("fix"))
+    PLIMSOLL_TRY_STATUS(write_repair(*path, known, fixes, existing_files(arguments), console));
   return diagnosis.cause == why::Cause::kNotMemory ? ExitCode::kNo : ExitCode::kYes;
 }
 
@@ -139,9 +140,11 @@ std::vector<Flag> flags() {
        .argument = "FILE",
        .help = "a memory snapshot of the same run, to see its pieces and holders"},
       {.name = "gpu", .argument = "NAME", .help = "its GPU, where neither the log nor the job says"},
+      {.name = "calibration", .argument = "FILE", .help = "of the prices: efficiencies measured on your own cluster"},
       {.name = "fix",
        .argument = "FILE",
        .help = "write the job with the cheapest change that makes it fit; - shows it"},
+      {.name = "force", .argument = "", .help = kForceHelp},
       {.name = "pid", .argument = "N", .help = "check the settings and host memory of a live process instead"},
       {.name = "script", .argument = "FILE", .help = "check what a launch script exports instead"},
   };

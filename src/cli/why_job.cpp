@@ -2,14 +2,15 @@
 #include "cli/why_job.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <tuple>
 
 #include <fmt/format.h>
 
 #include "base/bytes.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "cli/fit_time.h"
 #include "cli/why_toml.h"
 #include "cluster/cluster.h"
 #include "job/keys.h"
@@ -20,63 +21,15 @@ namespace plimsoll::cli {
 
 namespace {
 
-struct Kind {
-  std::string_view key;    // of the change's settings
-  std::string_view value;  // part of it; "": any
-  std::string_view id;     // of the fix
-  std::string_view title;  // for ids that the ladder does not have
-  why::PercentRange slowdown;
-  std::string_view source;
-};
-
-// In the order of their cost.
-constexpr std::array<Kind, 16> kKinds = {{
-    {"environment.PYTORCH_CUDA_ALLOC_CONF", "", "expandable-segments", "", {0, 0}, "PyTorch notes on CUDA memory"},
-    {"micro_batch_size", "", "micro-batch", "", {0, 10}, "Hugging Face guide to training on one GPU"},
-    {"sequence_parallel",
-     "",
-     "sequence-parallel",
-     "shard what tensor parallelism leaves whole",
-     {-2, 2},
-     "Megatron-LM documentation"},
-    {"use_distributed_optimizer", "", "shard-optimizer", "", {1, 3}, "Megatron-Bridge, Llama-3 70B"},
-    {"use_liger_kernel", "", "chunked-loss", "", {-5, 3}, "measured with Liger and chunked losses"},
-    {"optimizer", "adam8bit", "adam-8bit", "", {0, 5}, "bitsandbytes; Hugging Face guide to training on one GPU"},
-    {"recompute_modules",
-     "moe_act",
-     "recompute-moe-act",
-     "recompute the experts' activation function",
-     {1, 4},
-     "Megatron-Bridge, Llama-3 70B"},
-    {"pipeline_model_parallel_size", "", "more-pipeline", "", {4, 8}, "Megatron-Bridge, Llama-3 70B"},
-    {"expert_model_parallel_size", "", "more-expert", "more expert parallelism", {0, 15}, "range over published runs"},
-    {"context_parallel_size", "", "more-context", "more context parallelism", {3, 15}, "range over published runs"},
-    {"recompute_modules", "mlp", "recompute-mlp", "", {10, 18}, "Megatron-Bridge, Llama-3 70B"},
-    {"recompute_modules",
-     "moe",
-     "recompute-moe",
-     "recompute the expert block",
-     {8, 20},
-     "Megatron-Bridge, Llama-3 70B"},
-    {"recompute_granularity", "full", "recompute-layers", "", {20, 33}, "Hugging Face guide to training on one GPU"},
-    {"gradient_checkpointing", "", "recompute-layers", "", {20, 33}, "Hugging Face guide to training on one GPU"},
-    {"zero_stage", "", "shard-everything", "", {5, 30}, "DeepSpeed ZeRO and FSDP documentation"},
-    {"tensor_model_parallel_size",
-     "",
-     "more-tensor",
-     "more tensor parallelism: a last resort",
-     {15, 30},
-     "Megatron-Bridge, Llama-3 70B: 28 %"},
-}};
-
-std::size_t kind_of(const Change& change) {
-  for (std::size_t i = 0; i < kKinds.size(); ++i)
-    for (const auto& [key, value] : change.settings) {
-      if (key != kKinds[i].key) continue;
-      if (kKinds[i].value.empty() || value.find(kKinds[i].value) != std::string::npos) return i;
-    }
-  return kKinds.size();
+// The words of a fix: those of the ladder of fixes, else the lever's own.
+std::string title_of(std::string_view id) {
+  for (const why::Rung& rung : why::all_rungs())
+    if (rung.id == id) return std::string{rung.title};
+  return std::string{lever::find_lever(id)->title};
 }
+
+// Half of the time that predictions are off: what differs by less costs the same.
+constexpr double kSameTime = 0.5;  // percent
 
 // Whether less memory in a training step is what this cause asks for.
 bool wants_less(why::Cause cause) {
@@ -103,17 +56,18 @@ bool helps(std::string_view id, const why::Diagnosis& diagnosis) {
 }
 
 // A job that ran out although the prediction fits needs what was short, and a little more.
-bool suffices(const KnownJob& known, const why::Diagnosis& diagnosis, const PricedChange& change, std::int64_t saved) {
+bool suffices(const KnownJob& known, const why::Diagnosis& diagnosis, const lever::PricedChange& change,
+              std::int64_t saved) {
   if (!known.answer.fits || !diagnosis.sum.known) return change.fits;
   return change.fits && saved >= diagnosis.sum.shortfall + diagnosis.sum.capacity / 50;
 }
 
-Result<KnownJob> make_known(JobInput input, std::string origin) {
-  PLIMSOLL_TRY(job, make_job(input, {}));
-  PLIMSOLL_TRY(answer, memory::answer(job, {}));
-  KnownJob known{std::move(input), std::move(job), std::move(answer), {}, std::move(origin)};
-  known.changes = price_changes(known.input, known.job, known.answer);
-  return known;
+Result<KnownJob> make_known(job::Request request, const lever::World& world, std::string origin) {
+  PLIMSOLL_TRY(job, job::resolve(request));
+  PLIMSOLL_TRY(price, lever::price(job, world));
+  auto changes =
+      lever::price_changes(request, job, price, world, lever::changes_of(job, {.only_usual = true, .science = true}));
+  return KnownJob{std::move(request), std::move(job), std::move(price.memory), std::move(changes), std::move(origin)};
 }
 
 // The catalogue's GPU whose memory is nearest to what the driver reports, within 4 %.
@@ -135,8 +89,9 @@ std::string gpu_of_capacity(std::int64_t total) {
 Result<KnownJob> read_known_job(const std::vector<std::string>& paths, const Arguments& arguments) {
   Arguments as_fit = arguments;
   as_fit.operands = paths;
-  PLIMSOLL_TRY(input, read_input(as_fit));
-  return make_known(std::move(input), join(paths, ", "));
+  PLIMSOLL_TRY(request, read_input(as_fit));
+  PLIMSOLL_TRY(world, world_of(arguments));
+  return make_known(std::move(request), world, join(paths, ", "));
 }
 
 Recovered recover_job(const why::Findings& findings, const why::Diagnosis& diagnosis, const Arguments& arguments) {
@@ -160,20 +115,25 @@ Recovered recover_job(const why::Findings& findings, const why::Diagnosis& diagn
   document::Node root;
   root.kind = document::Node::Kind::kObject;
   root.members.emplace_back("args", std::move(args));
-  JobInput input;
-  input.files.push_back({"the arguments in the log", document::to_json(root)});
-  input.options.gpu = arguments.value("gpu").value_or("");
-  if (input.options.gpu.empty() && diagnosis.numbers.total)
-    input.options.gpu = gpu_of_capacity(*diagnosis.numbers.total);
-  if (input.options.gpu.empty()) {
+  job::ReadOptions options;
+  options.gpu = arguments.value("gpu").value_or("");
+  if (options.gpu.empty() && diagnosis.numbers.total) options.gpu = gpu_of_capacity(*diagnosis.numbers.total);
+  if (options.gpu.empty()) {
     recovered.problem = "the arguments in the log make a job, but its GPU is not known: give --gpu";
     return recovered;
   }
   if (const auto world = findings.config.find("world_size"); world != findings.config.end())
-    input.options.gpus = why::leading_integer(world->second);
+    options.gpus = why::leading_integer(world->second);
   else if (findings.world)
-    input.options.gpus = findings.world;
-  Result<KnownJob> known = make_known(std::move(input), "the arguments in the log");
+    options.gpus = findings.world;
+  const auto world = world_of(arguments);
+  if (!world) {
+    recovered.problem = to_string(world.error());
+    return recovered;
+  }
+  auto request = job::read_request({{"the arguments in the log", document::to_json(root)}}, options);
+  Result<KnownJob> known = request ? make_known(*std::move(request), *world, "the arguments in the log")
+                                   : Result<KnownJob>{tl::make_unexpected(request.error())};
   if (known)
     recovered.job = *std::move(known);
   else
@@ -183,77 +143,78 @@ Recovered recover_job(const why::Findings& findings, const why::Diagnosis& diagn
 
 void price_fixes(const KnownJob& known, const why::Diagnosis& diagnosis, std::vector<why::Fix>& fixes) {
   if (!wants_less(diagnosis.cause)) return;
-  struct Priced {
-    std::size_t kind;
-    why::Fix fix;
-  };
-  std::vector<Priced> priced;
-  for (const PricedChange& change : known.changes) {
-    const std::size_t kind = kind_of(change.change);
-    if (kind == kKinds.size() || !helps(kKinds[kind].id, diagnosis)) continue;
-    const std::string id{kKinds[kind].id};
+  std::vector<why::Fix> priced;
+  for (const lever::PricedChange& change : known.changes) {
+    const std::string id{change.change.lever};
+    if (!helps(id, diagnosis)) continue;
     const auto same = std::find_if(fixes.begin(), fixes.end(), [&](const why::Fix& fix) { return fix.id == id; });
     why::Fix fix;
     if (same != fixes.end()) {
       fix = *same;
-      fixes.erase(same);
     } else {
       if (id == "expandable-segments" && diagnosis.cause != why::Cause::kFragmentation) continue;
       fix.id = id;
-      fix.title = kKinds[kind].title.empty() ? std::string{why::rung(id).title} : std::string{kKinds[kind].title};
-      fix.slowdown = kKinds[kind].slowdown;
+      fix.title = title_of(id);
     }
     const std::int64_t saved = -change.difference;
     const bool fragmentation = id == "expandable-segments" && diagnosis.cause == why::Cause::kFragmentation;
     if (saved <= 0 && !fragmentation) continue;  // would not help this job
     if (saved > 0) fix.saves = why::ByteRange{saved, saved};
     if (!fragmentation) fix.sufficient = suffices(known, diagnosis, change, saved);
-    fix.change = as_flags(change.change.settings);
-    fix.source = fmt::format("plimsoll fit on {}; time: {}", known.origin, kKinds[kind].source);
-    if (change.slower) {
-      fix.slowdown = {100 * *change.slower, 100 * *change.slower};
-      fix.source = fmt::format("plimsoll fit on {}", known.origin);
-    }
-    priced.push_back({kind, std::move(fix)});
+    fix.change = lever::as_flags(change.change.settings);
+    fix.source = fmt::format("plimsoll fit on {}", known.origin);
+    if (change.slower) fix.slowdown = {100 * *change.slower, 100 * *change.slower};
+    priced.push_back(std::move(fix));
   }
-  std::stable_sort(priced.begin(), priced.end(), [](const Priced& a, const Priced& b) { return a.kind < b.kind; });
+  std::erase_if(fixes, [&](const why::Fix& fix) {
+    return std::any_of(known.changes.begin(), known.changes.end(),
+                       [&](const lever::PricedChange& change) { return change.change.lever == fix.id; });
+  });
+  // What suffices alone before what does not, then what costs least time, then what changes least of what is learned.
+  const auto cost = [](const why::Fix& fix) {
+    const lever::Lever* lever = lever::find_lever(fix.id);
+    return std::tuple(!fix.sufficient.value_or(fix.id == "expandable-segments"), !lever->lossless,
+                      std::floor(fix.slowdown.low / kSameTime), static_cast<int>(lever->reach));
+  };
+  std::stable_sort(priced.begin(), priced.end(),
+                   [&](const why::Fix& a, const why::Fix& b) { return cost(a) < cost(b); });
   std::vector<why::Fix> all;
-  for (Priced& one : priced) all.push_back(std::move(one.fix));
+  for (why::Fix& one : priced) all.push_back(std::move(one));
   all.insert(all.end(), std::make_move_iterator(fixes.begin()), std::make_move_iterator(fixes.end()));
   fixes = std::move(all);
 }
 
 Result<Repair> repair_job(const KnownJob& known, const std::vector<why::Fix>& fixes) {
   // The settings behind the fixes, in their order.
-  std::vector<const PricedChange*> ladder;
+  std::vector<const lever::PricedChange*> ladder;
   for (const why::Fix& fix : fixes)
-    for (const PricedChange& change : known.changes)
-      if (const std::size_t kind = kind_of(change.change); kind < kKinds.size() && kKinds[kind].id == fix.id)
+    for (const lever::PricedChange& change : known.changes)
+      if (change.change.lever == fix.id && lever::as_flags(change.change.settings) == fix.change)
         ladder.push_back(&change);
   if (ladder.empty())
     return bad_input("none of the fixes is a change of the job", "plimsoll why without --fix says what to do");
-  const auto is_sufficient = [&](const PricedChange& change) {
-    const std::size_t kind = kind_of(change.change);
-    const auto fix =
-        std::find_if(fixes.begin(), fixes.end(), [&](const why::Fix& one) { return one.id == kKinds[kind].id; });
+  const auto is_sufficient = [&](const lever::PricedChange& change) {
+    const auto fix = std::find_if(fixes.begin(), fixes.end(), [&](const why::Fix& one) {
+      return one.id == change.change.lever && one.change == lever::as_flags(change.change.settings);
+    });
     return fix != fixes.end() && fix->sufficient.value_or(false);
   };
   Repair repair;
   Settings settings;
-  const auto alone =
-      std::find_if(ladder.begin(), ladder.end(), [&](const PricedChange* change) { return is_sufficient(*change); });
+  const auto alone = std::find_if(ladder.begin(), ladder.end(),
+                                  [&](const lever::PricedChange* change) { return is_sufficient(*change); });
   if (alone != ladder.end()) {
     settings = (*alone)->change.settings;
     repair.applied.push_back((*alone)->change.label);
     repair.fits = true;
   } else {
-    for (const PricedChange* change : ladder) {
+    for (const lever::PricedChange* change : ladder) {
       Settings longer = settings;
       for (const auto& setting : change->change.settings) {
         std::erase_if(longer, [&](const auto& old) { return old.first == setting.first; });
         longer.push_back(setting);
       }
-      const Result<job::Job> job = make_job(replaced(known.input, longer), {});
+      const Result<job::Job> job = job::resolve(known.request.with(longer));
       if (!job) continue;
       const Result<memory::Answer> answer = memory::answer(*job, {});
       if (!answer) continue;
@@ -263,17 +224,16 @@ Result<Repair> repair_job(const KnownJob& known, const std::vector<why::Fix>& fi
       if (repair.fits) break;
     }
   }
-  PLIMSOLL_TRY(text, job_as_toml(known.input, known.job, settings));
+  PLIMSOLL_TRY(text, job_as_toml(known.request, known.job, settings));
   // What is written must be the same job when it is read back.
-  PLIMSOLL_TRY(wanted, make_job(replaced(known.input, settings), {}));
+  PLIMSOLL_TRY(wanted, job::resolve(known.request.with(settings)));
   PLIMSOLL_TRY(wanted_answer, memory::answer(wanted, {}));
-  JobInput written;
-  written.files.push_back({known.input.files.empty() ? "job.toml" : known.input.files.front().path, text});
-  PLIMSOLL_TRY(again, make_job(written, {}));
+  const std::vector<job::InputFile>& files = known.request.files();
+  PLIMSOLL_TRY(again, job::read_job({{files.empty() ? "job.toml" : files.front().path, text}}, {}));
   PLIMSOLL_TRY(again_answer, memory::answer(again, {}));
   if (again_answer.ranks[again_answer.worst].device_used != wanted_answer.ranks[wanted_answer.worst].device_used)
     return bad_input("this job has settings that a job file cannot express exactly",
-                     "apply the change by hand: " + as_flags(settings));
+                     "apply the change by hand: " + lever::as_flags(settings));
   repair.text = std::move(text);
   return repair;
 }

@@ -7,16 +7,17 @@
 #include <string>
 #include <vector>
 
-#include "cli/fit_changes.h"
+#include "cli/job_input.h"
+#include "lever/priced.h"
 #include "why/fixes.h"
 
 namespace plimsoll::cli {
 
 struct KnownJob {
-  JobInput input;
+  job::Request request;
   job::Job job;
   memory::Answer answer;
-  std::vector<PricedChange> changes;
+  std::vector<lever::PricedChange> changes;
   std::string origin;  // "job.toml", "the arguments in run.log"
 };
 

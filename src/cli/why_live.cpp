@@ -41,7 +41,11 @@ std::vector<CheckedSetting> check(const Environment& environment) {
                                     : "expandable segments are off",
                      false});
   if (why::has_text(acting, "max_split_size_mb") && expandable)
-    checked.push_back({"max_split_size_mb", acting, "has no effect on expandable segments", true});
+    checked.push_back(
+        {"max_split_size_mb", acting,
+         "keeps free blocks above it from smaller requests, in expandable segments too: reserved memory grows; "
+         "use one of the two",
+         true});
   if (why::has_text(acting, "backend:cudamallocasync") && expandable)
     checked.push_back({"backend", acting, "expandable segments belong to the native backend and are ignored", true});
   if (expandable) {

@@ -136,23 +136,23 @@ std::string to_toml(const Node& root) {
 
 }  // namespace
 
-Result<std::string> job_as_toml(const JobInput& input, const job::Job& job, const Settings& settings) {
+Result<std::string> job_as_toml(const job::Request& request, const job::Job& job, const Settings& settings) {
   Node root;
   bool own = false;
-  if (input.files.size() == 1) {
-    const auto kind = job::recognise(input.files.front());
+  if (request.files().size() == 1) {
+    const auto kind = job::recognise(request.files().front());
     if (kind && *kind == job::FileKind::kJob) {
-      auto parsed = document::parse_toml(input.files.front().text);
-      if (!parsed) parsed = document::parse_json(input.files.front().text);
+      auto parsed = document::parse_toml(request.files().front().text);
+      if (!parsed) parsed = document::parse_json(request.files().front().text);
       if (parsed && parsed->is_object()) {
         root = *std::move(parsed);
         own = true;
       }
     }
   }
-  if (!own && input.files.size() == 1) {
+  if (!own && request.files().size() == 1) {
     // Arguments of Megatron keep their names: a job file of that framework understands them.
-    const auto parsed = document::parse_json(input.files.front().text);
+    const auto parsed = document::parse_json(request.files().front().text);
     const Node* args = parsed ? parsed->find("args") : nullptr;
     if (args != nullptr && args->is_object()) {
       root = tree_of_arguments(*args, job);
@@ -160,7 +160,7 @@ Result<std::string> job_as_toml(const JobInput& input, const job::Job& job, cons
     }
   }
   if (!own) root = tree_of(job);
-  for (const auto& [key, value] : input.options.overrides)
+  for (const auto& [key, value] : request.options().overrides)
     if (own) set(root, key, value);
   for (const auto& [key, value] : settings) set(root, key, value);
   return to_toml(root);

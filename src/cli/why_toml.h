@@ -9,6 +9,7 @@
 namespace plimsoll::cli {
 
 // A single job file keeps its own keys; another input is written out in canonical keys.
-[[nodiscard]] Result<std::string> job_as_toml(const JobInput& input, const job::Job& job, const Settings& settings);
+[[nodiscard]] Result<std::string> job_as_toml(const job::Request& request, const job::Job& job,
+                                              const Settings& settings);
 
 }  // namespace plimsoll::cli

@@ -147,7 +147,7 @@ Status resolve_sglang(Server& server) {
                        "set mem_fraction_static, or a smaller chunked_prefill_size");
     server.memory_fraction = share;
   }
-  // The rule needs the size of the cache (facts 5); account() raises it up to 4096.
+  // The rule needs the size of the cache (facts rl-and-inference.md 5); account() raises it up to 4096.
   if (!server.max_num_seqs) server.max_num_seqs = 2048;
   return {};
 }

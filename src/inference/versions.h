@@ -20,8 +20,8 @@ inline constexpr Version kFullGraphs{0, 11, 0};
 inline constexpr Version kTritonSampler{0, 17, 0};
 // Groups of layers are padded to the largest below a ratio of 1.5 instead of 1.25.
 inline constexpr Version kWiderGroups{0, 18, 0};
-// Graphs are charged to the budget and the default utilisation is 0.92. Its log and facts rl-and-inference.md 4 say
-// v0.21; the tag v0.20.0 already does both.
+// Graphs are charged to the budget and the default utilisation is 0.92. Its log says v0.21, the tag v0.20.0 already
+// does both (facts rl-and-inference.md 4).
 inline constexpr Version kChargesGraphs{0, 20, 0};
 // "GPU KV cache size" is concurrency x max_model_len instead of blocks x block size.
 inline constexpr Version kLogsConcurrencyTokens{0, 21, 0};

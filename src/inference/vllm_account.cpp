@@ -92,8 +92,8 @@ std::string start_up_error(const ServerMemory& memory, std::int64_t free_at_star
   return {};
 }
 
-// Graphs that no budget holds must fit what the utilisation leaves (facts 1, disagreement 3), and nothing looks after
-// a cache that was sized by hand.
+// Graphs that no budget holds must fit what the utilisation leaves (facts rl-and-inference.md 1, disagreement 3), and
+// nothing looks after a cache that was sized by hand.
 std::string capture_risk(const ServerMemory& memory, std::int64_t free_at_start) {
   const Server& server = memory.server;
   if (server.kv_cache_bytes) {

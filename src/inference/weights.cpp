@@ -46,8 +46,8 @@ double quantised_bytes(const Matrices& m, WeightType type) {
 // Norms, embedding, head, routers and biases stay in the model's own type.
 double plain_bytes(WeightType type) { return type == WeightType::kFp32 ? 4 : 2; }
 
-// Projections are cut by columns, then rows; key/value heads fewer than GPUs are copied (facts 4); the down
-// projections of latent attention are on every GPU.
+// Projections are cut by columns, then rows; key/value heads fewer than GPUs are copied (facts rl-and-inference.md 4);
+// the down projections of latent attention are on every GPU.
 Matrices attention_matrices(const Server& server, const Attention& a) {
   const auto h = static_cast<double>(server.model.hidden);
   const auto tp = static_cast<double>(server.tensor);

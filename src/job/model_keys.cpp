@@ -102,6 +102,14 @@ Status resize(Architecture& model, std::int64_t depth) {
 }
 
 // Megatron's own defaults: GELU, LayerNorm, learned positions, biases, dropout 0.1, tied embeddings.
+// "Every 5,001st of 32 layers" means something else.
+Status check_period(const ModelKeys& keys, std::size_t depth) {
+  const auto period = static_cast<std::size_t>(keys.moe_layer_period.value_or(1));
+  if (period <= depth) return {};
+  return bad_input(fmt::format("moe_layer_freq = {}: the model has {} layers", period, depth),
+                   "1 makes every layer a mixture of experts, 2 every second one");
+}
+
 Result<Architecture> from_keys_alone(const ModelKeys& keys) {
   if (!keys.num_layers) return missing("num_layers");
   if (!keys.hidden_size) return missing("hidden_size");
@@ -169,6 +177,7 @@ Result<Architecture> from_keys_alone(const ModelKeys& keys) {
   if (!keys.moe_layer_pattern.empty() && keys.moe_layer_pattern.size() != depth)
     return bad_input(
         fmt::format("moe_layer_freq names {} layers; num_layers is {}", keys.moe_layer_pattern.size(), depth));
+  PLIMSOLL_TRY_STATUS(check_period(keys, depth));
   model.kinds = {dense, moe};
   for (std::size_t i = 0; i < depth; ++i) {
     const auto period = static_cast<std::size_t>(keys.moe_layer_period.value_or(1));
@@ -180,6 +189,10 @@ Result<Architecture> from_keys_alone(const ModelKeys& keys) {
 
 Result<Architecture> over_base(const ModelKeys& keys, Architecture model) {
   if (!keys.moe_layer_pattern.empty() || keys.moe_layer_period) {
+    PLIMSOLL_TRY_STATUS(check_period(keys, model.layers.size()));
+    if (!keys.moe_layer_pattern.empty() && keys.moe_layer_pattern.size() != model.layers.size())
+      return bad_input(fmt::format("moe_layer_freq names {} layers; {} has {}", keys.moe_layer_pattern.size(),
+                                   model.name, model.layers.size()));
     std::size_t at = 0;
     for (const std::uint8_t kind : model.layers) {
       const bool wanted = keys.moe_layer_pattern.empty()

@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files and flags -> one job: every file becomes a draft, the drafts are joined, the joined keys are laid
-// over the framework's defaults, flags over them, and the result is completed.
+// Files -> request: every file is recognised and becomes a draft.
 #include "job/read.h"
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
-#include "base/file.h"
-#include "base/text.h"
-#include "job/derive.h"
 #include "job/draft.h"
-#include "job/keys.h"
-#include "job/keys/table.h"
 #include "job/readers/resolve.h"
-#include "model/catalog.h"
+#include "job/request.h"
 
 namespace plimsoll::job {
 
@@ -64,111 +56,9 @@ Result<Draft> read_one(const InputFile& file, FileKind kind, std::string_view in
   return bad_input("unknown kind of file");
 }
 
-// Keys that stand for several others go first, so that a single key beside them wins.
-constexpr std::string_view kBundles[] = {"gpu", "recipe", "sharding", "gradient_checkpointing",
-                                         "recompute_activations"};
-
-// Calls back for every item, those whose key is a bundle first and in the bundles' order.
-template <class Items, class KeyOf, class Visit>
-Status for_each_bundle_first(const Items& items, const KeyOf& key_of, const Visit& visit) {
-  for (const std::string_view bundle : kBundles)
-    for (const auto& item : items)
-      if (key_of(item) == bundle) PLIMSOLL_TRY_STATUS(visit(item));
-  for (const auto& item : items)
-    if (std::find(std::begin(kBundles), std::end(kBundles), key_of(item)) == std::end(kBundles))
-      PLIMSOLL_TRY_STATUS(visit(item));
-  return {};
-}
-
-// What is wrong with one key ends the reading, or is collected where the caller wants to see everything.
-Status collected(Status status, std::string key, const ReadOptions& options) {
-  if (status || options.problems == nullptr) return status;
-  options.problems->push_back({std::move(key), std::move(status.error())});
-  return {};
-}
-
-Status apply_keys(Job& job, const std::vector<Assignment>& assignments, const ReadOptions& options) {
-  return for_each_bundle_first(
-      assignments, [](const Assignment& assignment) -> const std::string& { return assignment.key; },
-      [&job, &options](const Assignment& assignment) -> Status {
-        const FoundKey found = find_key(assignment.key);
-        // A parser's default about the model gives way to a model that is named.
-        if (assignment.weak && found.section->describes_model && !job.base_model.layers.empty()) return {};
-        if (!assignment.weak && !assignment.value.is_null())
-          job.stated[assignment.key] = document::to_text(assignment.value);
-        auto done = set_canonical(job, found, assignment.value);
-        if (!done) done = tl::make_unexpected(std::move(done.error()).with_context(assignment.where));
-        return collected(std::move(done), assignment.key, options);
-      });
-}
-
-Status apply_overrides(Job& job, const ReadOptions& options) {
-  if (!options.gpu.empty()) PLIMSOLL_TRY_STATUS(set_key(job, "gpu", text_node(options.gpu)));
-  if (options.gpus) PLIMSOLL_TRY_STATUS(set_key(job, "gpus", integer_node(*options.gpus)));
-  return for_each_bundle_first(
-      options.overrides, [](const auto& override) { return canonical_name(override.first); },
-      [&job, &options](const auto& override) -> Status {
-        auto done = set_key(job, override.first, document::parse_scalar(override.second));
-        if (!done)
-          done = tl::make_unexpected(std::move(done.error()).with_context("--" + replace(override.first, '_', '-')));
-        return collected(std::move(done), canonical_name(override.first), options);
-      });
-}
-
-// The batch is never guessed silently (rules.md R005, R270).
-Status require_batch(Job& job) {
-  if (job.has("micro_batch_size") || (job.framework == Framework::kDeepSpeed && job.has("global_batch_size")))
-    return {};
-  switch (job.framework) {
-    case Framework::kMegatronLm:
-    case Framework::kMegatronBridge:
-      return bad_input("the micro-batch size is not known", "give --micro-batch-size 1, say");
-    case Framework::kDeepSpeed:
-      return bad_input("either train_batch_size or train_micro_batch_size_per_gpu needs to be provided",
-                       "give --micro-batch-size 1, say");
-    case Framework::kTransformers:
-      warn(job, "micro_batch_size: not given; Trainer's default, 8, is counted");
-      return {};
-    case Framework::kFsdp2:
-      warn(job, "micro_batch_size: not given; 1 is counted");
-      return {};
-    case Framework::kTorchtitan:
-      return {};  // its default, 8, is documented in its own files
-  }
-  return {};
-}
-
-Status require_cluster(Job& job) {
-  if (!job.has("gpus")) {
-    if (job.framework != Framework::kTransformers)
-      return bad_input("the number of GPUs is not known", "give --gpus 8, say");
-    warn(job, "gpus: not given; one GPU is assumed");
-  }
-  if (!job.has("gpu") && !job.has("gpu_memory"))
-    return bad_input("the GPU is not known", "give --gpu h100, say, or gpu in [cluster]");
-  return {};
-}
-
-// For a caller that wants every problem: derives and completes as far as the job holds together.
-void complete_as_far_as_possible(Job& job, std::vector<Problem>& problems) {
-  const bool knows_ranks = job.has("gpus");
-  auto done = knows_ranks ? complete(job) : derive(job);
-  if (!done) problems.push_back({"", std::move(done.error())});
-  if (!knows_ranks) job.cluster.gpus = 0;  // not one GPU: not known
-}
-
-// --model decides: what the files name counts no more.
-void forget_models(std::vector<Draft>& drafts) {
-  for (Draft& draft : drafts) {
-    draft.model = {};
-    draft.unknown_model.clear();
-    forget_models(draft.parts);
-  }
-}
-
 }  // namespace
 
-Result<Job> read_job(const std::vector<InputFile>& files, const ReadOptions& options) {
+Result<Request> read_request(std::vector<InputFile> files, const ReadOptions& options) {
   std::vector<FileKind> kinds;
   std::string_view index;
   for (const InputFile& file : files) {
@@ -187,41 +77,20 @@ Result<Job> read_job(const std::vector<InputFile>& files, const ReadOptions& opt
     draft->path = file.path;
     drafts.push_back(*std::move(draft));
   }
+  Request request;
+  request.files_ = std::make_shared<const std::vector<InputFile>>(std::move(files));
+  request.drafts_ = std::make_shared<const std::vector<Draft>>(std::move(drafts));
+  request.options_ = options;
   if (!options.model.empty()) {
-    PLIMSOLL_TRY(named, find_model_or_file(options.model, "."));
-    forget_models(drafts);
-    drafts.push_back(std::move(named));
+    request.name_model(options.model);
+    if (!*request.named_model()) return tl::make_unexpected(request.named_model()->error());
   }
-  PLIMSOLL_TRY(joined, join_drafts(drafts, options));
-  PLIMSOLL_TRY_STATUS(resolve_auto(joined, options));
-  Job job = defaults_for(joined.framework.value_or(Framework::kTransformers));
-  job.derives = true;
-  if (!joined.framework) {
-    const bool has_job_file = std::find(joined.kinds.begin(), joined.kinds.end(), FileKind::kJob) != joined.kinds.end();
-    if (has_job_file)
-      return bad_input(
-          "the framework is not known",
-          fmt::format("add framework = \"megatron-bridge\", say, to the job file; known are {}", choices<Framework>()));
-    warn(job, "framework: not given; transformers is assumed (--framework names another)");
-  }
-  job.launch_is_whole =
-      std::find(joined.kinds.begin(), joined.kinds.end(), FileKind::kMegatronScript) != joined.kinds.end();
-  job.name = files.empty() ? options.model : files.front().path;
-  job.base_model = std::move(joined.model);
-  for (auto& [name, value] : joined.environment) job.environment[name] = value;
-  for (std::string& warning : joined.warnings) warn(job, std::move(warning));
-  job.notes = std::move(joined.notes);
-  job.stated = std::move(joined.stated);
-  PLIMSOLL_TRY_STATUS(apply_keys(job, joined.assignments, options));
-  PLIMSOLL_TRY_STATUS(apply_overrides(job, options));
-  if (options.problems != nullptr) {
-    complete_as_far_as_possible(job, *options.problems);
-    return job;
-  }
-  PLIMSOLL_TRY_STATUS(require_cluster(job));
-  PLIMSOLL_TRY_STATUS(require_batch(job));
-  PLIMSOLL_TRY_STATUS(complete(job));
-  return job;
+  return request;
+}
+
+Result<Job> read_job(const std::vector<InputFile>& files, const ReadOptions& options) {
+  PLIMSOLL_TRY(request, read_request(files, options));
+  return resolve(request);
 }
 
 }  // namespace plimsoll::job

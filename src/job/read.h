@@ -49,18 +49,19 @@ struct Problem {
   Error error;
 };
 
+// Keys and their values as text, in the order in which they are laid over one another.
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
 struct ReadOptions {
-  std::optional<Framework> framework;                          // --framework overrules recognition
-  std::vector<std::pair<std::string, std::string>> overrides;  // flag or key name, value; flags overrule keys
-  std::string model;                                           // --model: catalogue name or path
-  std::string gpu;                                             // --gpu
-  std::optional<std::int64_t> gpus;                            // --gpus
-  std::vector<std::string> script_args;                        // --script-args: what a script is started with
-  int command = 0;                                             // --command: which training command of a script
-  bool strict = false;                                         // --strict: an unknown key is an error
-  // Where given, values that cannot be used are collected here and left out, names that are refused because
-  // they are not modelled are accepted, and the job is completed only as far as that goes. A name that
-  // cannot be passed over still ends the reading.
+  std::optional<Framework> framework;    // --framework overrules recognition
+  Settings overrides;                    // flag or key name, value; flags overrule keys
+  std::string model;                     // --model: catalogue name or path
+  std::string gpu;                       // --gpu
+  std::optional<std::int64_t> gpus;      // --gpus
+  std::vector<std::string> script_args;  // --script-args: what a script is started with
+  int command = 0;                       // --command: which training command of a script
+  bool strict = false;                   // --strict: an unknown key is an error
+  // Of resolve(request, problems) alone: where to collect what would have ended the reading.
   std::vector<Problem>* problems = nullptr;
 };
 
@@ -68,7 +69,7 @@ struct ReadOptions {
 [[nodiscard]] Result<FileKind> recognise(const InputFile& file);
 
 // Reads all files as one job (a config.json, TrainingArguments and a DeepSpeed JSON together, say),
-// applies the overrides, and completes it.
+// applies the overrides, and completes it: resolve(read_request(files, options)) of job/request.h.
 [[nodiscard]] Result<Job> read_job(const std::vector<InputFile>& files, const ReadOptions& options);
 
 // Names of all keys that a flag, --sweep or --fix may set, in canonical spelling (Megatron's names).

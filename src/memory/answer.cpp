@@ -2,10 +2,13 @@
 #include "memory/answer.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include <fmt/format.h>
 
 #include "base/bytes.h"
+#include "base/crew.h"
+#include "base/text.h"
 #include "job/pipeline_layout.h"
 #include "memory/interval.h"
 #include "memory/outside.h"
@@ -43,8 +46,12 @@ std::vector<Row> make_table(const RankAnswer& rank, const std::vector<OutsideIte
   return table;
 }
 
-Result<RankAnswer> answer_rank(const job::Job& job, const job::PipelineLayout& layout, std::int64_t pp_rank,
-                               std::vector<std::string>& warnings) {
+struct WalkedRank {
+  RankAnswer answer;
+  std::vector<std::string> warnings;
+};
+
+Result<WalkedRank> answer_rank(const job::Job& job, const job::PipelineLayout& layout, std::int64_t pp_rank) {
   PLIMSOLL_TRY(settings, allocator::parse_settings(allocator_setting(job)));
   step::Tape tape(true);
   step::RankResult result = step::run_rank(job, layout, pp_rank, tape, false);
@@ -52,10 +59,10 @@ Result<RankAnswer> answer_rank(const job::Job& job, const job::PipelineLayout& l
     result.warnings.emplace_back(
         "backend:cudaMallocAsync leaves caching to the driver, whose policy is not known: reserved memory is that of "
         "PyTorch's own allocator");
-  for (const std::string& warning : result.warnings)
-    if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
 
-  RankAnswer rank;
+  WalkedRank walked_rank;
+  walked_rank.warnings = result.warnings;
+  RankAnswer& rank = walked_rank.answer;
   rank.pp_rank = pp_rank;
   rank.parameters = result.parameters;
   rank.capacity = job.cluster.gpu.capacity;
@@ -87,12 +94,51 @@ Result<RankAnswer> answer_rank(const job::Job& job, const job::PipelineLayout& l
   rank.device_used = rank.peak_reserved + rank.outside;
   rank.headroom = rank.capacity - rank.device_used;
   rank.fits = !rank.out_of_memory;
-  const double share = relative_interval(job, result.warnings.size());
-  const auto spread = static_cast<std::int64_t>(share * static_cast<double>(rank.peak_reserved));
-  rank.low = rank.peak_reserved - spread + outside_low;
-  rank.high = rank.peak_reserved + spread + outside_high;
+  rank.spread = spread_of(job, result.warnings.size(), rank.peak_allocated, rank.peak_reserved);
+  rank.low = rank.peak_reserved - rank.spread.reserved + outside_low;
+  rank.high = rank.peak_reserved + rank.spread.reserved + outside_high;
   rank.table = make_table(rank, outside, result.outside_bytes);
-  return rank;
+  return walked_rank;
+}
+
+// PEFT and Bridge refuse adapters that match nothing.
+Error nothing_to_train(const job::Job& job) {
+  return {Code::kBadInput,
+          fmt::format("lora_target_modules {}: {} has no such linear layer, so nothing would be trained",
+                      job.adapter.targets.empty() ? "is not given, and PEFT's defaults are q_proj and v_proj"
+                                                  : "= " + join(job.adapter.targets, ", "),
+                      job.model.name),
+          {},
+          job.is_megatron() ? "linear_qkv, linear_proj, linear_fc1 and linear_fc2 are Megatron's names"
+                            : "all-linear, or names such as q_proj, v_proj, down_proj"};
+}
+
+bool is_worse(const RankAnswer& a, const RankAnswer& b) {
+  if (a.fits != b.fits) return !a.fits;
+  return a.device_used > b.device_used;
+}
+
+// Every rank of the list, at once where there are cores. Fragmentation is not bounded by what a rank's tensors need, so
+// none is left out because another looks fuller; only a caller that wants no more than the verdict stops at the first
+// rank that does not fit.
+Result<std::vector<WalkedRank>> walk_ranks(const job::Job& job, const job::PipelineLayout& layout,
+                                           const std::vector<std::int64_t>& ranks, bool verdict_only) {
+  std::vector<std::optional<Result<WalkedRank>>> walked(ranks.size());
+  std::atomic<std::size_t> next{0};
+  std::atomic<bool> is_decided{false};
+  share_work(ranks.size() > 1 ? 0 : 1, [&](unsigned) {
+    for (std::size_t i = next++; i < ranks.size() && !is_decided; i = next++) {
+      walked[i] = answer_rank(job, layout, ranks[i]);
+      if (!*walked[i] || (verdict_only && !(*walked[i])->answer.fits)) is_decided = true;
+    }
+  });
+  std::vector<WalkedRank> all;
+  for (auto& rank : walked) {
+    if (!rank) continue;
+    if (!*rank) return tl::make_unexpected(std::move(rank->error()));
+    all.push_back(*std::move(*rank));
+  }
+  return all;
 }
 
 }  // namespace
@@ -112,38 +158,43 @@ Result<Answer> answer(const job::Job& job, const AskedRanks& asked) {
   if (asked.pp && (*asked.pp < 0 || *asked.pp >= stages))
     return tl::make_unexpected(Error{
         Code::kUsage, fmt::format("--rank pp={}: the job has pipeline ranks 0 to {}", *asked.pp, stages - 1), {}, {}});
-  std::int64_t worst = 0;
+  std::vector<std::int64_t> fullest_first;
+  bool trains = false;
   for (std::int64_t r = 0; r < stages; ++r) {
     step::Tape tape;
-    step::run_rank(job, layout, r, tape, true);
+    trains = step::run_rank(job, layout, r, tape, true).trains || trains;
     result.peak_by_stage.push_back(tape.peak());
-    if (tape.peak() > result.peak_by_stage[static_cast<std::size_t>(worst)]) worst = r;
+    fullest_first.push_back(r);
   }
-  // Fragmentation decides between ranks whose peaks are close: those are walked, and the worst of them answers.
-  constexpr double kClose = 0.96;
-  const double highest = static_cast<double>(result.peak_by_stage[static_cast<std::size_t>(worst)]);
-  for (std::int64_t r = 0; r < stages; ++r) {
-    const bool close = static_cast<double>(result.peak_by_stage[static_cast<std::size_t>(r)]) >= kClose * highest;
-    if (!asked.all && (asked.pp ? r != *asked.pp : !close)) continue;
-    PLIMSOLL_TRY(rank, answer_rank(job, layout, r, result.warnings));
-    if (asked.all || result.ranks.empty()) {
-      result.ranks.push_back(std::move(rank));
-    } else if (rank.device_used > result.ranks.front().device_used) {
-      result.ranks.front() = std::move(rank);
-    }
-  }
-  for (std::size_t i = 0; i < result.ranks.size(); ++i)
-    if (result.ranks[i].device_used > result.ranks[result.worst].device_used) result.worst = i;
-
+  if (!trains) return tl::make_unexpected(nothing_to_train(job));
+  std::stable_sort(fullest_first.begin(), fullest_first.end(), [&result](std::int64_t a, std::int64_t b) {
+    return result.peak_by_stage[static_cast<std::size_t>(a)] > result.peak_by_stage[static_cast<std::size_t>(b)];
+  });
+  PLIMSOLL_TRY(ranks, walk_ranks(job, layout, fullest_first, asked.verdict_only));
+  std::sort(ranks.begin(), ranks.end(),
+            [](const WalkedRank& a, const WalkedRank& b) { return a.answer.pp_rank < b.answer.pp_rank; });
   const std::int64_t per_node = std::min(job.cluster.gpus_per_node, std::max<std::int64_t>(1, job.cluster.gpus));
-  for (const RankAnswer& rank : result.ranks) {
+  std::size_t worst = 0;
+  result.fits = true;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const RankAnswer& rank = ranks[i].answer;
+    if (is_worse(rank, ranks[worst].answer)) worst = i;
+    result.fits = result.fits && rank.fits;
     result.host.bytes_per_node = std::max(result.host.bytes_per_node, rank.host_bytes * per_node);
     result.host.nvme_per_node = std::max(result.host.nvme_per_node, rank.nvme_bytes * per_node);
+    for (std::string& warning : ranks[i].warnings)
+      if (std::find(result.warnings.begin(), result.warnings.end(), warning) == result.warnings.end())
+        result.warnings.push_back(std::move(warning));
+  }
+  result.worst_of_all = {ranks[worst].answer.pp_rank, ranks[worst].answer.headroom, ranks[worst].answer.fits};
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (!asked.all && (asked.pp ? ranks[i].answer.pp_rank != *asked.pp : i != worst)) continue;
+    if (i == worst) result.worst = result.ranks.size();
+    result.ranks.push_back(std::move(ranks[i].answer));
   }
   result.host.capacity = job.cluster.host_memory;
   result.host.fits = result.host.capacity == 0 || result.host.bytes_per_node <= result.host.capacity;
-  result.fits = result.host.fits;
-  for (const RankAnswer& rank : result.ranks) result.fits = result.fits && rank.fits;
+  result.fits = result.fits && result.host.fits;
   return result;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "job/job.h"
+#include "memory/interval.h"
 #include "memory/walk.h"
 
 namespace plimsoll::memory {
@@ -31,10 +32,13 @@ struct RankAnswer {
   std::int64_t peak_reserved = 0;   // torch.cuda.max_memory_reserved
   std::int64_t outside = 0;         // CUDA context, NCCL, userbuffers: beside torch
   std::int64_t device_used = 0;     // peak_reserved + outside
-  std::int64_t low = 0;             // interval of device_used
+  Spread spread;                    // half-widths of the two above
+  std::int64_t low = 0;             // interval of device_used, which nine in ten measured values lie in
   std::int64_t high = 0;
   std::int64_t headroom = 0;  // capacity - device_used
   bool fits = false;
+  // Fits also at the upper end of the interval.
+  [[nodiscard]] bool surely_fits() const { return fits && high <= capacity; }
   PeakPoint peak;
   std::vector<Alive> alive;                  // at the peak, largest first
   std::optional<PeakPoint> second;           // highest peak of another kind of moment
@@ -51,9 +55,17 @@ struct Host {
   bool fits = true;           // true when unknown
 };
 
+// The job's worst rank, whether it was asked for or not: one that runs out before one that does not, then the fullest.
+struct WorstRank {
+  std::int64_t pp_rank = 0;
+  std::int64_t headroom = 0;
+  bool fits = false;
+};
+
 struct Answer {
   std::vector<RankAnswer> ranks;            // those asked for
   std::size_t worst = 0;                    // index into ranks
+  WorstRank worst_of_all;                   // every pipeline rank is walked, so the verdict is the job's
   std::vector<std::int64_t> peak_by_stage;  // folded peak of every pipeline stage, bytes of tensors
   Host host;
   bool fits = false;  // device and host
@@ -63,6 +75,7 @@ struct Answer {
 struct AskedRanks {
   bool all = false;
   std::optional<std::int64_t> pp;  // a given stage; neither: the worst
+  bool verdict_only = false;       // the first rank that does not fit ends the answer
 };
 
 // The job must be complete (job::read_job completes it).

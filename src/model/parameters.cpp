@@ -20,8 +20,8 @@ std::int64_t gqa_parameters(std::int64_t hidden, const Attention& a) {
   return count;
 }
 
-// Latent projections with their norms, and the indexer (facts models.md, Building blocks). A bias sits
-// on the two down projections only.
+// Latent projections with their norms, and the indexer (facts models.md, Building blocks). Biases sit
+// on the two down projections and on the output.
 std::int64_t mla_parameters(std::int64_t hidden, const Attention& a) {
   const std::int64_t query = a.heads * (a.qk_nope_dim + a.qk_rope_dim);
   std::int64_t count = hidden * query;

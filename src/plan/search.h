@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "lever/world.h"
 #include "memory/answer.h"
 #include "plan/evaluator.h"
 #include "plan/space.h"
@@ -54,8 +55,11 @@ struct Plan {
   Space space;
   Objective objective = Objective::kTime;
   Counts counts;
-  // Ranked. A row that is neither faster nor leaner than one of the same sizes before it is left out.
+  // Ranked: what fits with the upper end of its interval. A row that is neither faster nor leaner than one of the same
+  // sizes before it is left out. Where nothing fits so surely, what fits by the prediction.
   std::vector<Found> best;
+  // Faster than the first of them, and by the prediction they fit; by less than its error.
+  std::vector<Found> tight;
   std::vector<Priced> closed;     // the best by the closed form, ranked
   std::vector<Priced> pareto;     // less memory or less time than every other, fastest first
   std::vector<Refusal> refusals;  // most frequent first
@@ -72,7 +76,7 @@ struct SearchOptions {
   // Splits are dealt to lanes that keep their own best, so that what is passed over, and with it every count, is the
   // same for any number of threads.
   std::size_t lanes = 16;
-  const timing::Calibration* calibration = nullptr;  // none: the built-in one
+  const lever::World* world = nullptr;  // none: the built-in one
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const Counts&)> progress;  // from the calling thread, about once a second
 };

@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <thread>
 #include <tuple>
 
 #include <fmt/format.h>
+
+#include "base/crew.h"
 
 namespace plimsoll::replay {
 
@@ -104,7 +105,7 @@ Result<std::vector<WhatIf>> replay_settings(const History& history, const std::v
   }
   std::vector<WhatIf> answers(settings.size());
   std::atomic<std::size_t> next{0};
-  const auto work = [&] {
+  const auto work = [&](unsigned) {
     for (std::size_t i = next++; i < settings.size(); i = next++) {
       answers[i].setting = settings[i];
       answers[i].run = run(history, conditions[i]);
@@ -113,11 +114,7 @@ Result<std::vector<WhatIf>> replay_settings(const History& history, const std::v
       answers[i].reserved_if_placed_otherwise = run(history, otherwise).stats.peak_reserved;
     }
   };
-  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
-  std::vector<std::jthread> threads;
-  for (std::size_t t = 1; t < std::min(cores, settings.size()); ++t) threads.emplace_back(work);
-  work();
-  threads.clear();  // joins
+  share_work(0, work);
   return answers;
 }
 

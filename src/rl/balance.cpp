@@ -44,8 +44,9 @@ struct Kept {
   double completion = 0;  // mean tokens of their samples
 };
 
-// Telescope's rule (facts 3): a group is late once limit + 1 batches were cut after the update that it started on.
-// Groups start evenly between two updates; the next batch is cut `wait` after one, the others a period apart.
+// Telescope's rule: a group is late once limit + 1 batches were cut after the update that it started on (facts
+// rl-and-inference.md 3). Groups start evenly between two updates; the next batch is cut `wait` after one, the others
+// a period apart.
 Kept kept_in_time(const Loop& loop, double period, double train, double seconds_per_token) {
   constexpr int kStarts = 8;
   constexpr int kSlices = 32;
@@ -118,7 +119,8 @@ std::string_view text_of(Limit limit) {
 double kv_concurrency(const Loop& loop) {
   const double prompt = loop.prompt.mean() * loop.prompt_share();
   const double o = loop.completion.mean();
-  // A running sample is met in proportion to its length (facts 7), so its context is p + E[o^2] / 2 E[o].
+  // A running sample is met in proportion to its length, so its context is p + E[o^2] / 2 E[o]
+  // (facts rl-and-inference.md 7).
   const double held = prompt + loop.completion.mean_square() / (2 * o) + loop.block / 2;
   const double deviation = std::hypot(loop.completion.deviation(), o / std::sqrt(12.0));
   // held * C + 2 deviation sqrt(C) = tokens, solved for sqrt(C).

@@ -36,7 +36,7 @@ struct Balance {
   Limit limit = Limit::kRollout;
 };
 
-// Requests that a cache holds with headroom: (tokens - 2 deviations) / mean (facts 7).
+// Requests that a cache holds with headroom: (tokens - 2 deviations) / mean (facts rl-and-inference.md 7).
 [[nodiscard]] double kv_concurrency(const Loop& loop);
 
 [[nodiscard]] Balance balance(const Loop& loop);

@@ -113,7 +113,7 @@ KeyValues default_trainer_keys(Framework framework, job::Framework trainer) {
                                {"transformer_impl", "local"}});
     return keys;
   }
-  // fp32 shards, bf16 compute, fp32 reduction (facts rl-and-inference.md 1, other-frameworks-memory.md 6.3).
+  // fp32 shards, bf16 compute, fp32 reduction (facts rl-and-inference.md 1, other-frameworks-memory.md 6.1).
   KeyValues keys = {{"bf16", "true"}};
   if (trainer == job::Framework::kDeepSpeed) keys.emplace_back("zero_stage", "3");
   if (framework != Framework::kNemoRl && framework != Framework::kGeneric && trainer != job::Framework::kTorchtitan)

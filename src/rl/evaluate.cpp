@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kMostInFlight = 1e6;               // requests that a simulation keeps
 constexpr std::int64_t kMostSimulated = 2'000'000;  // samples of its steps
-constexpr std::int64_t kResidue = 2LL << 30;        // of a sleeping server, beside its graphs: 1 to 3 GiB (facts 6)
+constexpr std::int64_t kResidue = 2LL << 30;        // sleeping server, beside its graphs: facts rl-and-inference.md 6
 
 bool is_spread(RayStrategy strategy) {
   return strategy == RayStrategy::kSpread || strategy == RayStrategy::kStrictSpread;

@@ -8,7 +8,8 @@ namespace plimsoll::rl {
 
 namespace {
 
-constexpr double kTargetUsage = 0.7;  // of the cache, where the loop chooses its lanes itself (facts 7)
+// Of the cache, where the loop chooses its lanes itself (facts rl-and-inference.md 7).
+constexpr double kTargetUsage = 0.7;
 
 bool is_spread(RayStrategy strategy) {
   return strategy == RayStrategy::kSpread || strategy == RayStrategy::kStrictSpread;

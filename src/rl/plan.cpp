@@ -5,11 +5,13 @@
 #include <atomic>
 #include <cmath>
 #include <map>
-#include <thread>
+#include <numeric>
 
 #include <fmt/format.h>
 
 #include "base/checked.h"
+#include "base/crew.h"
+#include "rl/frameworks/config.h"
 #include "rl/keys.h"
 #include "rl/trainer_choice.h"
 
@@ -119,7 +121,8 @@ std::vector<std::int64_t> Planner::seq_lens() const {
   return {longest, 2 * longest, 4 * longest};
 }
 
-// In groups of prompts: what fills the cache to seven tenths (facts 7), what fills it, and powers of two below.
+// In groups of prompts: what fills the cache to seven tenths, what fills it, and powers of two below (facts
+// rl-and-inference.md 7).
 std::vector<std::int64_t> Planner::lanes(const Loop& loop) const {
   if (!is_open("max_concurrent_prompts_per_server")) return {base_.lanes.prompts_per_server};
   if (loop.dispatch != Dispatch::kLevel && base_.lanes.prompts_per_server == 0) return {0};
@@ -188,11 +191,15 @@ void Planner::price_all() {
     run.inference_gpus = unit;
     Loop loop = make_loop(run, *server, {}, {});
     const std::vector<std::int64_t> prompt_counts = lanes(loop);
-    for (const std::int64_t count : inference_counts(unit)) {
+    for (const std::int64_t count : inference_counts(std::lcm(unit, pool_unit(run)))) {
       if (count % unit != 0) continue;
       const std::int64_t training = base_.is_colocated() ? base_.cluster.gpus : base_.cluster.gpus - count;
       run.inference_gpus = count;
       run.trainer_gpus = training;
+      if (const auto launches = check_pools(run); !launches) {
+        refuse(launches.error().message);
+        continue;
+      }
       loop.servers = run.servers();
       for (const std::int64_t seq_len : seq_lens()) {
         const TrainerChoice* trainer = trainer_for(seq_len, training);
@@ -263,14 +270,9 @@ Result<Proposal> Planner::propose(const Point& point) const {
 std::vector<Result<Proposal>> Planner::propose_all(const std::vector<Point>& points) {
   std::vector<Result<Proposal>> answers(points.size(), Result<Proposal>{});
   std::atomic<std::size_t> next{0};
-  const auto work = [&] {
+  share_work(0, [&](unsigned) {
     for (std::size_t i = next++; i < points.size(); i = next++) answers[i] = propose(points[i]);
-  };
-  const std::size_t count = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, points.size());
-  std::vector<std::thread> threads;
-  for (std::size_t i = 1; i < count; ++i) threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
+  });
   plan_.counts.simulated += points.size();
   return answers;
 }
@@ -282,7 +284,7 @@ void Planner::climb() {
   const bool split_open = !base_.is_colocated() && is_open("inference_num_workers") && is_open("trainer_num_workers");
   for (std::size_t moves = 0; moves < options_.moves; ++moves) {
     std::vector<Point> points;
-    const std::int64_t unit = best_.tensor * base_.server.pipeline;
+    const std::int64_t unit = std::lcm(best_.tensor * base_.server.pipeline, pool_unit(base_));
     for (const std::int64_t step : {-unit, unit}) {
       Point point = best_;
       point.inference_gpus += step;

@@ -40,7 +40,7 @@ struct Plan {
   std::vector<Proposal> best;  // ranked by trained tokens/s
   PlanCounts counts;
   std::vector<std::pair<std::string, std::size_t>> refusals;  // reason and number, most frequent first
-  double ideal_inference_share = 0;                           // r / (r + g) of the best (facts 8), before rounding
+  double ideal_inference_share = 0;                           // r / (r + g), unrounded: facts rl-and-inference.md 8
 };
 
 // `draft` is a run before complete(): what its file or flags gave stays, the rest is chosen.

@@ -51,7 +51,7 @@ struct Packing {
   bool enabled = true;  // false: every sample is padded to seq_len
 };
 
-// How far generation may run ahead, and what becomes of samples that are too old (facts 3).
+// How far generation may run ahead, and what becomes of samples that are too old (facts rl-and-inference.md 3).
 struct Staleness {
   Mode mode = Mode::kAsync;
   // Telescope max_async_rollout, verl staleness_threshold, NeMo-RL max_trajectory_age_steps, OpenRLHF

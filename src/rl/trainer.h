@@ -18,7 +18,7 @@ namespace plimsoll::rl {
 // The training job of the run on its trainer's GPUs: a micro-batch of one bin, micro-batches as the batch needs.
 [[nodiscard]] Result<job::Job> make_trainer(const Run& run);
 
-// The multiple that bins are padded to: the user's with what context parallelism needs (facts 2).
+// The multiple that bins are padded to: the user's with what context parallelism needs (facts rl-and-inference.md 2).
 [[nodiscard]] std::int64_t bin_multiple(const Run& run, const job::Job& trainer);
 
 struct TrainerTime {

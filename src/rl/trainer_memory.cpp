@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/text.h"
+#include "job/effective.h"
 #include "model/parameters.h"
 #include "rl/trainer.h"
 
@@ -44,7 +45,7 @@ States states_of(const job::Job& job, const memory::RankAnswer& rank) {
   states.parameters = job.sharding.cpu_offload ? 0 : shard * stored;
   states.gradients = job.sharding.cpu_offload ? 0 : shard * stored;
   const std::int64_t moments = job::size_of(job.optimizer.exp_avg) + job::size_of(job.optimizer.exp_avg_sq);
-  const bool on_host = job.sharding.cpu_offload || job.sharding.offload_optimizer != job::OffloadTarget::kNone;
+  const bool on_host = job.sharding.cpu_offload || job::optimizer_offload(job.sharding) != job::OffloadTarget::kNone;
   states.optimizer = on_host ? 0 : shard * (moments + (master ? 4 : 0));
   return states;
 }

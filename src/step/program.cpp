@@ -44,7 +44,8 @@ RankResult run_rank(const job::Job& job, const job::PipelineLayout& layout, std:
                     bool folded) {
   if (job.is_megatron()) return megatron::run_rank(job, layout, pp_rank, tape, folded);
   transformers::RankResult result = transformers::run_rank(job, tape, folded, pp_rank);
-  return {result.parameters, result.host_bytes, result.nvme_bytes, result.outside_bytes, std::move(result.warnings)};
+  return {result.parameters,    result.host_bytes, result.nvme_bytes,
+          result.outside_bytes, result.trains,     std::move(result.warnings)};
 }
 
 Need worst_need(const job::Job& job, const job::PipelineLayout& layout, const std::vector<std::int64_t>& ranks,

@@ -17,6 +17,7 @@ struct RankResult {
   std::int64_t host_bytes = 0;  // host memory of this rank: offloaded state and activations
   std::int64_t nvme_bytes = 0;
   std::int64_t outside_bytes = 0;  // device memory outside the torch allocator that the step itself needs
+  bool trains = true;              // false: adapters that no module of the model takes
   std::vector<std::string> warnings;
 };
 

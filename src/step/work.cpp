@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/work.h"
 
+#include "job/effective.h"
 #include "step/work_parts.h"
 
 namespace plimsoll::step {
@@ -103,7 +104,7 @@ bool replays(const Job& job, Part part) {
   if (r.granularity != job::RecomputeGranularity::kSelective) return false;
   switch (part) {
     case Part::kNorm:
-      return r.modules.layernorm;
+      return job::recomputes_norms(job);
     case Part::kMlaUp:
       return r.modules.mla_up_proj;
     case Part::kCore:

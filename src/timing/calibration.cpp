@@ -29,6 +29,15 @@ Result<double> number_of(const Node& node, std::string_view key) {
   return number;
 }
 
+// A value a thousand times another machine's is a slip of units. `known` is what is built in, or nothing for that
+// itself.
+Status check_size(double number, double known, bool divides, const std::string& key) {
+  constexpr double kFactor = 1000;
+  if (known <= 0 || (number <= kFactor * known && (!divides || number >= known / kFactor))) return {};
+  return bad_input(fmt::format("{}: {:g} is no value that a machine has; the built-in one is {:g}", key, number, known),
+                   "rates are shares of the peak from 0 to 1, times are in seconds");
+}
+
 template <class Named, class Target>
 Status read_values(const Node& table, const std::vector<Named>& names, std::string_view where, Target& target) {
   for (const auto& [key, value] : table.members) {
@@ -45,6 +54,7 @@ Status read_values(const Node& table, const std::vector<Named>& names, std::stri
     }
     PLIMSOLL_TRY(number, number_of(value, fmt::format("{}.{}", where, key)));
     if (found->divides && number <= 0) return bad_input(fmt::format("{}.{}: 0 is no rate", where, key));
+    PLIMSOLL_TRY_STATUS(check_size(number, target.*(found->field), found->divides, fmt::format("{}.{}", where, key)));
     target.*(found->field) = number;
   }
   return {};

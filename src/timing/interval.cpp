@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "job/effective.h"
+
 namespace plimsoll::timing {
 
 namespace {
@@ -39,11 +41,11 @@ std::vector<std::string> unmodelled(const job::Job& job) {
   warn(job.parallel.delay_wgrad, "delay_wgrad_compute: weight gradients are timed inside the backward");
   warn(job.precision.fp8_attention, "fp8_dot_product_attention: attention is timed in 16 bits");
   warn(job.offload.weights, "cpu_offloading_weights: weights are timed as staying on the GPU");
-  warn(job.sharding.offload_param == job::OffloadTarget::kNvme ||
-           job.sharding.offload_optimizer == job::OffloadTarget::kNvme,
+  warn(job::parameter_offload(job.sharding) == job::OffloadTarget::kNvme ||
+           job::optimizer_offload(job.sharding) == job::OffloadTarget::kNvme,
        "NVMe: what lies there is timed as if it lay in host memory");
   const bool host_updates = job.optimizer.cpu_offload_fraction > 0 || job.sharding.cpu_offload ||
-                            job.sharding.offload_optimizer != job::OffloadTarget::kNone;
+                            job::optimizer_offload(job.sharding) != job::OffloadTarget::kNone;
   warn(host_updates && !job.environment.contains("OMP_NUM_THREADS"),
        "optimizer on the host: timed with one thread, which is what torchrun gives a rank; OMP_NUM_THREADS=14 is six "
        "times as fast");

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "document/node.h"
+#include "job/effective.h"
 #include "model/parameters.h"
 #include "timing/collectives.h"
 #include "timing/kernels.h"
@@ -31,7 +32,7 @@ double update_bytes(const Job& job) {
     case job::OptimizerKind::kAdam:
       break;
   }
-  // foreach runs a dozen passes over the lists (facts other-frameworks-memory.md 1), a loop as many kernels each.
+  // foreach runs a dozen passes over the lists (facts other-frameworks-memory.md 2.8), a loop as many kernels each.
   return job.optimizer.impl == job::OptimizerImpl::kFused ? 30 : 96;
 }
 
@@ -88,8 +89,7 @@ std::int64_t replicas_of(const Job& job) {
 // The share of the owned state whose update runs on the host.
 double share_on_host(const Job& job) {
   const job::Sharding& s = job.sharding;
-  if (s.kind == job::ShardingKind::kZero && s.offload_optimizer != job::OffloadTarget::kNone)
-    return std::clamp(s.offload_ratio, 0.0, 1.0);
+  if (job::optimizer_offload(s) != job::OffloadTarget::kNone) return std::clamp(s.offload_ratio, 0.0, 1.0);
   if ((s.kind == job::ShardingKind::kFsdp2 || s.kind == job::ShardingKind::kFsdp1) && s.cpu_offload) return 1;
   return std::clamp(job.optimizer.cpu_offload_fraction, 0.0, 1.0);
 }
@@ -107,7 +107,7 @@ double host_update_rate(const Job& job, const Calibration& c) {
 
 bool weights_on_host(const Job& job) {
   const job::Sharding& s = job.sharding;
-  return s.kind == job::ShardingKind::kZero ? s.offload_param != job::OffloadTarget::kNone : s.cpu_offload;
+  return s.kind == job::ShardingKind::kZero ? job::parameter_offload(s) != job::OffloadTarget::kNone : s.cpu_offload;
 }
 
 Domain domain_of(const Job& job, const Machine& m, double elements, bool expert, double trained) {
@@ -136,7 +136,7 @@ double sharded_exposed(const Job& job, const Machine& m, const Domain* domains, 
     reduce += reduce_seconds(m, domains[i]);
   }
   // A pipeline of torchtitan keeps its weights gathered from micro-batch to micro-batch and reduces once; Megatron-FSDP
-  // gathers for each of them (facts step-time.md 7).
+  // gathers for each of them (facts other-frameworks-memory.md 6.4).
   const bool pipelined = job.parallel.pipeline > 1 && job.sharding.kind != job::ShardingKind::kMegatronFsdp;
   if (pipelined)
     return std::max(gather - w.forward, 0.0) + std::max(reduce - w.backward, 0.0) + c.shard_exposed * (gather + reduce);

@@ -12,7 +12,7 @@ namespace plimsoll::why {
 namespace {
 
 // A context takes 0.3 to 0.9 GiB, NCCL and libraries of a multi-rank job about as much again (facts
-// rl-and-inference.md; measured 0.5 GiB on an H200). What is beyond these belongs to somebody else.
+// megatron-memory.md 10, rl-and-inference.md 4; measured 0.5 GiB on an H200). What is beyond these is somebody else's.
 constexpr std::int64_t kOwnAlone = 3 * kGiB / 4;
 constexpr std::int64_t kOwnOfMany = 2 * kGiB;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What frameworks print when they refuse a configuration, and what to change: the literal fragments of
-// facts rules.md that are long enough to be unmistakable. Generic wording ("must be divisible by") is left
+// catalog/rules-*.toml that are long enough to be unmistakable. Generic wording ("must be divisible by") is left
 // to states_constraint().
 #include "why/signal.h"
 #include "why/words.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What to change, cheapest first (seed M4), filtered to what can help this cause. Bytes are computed from
-// the figures of the message where they allow it, times are ranges with their source.
+// What to change, cheapest first (facts out-of-memory.md 2), filtered to what can help this cause. Bytes are computed
+// from the figures of the message where they allow it, times are ranges with their source.
 // Invariant: a fix that cannot help the cause is never listed; the first one works for the cause.
 #pragma once
 

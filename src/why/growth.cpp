@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A leak is allocated memory that rises from step to step; reserved memory that rises and levels off is
-// the cache at work (seed M20).
+// the cache at work (facts out-of-memory.md 4).
 #include <algorithm>
 #include <cmath>
 

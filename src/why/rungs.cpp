@@ -8,7 +8,7 @@ namespace plimsoll::why {
 namespace {
 
 // Shares of "allocated" that a rung can win where nothing but the message is known. Activations are a
-// fifth to four fifths of what is live in a training step, states the rest (seed M1); halving the
+// fifth to four fifths of what is live in a training step, states the rest (facts out-of-memory.md 1); halving the
 // micro-batch wins half of the activations, recomputing layers most of them.
 constexpr Rung kRungs[] = {
     // Free or nearly so.

@@ -2,6 +2,7 @@
 // Keys of the cluster, of parallelism and of the batch.
 #include <fmt/format.h>
 
+#include "base/bytes.h"
 #include "base/text.h"
 #include "job/keys/table.h"
 
@@ -10,6 +11,8 @@ namespace plimsoll::job {
 namespace {
 
 using document::Node;
+
+constexpr std::int64_t kTiB = 1024 * kGiB;
 
 Status set_gpu(Job& job, const Node& value) {
   PLIMSOLL_TRY(name, to_word(value));
@@ -25,21 +28,32 @@ Status set_gpu(Job& job, const Node& value) {
   return {};
 }
 
+// A number without its unit is in bytes; one that no machine has is a number whose unit was forgotten.
+Status check_memory(std::int64_t bytes, std::int64_t most, const char* of_what) {
+  constexpr std::int64_t kLeast = 64 * kMiB;
+  if (bytes >= kLeast && bytes <= most) return {};
+  return bad_input(fmt::format("found {} ({}), wanted {} to {} for {}", bytes, format_bytes(bytes),
+                               format_bytes(kLeast), format_bytes(most), of_what),
+                   "write the unit: \"80GiB\"; a bare number is in bytes");
+}
+
 Status set_gpu_memory(Job& job, const Node& value) {
   PLIMSOLL_TRY(bytes, to_bytes(value));
-  if (bytes < 1) return bad_input("found 0, wanted the bytes that torch reports as total_memory");
+  PLIMSOLL_TRY_STATUS(check_memory(bytes, 16 * kTiB, "the memory of a GPU"));
   job.cluster.gpu.capacity = bytes;
   return {};
 }
 
 Status set_host_memory(Job& job, const Node& value) {
   PLIMSOLL_TRY(bytes, to_bytes(value));
+  if (bytes != 0) PLIMSOLL_TRY_STATUS(check_memory(bytes, 1024 * kTiB, "the memory of a node"));
   job.cluster.host_memory = bytes;
   return {};
 }
 
 Status set_nvme(Job& job, const Node& value) {
   PLIMSOLL_TRY(bytes, to_bytes(value));
+  if (bytes != 0) PLIMSOLL_TRY_STATUS(check_memory(bytes, 1024 * kTiB, "the NVMe of a node"));
   job.cluster.nvme = bytes;
   return {};
 }

@@ -29,6 +29,11 @@ struct KeyReason {
 // The completed run in the configuration of run.framework. What the framework cannot do is an error that names the key.
 [[nodiscard]] Result<ConfigFile> write_config(const Run& run, const std::vector<KeyReason>& reasons = {});
 
+// GPUs that a pool grows by in run.framework: whole nodes where it counts nodes, else 1.
+[[nodiscard]] std::int64_t pool_unit(const Run& run);
+// Whether run.framework can be told of the two pools.
+[[nodiscard]] Status check_pools(const Run& run);
+
 struct ConfigSettings {
   Settings settings;                 // with "framework"; for read_run()
   std::vector<std::string> ignored;  // paths of the file that say nothing about speed or memory, or are not known here

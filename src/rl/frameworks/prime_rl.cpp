@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "rl/frameworks/config.h"
 #include "rl/frameworks/items.h"
 #include "rl/frameworks/settings.h"
 
@@ -39,10 +40,7 @@ Status add_pools(const Run& run, Items& items) {
     items.add_number("deployment.num_infer_gpus", run.inference_gpus, "inference_num_workers");
     return {};
   }
-  if (run.trainer_gpus % node != 0 || run.inference_gpus % node != 0)
-    return bad_input(fmt::format("trainer_num_workers {} and inference_num_workers {} are not whole nodes of {} GPUs",
-                                 run.trainer_gpus, run.inference_gpus, node),
-                     "prime-rl counts nodes when the run does not fit one");
+  PLIMSOLL_TRY_STATUS(check_pools(run));
   items.add_word("deployment.type", "multi_node", "", "the pools are whole nodes");
   items.add_number("deployment.num_train_nodes", run.trainer_gpus / node, "trainer_num_workers",
                    fmt::format("{} GPUs train", run.trainer_gpus));
@@ -58,6 +56,19 @@ std::string_view trainer_key(const Run& run, std::string_view key) {
 }
 
 }  // namespace
+
+std::int64_t pool_unit(const Run& run) {
+  const std::int64_t node = std::max<std::int64_t>(1, run.cluster.gpus_per_node);
+  return run.framework == Framework::kPrimeRl && run.cluster.gpus > node ? node : 1;
+}
+
+Status check_pools(const Run& run) {
+  const std::int64_t unit = run.trainer_gpus + run.inference_gpus > run.cluster.gpus_per_node ? pool_unit(run) : 1;
+  if (run.trainer_gpus % unit == 0 && run.inference_gpus % unit == 0) return {};
+  return bad_input(fmt::format("trainer_num_workers {} and inference_num_workers {} are not whole nodes of {} GPUs",
+                               run.trainer_gpus, run.inference_gpus, unit),
+                   "prime-rl counts nodes when the run does not fit one");
+}
 
 Status encode_prime_rl(const Run& run, Items& items) {
   PLIMSOLL_TRY_STATUS(check(run));

@@ -68,7 +68,7 @@ struct Note {
   std::string_view text;
 };
 
-// Claims of the page that its code contradicts (facts 1), and limits of its advice (facts 8).
+// Claims of the page that its code contradicts, and limits of its advice (facts rl-and-inference.md 1, 8).
 constexpr Note kNotes[] = {
     {Bottleneck::kRollout, "max_tokens",
      "{} that is above what samples reach reserves nothing: blocks are taken as tokens arrive"},

@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/text.h"
 #include "document/node.h"
+#include "step/megatron/adapter.h"
 #include "step/megatron/rank_state.h"
 #include "step/megatron/unmodelled.h"
 #include "step/schedule.h"
@@ -114,6 +115,8 @@ class Rank final : public PassRunner {
     }
     RankResult result;
     result.parameters = state_.parameters();
+    const AdaptedLinears adapted = adapted_linears(job_);
+    result.trains = !adapted.any || adapted.qkv || adapted.proj || adapted.fc1 || adapted.fc2;
     result.warnings = folded_ ? std::vector<std::string>{} : unmodelled(job_);
     result.host_bytes = state_.host_bytes() + offloaded_peak();
     return result;

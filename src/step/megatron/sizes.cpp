@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "model/softmax_attention.h"
 #include "step/megatron/adapter.h"
 
 namespace plimsoll::step::megatron {
@@ -151,7 +152,8 @@ void fill_moe(const Job& job, const model::FeedForward& ffn, const Shape& s, boo
   z.experts_used = z.experts;
   z.grouped = job.moe.grouped_gemm && job.kernels.implementation == job::Implementation::kTransformerEngine;
   z.sorted = z.experts > 1;
-  // Balanced: every rank receives as many copies as it sends, times the expert-TP gather (facts 4.6).
+  // Balanced: every rank receives as many copies as it sends, times the expert-TP gather
+  // (facts megatron-memory.md 4.6).
   double landed = static_cast<double>(copies * et) * job.moe.imbalance;
   if (job.moe.capacity_factor && *job.moe.capacity_factor > 0) {
     const double capacity = static_cast<double>(copies * et) * *job.moe.capacity_factor;
@@ -191,6 +193,16 @@ void fill_moe(const Job& job, const model::FeedForward& ffn, const Shape& s, boo
   z.w_expert_fc2 = s.param_bytes * width * hidden;
 }
 
+// A delta net's activations are counted as those of full attention with its heads (unmodelled.cpp says so).
+model::Layer with_heads(model::Layer layer) {
+  model::Attention& a = layer.attention;
+  if (a.kind != model::AttentionKind::kLinear) return layer;
+  a.heads = a.kv_heads = a.linear_value_heads;
+  a.head_dim = std::max(a.linear_key_dim, a.linear_value_dim);
+  a.output_gate = true;
+  return layer;
+}
+
 // A frozen linear saves no input; an adapter does, and under sequence parallelism the gathered one
 // unless it gathers again in backward. Weight gradients are the adapters' own.
 void freeze_base(const Job& job, const model::Layer& layer, const Shape& s, LayerSizes& z) {
@@ -204,10 +216,11 @@ void freeze_base(const Job& job, const model::Layer& layer, const Shape& s, Laye
   const auto gradient = [&](bool on, std::int64_t in, std::int64_t out, bool column) {
     return on ? grad_bytes * adapter_elements(job, in, out, column) : 0;
   };
+  const bool attends = a.kind != model::AttentionKind::kLinear;  // a delta net's modules have other names
   z.norm_weight = 0;
-  z.norm1_saved = adapted.qkv ? input : 0;
-  z.w_qkv = gradient(adapted.qkv, hidden, qkv, true);
-  z.w_proj = gradient(adapted.proj, a.heads * a.head_dim, hidden, false);
+  z.norm1_saved = adapted.qkv && attends ? input : 0;
+  z.w_qkv = gradient(adapted.qkv && attends, hidden, qkv, true);
+  z.w_proj = gradient(adapted.proj && attends, a.heads * a.head_dim, hidden, false);
   if (layer.ffn.is_moe()) {
     z.w_expert_fc1 = z.w_expert_fc2 = z.w_shared_fc1 = z.w_shared_fc2 = 0;
     return;
@@ -238,7 +251,8 @@ Choices choices_of(const Job& job) {
   return c;
 }
 
-LayerSizes layer_sizes(const Job& job, const model::Layer& layer, bool in_bf16) {
+LayerSizes layer_sizes(const Job& job, const model::Layer& given, bool in_bf16) {
+  const model::Layer layer = with_heads(given);
   const Shape s = shape_of(job);
   LayerSizes z;
   const std::int64_t hidden = job.model.hidden;
@@ -303,7 +317,7 @@ EndSizes end_sizes(const Job& job) {
   e.w_mtp_projection = s.param_bytes * 2 * hidden * hidden / s.tp;
   e.loss_small = 4 * s.tokens;
   if (job.model.rope) {
-    const model::Attention& attention = job.model.kinds.front().attention;
+    const model::Attention& attention = model::softmax_attention(job.model);
     const std::int64_t dim = attention.kind == model::AttentionKind::kMla ? attention.qk_rope_dim : attention.head_dim;
     e.rope_table = 4 * job.batch.seq_length * dim;
   }

@@ -21,7 +21,7 @@ std::vector<std::string> unmodelled(const job::Job& job) {
   warn(job.moe.flex, "moe_token_dispatcher_type flex: dispatch buffers are counted as those of alltoall");
   for (const model::Layer& kind : job.model.kinds) {
     if (kind.attention.kind != model::AttentionKind::kLinear) continue;
-    warn(true, "linear attention: its layers are counted as full attention of the same heads");
+    warn(true, "linear attention: activations of its layers are counted as full attention of the same heads");
     break;
   }
   return warnings;

@@ -24,6 +24,7 @@ class Collector {
   void attention(const model::Attention& a) {
     const std::int64_t h = job_.model.hidden;
     if (a.kind == model::AttentionKind::kMla) return mla(a);
+    if (a.kind == model::AttentionKind::kLinear) return delta_net(a);
     matrix(a.heads * a.head_dim * h / tp_);
     if (a.out_bias) vector(h);
     const std::int64_t outputs = (a.heads * (a.output_gate ? 2 : 1) + 2 * a.kv_heads) * a.head_dim / tp_;
@@ -34,6 +35,19 @@ class Collector {
       norm(a.qk_norm == model::QkNorm::kPerHead ? a.head_dim : a.kv_heads * a.head_dim / tp_);
     }
     if (a.sinks) vector(a.heads / tp_);
+  }
+
+  void delta_net(const model::Attention& a) {
+    const std::int64_t h = job_.model.hidden;
+    const std::int64_t keys = a.linear_key_heads * a.linear_key_dim / tp_;
+    const std::int64_t values = a.linear_value_heads * a.linear_value_dim / tp_;
+    const std::int64_t heads = a.linear_value_heads / tp_;
+    matrix((2 * keys + 2 * values + 2 * heads) * h);
+    vector((2 * keys + values) * a.linear_conv);
+    vector(heads);  // dt_bias
+    vector(heads);  // A_log
+    vector(a.linear_value_dim);
+    matrix(values * h);
   }
 
   // The down-projections are replicated on every TP rank.
@@ -152,8 +166,9 @@ void freeze_and_adapt(const job::Job& job, const job::Chunk& chunk, std::vector<
   for (std::int64_t i = 0; i < chunk.num_layers; ++i) {
     const model::Layer& layer = job.model.layer(chunk.first_layer + i);
     const model::Attention& a = layer.attention;
-    add(adapted.qkv, h, (a.heads + 2 * a.kv_heads) * a.head_dim, true);
-    add(adapted.proj, a.heads * a.head_dim, h, false);
+    const bool attends = a.kind != model::AttentionKind::kLinear;  // a delta net's modules have other names
+    add(adapted.qkv && attends, h, (a.heads + 2 * a.kv_heads) * a.head_dim, true);
+    add(adapted.proj && attends, a.heads * a.head_dim, h, false);
     const std::int64_t width = layer.ffn.is_moe() ? layer.ffn.shared_width : layer.ffn.width;
     if (width == 0) continue;
     add(adapted.fc1, h, (layer.ffn.gated ? 2 : 1) * width, true);

@@ -93,10 +93,11 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
               const Var& x) {
   const model::Attention& a = spec.attention;
   if (a.kind == model::AttentionKind::kMla) return latent_attention(g, m, spec, ids, shared, x);
+  if (a.kind == model::AttentionKind::kLinear) return delta_net(g, m, a, ids, x);
   const AttentionShape s = shape_of(m, a);
   const std::int64_t tokens = m.tokens();
   g.tape().at(Operation::kQkvLinear);
-  Var q, k, v;
+  Var q, k, v, gate;
   if (ids.qkv.w >= 0) {
     Var packed = project(g, m, x, ids.qkv, Name::kQkv);
     const std::array<std::int64_t, 3> sizes{tokens * s.heads * a.head_dim, tokens * s.kv_heads * a.head_dim,
@@ -122,6 +123,12 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
   } else {
     const bool early = !m.family.norms_after_heads;
     q = project(g, m, x, ids.q, Name::kQuery);
+    if (a.output_gate) {  // projected beside the queries
+      const std::int64_t half = tokens * s.heads * a.head_dim;
+      auto parts = split(g, q, {half, half, 0}, false);
+      q = parts[0];
+      gate = parts[1];
+    }
     if (early) q = head_norm(g, m, q, ids.q_norm, Name::kQuery);
     q = to_heads(g, q);
     k = project(g, m, x, ids.k, Name::kKey);
@@ -139,6 +146,8 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
     held = rotate(g, m, shared, a.head_dim, q, k);
   }
   Var output = attend(g, m, s, a, ids.sinks, q, k, v, shared);
+  if (gate) output = mul(g, output, keeps_result(g, gate, Name::kActivation), Name::kAttentionOutput);
+  gate.reset();
   g.tape().at(Operation::kProjection);
   Var y = project(g, m, output, ids.o, Name::kHidden);
   output.reset();

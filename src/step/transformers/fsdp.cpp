@@ -193,7 +193,7 @@ void Fsdp2::before_backward(std::int64_t id) {
 }
 
 void Fsdp2::accumulate(Unit& unit) {
-  // Gradients wait unsharded, in the reduce dtype (facts 6.1).
+  // Gradients wait unsharded, in the reduce dtype (facts other-frameworks-memory.md 6.1).
   if (reduce_width_ == gather_width_) return;
   for (const std::int32_t id : unit.weights) {
     Weight& w = m_.weights[static_cast<std::size_t>(id)];

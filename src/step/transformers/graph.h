@@ -10,7 +10,8 @@
 //   - incoming gradients die when a node's backward returns, then its saved tensors
 //   - a second gradient for the same tensor is added in place unless the first is a view or is shared
 //   - inside a checkpointed region saved tensors are dropped; the first backward that needs one replays
-//     the region up to the last tensor that was saved (non-reentrant checkpointing, facts 2.4)
+//     the region up to the last tensor that was saved (non-reentrant checkpointing, facts
+//     other-frameworks-memory.md 2.4)
 #pragma once
 
 #include <array>

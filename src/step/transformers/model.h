@@ -32,6 +32,7 @@ struct LayerIds {
   NormIds norm[4];  // before attention, before MLP; with four norms: in, after attention, before MLP, after MLP
   LinearIds q, k, v, o, qkv;
   LinearIds q_down, kv_down;  // MLA
+  LinearIds decays;           // delta net: decay and step of every head
   NormIds q_norm, k_norm;     // per head or over all heads; MLA: of the latents
   LinearIds gate, up, gate_up, down;
   LinearIds router;
@@ -140,6 +141,8 @@ Var attend(Graph& g, const Model& m, const AttentionShape& shape, const model::A
 // latent.cpp
 Var latent_attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
                      const Var& x);
+// delta_net.cpp
+Var delta_net(Graph& g, const Model& m, const model::Attention& a, const LayerIds& ids, const Var& x);
 // mlp.cpp
 Var activate(Graph& g, const Model& m, model::Activation activation, const Var& x);
 Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x);

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
-
+#include "model/softmax_attention.h"
 #include "step/transformers/ops.h"
 
 namespace plimsoll::step::transformers {
@@ -68,7 +68,7 @@ Var Pass::run_base() {
     x = add(g_, embeds, rows, Name::kHidden);
   }
   if (m_.torchtitan) {  // frequencies are a buffer of the model
-    shared_.cos = g_.constant(m_.sequence * a.kinds[0].attention.head_dim, 4);
+    shared_.cos = g_.constant(m_.sequence * model::softmax_attention(a).head_dim, 4);
   } else {
     make_masks(g_, m_, shared_);
     if (a.rope) make_rotary(g_, m_, shared_);

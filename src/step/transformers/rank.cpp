@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <memory>
 
+#include <fmt/format.h>
+
 #include "step/transformers/optimizer.h"
 #include "step/transformers/pass.h"
 #include "step/transformers/sharder.h"
@@ -15,11 +17,39 @@ namespace {
 
 constexpr std::int64_t kEvaluatedBatches = 8;  // more are summed up
 
-void add_warnings(const job::Job& job, bool trains, RankResult& result) {
-  if (!trains) result.warnings.emplace_back("adapter.targets: no module of the model matches, so nothing is trained");
+// Torchtitan writes its own models, of these families.
+bool torchtitan_has(std::string_view type) {
+  constexpr std::string_view kTypes[] = {"llama",       "llama4_text", "qwen3",   "qwen3_moe",
+                                         "deepseek_v2", "deepseek_v3", "gpt_oss", "gpt"};
+  return std::find(std::begin(kTypes), std::end(kTypes), type) != std::end(kTypes);
+}
+
+void add_warnings(const job::Job& job, RankResult& result) {
+  if (job.framework == job::Framework::kTorchtitan && !torchtitan_has(job.model.model_type))
+    result.warnings.push_back("framework: torchtitan has no model of type " + job.model.model_type +
+                              "; it is counted as if it were written like torchtitan's own");
   if (job.offload.activations || job.offload.checkpointed_inputs)
     result.warnings.emplace_back("offload: activations are counted on the GPU");
   if (job.parallel.expert > 1) result.warnings.emplace_back("parallel.expert: every expert is counted on each rank");
+  // FSDP2 cuts a weight along its first dimension, which is the number of experts: ranks beyond it get padding, and
+  // every gather brings the padding along.
+  const bool cuts_experts = job.sharding.kind == job::ShardingKind::kFsdp2 && job.parallel.expert == 1;
+  const std::int64_t shards =
+      job.data_parallel * job.parallel.context / std::max<std::int64_t>(1, job.sharding.replicas);
+  for (const model::Layer& kind : job.model.kinds) {
+    if (!cuts_experts || !kind.ffn.is_moe() || kind.ffn.experts >= shards) continue;
+    result.warnings.push_back(
+        fmt::format("experts: FSDP2 cuts {} experts over {} ranks by their number and pads to {}, so memory grows with "
+                    "the ranks; dp_replicate or expert parallelism avoids it",
+                    kind.ffn.experts, shards, shards));
+    break;
+  }
+  for (const model::Layer& kind : job.model.kinds) {
+    if (kind.attention.kind != model::AttentionKind::kLinear) continue;
+    result.warnings.emplace_back(
+        "linear attention: working memory of the delta-net kernels is derived from their source, not from a recording");
+    break;
+  }
   if (job.kernels.torch_compile)
     result.warnings.emplace_back("kernels.torch_compile: tensors that compilation fuses away are counted");
 }
@@ -71,7 +101,8 @@ class Rank {
     result.host_bytes = sharder_->host_bytes();
     result.nvme_bytes = sharder_->nvme_bytes();
     const auto trained = [](const Weight& w) { return w.trainable; };
-    add_warnings(job_, std::any_of(model_.weights.begin(), model_.weights.end(), trained), result);
+    result.trains = std::any_of(model_.weights.begin(), model_.weights.end(), trained);
+    add_warnings(job_, result);
     return result;
   }
 
@@ -127,7 +158,8 @@ RankResult run_rank(const job::Job& job, Tape& tape, bool folded, std::int64_t p
   stages.run();
   result.parameters = stages.parameters();
   result.host_bytes = stages.host_bytes();
-  add_warnings(job, stages.parameters() > 0, result);
+  result.trains = stages.trains();
+  add_warnings(job, result);
   return result;
 }
 

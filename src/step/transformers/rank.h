@@ -16,6 +16,7 @@ struct RankResult {
   std::int64_t host_bytes = 0;     // pinned or pageable host memory of this rank
   std::int64_t nvme_bytes = 0;     // of this rank
   std::int64_t outside_bytes = 0;  // device memory outside the torch allocator
+  bool trains = true;              // false: no module takes the adapters
   std::vector<std::string> warnings;
 };
 

@@ -13,7 +13,8 @@ namespace {
 constexpr std::int64_t kBroadcast = 250 * kMiB;  // parameters sent together when DDP starts
 constexpr std::int64_t kBucketCap = 25 * kMiB;
 
-// 4-bit weights: half a byte per element and fp32 scales per 64, themselves quantised where asked (facts 3.3).
+// 4-bit weights: half a byte per element and fp32 scales per 64, themselves quantised where asked (facts
+// other-frameworks-memory.md 3.3).
 std::int64_t stored_bytes(const job::Job& job, const Weight& w) {
   if (!w.quantized) return w.elements * w.width;
   const std::int64_t blocks = (w.elements + 63) / 64;

@@ -3,6 +3,7 @@
 // rotation where only part of a head turns.
 #include <array>
 
+#include "model/softmax_attention.h"
 #include "step/transformers/model.h"
 #include "step/transformers/ops.h"
 
@@ -35,7 +36,7 @@ Var turn(Graph& g, const Var& x, const Shared& shared) {
 }  // namespace
 
 void make_rotary(Graph& g, const Model& m, Shared& shared) {
-  const model::Attention& a = m.architecture().kinds[0].attention;
+  const model::Attention& a = model::softmax_attention(m.architecture());
   const std::int64_t head = a.kind == model::AttentionKind::kMla ? a.qk_rope_dim : a.head_dim;
   const std::int64_t n = m.sequence * (a.kind == model::AttentionKind::kMla ? head : rotary_dim(m, head));
   Var positions = g.alloc(m.sequence, 4, Name::kRopeTemp);

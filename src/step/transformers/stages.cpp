@@ -34,6 +34,13 @@ std::int64_t Stages::parameters() const {
   return sum;
 }
 
+bool Stages::trains() const {
+  for (const auto& stage : stages_)
+    for (const Weight& weight : stage->model.weights)
+      if (weight.trainable) return true;
+  return false;
+}
+
 std::int64_t Stages::host_bytes() const {
   std::int64_t sum = 0;
   for (const auto& stage : stages_) sum += stage->sharder->host_bytes();

@@ -18,6 +18,7 @@ class Stages final : public PassRunner {
 
   void run();
   [[nodiscard]] std::int64_t parameters() const;
+  [[nodiscard]] bool trains() const;
   [[nodiscard]] std::int64_t host_bytes() const;
 
   Tensor forward(std::int64_t chunk, std::int64_t micro_batch, const Tensor& received) override;

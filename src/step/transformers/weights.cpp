@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/bytes.h"
+#include "base/checked.h"
 #include "step/transformers/model.h"
 
 namespace plimsoll::step::transformers {
@@ -30,7 +31,7 @@ class Collector {
     width_ = static_cast<std::uint8_t>(job::size_of(stored));
     adapted_ = job.adapter.kind != job::AdapterKind::kNone;
     quantized_ = adapted_ && job.adapter.quantized_base;
-    // prepare_model_for_kbit_training turns what is not 4-bit into fp32 (facts 3.3).
+    // prepare_model_for_kbit_training turns what is not 4-bit into fp32 (facts other-frameworks-memory.md 3.3).
     small_width_ = quantized_ && job.adapter.prepared_for_kbit ? std::uint8_t{4} : width_;
   }
 
@@ -122,6 +123,7 @@ class Collector {
     const std::int64_t q = a.heads / m_.tensor * a.head_dim;
     const std::int64_t kv = std::max<std::int64_t>(1, a.kv_heads / m_.tensor) * a.head_dim;
     if (a.kind == model::AttentionKind::kMla) return latent(a, ids);
+    if (a.kind == model::AttentionKind::kLinear) return delta_net(a, ids);
     if (a.fused_qkv) {
       if (m_.family.slices_qkv) ids.o = linear({"o_proj"}, q, h, a.out_bias);
       ids.qkv = linear({"qkv_proj", "query_key_value", "c_attn", "wqkv", "Wqkv"}, h, q + 2 * kv, a.qkv_bias);
@@ -154,6 +156,21 @@ class Collector {
     ids.k_norm = norm(a.kv_lora_rank);
     ids.k = linear({"kv_b_proj"}, a.kv_lora_rank, heads * (a.qk_nope_dim + a.v_head_dim), false);
     ids.o = linear({"o_proj"}, heads * a.v_head_dim, h, false);
+  }
+
+  // Qwen3.5 cuts the packed projections into more modules of the same size together.
+  void delta_net(const model::Attention& a, LayerIds& ids) {
+    const std::int64_t h = job_.model.hidden;
+    const std::int64_t heads = a.linear_value_heads / m_.tensor;
+    const std::int64_t keys = a.linear_key_heads / m_.tensor * a.linear_key_dim;
+    const std::int64_t values = heads * a.linear_value_dim;
+    vector(heads);  // dt_bias
+    vector(heads);  // A_log
+    vector((2 * keys + values) * a.linear_conv);
+    ids.qkv = linear({"in_proj_qkvz", "in_proj_qkv", "in_proj_z"}, h, 2 * keys + 2 * values, false);
+    ids.decays = linear({"in_proj_ba", "in_proj_b", "in_proj_a"}, h, 2 * heads, false);
+    ids.q_norm = norm(a.linear_value_dim);
+    ids.o = linear({"out_proj"}, values, h, false);
   }
 
   void dense(const model::FeedForward& f, LayerIds& ids) {
@@ -215,7 +232,8 @@ Family family_of(const job::Job& job) {
   family.conv1d = type == "gpt2";
   family.scaled_embedding = is_one_of(type, {"gemma", "gemma2", "gemma3_text", "gemma3"});
   family.norms_after_heads = is_one_of(type, {"gemma3_text", "gemma3"});
-  if (type == "gpt_neox" || type == "stablelm") family.rotary = 0.25;
+  const bool hybrid = is_one_of(type, {"qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"});
+  if (type == "gpt_neox" || type == "stablelm" || hybrid) family.rotary = 0.25;
   if (is_one_of(type, {"phi", "glm", "glm4", "glm4_moe", "nemotron"})) family.rotary = 0.5;
   family.slices_qkv = type == "phi3";
   family.wide_rotation = is_one_of(type, {"olmo2", "cohere"});
@@ -228,7 +246,7 @@ Family family_of(const job::Job& job) {
   family.scaled_logits = is_one_of(type, {"cohere", "granite", "granitemoe"});
   family.splits_heads = is_one_of(type, {"gpt_neox", "bloom"});
   if (is_one_of(type, {"phi", "stablelm"})) family.rotation = Rotation::kJoinBothHeld;
-  if (type == "gpt_neox") family.rotation = Rotation::kJoinBoth;
+  if (type == "gpt_neox" || hybrid) family.rotation = Rotation::kJoinBoth;
   if (is_one_of(type, {"phi3", "glm", "glm4", "glm4_moe", "nemotron"})) family.rotation = Rotation::kJoinEach;
   return family;
 }
@@ -272,7 +290,8 @@ Model make_model(const job::Job& job, const job::Chunk& stage) {
   Collector collect(job, m);
   m.width = collect.activation_width();
   const model::Architecture& a = job.model;
-  const std::int64_t rows = (job.vocab_rows > 0 ? job.vocab_rows : a.vocab) / m.tensor;
+  // The fullest rank: DTensor gives the first ones a row more where the vocabulary does not divide.
+  const std::int64_t rows = ceil_div(job.vocab_rows > 0 ? job.vocab_rows : a.vocab, m.tensor);
   const std::int64_t embedding = a.embedding_dim > 0 ? a.embedding_dim : a.hidden;
   if (stage.has_embedding) {
     m.embedding = collect.table(rows, embedding, WeightKind::kEmbedding);

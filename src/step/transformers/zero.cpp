@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/checked.h"
+#include "job/effective.h"
 #include "step/transformers/replicated.h"
 
 namespace plimsoll::step::transformers {
@@ -19,7 +20,8 @@ Zero::Zero(Model& model, Tape& tape) : m_(model), tape_(tape) {
   const bool wide_gradients = s.grad_accum.value_or(job::DType::kBf16) == job::DType::kFp32;
   // Without ZeRO, or at stage 1 with fp32 accumulation, bf16 runs under its own optimizer.
   bf16_optimizer_ =
-      is_bf16 && (stage_ == 0 || (stage_ == 1 && wide_gradients && s.offload_optimizer == job::OffloadTarget::kNone));
+      is_bf16 &&
+      (stage_ == 0 || (stage_ == 1 && wide_gradients && job::optimizer_offload(s) == job::OffloadTarget::kNone));
   for (const Weight& w : m_.weights)
     if (w.trainable) trained_ += w.elements;
   gathered_.resize(m_.weights.size());
@@ -54,7 +56,7 @@ std::int64_t Zero::partition() const { return round_up(trained_, 2 * ranks_) / r
 
 std::int64_t Zero::optimizer_on_gpu() const {
   const job::Sharding& s = m_.job->sharding;
-  if (s.offload_optimizer == job::OffloadTarget::kNone) return partition();
+  if (job::optimizer_offload(s) == job::OffloadTarget::kNone) return partition();
   const double stays = stage_ == 3 ? 1.0 - s.offload_ratio : 0.0;
   return static_cast<std::int64_t>(std::llround(stays * static_cast<double>(partition())));
 }
@@ -70,7 +72,7 @@ void Zero::build() {
     std::int64_t frozen = 0;
     for (const Weight& w : m_.weights)
       if (!w.trainable && !persists(w)) frozen += ceil_div(w.elements, ranks_);
-    const bool on_gpu = s.offload_param == job::OffloadTarget::kNone;
+    const bool on_gpu = job::parameter_offload(s) == job::OffloadTarget::kNone;
     if (on_gpu) held_.push_back(tape_.alloc((partition() + frozen) * width_, Name::kParamBuffer));
     if (s.hpz_partition > 1)
       held_.push_back(tape_.alloc(ceil_div(padded, s.hpz_partition) * width_, Name::kParamBuffer));
@@ -78,7 +80,7 @@ void Zero::build() {
       if (persists(m_.weights[i])) gathered_[i] = tape_.alloc(m_.weights[i].elements * width_, Name::kUnshardedWeight);
     tape_.enter(Phase::kWrap);
     const bool wide = s.grad_accum.value_or(job::DType::kBf16) == job::DType::kFp32;
-    if (s.offload_optimizer == job::OffloadTarget::kNone)
+    if (job::optimizer_offload(s) == job::OffloadTarget::kNone)
       held_.push_back(tape_.alloc(partition() * (wide ? 4 : width_), Name::kGradBuffer));
     if (s.contiguous_gradients) held_.push_back(tape_.alloc(s.reduce_bucket * width_, Name::kReduceBucket));
     return;
@@ -127,7 +129,7 @@ void Zero::gradient_ready(std::int32_t id) {
   if (!direct) filled_ += w.elements;
   if (stage_ == 1) return;  // gradients stay whole
   // Reduced gradients of this rank's partition are collected; everything else goes.
-  if (stage_ == 2 && !partition_gradient_ && s.offload_optimizer == job::OffloadTarget::kNone) {
+  if (stage_ == 2 && !partition_gradient_ && job::optimizer_offload(s) == job::OffloadTarget::kNone) {
     const bool wide = s.grad_accum.value_or(job::DType::kBf16) == job::DType::kFp32;
     partition_gradient_ = tape_.alloc(partition() * (wide ? 4 : width_), Name::kGradient);
   }
@@ -143,7 +145,7 @@ void Zero::end_backward(bool last) {
 
 void Zero::before_step() {
   const job::Sharding& s = m_.job->sharding;
-  if (s.offload_optimizer != job::OffloadTarget::kNone && optimizer_on_gpu() == 0) return;
+  if (job::optimizer_offload(s) != job::OffloadTarget::kNone && optimizer_on_gpu() == 0) return;
   if (stage_ == 3) {
     step_gradient_ = tape_.alloc(4 * std::min(s.sub_group_size, optimizer_on_gpu()), Name::kGradientFp32);
     return;
@@ -261,17 +263,17 @@ std::int64_t Zero::host_bytes() const {
   const job::Sharding& s = m_.job->sharding;
   std::int64_t bytes = 0;
   const std::int64_t moved = partition() - optimizer_on_gpu();
-  if (s.offload_optimizer == job::OffloadTarget::kCpu) {
+  if (job::optimizer_offload(s) == job::OffloadTarget::kCpu) {
     bytes += 16 * moved;  // master, gradients and both moments in fp32
     std::int64_t largest = 0;
     for (const Weight& w : m_.weights) largest = std::max(largest, w.elements);
     bytes += stage_ == 3 ? width_ * partition() : width_ * largest;
-  } else if (s.offload_optimizer == job::OffloadTarget::kNvme) {
+  } else if (job::optimizer_offload(s) == job::OffloadTarget::kNvme) {
     bytes += s.offload_buffer_count * 4 * std::min(s.sub_group_size, partition()) + width_ * partition();
   }
-  if (s.offload_param == job::OffloadTarget::kCpu) {
+  if (job::parameter_offload(s) == job::OffloadTarget::kCpu) {
     bytes += width_ * partition();
-  } else if (s.offload_param == job::OffloadTarget::kNvme) {
+  } else if (job::parameter_offload(s) == job::OffloadTarget::kNvme) {
     bytes += width_ * (s.offload_param_buffer_count * s.offload_param_buffer_size + s.offload_param_max_in_cpu);
   }
   return bytes;
@@ -280,8 +282,8 @@ std::int64_t Zero::host_bytes() const {
 std::int64_t Zero::nvme_bytes() const {
   const job::Sharding& s = m_.job->sharding;
   std::int64_t bytes = 0;
-  if (s.offload_optimizer == job::OffloadTarget::kNvme) bytes += 16 * partition();
-  if (s.offload_param == job::OffloadTarget::kNvme) bytes += width_ * partition();
+  if (job::optimizer_offload(s) == job::OffloadTarget::kNvme) bytes += 16 * partition();
+  if (job::parameter_offload(s) == job::OffloadTarget::kNvme) bytes += width_ * partition();
   return bytes;
 }
 

@@ -96,7 +96,7 @@ TEST(FitReport, says_what_removing_the_peak_would_save) {
 }
 
 TEST(FitReport, shows_refused_points_among_the_answers_of_a_sweep) {
-  const std::vector<SweepRow> rows = {{{{"tp", "2"}}, answer_using(60 * kGiB).answer},
+  const std::vector<SweepRow> rows = {{{{"tp", "2"}}, lever::Price{answer_using(60 * kGiB).answer, {}}},
                                       {{{"tp", "3"}}, bad_input("heads 32 are not divisible by tp 3")}};
 
   const std::string text = sweep_report(rows, {});
@@ -119,7 +119,7 @@ TEST(FitJson, is_valid_and_its_table_sums_to_the_capacity) {
 }
 
 TEST(FitJson, of_a_sweep_holds_answers_and_errors) {
-  const std::vector<SweepRow> rows = {{{{"tp", "2"}}, answer_using(60 * kGiB).answer},
+  const std::vector<SweepRow> rows = {{{{"tp", "2"}}, lever::Price{answer_using(60 * kGiB).answer, {}}},
                                       {{{"tp", "3"}}, bad_input("no")}};
 
   const Result<document::Node> root = document::parse_json(sweep_json(rows));

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/bytes.h"
+#include "job/read.h"
 #include "memory/interval.h"
 #include "memory/outside.h"
 
@@ -134,6 +135,56 @@ TEST(Answer, a_job_that_does_not_fit_says_where_it_runs_out_and_what_it_would_ne
   EXPECT_EQ(rank.table.back().bytes, rank.headroom);
 }
 
+// The rank with the highest sum of tensors is pp=0; the allocator's gaps make pp=1 the fuller one.
+job::Job gaps_decide() {
+  job::ReadOptions options;
+  options.framework = job::Framework::kTorchtitan;
+  options.model = "smollm2-1.7b";
+  options.gpu = "a100-pcie-80gb";
+  options.gpus = 4;
+  options.overrides = {{"seq_length", "1024"},
+                       {"micro_batch_size", "4"},
+                       {"global_batch_size", "32"},
+                       {"pipeline_model_parallel_size", "2"}};
+  auto job = job::read_job({}, options);
+  EXPECT_TRUE(job) << to_string(job.error());
+  return *std::move(job);
+}
+
+TEST(Answer, every_rank_is_walked_before_a_job_is_said_to_fit) {
+  job::Job job = gaps_decide();
+  const Answer all = *answer(job, {true, {}});
+  const RankAnswer& first = all.ranks[0];
+  const RankAnswer& second = all.ranks[1];
+  ASSERT_GT(all.peak_by_stage[0], all.peak_by_stage[1] * 104 / 100) << "tensors point at the first rank";
+  ASSERT_GT(second.device_used, first.device_used) << "reserved bytes at the second";
+  // Under pressure the allocator gives cached memory back, so the verdict turns somewhere below what it would like.
+  bool only_the_second_runs_out = false;
+  for (std::int64_t capacity = second.device_used; capacity > 12 * kGiB; capacity -= 128 * kMiB) {
+    job.cluster.gpu.capacity = capacity;
+    const Answer shown = *answer(job, {true, {}});
+    EXPECT_EQ(answer(job, {})->fits, shown.fits) << capacity;
+    only_the_second_runs_out = only_the_second_runs_out || (shown.ranks[0].fits && !shown.ranks[1].fits);
+  }
+  EXPECT_TRUE(only_the_second_runs_out);
+}
+
+TEST(Answer, the_verdict_does_not_depend_on_the_ranks_that_are_shown) {
+  job::Job job = gaps_decide();
+  const Answer all = *answer(job, {true, {}});
+  for (const std::int64_t capacity : {all.ranks[0].device_used, all.ranks[1].device_used, 80 * kGiB, 8 * kGiB}) {
+    job.cluster.gpu.capacity = capacity;
+    const Answer worst = *answer(job, {});
+    for (const AskedRanks& asked : {AskedRanks{true, {}}, AskedRanks{false, 0}, AskedRanks{false, 1}}) {
+      const Answer other = *answer(job, asked);
+      EXPECT_EQ(other.fits, worst.fits) << capacity;
+      EXPECT_EQ(other.worst_of_all.pp_rank, worst.ranks[0].pp_rank) << capacity;
+      EXPECT_EQ(other.host.bytes_per_node, worst.host.bytes_per_node);
+    }
+    EXPECT_EQ(answer(job, {false, {}, true})->fits, worst.fits) << capacity;
+  }
+}
+
 TEST(Answer, a_device_smaller_than_its_context_runs_out_while_building) {
   job::Job job = small_job();
   job.cluster.gpu.capacity = kMiB;
@@ -208,26 +259,38 @@ TEST(Host, offloaded_state_is_judged_per_node_only_where_the_host_is_known) {
   EXPECT_FALSE(answer_of(job).fits);
 }
 
+constexpr std::int64_t kAllocated = 10'000'000'000;
+
 TEST(Interval, surrounds_the_prediction_and_widens_with_what_is_not_modelled) {
   job::Job job = completed(small_job());
-  const double plain = relative_interval(job);
+  const auto allocated = [&job] { return spread_of(job, 0, kAllocated, kAllocated).allocated; };
+  const std::int64_t plain = allocated();
   EXPECT_GT(plain, 0);
   const RankAnswer rank = answer_of(job).ranks.front();
   EXPECT_LT(rank.low, rank.device_used);
   EXPECT_GT(rank.high, rank.device_used);
   job.warnings = {"a: not modelled"};
-  EXPECT_DOUBLE_EQ(relative_interval(job), plain + 0.05);
+  EXPECT_NEAR(static_cast<double>(allocated()), static_cast<double>(plain) + 0.05 * kAllocated, 1);
   job.warnings.assign(10, "a: not modelled");
-  EXPECT_DOUBLE_EQ(relative_interval(job), plain + 0.15) << "three at most";
+  EXPECT_NEAR(static_cast<double>(allocated()), static_cast<double>(plain) + 0.15 * kAllocated, 1) << "three at most";
 }
 
-TEST(Interval, local_layers_are_recorded_and_transformer_engine_is_not) {
+TEST(Interval, of_reserved_memory_widens_with_what_the_allocator_holds_unused) {
+  const job::Job job = completed(small_job());
+  const Spread tidy = spread_of(job, 0, kAllocated, kAllocated);
+  const Spread torn = spread_of(job, 0, kAllocated, 2 * kAllocated);
+  EXPECT_EQ(tidy.allocated, torn.allocated);
+  EXPECT_GT(torn.reserved, tidy.reserved + kAllocated / 5);
+}
+
+TEST(Interval, of_recorded_modules_is_narrower_than_of_those_known_by_golden_values) {
   job::Job job = completed(small_job());
   job.warnings.clear();
+  const auto width = [&job] { return spread_of(job, 0, kAllocated, kAllocated).allocated; };
   job.kernels.implementation = job::Implementation::kLocal;
-  EXPECT_DOUBLE_EQ(relative_interval(job), 0.04);
+  const std::int64_t local = width();
   job.kernels.implementation = job::Implementation::kTransformerEngine;
-  EXPECT_DOUBLE_EQ(relative_interval(job), 0.06);
+  EXPECT_GT(width(), 10 * local);
 }
 
 std::int64_t outside(const job::Job& job, std::string_view name) {

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/crew.h"
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace plimsoll {
+
+void share_work(unsigned threads, const std::function<void(unsigned worker)>& work) {
+  if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
+  std::exception_ptr thrown;
+  std::mutex guard;
+  const auto guarded = [&](unsigned worker) {
+    try {
+      work(worker);
+    } catch (...) {
+      const std::lock_guard lock(guard);
+      if (!thrown) thrown = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> helpers;
+    try {
+      helpers.reserve(threads);
+      for (unsigned worker = 1; worker < threads; ++worker) helpers.emplace_back(guarded, worker);
+    } catch (const std::system_error&) {  // no more threads: those that started do it
+    } catch (const std::bad_alloc&) {
+    }
+    guarded(0);
+  }
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Signals that ask the program to end (Ctrl-C, TERM, HUP). Work that can say what it knows so far looks at
+// interrupted() and returns; work that does not is ended after kGrace, so that every signal is answered within
+// 200 ms. Nothing is ended inside an Uninterrupted section: there, files change their names.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <string_view>
+
+namespace plimsoll {
+
+// What is left of 200 ms for printing and for the machine's own delays.
+inline constexpr std::chrono::milliseconds kGrace{120};
+
+// Set by the handlers, and by tests.
+[[nodiscard]] std::atomic<bool>& interrupt_flag();
+[[nodiscard]] inline bool interrupted() { return interrupt_flag().load(std::memory_order_relaxed); }
+// The exit code that a shell expects after the signal that came: 130 for Ctrl-C.
+[[nodiscard]] int interrupted_exit_code();
+
+// Once, at the start of the program: handlers, and no death from a closed pipe or a limit on file sizes, which
+// become errors of the write that met them.
+void install_signal_handlers();
+
+// What an interrupted program says that it was doing: "considered 12,000 configurations". One line, kept short.
+void remember_progress(std::string_view text);
+
+// While one lives, a signal waits.
+class Uninterrupted {
+ public:
+  Uninterrupted();
+  ~Uninterrupted();
+  Uninterrupted(const Uninterrupted&) = delete;
+  Uninterrupted& operator=(const Uninterrupted&) = delete;
+};
+
+// A file under a temporary name, removed when the program is ended by a signal while this lives.
+class TemporaryName {
+ public:
+  explicit TemporaryName(std::string_view path);
+  ~TemporaryName();
+  TemporaryName(const TemporaryName&) = delete;
+  TemporaryName& operator=(const TemporaryName&) = delete;
+
+ private:
+  int slot_ = -1;  // -1: all places are taken, and the file is removed by its owner only
+};
+
+}  // namespace plimsoll

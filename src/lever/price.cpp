@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lever/price.h"
+
+#include "job/pipeline_layout.h"
+
+namespace plimsoll::lever {
+
+Result<timing::StepTime> time_of(const job::Job& job, const World& world) {
+  PLIMSOLL_TRY(layout, job::pipeline_layout(job));
+  return timing::predict(job, layout, timing::Machine(job.cluster, world.calibration));
+}
+
+Result<Price> price(const job::Job& job, const World& world, const memory::AskedRanks& asked) {
+  PLIMSOLL_TRY(memory, memory::answer(job, asked));
+  PLIMSOLL_TRY(time, time_of(job, world));
+  return Price{std::move(memory), std::move(time)};
+}
+
+std::optional<double> slower(const timing::StepTime& before, const timing::StepTime& after) {
+  if (before.tokens_per_second_per_gpu <= 0 || after.tokens_per_second_per_gpu <= 0) return std::nullopt;
+  return before.tokens_per_second_per_gpu / after.tokens_per_second_per_gpu - 1;
+}
+
+}  // namespace plimsoll::lever
