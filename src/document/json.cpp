@@ -93,13 +93,16 @@ Result<Node> convert(const simdjson::dom::element& element, int depth) {
 
 }  // namespace
 
+constexpr const char* kNoMemory = "there is not enough memory for this file";
+
 Result<Node> parse_json(std::string_view text) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // a byte order mark, as some editors write
   simdjson::dom::parser parser;
   simdjson::dom::element root;
   const simdjson::padded_string padded(text);
   if (const auto failure = parser.parse(padded).get(root); failure != simdjson::SUCCESS)
-    return bad_input(fmt::format("not valid JSON: {}", explain(failure)));
+    return failure == simdjson::MEMALLOC ? tl::make_unexpected(Error{Code::kMissing, kNoMemory, {}, {}})
+                                         : bad_input(fmt::format("not valid JSON: {}", explain(failure)));
   return convert(root, 0);
 }
 
