@@ -101,6 +101,12 @@ void Console::warn(std::string_view text) const {
   write(err, fmt::format("{} {}\n", paint("warning:", Style::kWarning, colour_err), printable(text, kLongestMessage)));
 }
 
+void Console::note(std::string_view text) const {
+  if (quiet) return;
+  std::fflush(out);
+  write(err, fmt::format("note: {}\n", text));
+}
+
 void Console::next(std::string_view command) const {
   if (quiet || !watched) return;
   std::fflush(out);

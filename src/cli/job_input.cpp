@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "base/text.h"
 
 namespace plimsoll::cli {
 
@@ -28,6 +29,11 @@ const std::vector<Flag>& job_flags() {
       {.name = "model", .argument = "NAME", .help = "a name of plimsoll models, or the path of a config.json"},
       {.name = "gpu", .argument = "NAME", .help = "a name of plimsoll gpus"},
       {.name = "gpus", .argument = "N", .help = "GPUs of the whole job"},
+      {.name = "script-args",
+       .argument = "WORDS",
+       .help = "what a launch script is started with: NAME=value, then $1, ..."},
+      {.name = "command", .argument = "N", .help = "which training command of a script, where it has several"},
+      {.name = "strict", .argument = "", .help = "refuse every key of a file that is not known"},
   };
   return kFlags;
 }
@@ -55,6 +61,15 @@ Result<job::Request> read_input(const Arguments& arguments) {
     PLIMSOLL_TRY(count, gpu_count(*gpus));
     options.gpus = count;
   }
+  if (const auto words = arguments.value("script-args"))
+    for (const std::string_view word : split(*words, ' '))
+      if (!word.empty()) options.script_args.emplace_back(word);
+  if (const auto number = arguments.value("command")) {
+    const auto parsed = std::from_chars(number->data(), number->data() + number->size(), options.command);
+    if (parsed.ec != std::errc{} || parsed.ptr != number->data() + number->size() || options.command < 1)
+      return usage_error(fmt::format("--command is '{}'; wanted 1, 2, ...", *number));
+  }
+  options.strict = arguments.has("strict");
   options.overrides = arguments.keys;
   return job::read_request(std::move(files), options);
 }

@@ -63,7 +63,7 @@ bool is_near_tie(const plan::Plan& plan, const plan::Found& other) {
 }
 
 // Fits by the prediction, but not at the upper end of its interval.
-bool is_tight(const plan::Found& f) { return f.worst.high > f.worst.capacity; }
+bool is_tight(const plan::Found& f) { return !f.worst.surely_fits(); }
 
 // "llama3-70b, megatron-bridge, bf16, 32 x h100-sxm-80gb, 32 sequences of 4,096 tokens a step"
 std::string question_line(const job::Job& job) {
@@ -137,6 +137,13 @@ std::string shown(const plan::Plan& plan, const plan::Candidate& c) {
   return join(parts, ", ");
 }
 
+std::string shown(const plan::Plan& plan, const plan::Found& found) {
+  std::string text = shown(plan, found.candidate);
+  for (const std::string& label : found.levers) text += ", " + label;
+  if (found.expandable) text += ", expandable segments";
+  return text;
+}
+
 std::string plan_report(const plan::Plan& plan, const Console& console) {
   if (plan.best.empty()) return nothing_fits(plan);
   Table table({{"#", Align::kRight},
@@ -149,18 +156,21 @@ std::string plan_report(const plan::Plan& plan, const Console& console) {
                {"bubble %", Align::kRight},
                {"messages %", Align::kRight}});
   const plan::Found& best = plan.best.front();
-  for (std::size_t i = 0; i < plan.best.size(); ++i) {
-    const plan::Found& f = plan.best[i];
+  const auto add_row = [&](const std::string& number, const plan::Found& f) {
     const timing::Breakdown& p = f.time.parts;
     const double messages = p.tensor + p.context + p.expert + p.data + p.pipeline;
-    const bool tie = i > 0 && is_near_tie(plan, f);
-    table.add_row({std::to_string(i + 1) + (tie ? "=" : ""),
-                   shown(plan, f.candidate) + (f.expandable ? ", expandable segments" : ""),
-                   format_gib(f.worst.device_used), format_gib(f.worst.headroom) + (is_tight(f) ? "!" : ""),
-                   fmt::format("{:.3f}", f.time.seconds), fmt::format("{:.0f}", f.time.tokens_per_second_per_gpu),
+    table.add_row({number, shown(plan, f), format_gib(f.worst.device_used),
+                   format_gib(f.worst.headroom) + (is_tight(f) ? "!" : ""), fmt::format("{:.3f}", f.time.seconds),
+                   fmt::format("{:.0f}", f.time.tokens_per_second_per_gpu),
                    fmt::format("{:.0f}", f.time.tflops_per_gpu), fmt::format("{:.1f}", 100 * p.bubble / f.time.seconds),
                    fmt::format("{:.1f}", 100 * messages / f.time.seconds)});
+  };
+  for (std::size_t i = 0; i < plan.best.size(); ++i) {
+    const bool tie = i > 0 && is_near_tie(plan, plan.best[i]);
+    add_row(std::to_string(i + 1) + (tie ? "=" : ""), plan.best[i]);
   }
+  if (!plan.tight.empty()) table.add_rule();
+  for (const plan::Found& f : plan.tight) add_row("", f);
   std::string text = question_line(best.job) + "\n\n" + table.to_text(console.width, console.colour_out);
   text += "\n";
   if (plan.best.size() > 1) text += fmt::format("1 before 2: {}\n", why_first(plan));
@@ -169,8 +179,14 @@ std::string plan_report(const plan::Plan& plan, const Console& console) {
                                     [&](const plan::Found& f) { return is_near_tie(plan, f); });
     if (ties > 0) text += fmt::format("= within {:.0f} % of the first: take the one with more headroom\n", 100 * kTie);
   }
-  if (std::any_of(plan.best.begin(), plan.best.end(), is_tight))
-    text += "! fits by less than the error of the prediction: try it, and keep a leaner row at hand\n";
+  if (!plan.tight.empty())
+    text += fmt::format(
+        "! {} faster, but {} by less than the error of the prediction: give the keys to try {}, and keep row 1 at "
+        "hand\n",
+        plan.tight.size() == 1 ? "is" : "are", plan.tight.size() == 1 ? "fits" : "fit",
+        plan.tight.size() == 1 ? "it" : "one");
+  else if (std::any_of(plan.best.begin(), plan.best.end(), is_tight))
+    text += "! fits by less than the error of the prediction, as all that fit: try it, and keep a leaner row at hand\n";
   text += fmt::format("a predicted step is good to {:.0f} %: {:.3f} to {:.3f} s for the first\n",
                       100 * (best.time.high / best.time.seconds - 1), best.time.low, best.time.high);
   text += front_plot(plan);
@@ -184,7 +200,7 @@ std::string plan_report(const plan::Plan& plan, const Console& console) {
 
 std::string plan_explanation(const plan::Plan& plan, std::size_t row, const Console& console) {
   const plan::Found& f = plan.best[row];
-  std::string text = fmt::format("{}. {}\n\n", row + 1, shown(plan, f.candidate));
+  std::string text = fmt::format("{}. {}\n\n", row + 1, shown(plan, f));
   text += memory_table(f.worst, console);
   Table table({{"time of a step"}, {"ms", Align::kRight}, {"next ms", Align::kRight}});
   const plan::Found* next = row + 1 < plan.best.size() ? &plan.best[row + 1] : nullptr;
@@ -197,8 +213,7 @@ std::string plan_explanation(const plan::Plan& plan, std::size_t row, const Cons
   table.add_row({"step", fmt::format("{:.1f}", 1e3 * f.time.seconds),
                  next == nullptr ? "" : fmt::format("{:.1f}", 1e3 * next->time.seconds)});
   text += "\n" + table.to_text(console.width, console.colour_out);
-  if (next != nullptr)
-    text += fmt::format("\nbefore the next ({}): {}\n", shown(plan, next->candidate), why_faster(f, *next));
+  if (next != nullptr) text += fmt::format("\nbefore the next ({}): {}\n", shown(plan, *next), why_faster(f, *next));
   text += "\nas keys of a job:\n";
   for (const auto& [key, value] : f.settings) text += fmt::format("  {} = {}\n", key, value);
   return text;
@@ -207,8 +222,7 @@ std::string plan_explanation(const plan::Plan& plan, std::size_t row, const Cons
 std::string plan_comparison(const plan::Plan& plan, std::size_t a, std::size_t b, const Console& console) {
   const plan::Found& first = plan.best[a];
   const plan::Found& second = plan.best[b];
-  std::string text =
-      fmt::format("{}: {}\n{}: {}\n\n", a + 1, shown(plan, first.candidate), b + 1, shown(plan, second.candidate));
+  std::string text = fmt::format("{}: {}\n{}: {}\n\n", a + 1, shown(plan, first), b + 1, shown(plan, second));
   Table table({{""},
                {std::to_string(a + 1), Align::kRight},
                {std::to_string(b + 1), Align::kRight},
@@ -256,10 +270,13 @@ std::string plan_json(const plan::Plan& plan) {
   for (const plan::Refusal& refusal : plan.refusals)
     json.begin_object(Layout::kInline).member("reason", refusal.reason).member("count", refusal.count).end_object();
   json.end_array();
-  json.key("plans").begin_array();
-  for (const plan::Found& f : plan.best) {
+  json.key("assumed").begin_object();
+  for (const auto& [key, value] : plan.assumed) json.member(key, value);
+  json.end_object();
+  const auto write_row = [&json, &plan](const plan::Found& f) {
     json.begin_object();
-    json.member("configuration", shown(plan, f.candidate)).member("tie", is_near_tie(plan, f));
+    json.member("configuration", shown(plan, f)).member("tie", is_near_tie(plan, f));
+    json.member("surely_fits", f.worst.surely_fits());
     json.key("settings").begin_object();
     for (const auto& [key, value] : f.settings) json.member(key, value);
     json.end_object();
@@ -281,7 +298,11 @@ std::string plan_json(const plan::Plan& plan) {
     json.key("time").begin_object(Layout::kInline);
     for (const timing::NamedPart& part : timing::named_parts()) json.member(part.key, f.time.parts.*part.field);
     json.end_object().end_object();
-  }
+  };
+  json.key("plans").begin_array();
+  for (const plan::Found& f : plan.best) write_row(f);
+  json.end_array().key("tight").begin_array();
+  for (const plan::Found& f : plan.tight) write_row(f);
   json.end_array();
   json.key("pareto").begin_array();
   for (const plan::Priced& p : plan.pareto)

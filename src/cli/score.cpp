@@ -86,8 +86,10 @@ const Verb kScore = {
     .most_operands = -1,
     .details =
         "Predicts every record of the files and prints the error per file and quantity: the median, the 90th "
-        "percentile and the worst of its absolute value, and the signed median, which shows a bias. A record "
-        "that cannot be predicted is skipped with its reason.",
+        "percentile and the worst of its absolute value, and the signed median, which shows a bias; then the share of "
+        "measured values inside "
+        "their 90 % interval, and the mean half-width of those intervals. A record that cannot be predicted is skipped "
+        "with its reason.",
     .flags = {{.name = "by", .argument = "KEY", .help = "the errors of every group, such as gpu or recompute"},
               {.name = "quantity",
                .argument = "NAME",

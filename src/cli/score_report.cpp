@@ -28,7 +28,7 @@ std::string percent(double value) { return fmt::format("{:.3f}", value); }
 std::string signed_percent(double value) { return std::abs(value) < 0.0005 ? "0.000" : fmt::format("{:+.3f}", value); }
 
 std::vector<Column> error_columns(std::vector<Column> first) {
-  for (const char* title : {"scored", "median %", "p90 %", "worst %", "signed median %"})
+  for (const char* title : {"scored", "median %", "p90 %", "worst %", "signed median %", "inside 90 %", "half-width %"})
     first.push_back({title, Align::kRight});
   return first;
 }
@@ -37,6 +37,8 @@ void add_errors(std::vector<Cell>& cells, const truth::Statistics& errors) {
   cells.emplace_back(std::to_string(errors.count));
   for (const double value : {errors.median_pct, errors.p90_pct, errors.max_pct}) cells.emplace_back(percent(value));
   cells.emplace_back(signed_percent(errors.signed_median_pct));
+  cells.emplace_back(fmt::format("{:.0f} %", 100 * errors.inside));
+  cells.emplace_back(fmt::format("{:.2f}", errors.half_width_pct));
 }
 
 void write_errors(JsonWriter& json, const truth::Statistics& errors) {
@@ -46,6 +48,8 @@ void write_errors(JsonWriter& json, const truth::Statistics& errors) {
       .member("p90_pct", errors.p90_pct)
       .member("max_pct", errors.max_pct)
       .member("signed_median_pct", errors.signed_median_pct)
+      .member("inside_interval", errors.inside)
+      .member("mean_half_width_pct", errors.half_width_pct)
       .end_object();
 }
 

@@ -128,7 +128,8 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
                                       : why_text(diagnosis, findings, fixes, arguments.has("full"), console));
   if (const auto path = arguments.value("fix"))
     PLIMSOLL_TRY_STATUS(write_repair(*path, known, fixes, existing_files(arguments), console));
-  return diagnosis.cause == why::Cause::kNotMemory ? ExitCode::kNo : ExitCode::kYes;
+  const bool found = diagnosis.cause != why::Cause::kNotMemory && diagnosis.cause != why::Cause::kUnknown;
+  return found ? ExitCode::kYes : ExitCode::kNo;
 }
 
 std::vector<Flag> flags() {
@@ -169,7 +170,10 @@ const Verb kWhy = {
         "Fixes are priced on the job when it is known: given with --job, or recovered from the arguments that "
         "Megatron prints. Otherwise bytes are ranges from the figures of the message.\n"
         "\n"
-        "Exit code 0 when a cause was found, 1 when it is not a memory problem or nothing failed.",
+        "An answer below 80 % is a ranking; the command or line that would decide it is named.\n"
+        "\n"
+        "Exit code 0 when a cause was found, 1 when it is not a memory problem, nothing failed, or the log does not "
+        "say.",
     .flags = flags(),
     .examples = {{"plimsoll why run.log", "the cause, the evidence, the fixes"},
                  {"plimsoll why logs/ --full", "all ranks' logs of a folder, with everything"},

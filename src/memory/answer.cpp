@@ -132,10 +132,9 @@ Result<WalkedRank> answer_rank(const job::Job& job, const job::PipelineLayout& l
   rank.device_used = rank.peak_reserved + rank.outside;
   rank.headroom = rank.capacity - rank.device_used;
   rank.fits = !rank.out_of_memory;
-  const double share = relative_interval(job, result.warnings.size());
-  const auto spread = static_cast<std::int64_t>(share * static_cast<double>(rank.peak_reserved));
-  rank.low = rank.peak_reserved - spread + outside_low;
-  rank.high = rank.peak_reserved + spread + outside_high;
+  rank.spread = spread_of(job, result.warnings.size(), rank.peak_allocated, rank.peak_reserved);
+  rank.low = rank.peak_reserved - rank.spread.reserved + outside_low;
+  rank.high = rank.peak_reserved + rank.spread.reserved + outside_high;
   rank.table = make_table(rank, outside, result.outside_bytes);
   return walked_rank;
 }

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "job/job.h"
+#include "memory/interval.h"
 #include "memory/walk.h"
 
 namespace plimsoll::memory {
@@ -31,10 +32,13 @@ struct RankAnswer {
   std::int64_t peak_reserved = 0;   // torch.cuda.max_memory_reserved
   std::int64_t outside = 0;         // CUDA context, NCCL, userbuffers: beside torch
   std::int64_t device_used = 0;     // peak_reserved + outside
-  std::int64_t low = 0;             // interval of device_used
+  Spread spread;                    // half-widths of the two above
+  std::int64_t low = 0;             // interval of device_used, which nine in ten measured values lie in
   std::int64_t high = 0;
   std::int64_t headroom = 0;  // capacity - device_used
   bool fits = false;
+  // Fits also at the upper end of the interval.
+  [[nodiscard]] bool surely_fits() const { return fits && high <= capacity; }
   PeakPoint peak;
   std::vector<Alive> alive;                  // at the peak, largest first
   std::optional<PeakPoint> second;           // highest peak of another kind of moment

@@ -123,10 +123,12 @@ class Climber {
     return place->second ? &*place->second : nullptr;
   }
 
+  // With the upper end of its interval, unless only the prediction itself is asked to fit.
   bool fits(const Node& node) {
     const Memory* found = memory(node);
-    return found != nullptr && found->fits;
+    return found != nullptr && found->fits && (!wants_sure_ || found->worst.surely_fits());
   }
+  void accept_tight() { wants_sure_ = false; }
 
   std::int64_t saved(const Node& from, const Node& to) {
     const Memory* before = memory(from);
@@ -175,6 +177,7 @@ class Climber {
   double rate_ = 0;  // tokens per second of the job as it was; 0: its time is not known
   std::map<std::string, std::optional<Memory>> memory_;
   std::int64_t answers_ = 0;
+  bool wants_sure_ = true;
 };
 
 struct CostsMore {
@@ -303,6 +306,10 @@ Result<Ladder> climb(const job::Request& request, const lever::World& world, con
   Climber climber(request, std::move(first), world, options.changes_numerics);
   bool bounded = false;
   std::optional<Node> found = cheapest(climber, bounded);
+  if (!found) {  // nothing fits surely: what fits by the prediction
+    climber.accept_tight();
+    found = cheapest(climber, bounded);
+  }
   Node goal = found ? *found : leanest(climber);
   if (found && bounded)
     if (Node lean = leanest(climber); climber.fits(lean) && cost(lean) < cost(goal)) goal = std::move(lean);

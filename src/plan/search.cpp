@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/crew.h"
+#include "memory/outside.h"
 #include "plan/keeper.h"
 #include "timing/interval.h"
 
@@ -209,20 +210,39 @@ bool walks(const job::Job& job, Found& found) {
   return true;
 }
 
-// The point as it would be launched; nothing where the allocator cannot hold it.
+// The point as it would be launched, with expandable segments where those make it fit, or fit surely; nothing where the
+// allocator cannot hold it.
 std::optional<Found> walked(Evaluator& evaluator, const Space& space, const Candidate& candidate) {
   const auto made = evaluator.make(candidate);
   if (!made) return std::nullopt;
   Found found;
   found.candidate = candidate;
   found.settings = settings_of(space, candidate, **made);
-  if (walks(**made, found)) return found;
+  const bool fits = walks(**made, found);
+  if (fits && found.worst.surely_fits()) return found;
   job::Job with = **made;
   with.environment["PYTORCH_CUDA_ALLOC_CONF"] = kExpandable;
-  if (!walks(with, found)) return std::nullopt;
-  found.expandable = true;
-  found.settings.emplace_back("environment.PYTORCH_CUDA_ALLOC_CONF", std::string(kExpandable));
-  return found;
+  Found expandable = found;
+  if (!walks(with, expandable)) return fits ? std::optional(std::move(found)) : std::nullopt;
+  if (fits && !expandable.worst.surely_fits()) return found;
+  expandable.expandable = true;
+  expandable.settings.emplace_back("environment.PYTORCH_CUDA_ALLOC_CONF", std::string(kExpandable));
+  return expandable;
+}
+
+// Whether a point cannot fit with the upper end of its interval, seen without walking it: fragmentation comes on top.
+bool is_tight_for_sure(Evaluator& evaluator, const Priced& priced) {
+  const auto made = evaluator.make(priced.candidate);
+  if (!made) return true;
+  std::int64_t outside = 0;
+  std::int64_t outside_high = 0;
+  for (const memory::OutsideItem& item : memory::outside_torch(**made)) {
+    outside += item.bytes;
+    outside_high += item.high;
+  }
+  const std::int64_t tensors = priced.peak - outside;
+  const memory::Spread spread = memory::spread_of(**made, 0, tensors, tensors);
+  return tensors + spread.reserved + outside_high > (*made)->cluster.gpu.capacity;
 }
 
 struct Simulated {
@@ -265,6 +285,62 @@ bool is_repetition(const std::vector<Found>& shown, const std::vector<Priced>& p
     if (leaner && (same || seconds <= shown[i].time.seconds * (1 + kEqual))) return true;
   }
   return false;
+}
+
+// Rows of a plan with the prices that they were chosen by.
+struct Rows {
+  std::vector<Found> found;
+  std::vector<Priced> priced;
+
+  [[nodiscard]] bool repeats(const Priced& other, double seconds) const {
+    return is_repetition(found, priced, other, seconds);
+  }
+  void add(Found row, const Priced& price) {
+    found.push_back(std::move(row));
+    priced.push_back(price);
+  }
+};
+
+// The best by the closed form and, because all of those may be tight, the front: it holds the fastest of every size.
+std::vector<Priced> rows_to_look_at(const Plan& plan) {
+  std::vector<Priced> rows = plan.closed;
+  for (const Priced& p : plan.pareto)
+    if (std::none_of(plan.closed.begin(), plan.closed.end(),
+                     [&p](const Priced& other) { return other.candidate.key() == p.candidate.key(); }))
+      rows.push_back(p);
+  return rows;
+}
+
+// Walks the fastest through the allocator until enough surely fit; what is faster and only just fits is kept apart.
+void choose_rows(Evaluator& evaluator, const SearchOptions& options, Plan& plan) {
+  constexpr std::size_t kMostTight = 3;
+  const std::vector<Priced> rows = rows_to_look_at(plan);
+  Rows sure;
+  Rows tight;
+  for (const Simulated& simulated : simulate(evaluator, rows, options.objective, options.stop)) {
+    const Priced& priced = *simulated.priced;
+    if (sure.found.size() == options.keep || (is_set(options.stop) && !sure.found.empty())) break;
+    if (sure.repeats(priced, simulated.seconds)) continue;
+    const bool wants_tight =
+        tight.found.size() < std::max(kMostTight, options.keep) && !tight.repeats(priced, simulated.seconds);
+    if (!wants_tight && is_tight_for_sure(evaluator, priced)) continue;
+    auto found = walked(evaluator, plan.space, priced.candidate);
+    if (!found) {
+      ++plan.counts.walked_out;
+      continue;
+    }
+    const bool is_sure = found->worst.surely_fits();
+    if (!is_sure && !wants_tight) continue;
+    if (auto time = evaluator.simulated(found->job); time) found->time = *std::move(time);
+    for (std::string& warning : timing::unmodelled(found->job)) found->warnings.push_back("time: " + warning);
+    (is_sure ? sure : tight).add(*std::move(found), priced);
+  }
+  if (sure.found.empty()) std::swap(sure, tight);
+  plan.best = std::move(sure.found);
+  const auto is_slower = [&plan](const Found& f) { return f.time.seconds >= plan.best.front().time.seconds; };
+  if (!plan.best.empty()) std::erase_if(tight.found, is_slower);
+  if (tight.found.size() > kMostTight) tight.found.resize(kMostTight);
+  plan.tight = std::move(tight.found);
 }
 
 // The front as it would be launched: points that nearly fill the GPU are walked, because fragmentation may take them
@@ -352,25 +428,50 @@ void Counts::add(const Counts& other) {
   walked_out += other.walked_out;
 }
 
+bool anything_fits(const job::Job& job, const Space& space, const SearchOptions& options) {
+  // Points that fragmentation takes off are rare; where they are not, the search decides.
+  constexpr int kMostFailedWalks = 64;
+  const Crew crew(job, space, options);
+  const std::int64_t capacity = job.cluster.gpu.capacity;
+  std::atomic<bool> found{false};
+  std::atomic<int> failed_walks{0};
+  const auto is_decided = [&] { return found || failed_walks > kMostFailedWalks || is_set(options.stop); };
+  const auto work = [&](Evaluator& evaluator, const Candidate& split, std::size_t) {
+    std::vector<bool> too_large(space.activations.size(), false);  // of a smaller micro-batch
+    std::int32_t hopeless = -1;                                    // a micro-batch whose state alone is too large
+    for_each_point(space, job, split, [&](const Candidate& c) {
+      if (is_decided() || c.micro_batch == hopeless || !evaluator.refusal(c).empty()) return;
+      const auto activations = static_cast<std::size_t>(c.activations);
+      const auto made = evaluator.make(c);
+      if (!made || (too_large[activations] && grows_with_micro_batch(**made))) return;
+      const auto floor = evaluator.floor();
+      if (!floor) return;
+      if (*floor > capacity) {
+        hopeless = c.micro_batch;
+        return;
+      }
+      if (!evaluator.allowed()) return;
+      const std::int64_t peak = evaluator.peak(capacity);
+      if (peak != kHostTooSmall) too_large[activations] = peak > capacity;
+      if (peak > capacity) return;
+      if (walked(evaluator, space, c)) {
+        found = true;
+      } else {
+        ++failed_walks;
+      }
+    });
+  };
+  crew.run(work, [] {});
+  if (found || failed_walks <= kMostFailedWalks || is_set(options.stop)) return found;
+  return !search(job, space, options).best.empty();
+}
+
 Plan search(const job::Job& job, const Space& space, const SearchOptions& options) {
   for (std::size_t most = std::max(options.simulated, 4 * options.keep);; most *= 8) {
     Plan plan = search_keeping(job, space, options, most);
     if (options.keep == 0) return plan;
     Evaluator evaluator(job, space, calibration_of(options));
-    std::vector<Priced> priced_of_best;
-    for (const Simulated& simulated : simulate(evaluator, plan.closed, options.objective, options.stop)) {
-      if (plan.best.size() == options.keep || (is_set(options.stop) && !plan.best.empty())) break;
-      if (is_repetition(plan.best, priced_of_best, *simulated.priced, simulated.seconds)) continue;
-      auto found = walked(evaluator, space, simulated.priced->candidate);
-      if (!found) {
-        ++plan.counts.walked_out;
-        continue;
-      }
-      if (auto time = evaluator.simulated(found->job); time) found->time = *std::move(time);
-      for (std::string& warning : timing::unmodelled(found->job)) found->warnings.push_back("time: " + warning);
-      plan.best.push_back(*std::move(found));
-      priced_of_best.push_back(*simulated.priced);
-    }
+    choose_rows(evaluator, options, plan);
     if (options.objective == Objective::kHeadroom)
       std::stable_sort(plan.best.begin(), plan.best.end(),
                        [](const Found& a, const Found& b) { return a.worst.headroom > b.worst.headroom; });

@@ -19,6 +19,8 @@ double quantile(std::vector<double> values, double q) {
   return values[std::clamp<std::size_t>(rank, 1, values.size()) - 1];
 }
 
+bool ScoredRow::is_inside() const { return std::abs(measured - predicted) <= half_width_pct / 100 * predicted; }
+
 namespace {
 
 // What a record measured cannot be: nothing, less than nothing, or less reserved than allocated.
@@ -67,8 +69,8 @@ FileScore score(RecordFile& file) {
       result.skipped.push_back({record.id, why});
       continue;
     }
-    const auto add = [&](const char* quantity, double m, double p) {
-      if (m > 0) result.rows.push_back({record.id, quantity, m, p, (p - m) / m * 100, i});
+    const auto add = [&](const char* quantity, double m, double p, double half_width) {
+      if (m > 0) result.rows.push_back({record.id, quantity, m, p, (p - m) / m * 100, i, half_width / p * 100});
     };
     if (record.peak_allocated || record.peak_reserved) {
       memory::AskedRanks asked;
@@ -81,9 +83,9 @@ FileScore score(RecordFile& file) {
       }
       const memory::RankAnswer& rank = answer->ranks.front();
       add("peak_allocated", static_cast<double>(record.peak_allocated.value_or(0)),
-          static_cast<double>(rank.peak_allocated));
+          static_cast<double>(rank.peak_allocated), static_cast<double>(rank.spread.allocated));
       add("peak_reserved", static_cast<double>(record.peak_reserved.value_or(0)),
-          static_cast<double>(rank.peak_reserved));
+          static_cast<double>(rank.peak_reserved), static_cast<double>(rank.spread.reserved));
     }
     if (record.step_seconds) {
       timing::Options options;
@@ -94,7 +96,7 @@ FileScore score(RecordFile& file) {
         result.skipped.push_back({record.id, to_string(time.error())});
         continue;
       }
-      add("step_seconds", *record.step_seconds, time->seconds);
+      add("step_seconds", *record.step_seconds, time->seconds, (time->high - time->low) / 2);
     }
     ++result.scored;
   }
@@ -105,6 +107,8 @@ Statistics statistics(const FileScore& score, const RecordFile& file, std::strin
                       std::string_view group) {
   std::vector<double> absolute;
   std::vector<double> with_sign;
+  double inside = 0;
+  double width = 0;
   for (const ScoredRow& row : score.rows) {
     if (row.quantity != quantity) continue;
     if (!key.empty()) {
@@ -114,6 +118,8 @@ Statistics statistics(const FileScore& score, const RecordFile& file, std::strin
     }
     absolute.push_back(std::abs(row.error_pct));
     with_sign.push_back(row.error_pct);
+    inside += row.is_inside() ? 1 : 0;
+    width += row.half_width_pct;
   }
   Statistics s;
   s.count = absolute.size();
@@ -121,6 +127,9 @@ Statistics statistics(const FileScore& score, const RecordFile& file, std::strin
   s.p90_pct = quantile(absolute, 0.9);
   s.max_pct = quantile(absolute, 1.0);
   s.signed_median_pct = quantile(with_sign, 0.5);
+  const double count = std::max<double>(1, static_cast<double>(s.count));
+  s.inside = inside / count;
+  s.half_width_pct = width / count;
   return s;
 }
 

@@ -14,8 +14,10 @@ struct ScoredRow {
   std::string quantity;  // "peak_allocated", "peak_reserved", "step_seconds"
   double measured = 0;
   double predicted = 0;
-  double error_pct = 0;    // signed: (predicted - measured) / measured * 100
-  std::size_t record = 0;  // index into RecordFile::records
+  double error_pct = 0;       // signed: (predicted - measured) / measured * 100
+  std::size_t record = 0;     // index into RecordFile::records
+  double half_width_pct = 0;  // of the interval, of the predicted value
+  [[nodiscard]] bool is_inside() const;
 };
 
 struct Statistics {
@@ -24,6 +26,8 @@ struct Statistics {
   double p90_pct = 0;
   double max_pct = 0;
   double signed_median_pct = 0;
+  double inside = 0;          // share of measured values inside their 90 % interval
+  double half_width_pct = 0;  // of those intervals, mean
 };
 
 struct Skipped {

@@ -108,6 +108,52 @@ std::string without_knob(const document::Node& node, const std::string& knob) {
   return key + std::to_string(integer_or(copy, "world_size", 0));
 }
 
+struct Coverage {
+  double inside = 0;
+  double half_width_pct = 0;
+};
+
+// Of the 90 % intervals of all records of these files together.
+Coverage coverage_of(std::initializer_list<const char*> names, std::string_view quantity) {
+  double inside = 0;
+  double width = 0;
+  double count = 0;
+  for (const char* name : names) {
+    const Scored s = scored(name);
+    const Statistics stats = statistics(s.score, s.file, quantity);
+    const auto records = static_cast<double>(stats.count);
+    inside += stats.inside * records;
+    width += stats.half_width_pct * records;
+    count += records;
+  }
+  return {inside / count, width / count};
+}
+
+// An interval that holds less is a promise broken, one that holds everything says nothing.
+void expect_calibrated(const Coverage& coverage, double most_half_width_pct) {
+  EXPECT_GE(coverage.inside, 0.85);
+  EXPECT_LE(coverage.inside, 0.97);
+  EXPECT_LE(coverage.half_width_pct, most_half_width_pct);
+}
+
+TEST(Truth, nine_in_ten_measured_peaks_lie_in_their_interval) {
+  for (const char* quantity : {"peak_allocated", "peak_reserved"}) {
+    SCOPED_TRACE(quantity);
+    expect_calibrated(coverage_of({"megatron-h200.json", "megatron-h200-blind.json"}, quantity), 1.5);
+    expect_calibrated(
+        coverage_of({"transformers-h200.json", "transformers-h200-more.json", "transformers-h200-blind.json"},
+                    quantity),
+        1.5);
+  }
+  expect_calibrated(coverage_of({"megatron-golden.json"}, "peak_allocated"), 5);
+}
+
+// Records that the prediction was not written with. (The widths had them in sight.)
+TEST(Truth, intervals_hold_on_ranks_and_runs_recorded_afterwards) {
+  EXPECT_GE(coverage_of({"megatron-h200-blind.json"}, "peak_reserved").inside, 0.85);
+  EXPECT_GE(coverage_of({"transformers-h200-blind.json"}, "peak_reserved").inside, 0.85);
+}
+
 TEST(Truth, the_sign_of_every_one_knob_difference_is_right) {
   const Scored s = scored("megatron-h200.json");
   const std::string path = std::string(PLIMSOLL_SOURCE_DIR) + "/tests/data/truth/megatron-h200.json";

@@ -64,9 +64,9 @@ Result<Draft> read_deepspeed_tree(const Node& root, const std::string& path) {
 }
 
 Result<Draft> include_deepspeed_file(const std::string& name, const std::string& folder) {
-  const std::string path = !name.empty() && name.front() == '/' ? name : folder + "/" + name;
+  PLIMSOLL_TRY(path, locate(name, folder));
   PLIMSOLL_TRY(text, read_named_file(path));
-  auto root = document::parse_json(text);
+  auto root = parse_json_or_yaml(text);
   if (!root) return tl::make_unexpected(std::move(root.error()).with_context(path));
   auto draft = read_deepspeed_tree(*root, path);
   if (!draft) return tl::make_unexpected(std::move(draft.error()).with_context(path));

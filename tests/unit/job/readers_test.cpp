@@ -363,7 +363,8 @@ TEST(TrainingArguments, mistakes_are_named) {
        Case{R"({"output_dir": "o", "fsdp": "hybrid_shard"})", "only available with FSDP1"},
        Case{R"({"output_dir": "o", "fsdp": "some_shard"})", "'some_shard' is not one of"},
        Case{R"({"output_dir": "o", "fsdp": true, "fsdp_config": {"forward_prefetch": true}})", "no forward prefetch"},
-       Case{R"({"output_dir": "o", "fsdp": true, "fsdp_config": {"wrap": true}})", "unknown key 'wrap'"},
+       Case{R"({"output_dir": "o", "fsdp": true, "fsdp_config": {"reshard_after_forwrd": true}})",
+            "unknown key 'reshard_after_forwrd'"},
        Case{
            R"({"output_dir": "o", "fsdp": true, "gradient_checkpointing": true, "fsdp_config": {"activation_checkpointing": true}})",
            "is on twice"},
