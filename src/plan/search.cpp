@@ -428,6 +428,44 @@ void Counts::add(const Counts& other) {
   walked_out += other.walked_out;
 }
 
+bool anything_fits(const job::Job& job, const Space& space, const SearchOptions& options) {
+  // Points that fragmentation takes off are rare; where they are not, the search decides.
+  constexpr int kMostFailedWalks = 64;
+  const Crew crew(job, space, options);
+  const std::int64_t capacity = job.cluster.gpu.capacity;
+  std::atomic<bool> found{false};
+  std::atomic<int> failed_walks{0};
+  const auto is_decided = [&] { return found || failed_walks > kMostFailedWalks || is_set(options.stop); };
+  const auto work = [&](Evaluator& evaluator, const Candidate& split, std::size_t) {
+    std::vector<bool> too_large(space.activations.size(), false);  // of a smaller micro-batch
+    std::int32_t hopeless = -1;                                    // a micro-batch whose state alone is too large
+    for_each_point(space, job, split, [&](const Candidate& c) {
+      if (is_decided() || c.micro_batch == hopeless || !evaluator.refusal(c).empty()) return;
+      const auto activations = static_cast<std::size_t>(c.activations);
+      const auto made = evaluator.make(c);
+      if (!made || (too_large[activations] && grows_with_micro_batch(**made))) return;
+      const auto floor = evaluator.floor();
+      if (!floor) return;
+      if (*floor > capacity) {
+        hopeless = c.micro_batch;
+        return;
+      }
+      if (!evaluator.allowed()) return;
+      const std::int64_t peak = evaluator.peak(capacity);
+      if (peak != kHostTooSmall) too_large[activations] = peak > capacity;
+      if (peak > capacity) return;
+      if (walked(evaluator, space, c)) {
+        found = true;
+      } else {
+        ++failed_walks;
+      }
+    });
+  };
+  crew.run(work, [] {});
+  if (found || failed_walks <= kMostFailedWalks || is_set(options.stop)) return found;
+  return !search(job, space, options).best.empty();
+}
+
 Plan search(const job::Job& job, const Space& space, const SearchOptions& options) {
   for (std::size_t most = std::max(options.simulated, 4 * options.keep);; most *= 8) {
     Plan plan = search_keeping(job, space, options, most);

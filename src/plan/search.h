@@ -83,6 +83,9 @@ struct SearchOptions {
   std::function<void(const Counts&)> progress;  // from the calling thread, about once a second
 };
 
+// Whether search() would find anything: ends with the first point that fits when it is walked, and prices no time.
+[[nodiscard]] bool anything_fits(const job::Job& job, const Space& space, const SearchOptions& options);
+
 // `job` is complete; its knobs outside the space stay as they are.
 [[nodiscard]] Plan search(const job::Job& job, const Space& space, const SearchOptions& options);
 
