@@ -46,7 +46,8 @@ class Scorer {
     band.right += right ? 1 : 0;
     band.accepted += accepted ? 1 : 0;
     band.stated += answer.diagnosis.confidence;
-    if (std::getenv("PLIMSOLL_MISSES") != nullptr && !one.blind && (!right || !resource))
+    if (std::getenv("PLIMSOLL_MISSES") != nullptr && (!one.blind || set.starts_with("wordings")) &&
+        (!right || !resource))
       std::printf("%-8s %-28s wanted %-22s got %-22s %.2f (%s) then %s\n", set.c_str(), one.name.c_str(),
                   one.cause.c_str(), got.c_str(), answer.diagnosis.confidence, resource_word(answer).c_str(),
                   answer.second().c_str());
