@@ -354,7 +354,7 @@ std::optional<Signal> known_message(const Line& line, Topics topics) {
   if (has(topics, Topic::kKill) || has(topics, Topic::kOom))
     if (auto signal = host_kill(text)) return signal;
   if (has(topics, Topic::kOom) || has(topics, Topic::kHost))
-    if (has_any(text, {"cudamallocmanaged", "managed_ptr", "managed memory", "unified memory"}) &&
+    if (has_any(text, {"cudamallocmanaged", "managed_ptr", "managed memory", "unified memory", "pythoninterface.c"}) &&
         has_any(text, {"fail", "out of memory", "error"}))
       return of(SignalKind::kManagedMemory);
   if (has(topics, Topic::kHost))
