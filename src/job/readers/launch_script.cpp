@@ -128,11 +128,13 @@ Result<Candidate> find_training_command(const Shell& shell, const ReadOptions& o
   }
   if (candidates.empty()) {
     if (trains_by_reinforcement)
-      return bad_input("the script starts reinforcement learning", "plimsoll rl reads it: plimsoll rl FILE");
+      return bad_input("the script starts reinforcement learning",
+                       "plimsoll rl reads runs of verl, OpenRLHF, NeMo-RL and prime-rl: plimsoll rl FILE");
     return bad_input("no command with Megatron-LM flags (--num-layers, ...) or Trainer arguments is in the script");
   }
   if (trains_by_reinforcement && is_reinforcement(candidates.front().launch))
-    return bad_input("the script starts reinforcement learning", "plimsoll rl reads it: plimsoll rl FILE");
+    return bad_input("the script starts reinforcement learning",
+                     "plimsoll rl reads runs of verl, OpenRLHF, NeMo-RL and prime-rl: plimsoll rl FILE");
   if (options.command > 0) {
     if (static_cast<std::size_t>(options.command) > candidates.size())
       return bad_input(
