@@ -18,6 +18,11 @@ SECONDS = 0.2 * PATIENCE + 0.1  # 200 ms, and what a busy machine takes to start
 
 
 class Signals(Hostile):
+    def setUp(self):
+        super().setUp()
+        if hostile.SANITIZED:
+            self.skipTest("a sanitized program ends slowly")
+
     def ends_in_time(self, arguments, after=1.0, number=signal.SIGINT):
         code, seconds, out, err = self.interrupt(arguments, after, number)
         self.assertIsNotNone(seconds, f"ended before the signal: {err}")
@@ -101,6 +106,8 @@ class Refusals(Hostile):
                 self.assertEqual(free.stdout, bound.stdout)
 
     def test_refused_memory_is_exit_4_with_words(self):
+        if hostile.SANITIZED:
+            self.skipTest("sanitizers need address space of their own")
         self.write("run.toml", self.RUN)
         refused = 0
         for command in self.COMMANDS:
