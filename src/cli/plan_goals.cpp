@@ -185,8 +185,7 @@ Result<ExitCode> answer_largest(const Question& question, const std::string& key
                              : sequence       ? fmt::format(" (in steps of {})", with_commas(step))
                              : high - low > 1 ? fmt::format(" (in steps of {})", step)
                                               : std::string{};
-    console.print(
-        fmt::format("largest {} that fits: {}{}\n\n{}", key, low * unit, note, plan_report(found, console)));
+    console.print(fmt::format("largest {} that fits: {}{}\n\n{}", key, low * unit, note, plan_report(found, console)));
   }
   return ExitCode::kYes;
 }
