@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/file.h"
 #include "base/interrupt.h"
+#include "base/text.h"
 #include "cli/job_keys.h"
 #include "cli/output_file.h"
 #include "cli/rl_observe.h"
@@ -67,10 +68,16 @@ Result<Input> read_input(const Arguments& arguments) {
     input.file = job::InputFile{name, std::move(text)};
     return input;
   }
-  auto config = rl::read_config_settings(*framework, name, text);
+  auto config = rl::read_config_settings(*framework, name, text, arguments.keys);
   if (!config) return tl::make_unexpected(std::move(config.error()).with_context(name));
-  for (const std::string& ignored : config->ignored)
-    input.warnings.push_back(fmt::format("{}: not known here, or without an effect on memory and speed", ignored));
+  if (!config->ignored.empty()) {
+    constexpr std::size_t kNamed = 8;
+    std::vector<std::string> named = config->ignored;
+    const std::size_t more = named.size() > kNamed ? named.size() - kNamed : 0;
+    named.resize(named.size() - more);
+    input.warnings.push_back(
+        fmt::format("{}: not read: {}{}", name, join(named, ", "), more > 0 ? fmt::format(" and {} more", more) : ""));
+  }
   rl::Settings settings = std::move(config->settings);
   for (const auto& given : arguments.keys) {
     const rl::Key* key = rl::find_key(given.first);

@@ -61,6 +61,7 @@ struct ReadOptions {
   std::vector<std::string> script_args;  // --script-args: what a script is started with
   int command = 0;                       // --command: which training command of a script
   bool strict = false;                   // --strict: an unknown key is an error
+  std::vector<std::string> notes;        // what was assumed for the asker; the job carries them
   // Of resolve(request, problems) alone: where to collect what would have ended the reading.
   std::vector<Problem>* problems = nullptr;
 };

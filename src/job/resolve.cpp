@@ -150,7 +150,8 @@ Result<Job> resolve_with(const Request& request, const ReadOptions& options) {
   job.base_model = std::move(joined.model);
   for (auto& [name, value] : joined.environment) job.environment[name] = value;
   for (std::string& warning : joined.warnings) warn(job, std::move(warning));
-  job.notes = std::move(joined.notes);
+  job.notes = options.notes;
+  job.notes.insert(job.notes.end(), joined.notes.begin(), joined.notes.end());
   job.stated = std::move(joined.stated);
   PLIMSOLL_TRY_STATUS(apply_keys(job, joined.assignments, options));
   PLIMSOLL_TRY_STATUS(apply_overrides(job, options));

@@ -123,7 +123,7 @@ const std::string* find_name(std::string_view name) {
   const std::string last = lower(without_owner(name));
   if (const std::string* found = look(last)) return found;
   constexpr std::string_view kEndings[] = {
-      "-unsloth-bnb-4bit", "-bnb-4bit", "-instruct", "-chat", "-hf", "-base", "-it", "-sft", "-pt"};
+      "-unsloth-bnb-4bit", "-bnb-4bit", "-instruct", "-chat", "-hf", "-base", "-it", "-sft", "-pt", "-fp16", "-bf16"};
   std::string_view rest = last;
   for (bool changed = true; changed;) {
     changed = false;

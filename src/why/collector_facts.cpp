@@ -194,6 +194,11 @@ void Collector::read_device(const Line& line) {
   if (!findings_.cap_place && (has_any(text, {"memory_fraction", "per_process_gpu_memory_fraction", "mem_fraction="}) ||
                                (has_whole(text, "mig") && has_any(text, {"slice", "1g.", "2g.", "3g.", "4g.", "7g."}))))
     findings_.cap_place = Place{line.file, line.number};
+  if (has_text(text, "sleep mode"))
+    if (const auto left = size_before(text, "memory is still in use")) {
+      findings_.engine_left = *left;
+      findings_.engine_in_trainer = true;
+    }
   if (has_whole(text, "uma") || has_whole(text, "apu") || has_whole(text, "gtt") ||
       has_any(text, {"unified memory", "integrated graphics"}))
     findings_.is_unified = true;

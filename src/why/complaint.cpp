@@ -181,22 +181,38 @@ bool is_advice(std::string_view text) {
 }
 
 bool is_device(std::string_view text) {
-  return has_any(text, {"gpu",          "cuda",          "hip ",         "hipm",          "rocm",
-                        "on device",    "device memory", "vram",         "hbm",           "npu",
-                        "xpu",          "tpu",           "metal",        "mps ",          "level_zero",
-                        "ur_result",    "pi_error",      "sycl",         "_bfc",          "cumem",
-                        "curesult",     "cu_mem",        "[trt]",        "out_of_device", "out_of_resources",
-                        "video memory", "accelerator",   "driver_error", "drivererror"});
+  return has_any(
+      text,
+      {"gpu",          "device free", "device mem",    "ascend",     "cuda",      "hip ",          "hipm",
+       "rocm",         "on device",   "device memory", "vram",       "hbm",       "npu",           "xpu",
+       "tpu",          "metal",       "mps ",          "level_zero", "ur_result", "pi_error",      "sycl",
+       "_bfc",         "cumem",       "curesult",      "cu_mem",     "[trt]",     "out_of_device", "out_of_resources",
+       "video memory", "accelerator", "driver_error",  "drivererror"});
 }
 
 bool is_host(std::string_view text) {
-  return has_any(text, {"host memory", "system memory",   "cpu memory",
-                        "main memory", "java heap",       "heap space",
-                        "heap memory", "virtual memory",  "swap",
-                        "cgroup",      "physical memory", "cpuallocator",
-                        "bad_alloc",   "on the node",     "node was low",
-                        "page file",   "paging file",     "runtime: out of memory",
-                        "host_memory", "defaultcpu"}) ||
+  return has_any(text, {"host memory",
+                        "system memory",
+                        "cpu memory",
+                        "main memory",
+                        "java heap",
+                        "heap space",
+                        "heap memory",
+                        "virtual memory",
+                        "swap",
+                        "cgroup",
+                        "physical memory",
+                        "cpuallocator",
+                        "bad_alloc",
+                        "on the node",
+                        "node was low",
+                        "page file",
+                        "paging file",
+                        "runtime: out of memory",
+                        "host_memory",
+                        "defaultcpu",
+                        "malloc of size",
+                        "memory allocation of"}) ||
          has_whole(text, "ram");
 }
 
@@ -294,12 +310,16 @@ std::optional<std::int64_t>* slot_of(std::string_view before, std::string_view a
       {"size", &OomNumbers::request},     {"reserve", &OomNumbers::request},     {"requir", &OomNumbers::request},
       {"calloc", &OomNumbers::request},   {"malloc", &OomNumbers::request},      {"pinning", &OomNumbers::request},
       {"map", &OomNumbers::request},      {"extend", &OomNumbers::request},      {"for ", &OomNumbers::request}};
-  // The label that stands nearest before the figure.
+  // The label that stands nearest before the figure; "size" and "for" say something only where no other word does.
   std::optional<std::int64_t> OomNumbers::* best = nullptr;
   std::size_t nearest = 0;
+  const auto vague = [](const Label& label) { return label.word == "size" || label.word == "for "; };
+  const bool any_clear = std::any_of(std::begin(kLabels), std::end(kLabels), [&](const Label& label) {
+    return !vague(label) && find_word(before, label.word) != kNone;
+  });
   for (const Label& label : kLabels)
     for (std::size_t at = find_word(before, label.word); at != kNone; at = find_word(before, label.word, at + 1))
-      if (at + label.word.size() > nearest) {
+      if (at + label.word.size() > nearest && !(any_clear && vague(label))) {
         nearest = at + label.word.size();
         best = label.slot;
       }
@@ -312,6 +332,7 @@ Resource owner_of(std::string_view text, Complaint& complaint) {
   if (is_object_store(text) || is_budget(text)) return Resource::kBudget;
   if (is_pinned(text)) return Resource::kPinned;
   if (is_shared(text)) return Resource::kShared;
+  if (has_text(text, "ephemeral-storage")) return Resource::kDisk;
   if (is_host(text)) return Resource::kHost;
   if (is_device(text)) return Resource::kDevice;
   if (is_disk(text)) return Resource::kDisk;
@@ -376,8 +397,8 @@ std::optional<Complaint> parse_complaint(std::string_view whole) {
       return complaint;
     }
   }
-  const bool plain =
-      is_short(text) && (speaks_of_memory(text) || is_disk(text) || is_files(text) || is_object_store(text));
+  const bool plain = is_short(text) && (speaks_of_memory(text) || is_budget(text) || is_disk(text) || is_files(text) ||
+                                        is_object_store(text));
   const bool refused = is_refused(text) && speaks_of_memory(text);
   const bool beyond = is_beyond(text) && speaks_of_memory(text);
   const bool block = is_block_limit(text);

@@ -65,6 +65,7 @@ int directness(const Event& event) {
       return 8;
     case SignalKind::kCollectiveTimeout:
       return 9;
+    case SignalKind::kInterrupted:
     case SignalKind::kPeerLost:
       return 10;
     case SignalKind::kExit:

@@ -22,7 +22,8 @@ std::optional<ExceptionLine> parse_exception(std::string_view text) {
   if (type.size() < 4 || type.front() == '.') return std::nullopt;
   const bool named = type.find("Error") != kNone || type.find("Exception") != kNone ||
                      type.find("Interrupt") != kNone || type == "SystemExit" || type == "StopIteration" ||
-                     type == "OutOfResources" || type.ends_with("Exhausted");
+                     type == "OutOfResources" || type.ends_with("Exhausted") || type.ends_with("Full") ||
+                     type.ends_with("Failure") || type.ends_with("Fault") || type.ends_with("Exceeded");
   if (!named || type == "Error") return std::nullopt;
   // "ERROR:torch..." and "error: text" are levels, not classes: a class has a capital and small letters.
   if (type.front() != '_' && !(type.front() >= 'A' && type.front() <= 'Z')) return std::nullopt;

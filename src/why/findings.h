@@ -135,6 +135,7 @@ struct Findings {
   bool is_windows = false;                      // its paths have drive letters
   bool engine_in_trainer = false;               // a rollout engine shares the devices
   std::optional<Place> cap_place;               // a line sets a limit for this process: a fraction, a slice
+  std::int64_t engine_left = 0;                 // bytes that a sleeping engine kept, as it last said
   bool is_unified = false;                      // the device's memory is a share of the system's
   double padding_ratio = 0;                     // XLA: the largest expansion by padding that its list shows
   std::map<std::string, std::int64_t> figures;  // serving: kv_needed, kv_available, ...

@@ -268,6 +268,8 @@ void read_details(const std::vector<Frame>& frames, FramesPhase& found) {
       found.custom_all_reduce = true;
   }
   if (frames.empty()) return;
+  found.convolution = has_any(file_name(frames.back().path), {"conv.py", "conv_"}) ||
+                      has_any(frames.back().code, {"conv1d(", "conv2d(", "conv3d(", "conv_transpose", "convolution("});
   // Only the innermost frames speak of the tensor that failed.
   const std::size_t first = frames.size() > 3 ? frames.size() - 3 : 0;
   for (std::size_t i = first; i < frames.size(); ++i) {

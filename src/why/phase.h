@@ -56,11 +56,12 @@ struct FramesPhase {
   bool fsdp = false;
   bool checks_config = false;  // validate_args, __post_init__ and the like
   bool custom_all_reduce = false;
-  bool pins = false;       // page-locks host memory
-  bool managed = false;    // memory that host and device share
-  bool converts = false;   // weights are changed after they were read: quantised, repacked, cast
-  bool wraps = false;      // FSDP, ZeRO or the like take the modules over
-  bool generates = false;  // inference: generate(), a pipeline of diffusers
+  bool pins = false;         // page-locks host memory
+  bool managed = false;      // memory that host and device share
+  bool converts = false;     // weights are changed after they were read: quantised, repacked, cast
+  bool wraps = false;        // FSDP, ZeRO or the like take the modules over
+  bool generates = false;    // inference: generate(), a pipeline of diffusers
+  bool convolution = false;  // the innermost frame is a convolution's
   bool memory_saver = false;
   std::string decisive;  // "evaluate (trainer.py)": the frame that decided
 };

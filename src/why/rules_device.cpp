@@ -88,6 +88,8 @@ const Rule kRules[] = {
      "much is free and a small request was refused: a limit of a container or a slice may be in force"},
     {Cause::kRlColocation, 5.2, [](S s) { return others_at_least(s, 0.12) && shares_device_with_engine(s); },
      "a rollout engine holds a part of the device that the trainer wants"},
+    {Cause::kRlColocation, 3.0, [](S s) { return s.findings.engine_left >= 8 * kGiB; },
+     "the sleeping rollout engine still holds gigabytes"},
     {Cause::kRlColocation, 1.6, shares_device_with_engine, "a rollout engine shares the device with the trainer"},
     {Cause::kRlColocation, 1.8, [](S s) { return shares_device_with_engine(s) && s.frames().serving; },
      "it failed inside the rollout engine"},
@@ -123,7 +125,8 @@ const Rule kRules[] = {
               s.phase == Phase::kGraphCapture || s.phase == Phase::kWakeUp;
      },
      "the phase explains it better than the cache does"},
-    {Cause::kFragmentation, 4.4,
+    {Cause::kFragmentation, -1.0, one_large_tensor, "one large tensor would not have fitted the usual pieces"},
+    {Cause::kFragmentation, 4.0,
      [](S s) {
        const double cached = s.cached_share().value_or(0);
        return could_be_pieced_together(s) && cached >= 0.1 && cached < 0.2;
@@ -177,6 +180,13 @@ const Rule kRules[] = {
      "the compiled program needs more than the device has"},
     {Cause::kXlaPadding, 9.0, [](S s) { return s.findings.padding_ratio >= 2; },
      "the compiler's list shows tensors that padding makes several times as large"},
+
+    {Cause::kConvWorkspace, 7.4,
+     [](S s) {
+       return s.frames().convolution && beyond_device(s) && s.oom().allocated &&
+              *s.oom().allocated * 8 < *s.oom().request;
+     },
+     "a convolution asked for many times what is alive: that is workspace, not its output"},
 
     // Pools.
     {Cause::kCudaGraphMemory, 3.6,

@@ -35,7 +35,7 @@ bool computes(S s) {
 }
 bool names_other_reason(S s) {
   return s.is(SignalKind::kCaptureInvalid) || s.is(SignalKind::kKernelResources) || s.is(SignalKind::kTimeLimit) ||
-         s.is(SignalKind::kCollectiveTimeout) || s.is(SignalKind::kLibraryOther);
+         s.is(SignalKind::kInterrupted) || s.is(SignalKind::kCollectiveTimeout) || s.is(SignalKind::kLibraryOther);
 }
 bool expandable(S s) { return s.findings.has_expandable_segments(); }
 // Memory is shared between processes here, which expandable segments break.
@@ -61,6 +61,7 @@ const Rule kRules[] = {
     {Cause::kUnknown, 2.0, [](S) { return true; }, "the words say too little", true},
     {Cause::kUnknown, 1.5, [](S s) { return s.is(SignalKind::kUnclear) && speaks_of_another(s); },
      "the message reports that something else failed, and not why"},
+    {Cause::kUnknown, 0.6, [](S s) { return s.is(SignalKind::kPeerLost); }, "only the echo of another failure is here"},
     {Cause::kUnknown, 1.0, [](S s) { return s.is(SignalKind::kExit); }, "a process failed, and no line says why"},
     {Cause::kConfigConflict, 4.2, [](S s) { return is_config(s) && !s.root.signal.message.empty(); },
      "the message states a constraint between options"},
@@ -99,6 +100,9 @@ const Rule kRules[] = {
      "an exception that names no memory"},
     {Cause::kNotMemory, 2.2, [](S s) { return s.is(SignalKind::kPeerLost) || s.is(SignalKind::kExit); },
      "a process failed, and no line speaks of memory"},
+    {Cause::kNotMemory, 1.2,
+     [](S s) { return s.is(SignalKind::kPeerLost) && has_any(s.root.text, {"network", "net/ib", "unreachable"}); },
+     "the message speaks of the network"},
     {Cause::kHostRamKill, 1.4, [](S s) { return s.is(SignalKind::kPeerLost); },
      "a rank that vanishes without a word is often killed for host memory"},
     {Cause::kHostRamKill, 3.0, [](S s) { return s.is(SignalKind::kUnclearMemory); },

@@ -21,6 +21,23 @@ Signal of(SignalKind kind, std::int64_t bytes = 0) {
   return signal;
 }
 
+// A limit of memory that a batch system or a container sets, and that was passed: in known words, or in any.
+bool is_schedulers_word(std::string_view text) {
+  if (has_whole(text, "oomkilled")) return true;
+  if (has_any(text, {"oom-kill event", "out-of-memory handler", "oom killed", "term_memlimit", "memory pressure",
+                     "node running out of memory", "node ran out of memory", "was oom-killed", "out_of_memory",
+                     "low on resource: memory", "killed by the oom killer", "killed by oom",
+                     "node running low on memory", "memory usage threshold"}))
+    return true;
+  const bool limit = has_any(text, {"memory limit", "memory usage limit", "h_vmem", "mem limit", "memory quota",
+                                    "its memory", "exceeding memory", "due to memory"});
+  const bool passed =
+      has_any(text, {"exceed", " over ", "reached", "beyond", "above", "killed", "evicted", "of container"});
+  if (limit && passed && !has_any(text, {"gpu memory", "memory of gpu", "device memory"})) return true;
+  return has_any(text, {"job killed", "killed:", "terminated:"}) &&
+         has_any(text, {"mem ", "memory", "h_vmem", "rss"}) && has_any(text, {"exceed", "limit"});
+}
+
 // The kernel's, a container's or a batch system's own statement that memory ran out.
 std::optional<Signal> host_kill(std::string_view text) {
   // A list of what might have happened is no statement.
@@ -37,36 +54,9 @@ std::optional<Signal> host_kill(std::string_view text) {
       counted = !detected || *detected > 0;
     }
   }
-  const bool scheduler = has_any(text, {"oom-kill event",
-                                        "exceeded memory limit",
-                                        "exceeded job memory limit",
-                                        "exceeded step memory limit",
-                                        "out-of-memory handler",
-                                        "oom killed",
-                                        "term_memlimit",
-                                        "killed due to memory pressure",
-                                        "node running out of memory",
-                                        "node ran out of memory",
-                                        "exceeded its memory",
-                                        "was oom-killed",
-                                        "out_of_memory",
-                                        "memory limit of container",
-                                        "terminated for exceeding memory",
-                                        "evicted due to memory",
-                                        "low on resource: memory",
-                                        "killed by the oom killer",
-                                        "killed by oom",
-                                        "due to memory pressure",
-                                        "oom killer",
-                                        "lsf memory usage limit",
-                                        "node running low on memory",
-                                        "memory usage threshold"}) ||
-                         (has_any(text, {"job killed", "killed:", "terminated:"}) &&
-                          has_any(text, {"mem ", "memory", "h_vmem", "rss"}) && has_any(text, {"exceed", "limit"})) ||
-                         has_whole(text, "oomkilled");
-  if (!kernel && !counted && !scheduler) return std::nullopt;
+  if (!kernel && !counted && !is_schedulers_word(text)) return std::nullopt;
   if (!kernel && has_any(text, {"killer disabled", "if ", "avoid"})) return std::nullopt;
-  if (has_text(text, "oom-kill-disable") || has_text(text, "cuda_error_out_of_memory")) return std::nullopt;
+  if (has_any(text, {"oom-kill-disable", "cuda_error", "cudaerror", "cuda error"})) return std::nullopt;
   Signal signal = of(SignalKind::kHostKill);
   signal.bytes = size_after(text, "anon-rss").value_or(0);
   signal.pid = integer_after(text, "process");
@@ -138,11 +128,17 @@ std::optional<Signal> host_allocation(std::string_view text) {
                                   "unable to open shared memory object", "creating shared memory segment"}) ||
                    ((has_text(text, "/dev/shm") || has_text(text, "</torch_")) &&
                     has_any(text, {"no space", "errno 28", "unable to", "failed", "cannot", "error"}));
-  if (shm && !has_any(text, {"warning:", "make sure", "consider"})) {
+  if (shm && !has_any(text, {"warning:", "make sure", "consider", "would ", "if "})) {
     Signal signal = of(SignalKind::kSharedMemory);
     signal.is_shm = true;
     return signal;
   }
+  // Buffers that a network card could not register are the communication library's.
+  if (has_text(text, "regist") && has_any(text, {"ucx", "mlx5", "rdma", "ibv_", "nccl"}))
+    return of(SignalKind::kNcclRegister);
+  // A device's allocator may be wrapped in the host's exception.
+  if (has_any(text, {"cuda error", "cudaerror", "cudamalloc", "gpu memory"}) && !has_text(text, "cudahost"))
+    return std::nullopt;
   const bool cpu = has_text(text, "cpuallocator") &&
                    has_any(text, {"can't allocate", "not enough memory", "tried to allocate", "cannot allocate"});
   const auto exception = parse_exception(text);
@@ -193,8 +189,9 @@ std::optional<int> nccl_device(std::string_view text) {
 
 std::optional<Signal> nccl(std::string_view text) {
   const bool warn = has_text(text, "nccl warn");
-  const bool own = warn || has_any(text, {"nccl error", "ncclunhandled", "processgroupnccl", "distbackenderror",
-                                          "ncclsystemerror", "ncclinternal"});
+  const bool own =
+      warn || has_any(text, {"hccl function error", "hccl error", "rccl error", "nccl error", "ncclunhandled",
+                             "processgroupnccl", "distbackenderror", "ncclsystemerror", "ncclinternal"});
   if (has_any(text,
               {"collective operation timeout", "watchdog got stuck", "timed out waiting for", "collective timeout"}) ||
       (has_text(text, "watchdog caught collective") && has_any(text, {"timeout", "timed out"})))
@@ -328,6 +325,7 @@ std::optional<Signal> exception(const Line& line, bool expects_exception) {
   }
   if (!expects_exception && (line.level == Level::kWarning || line.level == Level::kInfo)) return std::nullopt;
   if (has_text(parsed->type, "warning")) return std::nullopt;
+  if (parsed->type == "KeyboardInterrupt" || parsed->type == "SignalException") return of(SignalKind::kInterrupted);
   static constexpr std::array<std::string_view, 5> kLaunchers = {
       "CalledProcessError", "SystemExit", "KeyboardInterrupt", "SignalException", "ProcessExitedException"};
   if (parsed->type == "ChildFailedError") return of(SignalKind::kExit);
@@ -356,7 +354,7 @@ std::optional<Signal> known_message(const Line& line, Topics topics) {
   if (has(topics, Topic::kKill) || has(topics, Topic::kOom))
     if (auto signal = host_kill(text)) return signal;
   if (has(topics, Topic::kOom) || has(topics, Topic::kHost))
-    if (has_any(text, {"cudamallocmanaged", "managed_ptr", "managed memory", "unified memory"}) &&
+    if (has_any(text, {"cudamallocmanaged", "managed_ptr", "managed memory", "unified memory", "pythoninterface.c"}) &&
         has_any(text, {"fail", "out of memory", "error"}))
       return of(SignalKind::kManagedMemory);
   if (has(topics, Topic::kHost))
@@ -437,10 +435,10 @@ std::optional<Signal> any_complaint(const Line& line, bool expects_exception) {
   const bool warns = line.level == Level::kWarning || line.level == Level::kInfo ||
                      (exception && has_text(exception->type, "warning")) || has_any(text, {"warning:", "[w]"});
   if (warns && !has_any(text, {"error:", "exception:", "failed"})) return std::nullopt;
-  const bool failed =
-      exception || expects_exception || line.level == Level::kError ||
-      has_any(text, {"error", "fatal", "fail", "panic", "abort", "cannot", "unable", "evicted", "killed", "impossible",
-                     "refused", "what():", "greater than the maximum", "exceeds the maximum", "oom when"});
+  const bool failed = exception || expects_exception || line.level == Level::kError ||
+                      has_any(text, {"error", "fatal", "fail", "panic", "abort", "cannot", "could not", "unable",
+                                     "evicted", "killed", "impossible", "refused",
+                                     "what():", "greater than the maximum", "exceeds the maximum", "oom when"});
   const auto complaint = parse_complaint(text);
   if (!complaint) return std::nullopt;
   // A request beside what is left is no chatter.
@@ -471,6 +469,8 @@ Signal classify(Signal signal) {
     signal.rule_fix = rule->fix;
   } else if (typed && (signal.exception != "RuntimeError" || has_text(signal.message, "divisible")) &&
              (states_constraint(signal.message) || signal.message.empty())) {
+    signal.kind = SignalKind::kConfig;
+  } else if (has_any(signal.exception, {"validationerror", "configerror", "configurationerror"})) {
     signal.kind = SignalKind::kConfig;
   } else if (!is_ordinary({signal.exception, signal.message})) {
     signal.kind = SignalKind::kUnclear;

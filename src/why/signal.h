@@ -45,6 +45,7 @@ enum class SignalKind : std::uint8_t {
   kCaptureInvalid,
   kKernelResources,  // a kernel wants more registers or shared memory than a multiprocessor has
   kTimeLimit,
+  kInterrupted,  // somebody ended it on purpose, or the launcher did
   kAbort,
   kInvalidArgument,
   kInterop,    // the message itself names the allocator setting

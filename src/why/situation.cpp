@@ -116,6 +116,7 @@ Resource resource_of(const Event& event) {
     case SignalKind::kCaptureInvalid:
     case SignalKind::kKernelResources:
     case SignalKind::kTimeLimit:
+    case SignalKind::kInterrupted:
     case SignalKind::kAbort:
     case SignalKind::kInvalidArgument:
     case SignalKind::kInterop:

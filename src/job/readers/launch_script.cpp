@@ -86,6 +86,11 @@ Candidate examine(const ShellCommand& command) {
   }
   const std::optional<FileKind> dialect = dialect_of_program(candidate.launch);
   candidate.known = std::max(megatron, trainer);
+  const std::string& program = candidate.launch.program;
+  if (program == "megatron sft" || program == "megatron pt") {  // ms-swift's; its flags may all be in a file
+    candidate.known = std::max(candidate.known, 1);
+    return candidate;
+  }
   if (dialect) {
     candidate.kind = *dialect;
     candidate.known = std::max(candidate.known, 1);
@@ -128,11 +133,13 @@ Result<Candidate> find_training_command(const Shell& shell, const ReadOptions& o
   }
   if (candidates.empty()) {
     if (trains_by_reinforcement)
-      return bad_input("the script starts reinforcement learning", "plimsoll rl reads it: plimsoll rl FILE");
+      return bad_input("the script starts reinforcement learning",
+                       "plimsoll rl reads runs of verl, OpenRLHF, NeMo-RL and prime-rl: plimsoll rl FILE");
     return bad_input("no command with Megatron-LM flags (--num-layers, ...) or Trainer arguments is in the script");
   }
   if (trains_by_reinforcement && is_reinforcement(candidates.front().launch))
-    return bad_input("the script starts reinforcement learning", "plimsoll rl reads it: plimsoll rl FILE");
+    return bad_input("the script starts reinforcement learning",
+                     "plimsoll rl reads runs of verl, OpenRLHF, NeMo-RL and prime-rl: plimsoll rl FILE");
   if (options.command > 0) {
     if (static_cast<std::size_t>(options.command) > candidates.size())
       return bad_input(
@@ -171,7 +178,10 @@ std::string current_word(const std::string& key, const std::string& word, Draft&
 
 void assign_megatron(const LaunchFlag& flag, Draft& draft) {
   const std::string key = key_of_flag(flag.written);
-  if (!matters(key, draft)) return;
+  // A value that cannot be known and does not matter is no problem; one that is known is stated, for rules.
+  const bool is_known = std::all_of(flag.values.begin(), flag.values.end(),
+                                    [](const ShellWord& word) { return word.unknown.empty(); });
+  if (!is_known && !matters(key, draft)) return;
   Node value = text_node("");
   if (flag.values.size() == 1) value.text = current_word(key, flag.values.front().text, draft);
   if (flag.values.size() > 1) {
@@ -191,14 +201,44 @@ void note_holes(const LaunchFlags& flags, Draft& draft) {
     draft.warnings.push_back(fmt::format("{}: not set in the script; flags that it may hold are not read", hole));
 }
 
+// Flags that stand in a YAML file instead; those of the command win.
+Status add_flags_of_files(const Draft& draft, LaunchFlags& flags) {
+  std::vector<std::string> names;
+  for (const ShellWord& operand : flags.operands) names.push_back(operand.text);
+  for (const LaunchFlag& flag : flags.flags)
+    if (key_of_flag(flag.written) == "config" && flag.values.size() == 1) names.push_back(flag.values.front().text);
+  std::erase_if(flags.flags, [](const LaunchFlag& flag) { return key_of_flag(flag.written) == "config"; });
+  for (const std::string& name : names) {
+    if (!name.ends_with(".yaml") && !name.ends_with(".yml")) continue;
+    Node table;
+    table.kind = Node::Kind::kObject;
+    PLIMSOLL_TRY_STATUS(lay_over_file(name, table, draft));
+    for (const auto& [key, value] : table.members) {
+      const bool is_given = std::any_of(flags.flags.begin(), flags.flags.end(), [&key = key](const LaunchFlag& flag) {
+        return key_of_flag(flag.written) == key;
+      });
+      if (is_given || value.is_null() || value.is_object()) continue;
+      LaunchFlag flag{"--" + key, {}};
+      if (value.is_array()) {
+        for (const Node& item : value.items) flag.values.push_back(ShellWord{document::to_text(item), {}});
+      } else {
+        flag.values.push_back(ShellWord{document::to_text(value), {}});
+      }
+      flags.flags.push_back(std::move(flag));
+    }
+  }
+  return {};
+}
+
 Status read_megatron_command(const Candidate& candidate, const Shell& shell, Draft& draft) {
   draft.kind = FileKind::kMegatronScript;
   draft.vocabulary = Framework::kMegatronLm;
   draft.framework = Framework::kMegatronLm;
   if (const std::string_view reason = why_not_modelled(candidate.launch.program); !reason.empty())
     return bad_input(fmt::format("{}: {}", candidate.launch.program, reason));
-  const LaunchFlags flags = read_flags(candidate.launch.arguments, takes_no_value);
+  LaunchFlags flags = read_flags(candidate.launch.arguments, takes_no_value);
   note_holes(flags, draft);
+  PLIMSOLL_TRY_STATUS(add_flags_of_files(draft, flags));
   PLIMSOLL_TRY_STATUS(use_megatron_dialect(flags, shell.files, draft));
   for (const LaunchFlag& flag : flags.flags) assign_megatron(flag, draft);
   std::string tokenizer;

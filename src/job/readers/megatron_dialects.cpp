@@ -72,6 +72,7 @@ const Alias kCommonRows[] = {
     {"tuner_type", kNoEffect},  // read before the flags
     {"train_type", kNoEffect},
     {"model", kNoEffect},
+    {"target_modules", kKey, "lora_target_modules"},
     {"hf_config_path", kNoEffect},
     {"use_hf", kNoEffect},
     {"max_length", kKey, "seq_length"},
@@ -164,7 +165,9 @@ Status use_deepspeed(const LaunchFlags& flags, const std::map<std::string, std::
     draft.assignments.push_back(std::move(refused));
     return {};
   }
-  draft.assign("use_distributed_optimizer", bool_node(stage == 1), "zero_stage");
+  // In bf16 DeepSpeed's optimizer shards its states at stage 0, too.
+  const bool shards = stage == 1 || find(flags, "bf16") != nullptr;
+  draft.assign("use_distributed_optimizer", bool_node(shards), "zero_stage");
   draft.warnings.emplace_back(
       "Megatron-DeepSpeed: counted as Megatron-LM, with ZeRO stage 1 as its distributed optimizer");
   return {};
@@ -176,6 +179,7 @@ Status use_swift(const LaunchFlags& flags, const std::string& model, Draft& draf
   const std::string tuning = lower(value_of(flags, "tuner_type") + value_of(flags, "train_type"));
   if (tuning == "lora") {
     draft.assign("peft", text_node("lora"), "tuner_type");
+    draft.assign("target_modules", text_node("all-linear"), "ms-swift's default", true);
   } else if (!tuning.empty() && tuning != "full") {
     return bad_input(fmt::format("tuner_type: found '{}'; only full and lora are modelled", tuning));
   }

@@ -112,7 +112,8 @@ class Runner {
       for (const ShellWord& word : variable.words) {
         const bool holds_flags = word.text.find("--") != std::string::npos;
         if (!holds_flags && (shell_.unused.empty() || !variable.is_array)) continue;
-        for (const std::string_view part : split(replace(replace(word.text, '\n', ' '), '\\', ' '), ' ')) {
+        const std::string flat = replace(replace(word.text, '\n', ' '), '\\', ' ');
+        for (const std::string_view part : split(flat, ' ')) {
           if (part.empty() || shell_.unused.size() > kMaxFlags) continue;
           ShellWord kept{without_marks(part), marked_names(part)};
           shell_.unused.push_back(std::move(kept));

@@ -125,8 +125,11 @@ void use_trl_defaults(const Node& root, Draft& draft) {
       "packing",      "padding_free",          "completion_only_loss", "assistant_only_loss",
       "loss_type",    "dataset_text_field",    "dataset_num_proc",     "dataset_kwargs",
       "eval_packing", "activation_offloading", "chat_template_path",   "use_peft"};
-  const bool is_trl = std::any_of(std::begin(kOnlyInTrl), std::end(kOnlyInTrl),
-                                  [&root](std::string_view key) { return root.has(key); });
+  if (!draft.read_as.empty()) return;  // another tool, with defaults of its own
+  // Programs beside TRL have adapters, too.
+  const bool is_trl = std::any_of(std::begin(kOnlyInTrl), std::end(kOnlyInTrl), [&](std::string_view key) {
+    return root.has(key) && (key != "use_peft" || draft.names.empty());
+  });
   if (!is_trl) return;
   const bool half_given = root.has("bf16") || root.has("fp16");
   if (!half_given) draft.assign("bf16", bool_node(true), "TRL's default", true);

@@ -169,6 +169,7 @@ inline std::set<std::string> resources_of(const std::string& cause) {
   if (cause == "pinned-host-memory") return {"pinned"};
   if (cause == "disk-full") return {"disk"};
   if (cause == "fd-limit") return {"descriptors"};
+  if (cause == "unknown") return {"unknown", "none"};
   if (cause == "kv-cache-too-small" || cause == "object-store") return {"budget"};
   if (cause == "driver-allocation-limit") return {"driver limit"};
   if (cause == "not-memory" || cause == "config-conflict" || cause == "expandable-segments-interop" || cause == "clean")
