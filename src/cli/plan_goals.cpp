@@ -154,7 +154,9 @@ Result<ExitCode> answer_largest(const Question& question, const std::string& key
     high *= 2;
   }
   // Micro-batches have to divide the batch: only powers of two and what lies between them are worth asking.
-  while (high - low > 1 && !interrupted()) {
+  // To within a hundredth: the last tokens of millions cost as many searches as the first ones.
+  const bool is_endless = high > kMost;
+  while (!is_endless && high - low > std::max<std::int64_t>(1, low / 128) && !interrupted()) {
     const std::int64_t middle = (low + high) / 2;
     const bool fits = holds(middle);
     if (!interrupted()) (fits ? low : high) = middle;
@@ -178,8 +180,12 @@ Result<ExitCode> answer_largest(const Question& question, const std::string& key
   if (arguments.has("json")) {
     console.print(plan_json(found));
   } else {
-    console.print(fmt::format("largest {} that fits: {}{}\n\n{}", key, low * unit,
-                              sequence ? " (in steps of 1,024)" : "", plan_report(found, console)));
+    const std::int64_t step = (high - low) * unit;
+    const std::string note = is_endless       ? ", the most that is asked for"
+                             : sequence       ? fmt::format(" (in steps of {})", with_commas(step))
+                             : high - low > 1 ? fmt::format(" (in steps of {})", step)
+                                              : std::string{};
+    console.print(fmt::format("largest {} that fits: {}{}\n\n{}", key, low * unit, note, plan_report(found, console)));
   }
   return ExitCode::kYes;
 }

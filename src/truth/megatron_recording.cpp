@@ -206,7 +206,7 @@ Record read_megatron_recording(const Node& node) {
   record.job = std::move(job);
   record.pp_rank = integer_or(table_of(node, "rank"), "pp", 0);
   record.peak_allocated = integer_or(measured, "peak_allocated", 0);
-  record.peak_reserved = integer_or(measured, "peak_reserved", 0);
+  if (measured.has("peak_reserved")) record.peak_reserved = integer_or(measured, "peak_reserved", 0);
   if (const Node* seconds = measured.find("step_seconds"); seconds != nullptr && seconds->is_number())
     record.step_seconds = seconds->as_real();
   return record;

@@ -174,7 +174,8 @@ Record read_torch_recording(const Node& node) {
   record.peak_allocated = integer_or(measured, "peak_allocated", 0);
   // With lengths drawn at random, reserved memory depends on their order, which a job does not say.
   const Node* choices = train.find("seq_choices");
-  if (choices == nullptr || !choices->is_array()) record.peak_reserved = integer_or(measured, "peak_reserved", 0);
+  if ((choices == nullptr || !choices->is_array()) && measured.has("peak_reserved"))
+    record.peak_reserved = integer_or(measured, "peak_reserved", 0);
   return record;
 }
 

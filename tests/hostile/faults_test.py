@@ -3,7 +3,7 @@
 """The n-th allocation, open, read, write, sync, rename and thread start fails, for every n of a short run of each verb
 (allocations: evenly spaced ones): a defined exit code every time, and no file that is neither the old nor the new one.
 
-PLIMSOLL_FAULTS sets how many allocations of each verb are failed; 60 if it is not set.
+PLIMSOLL_FAULTS sets how many allocations of each verb are failed; 60 if it is not set, 600 with PLIMSOLL_LONG.
 """
 
 import concurrent.futures
@@ -19,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import hostile
 from hostile import PATIENCE, ROOT, SMALL_PLAN
 
-ALLOCATIONS = int(os.environ.get("PLIMSOLL_FAULTS", "60"))
+ALLOCATIONS = int(os.environ.get("PLIMSOLL_FAULTS", "600" if "PLIMSOLL_LONG" in os.environ else "60"))
 OLD = "what was there\n"
 RUN = ('framework = "telescope"\nmodel = "qwen3-1.7b"\ngpu = "h100"\ngpus = 8\ngroup_size = 8\n'
        "prompts_batch_size_for_trainer = 16\nprompt_mean = 200\ncompletion_mean = 500\nmax_tokens = 1000\n")
@@ -75,6 +75,8 @@ def run(words, fault):
 
 class Faults(unittest.TestCase):
     def examine(self, name, words):
+        if hostile.SANITIZED:
+            self.skipTest("a sanitizer brings its own allocator")
         whole, calls, files, written = run(words, "malloc:0")
         self.assertIn(whole.returncode, hostile.DEFINED, whole.stderr)
         self.assertTrue(calls, "the library was not loaded")

@@ -45,7 +45,7 @@ TEST(RlPlan, moving_one_server_from_the_best_split_is_no_faster) {
       open_split({{"gpus", "32"}, {"prompts_batch_size_for_trainer", "128"}, {"completion_cv", "0"}}),
       open_split({{"framework", "generic"}, {"gpus", "24"}, {"group_size", "8"}, {"max_tokens", "3700"}}),
       open_split({{"framework", "prime-rl"},
-                  {"gpus", "16"},
+                  {"gpus", "8"},
                   {"group_size", "8"},
                   {"max_tokens", "3700"},
                   {"inference_tensor_parallel_size", "1"}}),

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/crew.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <new>
+#include <vector>
+
+namespace plimsoll {
+namespace {
+
+TEST(Crew, all_items_are_done_by_any_number_of_workers) {
+  for (const unsigned threads : {0U, 1U, 2U, 7U}) {
+    std::vector<std::atomic<int>> done(100);
+    std::atomic<std::size_t> next{0};
+    share_work(threads, [&](unsigned) {
+      for (std::size_t i = next++; i < done.size(); i = next++) ++done[i];
+    });
+    for (const auto& count : done) EXPECT_EQ(count, 1);
+  }
+}
+
+TEST(Crew, what_a_worker_throws_is_thrown_in_the_caller) {
+  for (const unsigned thrower : {0U, 1U}) {
+    const auto work = [thrower](unsigned worker) {
+      if (worker == thrower) throw std::bad_alloc();
+    };
+    EXPECT_THROW(share_work(2, work), std::bad_alloc);
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll
