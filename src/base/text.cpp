@@ -5,6 +5,8 @@
 #include <cctype>
 #include <cstdint>
 
+#include "base/spelling.h"
+
 namespace plimsoll {
 
 namespace {
@@ -13,6 +15,8 @@ bool is_space(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0;
 char to_lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 
 // Levenshtein distance with one row; words are short.
+}  // namespace
+
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -28,8 +32,6 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   }
   return row[b.size()];
 }
-
-}  // namespace
 
 std::string_view trim(std::string_view text) {
   while (!text.empty() && is_space(text.front())) text.remove_prefix(1);

@@ -26,6 +26,7 @@ struct Console {
   void print(std::string_view text) const;
   void error(const Error& error) const;
   void warn(std::string_view text) const;
+  void note(std::string_view text) const;
   // "next: ..." for a person who watches.
   void next(std::string_view command) const;
   // A line that says what takes so long; only for a person who watches.

@@ -79,6 +79,7 @@ Result<ExitCode> run_one(const job::Request& request, const Arguments& arguments
   fit.violations = rules::check(fit.job);
   for (const std::string& assumed : timing::unmodelled(fit.job)) fit.answer.warnings.push_back("time: " + assumed);
   console.print(arguments.has("json") ? fit_json(fit) : fit_report(fit, console));
+  for (const std::string& note : fit.job.notes) console.note(note);
   show_warnings(fit.answer.warnings, console);
   suggest_next(fit, arguments, console);
   return fit.answer.fits && !has_error(fit.violations) ? ExitCode::kYes : ExitCode::kNo;

@@ -91,8 +91,9 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
 
 std::vector<Flag> flags() {
   std::vector<Flag> all = job_flags();
+  std::erase_if(all, [](const Flag& flag) { return flag.name == "strict"; });
   const std::vector<Flag> own = {
-      {.name = "strict", .argument = "", .help = "warnings make the exit code 1, too"},
+      {.name = "strict", .argument = "", .help = "warnings make the exit code 1, too; unknown keys are refused"},
       {.name = "rules", .argument = "", .help = "list the rules, or those with TEXT in them, instead"},
       {.name = "explain", .argument = "ID", .help = "one rule with its condition and examples instead"},
   };

@@ -8,6 +8,7 @@ namespace plimsoll::cli {
 
 extern const Verb kFit;
 extern const Verb kPlan;
+extern const Verb kRead;
 extern const Verb kRl;
 extern const Verb kLint;
 extern const Verb kWhy;
@@ -19,8 +20,8 @@ extern const Verb kGpus;
 extern const Verb kKeys;
 
 std::span<const Verb* const> verbs() {
-  static const std::array<const Verb*, 11> kVerbs = {&kFit,  &kPlan,  &kRl,     &kLint, &kWhy, &kReplay,
-                                                     &kDiff, &kScore, &kModels, &kGpus, &kKeys};
+  static const std::array<const Verb*, 12> kVerbs = {&kFit,    &kPlan, &kRead,  &kRl,     &kLint, &kWhy,
+                                                     &kReplay, &kDiff, &kScore, &kModels, &kGpus, &kKeys};
   return kVerbs;
 }
 

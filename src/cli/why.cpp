@@ -85,6 +85,8 @@ Status write_repair(const std::string& path, const std::optional<KnownJob>& know
 }
 
 Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+  if (arguments.has("json") && arguments.value("fix").value_or("") == "-")
+    return usage_error("--json and --fix - both write to standard output", "name a file: --fix repaired.toml");
   if (const auto pid = arguments.value("pid")) return check_process(*pid, arguments, console);
   if (const auto script = arguments.value("script")) return check_launch(*script, arguments, console);
   if (arguments.operands.empty())

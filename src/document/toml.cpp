@@ -35,6 +35,7 @@
 #pragma GCC diagnostic pop
 #endif
 
+#include "document/budget.h"
 #include "document/node.h"
 
 namespace plimsoll::document {
@@ -120,11 +121,20 @@ int line_of_overlong_key(std::string_view text) {
   return 0;
 }
 
+// toml++ keeps some 300 bytes per value and table, so their number is bounded on the text: every value, table and
+// part of a dotted key has one of these signs.
+bool has_too_many_values(std::string_view text) {
+  constexpr std::ptrdiff_t kMaxSigns = 120'000;
+  return std::count_if(text.begin(), text.end(),
+                       [](char c) { return std::string_view{",=[{."}.find(c) != std::string_view::npos; }) > kMaxSigns;
+}
+
 }  // namespace
 
 Result<Node> parse_toml(std::string_view text) {
   if (const int line = line_of_overlong_key(text); line > 0)
     return bad_input(fmt::format("line {}: a key of more than {} parts", line, kMaxDepth));
+  if (has_too_many_values(text)) return bad_input(std::string(kTooManyNodes));
   static_assert(TOML_MAX_NESTED_VALUES == kMaxDepth);
   const toml::parse_result parsed = toml::parse(text);
   if (!parsed)

@@ -12,6 +12,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "base/text.h"
+#include "document/budget.h"
 #include "document/node.h"
 
 namespace plimsoll::document {
@@ -19,7 +20,9 @@ namespace plimsoll::document {
 namespace {
 
 // Nodes are counted once per level that they pass through and once per copy.
-constexpr std::size_t kMaxNodes = 2'000'000;
+constexpr std::size_t kMaxNodes = 400'000;
+
+constexpr std::size_t kMaxChildren = 150'000;  // of one list or table
 
 // YAML 1.1 spells booleans in many ways; configurations use these.
 Node scalar(const std::string& tag, const std::string& value) {
@@ -156,6 +159,8 @@ class Builder final : public YAML::EventHandler {
       return;
     }
     Open& parent = open_.back();
+    if (parent.node.members.size() + parent.node.items.size() >= kMaxChildren)
+      return fail(mark, std::string(kTooManyNodes));
     if (parent.node.is_array()) {
       parent.node.items.push_back(std::move(node));
       return;

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/draft.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/text.h"
 #include "job/keys.h"
 #include "job/keys/table.h"
+#include "job/unknown.h"
 #include "job/value.h"
+#include "model/catalog.h"
 
 namespace plimsoll::job {
 
@@ -17,18 +21,24 @@ namespace {
 constexpr std::size_t kMaxAssignments = 4000;
 
 // One assignment in canonical form; no key where it has nothing to say about memory.
-Result<std::optional<Assignment>> resolve(const Draft& draft, const Assignment& given,
-                                          std::vector<std::string>& warnings, bool accepts_refused) {
+Result<std::optional<Assignment>> resolve(const Draft& draft, const Assignment& given, Joined& joined,
+                                          UnknownKeys& unknown, bool accepts_refused) {
   Assignment result = given;
-  if (!is_key(given.key)) {
-    const Alias* alias = find_alias(draft.vocabulary, given.key);
-    if (alias == nullptr)
-      return tl::make_unexpected(unknown_key(given.key, draft.vocabulary).with_context(given.where));
+  const Alias* alias = find_alias(draft.names, given.key);
+  if (alias == nullptr && !is_key(given.key)) {
+    alias = find_alias(draft.vocabulary, given.key);
+    if (alias == nullptr) {
+      unknown.add(draft, given);
+      return std::optional<Assignment>{};
+    }
+  }
+  if (alias != nullptr) {
     switch (alias->kind) {
       case AliasKind::kNoEffect:
         return std::optional<Assignment>{};
       case AliasKind::kNotModelled:
-        if (!is_harmless(*alias, given.value)) warnings.push_back(fmt::format("{}: {}", given.key, alias->target));
+        if (!is_harmless(*alias, given.value))
+          joined.warnings.push_back(fmt::format("{}: {}", given.key, alias->target));
         return std::optional<Assignment>{};
       case AliasKind::kRefused:
         if (accepts_refused || is_harmless(*alias, given.value)) return std::optional<Assignment>{};
@@ -98,6 +108,17 @@ Status choose_framework(const std::vector<Draft>& drafts, Joined& joined) {
   return {};
 }
 
+// Whether the keys alone say what the model is.
+bool gives_shape(const Joined& joined) {
+  return std::any_of(joined.assignments.begin(), joined.assignments.end(), [](const Assignment& assignment) {
+    return assignment.key == "num_layers" || assignment.key == "hidden_size";
+  });
+}
+
+bool is_unheard_of(const Draft& draft, const std::string& key) {
+  return !is_key(key) && find_alias(draft.names, key) == nullptr && find_alias(draft.vocabulary, key) == nullptr;
+}
+
 // Files that name other files or hold their tables; a file includes at most a few.
 void flatten(const Draft& draft, std::vector<Draft>& drafts) {
   drafts.push_back(draft);
@@ -132,7 +153,9 @@ Result<Joined> join_drafts(const std::vector<Draft>& given_drafts, const ReadOpt
   std::vector<Draft> drafts;
   for (const Draft& draft : given_drafts) flatten(draft, drafts);
   Joined joined;
+  UnknownKeys unknown;
   const Draft* model_of = nullptr;
+  const Draft* nameless = nullptr;
   for (const Draft& draft : drafts) {
     joined.kinds.push_back(draft.kind);
     if (draft.has_too_many)
@@ -140,16 +163,22 @@ Result<Joined> join_drafts(const std::vector<Draft>& given_drafts, const ReadOpt
     for (const Assignment& given : draft.assignments) {
       if (!given.problem.empty()) {
         if (decided_by_option(options, canonical_name(given.key))) continue;
+        if (is_unheard_of(draft, given.key) && subject_of(given.key).empty()) {
+          unknown.add(draft, given);
+          continue;
+        }
+        const bool needs_arguments = given.problem.find(" of the script") != std::string::npos;
         Error error{Code::kBadInput,
                     given.problem,
                     {given.where},
-                    fmt::format("give --{} to decide", replace(given.key, '_', '-'))};
+                    needs_arguments ? "give what the script is started with: --script-args \"A B ...\""
+                                    : fmt::format("give --{} to decide", replace(given.key, '_', '-'))};
         if (options.problems == nullptr) return tl::make_unexpected(std::move(error));
         if (!given.problem_is_ours) options.problems->push_back({canonical_name(given.key), std::move(error)});
         continue;
       }
       if (!given.weak && !given.value.is_null()) joined.stated.emplace(given.key, document::to_text(given.value));
-      auto resolved = resolve(draft, given, joined.warnings, options.problems != nullptr);
+      auto resolved = resolve(draft, given, joined, unknown, options.problems != nullptr);
       if (!resolved) return tl::make_unexpected(std::move(resolved.error()));
       if (!*resolved) continue;
       const std::string key = (*resolved)->key;
@@ -165,6 +194,9 @@ Result<Joined> join_drafts(const std::vector<Draft>& given_drafts, const ReadOpt
             fmt::format("environment variable {} is '{}' and '{}' in {}", name, at->second, value, draft.path));
     }
     joined.warnings.insert(joined.warnings.end(), draft.warnings.begin(), draft.warnings.end());
+    if (!draft.read_as.empty()) joined.notes.push_back(fmt::format("{}: read as {}", draft.path, draft.read_as));
+    joined.notes.insert(joined.notes.end(), draft.notes.begin(), draft.notes.end());
+    if (!draft.unknown_model.empty() && nameless == nullptr) nameless = &draft;
     if (draft.model.layers.empty()) continue;
     if (model_of != nullptr && (draft.model_is_weak || model_of->model_is_weak)) {
       if (draft.model_is_weak) continue;
@@ -174,6 +206,15 @@ Result<Joined> join_drafts(const std::vector<Draft>& given_drafts, const ReadOpt
     }
     model_of = &draft;
     joined.model = draft.model;
+  }
+  PLIMSOLL_TRY_STATUS(unknown.finish(options.strict, joined.notes));
+  if (nameless != nullptr && joined.model.layers.empty() && !gives_shape(joined)) {
+    Error error = model::find_model(nameless->unknown_model).error();
+    error.context.push_back(nameless->path);
+    const std::string near = error.hint.find("did you mean") == 0 ? error.hint + " Else " : "";
+    error.hint = fmt::format("{}give its config.json: --model path/of/config.json", near);
+    if (options.problems == nullptr) return tl::make_unexpected(std::move(error));
+    options.problems->push_back({"model", std::move(error)});
   }
   if (options.framework) {
     joined.framework = options.framework;

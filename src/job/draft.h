@@ -5,6 +5,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "base/result.h"
 #include "document/node.h"
 #include "job/job.h"
+#include "job/keys.h"
 #include "job/read.h"
 
 namespace plimsoll::job {
@@ -29,14 +31,18 @@ struct Draft {
   std::string path;
   FileKind kind = FileKind::kJob;
   Framework vocabulary = Framework::kMegatronLm;  // whose alias table explains the keys
+  std::span<const Alias> names = {};              // of the tool that wrote the file; they go before the vocabulary
   std::optional<Framework> framework;             // what this file makes of the job; none for a bare model
   bool framework_is_stated = false;               // by a key of the file, not by its kind
   std::vector<Assignment> assignments;
   std::map<std::string, std::string> environment;
   model::Architecture model;   // without layers: this file names no model
   bool model_is_weak = false;  // gives way to a model that another file gives
+  std::string unknown_model;   // a name that is in no catalogue and no file; an error unless a model is given
+  std::string read_as;         // the tool whose file this is, for the answer: "axolotl"
   std::vector<std::string> warnings;
-  std::vector<Draft> parts;  // files and tables that this one includes, in their own vocabulary
+  std::vector<std::string> notes;  // what was taken or assumed; the numbers are none the worse
+  std::vector<Draft> parts;        // files and tables that this one includes, in their own vocabulary
 
   bool has_too_many = false;  // more keys than any configuration; join_drafts() refuses it
 
@@ -53,6 +59,7 @@ struct Joined {
   std::map<std::string, std::string, std::less<>> stated;  // as written, also what is in no assignment
   model::Architecture model;
   std::vector<std::string> warnings;
+  std::vector<std::string> notes;
   std::vector<FileKind> kinds;  // of all drafts and their parts
 };
 [[nodiscard]] Result<Joined> join_drafts(const std::vector<Draft>& drafts, const ReadOptions& options);
@@ -63,7 +70,7 @@ struct Joined {
 // One per file kind (src/job/readers).
 [[nodiscard]] Result<Draft> read_job_file(const InputFile& file);
 [[nodiscard]] Result<Draft> read_megatron_args(const InputFile& file);
-[[nodiscard]] Result<Draft> read_megatron_script(const InputFile& file);
+[[nodiscard]] Result<Draft> read_launch_script(const InputFile& file, const ReadOptions& options);
 [[nodiscard]] Result<Draft> read_bridge_config(const InputFile& file);
 [[nodiscard]] Result<Draft> read_bridge_overrides(const InputFile& file);
 [[nodiscard]] Result<Draft> read_training_arguments(const InputFile& file);
@@ -71,5 +78,9 @@ struct Joined {
 [[nodiscard]] Result<Draft> read_deepspeed_config(const InputFile& file);
 [[nodiscard]] Result<Draft> read_torchtitan_config(const InputFile& file);
 [[nodiscard]] Result<Draft> read_peft_config(const InputFile& file);
+[[nodiscard]] Result<Draft> read_trainer_dialect(const InputFile& file, FileKind kind);
+[[nodiscard]] Result<Draft> read_nanotron_config(const InputFile& file);
+[[nodiscard]] Result<Draft> read_gpt_neox_config(const InputFile& file);
+[[nodiscard]] Result<Draft> read_primus_config(const InputFile& file);
 
 }  // namespace plimsoll::job

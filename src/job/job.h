@@ -258,6 +258,7 @@ struct Job {
   std::map<std::string, std::string> environment;  // PYTORCH_CUDA_ALLOC_CONF, NCCL_*
   bool launch_is_whole = false;                    // read from a launch script: what it does not set is not set
   std::vector<std::string> warnings;               // named: "key: why its effect is not in the numbers"
+  std::vector<std::string> notes;                  // what was taken or assumed: "x.yml: read as axolotl"
   std::set<std::string, std::less<>> given;        // canonical keys that a file or flag set
   // Every key as a file or flag wrote it, under the name used there and its canonical one: also those that no
   // field holds, because rules are about them too.

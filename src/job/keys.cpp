@@ -122,8 +122,9 @@ std::span<const Alias> alias_table(Framework framework) {
   return {};
 }
 
-const Alias* find_alias(Framework framework, std::string_view name) {
-  const std::span<const Alias> table = alias_table(framework);
+const Alias* find_alias(Framework framework, std::string_view name) { return find_alias(alias_table(framework), name); }
+
+const Alias* find_alias(std::span<const Alias> table, std::string_view name) {
   const Alias* family = nullptr;
   for (const Alias& row : table) {
     if (row.name == name) return &row;

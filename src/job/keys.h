@@ -48,6 +48,7 @@ struct Alias {
 
 // The alias that this framework gives the name, or nullptr.
 [[nodiscard]] const Alias* find_alias(Framework framework, std::string_view name);
+[[nodiscard]] const Alias* find_alias(std::span<const Alias> table, std::string_view name);
 
 // The canonical key behind a flag, key or alias of any framework: "--num-experts" is "num_moe_experts".
 // Names that set no key are returned in key spelling.

@@ -12,7 +12,7 @@ namespace plimsoll::job {
 
 namespace {
 
-Result<Draft> read_one(const InputFile& file, FileKind kind, std::string_view index) {
+Result<Draft> read_one(const InputFile& file, FileKind kind, std::string_view index, const ReadOptions& options) {
   switch (kind) {
     case FileKind::kJob:
       return read_job_file(file);
@@ -24,7 +24,8 @@ Result<Draft> read_one(const InputFile& file, FileKind kind, std::string_view in
     case FileKind::kMegatronArgs:
       return read_megatron_args(file);
     case FileKind::kMegatronScript:
-      return read_megatron_script(file);
+    case FileKind::kLaunchScript:
+      return read_launch_script(file, options);
     case FileKind::kBridgeConfig:
       return read_bridge_config(file);
     case FileKind::kBridgeOverrides:
@@ -39,6 +40,18 @@ Result<Draft> read_one(const InputFile& file, FileKind kind, std::string_view in
       return read_torchtitan_config(file);
     case FileKind::kPeftConfig:
       return read_peft_config(file);
+    case FileKind::kLlamaFactory:
+    case FileKind::kAxolotl:
+    case FileKind::kMsSwift:
+    case FileKind::kOumi:
+    case FileKind::kTorchtune:
+      return read_trainer_dialect(file, kind);
+    case FileKind::kNanotron:
+      return read_nanotron_config(file);
+    case FileKind::kGptNeox:
+      return read_gpt_neox_config(file);
+    case FileKind::kPrimus:
+      return read_primus_config(file);
   }
   return bad_input("unknown kind of file");
 }
@@ -59,7 +72,7 @@ Result<Request> read_request(std::vector<InputFile> files, const ReadOptions& op
   for (std::size_t i = 0; i < files.size(); ++i) {
     const InputFile& file = files[i];
     if (kinds[i] == FileKind::kSafetensorsIndex && has_config) continue;  // read with the config
-    auto draft = read_one(file, kinds[i], index);
+    auto draft = read_one(file, kinds[i], index, options);
     if (!draft) return tl::make_unexpected(std::move(draft.error()).with_context(file.path));
     draft->path = file.path;
     drafts.push_back(*std::move(draft));

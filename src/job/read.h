@@ -27,6 +27,15 @@ enum class FileKind {
   kDeepSpeedConfig,    // DeepSpeed JSON
   kTorchtitanConfig,   // torchtitan TOML
   kPeftConfig,         // adapter_config.json
+  kLaunchScript,       // a shell script that starts any other trainer
+  kLlamaFactory,       // LLaMA-Factory YAML
+  kAxolotl,            // axolotl YAML
+  kMsSwift,            // ms-swift YAML or JSON
+  kOumi,               // oumi YAML
+  kTorchtune,          // torchtune YAML
+  kNanotron,           // nanotron YAML
+  kGptNeox,            // GPT-NeoX YAML
+  kPrimus,             // Primus YAML
 };
 
 struct InputFile {
@@ -44,11 +53,15 @@ struct Problem {
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
 struct ReadOptions {
-  std::optional<Framework> framework;  // --framework overrules recognition
-  Settings overrides;                  // flag or key name, value; flags overrule keys
-  std::string model;                   // --model: catalogue name or path
-  std::string gpu;                     // --gpu
-  std::optional<std::int64_t> gpus;    // --gpus
+  std::optional<Framework> framework;    // --framework overrules recognition
+  Settings overrides;                    // flag or key name, value; flags overrule keys
+  std::string model;                     // --model: catalogue name or path
+  std::string gpu;                       // --gpu
+  std::optional<std::int64_t> gpus;      // --gpus
+  std::vector<std::string> script_args;  // --script-args: what a script is started with
+  int command = 0;                       // --command: which training command of a script
+  bool strict = false;                   // --strict: an unknown key is an error
+  std::vector<std::string> notes;        // what was assumed for the asker; the job carries them
   // Of resolve(request, problems) alone: where to collect what would have ended the reading.
   std::vector<Problem>* problems = nullptr;
 };

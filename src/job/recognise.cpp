@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "job/keys.h"
 #include "job/read.h"
+#include "job/readers/dialects.h"
 #include "job/readers/parse.h"
 #include "model/hf_config.h"
 #include "model/safetensors_index.h"
@@ -47,10 +48,62 @@ bool has_megatron_flags(std::string_view text) {
   return false;
 }
 
-bool is_shell_script(std::string_view text) {
+// Words that start a training program on a command line.
+bool starts_training(std::string_view line) {
+  for (const std::string_view word : {"torchrun ", "accelerate launch", "deepspeed ", "srun ", "python ", "python3 ",
+                                      "swift sft", "swift pt", "megatron sft", "megatron pt", "llamafactory-cli ",
+                                      "axolotl train", "oumi train", "tune run", "ray job submit", "bash "})
+    if (line.find(word) != std::string_view::npos) return true;
+  return false;
+}
+
+// A script without its first line: assignments, exports, commands with continued lines.
+bool looks_like_shell(std::string_view text) {
+  int signs = 0;
+  bool launches = false;
+  for (const std::string_view raw : split(text.substr(0, 1 << 18), '\n')) {
+    const std::string_view line = trim(raw);
+    if (line.empty() || line.front() == '#') continue;
+    if (line.substr(0, 7) == "export " || line == "fi" || line == "done" || line == "esac" || line.back() == '\\')
+      ++signs;
+    const std::size_t equals = line.find('=');
+    const bool assigns = equals != std::string_view::npos && equals > 0 && line[equals - 1] != ' ' &&
+                         equals + 1 < line.size() && line[equals + 1] != ' ' &&
+                         line.substr(0, equals).find_first_of(" :{[\"'.") == std::string_view::npos;
+    if (assigns) ++signs;
+    if (starts_training(line) && line.find(": ") == std::string_view::npos) launches = true;
+    if (launches && signs > 0) return true;
+  }
+  return launches && text.find(" --") != std::string_view::npos && text.find("import ") == std::string_view::npos;
+}
+
+bool is_shell_script(std::string_view text, std::string_view path) {
   const std::string_view start = trim(text);
+  for (const std::string_view ending : {".sh", ".bash", ".slurm", ".sbatch"})
+    if (path.ends_with(ending) && start.substr(0, 1) != "{") return true;
   if (start.substr(0, 2) == "#!") return start.substr(0, start.find('\n')).find("sh") != std::string_view::npos;
-  return !start.empty() && start.front() != '{' && has_megatron_flags(text);
+  if (start.empty() || start.front() == '{') return false;
+  return has_megatron_flags(text) || looks_like_shell(text);
+}
+
+// num_layers beside DeepSpeed's or pipe-parallel-size: GPT-NeoX.
+bool is_gpt_neox(const Node& root) {
+  return has_any(root, {"pipe_parallel_size", "pipe-parallel-size"}) ||
+         (has_any(root, {"model_parallel_size", "model-parallel-size"}) &&
+          has_any(root, {"num_layers", "num-layers"})) ||
+         has_any(root, {"pos_emb", "pos-emb"});
+}
+
+bool is_nanotron(const Node& root) {
+  const Node* model = root.find("model");
+  const Node* parallelism = root.find("parallelism");
+  return (is_table(model) && is_table(model->find("model_config"))) ||
+         (is_table(parallelism) && parallelism->has("dp") && parallelism->has("tp"));
+}
+
+bool is_primus(const Node& root) {
+  const Node* modules = root.find("modules");
+  return is_table(modules) && has_any(*modules, {"pre_trainer", "post_trainer", "sft_trainer"});
 }
 
 bool is_bridge(const Node& root) {
@@ -109,7 +162,7 @@ Result<FileKind> recognise(const InputFile& file) {
   const std::string_view text = file.text;
   if (trim(text).empty()) return bad_input("the file is empty");
   if (trim(text).front() != '{') {
-    if (is_shell_script(text)) return FileKind::kMegatronScript;
+    if (is_shell_script(text, file.path)) return FileKind::kLaunchScript;
     if (has_override_lines(text)) return FileKind::kBridgeOverrides;
   }
   PLIMSOLL_TRY(root, parse_document(text));
@@ -118,6 +171,10 @@ Result<FileKind> recognise(const InputFile& file) {
     if (model::looks_like_safetensors_index(root)) return FileKind::kSafetensorsIndex;
     if (root.has("peft_type")) return FileKind::kPeftConfig;
     if (root.has("framework")) return FileKind::kJob;
+    if (is_primus(root)) return FileKind::kPrimus;
+    if (is_nanotron(root)) return FileKind::kNanotron;
+    if (is_gpt_neox(root)) return FileKind::kGptNeox;
+    if (const auto dialect = dialect_of_keys(root)) return *dialect;
     if (model::looks_like_hf_config(root)) return FileKind::kHfConfig;
     if (is_torchtitan(root)) return FileKind::kTorchtitanConfig;
     if (is_accelerate(root)) return FileKind::kAccelerateConfig;
@@ -132,7 +189,9 @@ Result<FileKind> recognise(const InputFile& file) {
       "Megatron-LM "
       "flags or arguments (--num-layers), a Megatron-Bridge configuration (model, train, ddp), TrainingArguments "
       "(per_device_train_batch_size), an accelerate (distributed_type), DeepSpeed (zero_optimization), torchtitan "
-      "([parallelism]) or PEFT (peft_type) file");
+      "([parallelism]) or PEFT (peft_type) file, nor one of axolotl (base_model), LLaMA-Factory (finetuning_type), "
+      "ms-swift "
+      "(tuner_type), oumi, torchtune, nanotron, GPT-NeoX or Primus");
 }
 
 }  // namespace plimsoll::job

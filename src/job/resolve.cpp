@@ -115,6 +115,7 @@ void complete_as_far_as_possible(Job& job, std::vector<Problem>& problems) {
 void forget_models(std::vector<Draft>& drafts) {
   for (Draft& draft : drafts) {
     draft.model = {};
+    draft.unknown_model.clear();
     forget_models(draft.parts);
   }
 }
@@ -149,6 +150,8 @@ Result<Job> resolve_with(const Request& request, const ReadOptions& options) {
   job.base_model = std::move(joined.model);
   for (auto& [name, value] : joined.environment) job.environment[name] = value;
   for (std::string& warning : joined.warnings) warn(job, std::move(warning));
+  job.notes = options.notes;
+  job.notes.insert(job.notes.end(), joined.notes.begin(), joined.notes.end());
   job.stated = std::move(joined.stated);
   PLIMSOLL_TRY_STATUS(apply_keys(job, joined.assignments, options));
   PLIMSOLL_TRY_STATUS(apply_overrides(job, options));

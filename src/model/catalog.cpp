@@ -110,17 +110,49 @@ std::string suggest(std::string_view name) {
                        : fmt::format("did you mean {}?", join(close, ", "));
 }
 
+// The entry behind a name as people write it: the name itself, the last part of a path, and that without the endings
+// that mark a release of the same shape (chat and instruction tuning, a format).
+const std::string* find_name(std::string_view name) {
+  const auto& names = catalog().names;
+  const auto look = [&names](std::string_view wanted) -> const std::string* {
+    const auto found = names.find(folded(wanted));
+    return found == names.end() || found->first.empty() ? nullptr : &found->first;
+  };
+  while (name.size() > 1 && name.back() == '/') name.remove_suffix(1);
+  if (const std::string* found = look(name)) return found;
+  const std::string last = lower(without_owner(name));
+  if (const std::string* found = look(last)) return found;
+  constexpr std::string_view kEndings[] = {
+      "-unsloth-bnb-4bit", "-bnb-4bit", "-instruct", "-chat", "-hf", "-base", "-it", "-sft", "-pt", "-fp16", "-bf16"};
+  std::string_view rest = last;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const std::string_view ending : kEndings) {
+      if (!rest.ends_with(ending)) continue;
+      rest.remove_suffix(ending.size());
+      changed = true;
+      if (const std::string* found = look(rest)) return found;
+      for (const std::string_view other : {"-instruct", "-base", "-hf", "-it"})
+        if (const std::string* found = look(std::string(rest) + std::string(other))) return found;
+    }
+  }
+  for (const std::string_view other : {"-instruct", "-base", "-hf", "-it"})
+    if (const std::string* found = look(std::string(rest) + std::string(other))) return found;
+  return nullptr;
+}
+
 }  // namespace
 
 const std::vector<CatalogEntry>& catalog_entries() { return catalog().entries; }
 
 Result<Architecture> find_model(std::string_view name) {
-  const auto found = catalog().names.find(folded(name));
-  if (found == catalog().names.end() || found->first.empty())
+  const std::string* known = find_name(name);
+  if (known == nullptr)
     return bad_input(fmt::format("model '{}' is not in the catalogue", name.substr(0, 200)), suggest(name));
-  PLIMSOLL_TRY(model, read_hf_config(catalog().configs[found->second]));
-  model.name = catalog().entries[found->second].name;
-  if (const auto other = catalog().rope_bases.find(found->first); other != catalog().rope_bases.end())
+  const std::size_t index = catalog().names.at(*known);
+  PLIMSOLL_TRY(model, read_hf_config(catalog().configs[index]));
+  model.name = catalog().entries[index].name;
+  if (const auto other = catalog().rope_bases.find(*known); other != catalog().rope_bases.end())
     model.rope_base = other->second;
   return model;
 }

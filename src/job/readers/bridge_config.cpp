@@ -193,15 +193,16 @@ void join_distributed_optimizer(const Node& root, Draft& draft) {
 
 Status read_bridge_tree(const Node& root, Draft& draft) {
   for (const auto& [name, value] : root.members) {
-    static_cast<void>(value);
     if (name.empty() || name.front() == '_' || contains(kRead, name) || contains(kIgnored, name) || name == "dataset" ||
         name == "peft" || name == "env_vars")
       continue;
     std::vector<std::string> known(std::begin(kRead), std::end(kRead));
     known.insert(known.end(), {"dataset", "peft", "checkpoint", "scheduler", "logger", "tokenizer", "env_vars"});
     const std::string near = nearest(name, known);
-    return bad_input(fmt::format("unknown section '{}' of a Megatron-Bridge configuration", name),
-                     near.empty() ? "" : fmt::format("did you mean '{}'?", near));
+    if (!near.empty())
+      return bad_input(fmt::format("unknown section '{}' of a Megatron-Bridge configuration", name),
+                       fmt::format("did you mean '{}'?", near));
+    draft.assign(name, value);
   }
   for (const std::string_view section : kRead) {
     const Node* table = root.find(section);

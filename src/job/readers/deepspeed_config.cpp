@@ -58,15 +58,17 @@ Result<Draft> read_deepspeed_tree(const Node& root, const std::string& path) {
         draft.assign(key.back() == 's' ? "offload_param_device" : "offload_optimizer_device", text_node("cpu"), key);
       return;
     }
+    // Files without offload carry a 0 that nothing reads.
+    if (key == "zero_optimization.sub_group_size" && is_off(value)) return;
     draft.assign(key, value, key, is_auto(value));
   });
   return draft;
 }
 
 Result<Draft> include_deepspeed_file(const std::string& name, const std::string& folder) {
-  const std::string path = !name.empty() && name.front() == '/' ? name : folder + "/" + name;
+  PLIMSOLL_TRY(path, locate(name, folder));
   PLIMSOLL_TRY(text, read_named_file(path));
-  auto root = document::parse_json(text);
+  auto root = parse_json_or_yaml(text);
   if (!root) return tl::make_unexpected(std::move(root.error()).with_context(path));
   auto draft = read_deepspeed_tree(*root, path);
   if (!draft) return tl::make_unexpected(std::move(draft.error()).with_context(path));
@@ -105,6 +107,9 @@ Status resolve_auto(Joined& joined, const ReadOptions& options) {
                                       : assignment.key == "stage3_prefetch_bucket_size" ? square * 9 / 10
                                                                                         : 10 * hidden);
       resolved.push_back(std::move(assignment));
+    } else if ((assignment.key == "fp16" || assignment.key == "bf16") &&
+               (decided_by_option(options, "bf16") || decided_by_option(options, "fp16"))) {
+      // The one that is given turns the other off.
     } else if (!has_arguments && !decided_by_option(options, assignment.key)) {
       return tl::make_unexpected(Error{Code::kBadInput,
                                        "\"auto\" is filled in from TrainingArguments, which are not given",

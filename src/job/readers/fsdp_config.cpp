@@ -109,8 +109,10 @@ Status read_fsdp_config(const Node& table, const FsdpOptions& options, Draft& dr
         draft.warnings.push_back(fmt::format("{}: units gathered ahead in backward are counted as FSDP2 does", key));
     } else if (std::find(std::begin(kWithoutEffect), std::end(kWithoutEffect), name) == std::end(kWithoutEffect)) {
       const std::string near = nearest(name, known);
-      return bad_input(fmt::format("unknown key '{}' of an FSDP configuration", key),
-                       near.empty() ? "" : fmt::format("did you mean 'fsdp_{}'?", near));
+      if (!near.empty())
+        return bad_input(fmt::format("unknown key '{}' of an FSDP configuration", key),
+                         fmt::format("did you mean 'fsdp_{}'?", near));
+      draft.assign("fsdp_config." + key, value);
     }
   }
   return {};

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "job/readers/include.h"
 #include "job/readers/resolve.h"
 #include "job/value.h"
 #include "model/catalog.h"
@@ -48,6 +49,32 @@ Result<std::string> read_named_file(const std::string& path) {
   if (std::filesystem::exists(path, ignored) && !file_exists(path))
     return bad_input(fmt::format("{} is not a regular file", path));
   return read_file(path);
+}
+
+Result<std::string> locate(const std::string& name, const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::path given(name);
+  if (given.is_absolute()) {
+    if (fs::exists(given, ignored)) return name;
+    // The path of another machine: its last parts may be here.
+    return locate(given.filename().string(), folder);
+  }
+  if (name.empty()) return bad_input("the name of a file is empty");
+  for (const fs::path& start : {fs::path(folder.empty() ? "." : folder), fs::path(".")}) {
+    fs::path place = fs::absolute(start, ignored).lexically_normal();
+    if (place.filename().empty()) place = place.parent_path();
+    for (int level = 0; level < 8 && !place.empty(); ++level) {
+      if (fs::exists(place / given, ignored)) return level == 0 ? (start / given).string() : (place / given).string();
+      if (fs::exists(place / ".git", ignored) || place == place.parent_path()) break;
+      place = place.parent_path();
+    }
+  }
+  return tl::make_unexpected(
+      Error{Code::kMissing,
+            fmt::format("{}: no such file beside the file that names it, in the working directory or above", name),
+            {},
+            "give the file as an operand of its own, or run in its folder"});
 }
 
 void read_quantization(const Node& config, Draft& draft) {
@@ -92,6 +119,19 @@ Result<Draft> read_hf_model(const InputFile& file, std::string_view index) {
   }
   if (!stored.empty()) PLIMSOLL_TRY_STATUS(check_index(stored, root, draft));
   return draft;
+}
+
+Status name_model(const std::string& name, Draft& draft) {
+  auto model = find_model_or_file(name, parent_folder(draft.path));
+  if (model) {
+    model->model_is_weak = true;  // a config.json that is given wins
+    draft.parts.push_back(*std::move(model));
+    return {};
+  }
+  const bool is_file = std::filesystem::path(name).extension() == ".json" || model.error().context.size() > 0;
+  if (is_file) return tl::make_unexpected(std::move(model.error()));
+  draft.unknown_model = name;
+  return {};
 }
 
 Result<Draft> find_model_or_file(const std::string& name, const std::string& folder) {

@@ -9,6 +9,12 @@
 
 namespace plimsoll::job {
 
+// TrainingArguments as a table, whatever file or command line they stand in.
+[[nodiscard]] Status read_training_tree(const document::Node& root, Draft& draft);
+
+// The model that a file names: a catalogue name, a path, or one that is not known and must be given otherwise.
+[[nodiscard]] Status name_model(const std::string& name, Draft& draft);
+
 // A DeepSpeed configuration given in place.
 [[nodiscard]] Result<Draft> read_deepspeed_tree(const document::Node& root, const std::string& path);
 

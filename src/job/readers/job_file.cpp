@@ -38,6 +38,7 @@ Status read_environment(const Node& table, Draft& draft) {
 
 // One key twice in a file would leave it open which one counts.
 Status assign_once(Draft& draft, const std::string& key, const Node& value, const std::string& written_as) {
+  if (draft.has_too_many) return {};
   for (const Assignment& before : draft.assignments)
     if (before.key == key && !before.weak)
       return bad_input(fmt::format("{} is given twice: {} and {}", key, before.where, written_as));

@@ -2,6 +2,7 @@
 #include "job/readers/parse.h"
 
 #include "base/text.h"
+#include "document/relaxed_json.h"
 
 namespace plimsoll::job {
 
@@ -27,7 +28,15 @@ bool starts_like_toml(std::string_view text) {
 Result<Node> parse_json_or_yaml(std::string_view text) {
   const std::string_view start = trim(text);
   if (start.empty()) return bad_input("the file is empty");
-  return start.front() == '{' ? document::parse_json(text) : document::parse_yaml(text);
+  if (start.front() != '{') return document::parse_yaml(text);
+  auto strict = document::parse_json(text);
+  if (strict) return strict;
+  // Comments and trailing commas, or a table in YAML's own notation; the first error is the one that helps.
+  if (auto relaxed = document::parse_relaxed_json(text)) return relaxed;
+  constexpr std::size_t kMaxFlow = 1 << 20;
+  if (text.size() <= kMaxFlow)
+    if (auto yaml = document::parse_yaml(text); yaml && yaml->is_object()) return yaml;
+  return strict;
 }
 
 Result<Node> parse_document(std::string_view text) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // PEFT's adapter_config.json (facts other-frameworks-memory.md 3.1).
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/text.h"
@@ -14,6 +16,40 @@ namespace plimsoll::job {
 
 using document::Node;
 
+namespace {
+
+// The linears that a pattern spells out, as "(mlp|self_attn).(up|down|gate|q|k|v|o)_proj" does. Which layers it means
+// is not looked at.
+std::vector<std::string> modules_of_pattern(std::string_view pattern) {
+  std::vector<std::string> modules;
+  constexpr std::string_view kEnding = "_proj";
+  for (std::size_t at = pattern.find(kEnding); at != std::string_view::npos; at = pattern.find(kEnding, at + 1)) {
+    if (at > 0 && pattern[at - 1] == ')') {
+      const std::size_t open = pattern.rfind('(', at - 1);
+      if (open == std::string_view::npos) return {};
+      std::string_view inside = pattern.substr(open + 1, at - open - 2);
+      if (inside.substr(0, 2) == "?:") inside.remove_prefix(2);
+      for (const std::string_view name : split(inside, '|'))
+        modules.push_back(std::string(name) + std::string(kEnding));
+      continue;
+    }
+    std::size_t start = at;
+    while (start > 0 && ((pattern[start - 1] >= 'a' && pattern[start - 1] <= 'z') || pattern[start - 1] == '_'))
+      --start;
+    if (start < at) modules.emplace_back(pattern.substr(start, at + kEnding.size() - start));
+  }
+  std::vector<std::string> known;
+  for (const std::string& name : modules) {
+    const bool is_known = name == "q_proj" || name == "k_proj" || name == "v_proj" || name == "o_proj" ||
+                          name == "gate_proj" || name == "up_proj" || name == "down_proj";
+    if (!is_known) return {};
+    if (std::find(known.begin(), known.end(), name) == known.end()) known.push_back(name);
+  }
+  return known;
+}
+
+}  // namespace
+
 Status read_targets(const Node& value, std::string_view written_as, Draft& draft) {
   if (value.is_null()) {
     draft.assign("lora_target_modules", text_node("q_proj v_proj"), written_as, true);
@@ -21,8 +57,15 @@ Status read_targets(const Node& value, std::string_view written_as, Draft& draft
         fmt::format("{}: not given; PEFT's choice for Llama-like models, q_proj and v_proj, is counted", written_as));
     return {};
   }
-  if (value.is_string() && value.text.find_first_of("*()|\\^$") != std::string::npos)
-    return bad_input(fmt::format("{}: {} is a pattern; name the modules instead", written_as, shown(value)));
+  if (value.is_string() && value.text.find_first_of("*()|\\^$") != std::string::npos) {
+    const std::vector<std::string> named = modules_of_pattern(value.text);
+    if (named.empty())
+      return bad_input(fmt::format("{}: {} is a pattern; name the modules instead", written_as, shown(value)));
+    draft.assign("lora_target_modules", text_node(join(named, " ")), written_as);
+    draft.warnings.push_back(
+        fmt::format("{}: the pattern is read as {} of every layer", written_as, join(named, ", ")));
+    return {};
+  }
   draft.assign("lora_target_modules", value, written_as);
   return {};
 }

@@ -19,6 +19,10 @@ namespace plimsoll::job {
 // A file that another file names. Only regular files: a device or a pipe would be waited for.
 [[nodiscard]] Result<std::string> read_named_file(const std::string& path);
 
+// Where a file that another one names is: beside that one, in the working directory, or in a folder above either up
+// to the root of the repository. The error names the places.
+[[nodiscard]] Result<std::string> locate(const std::string& name, const std::string& folder);
+
 // BitsAndBytesConfig, from a config.json or TrainingArguments.
 void read_quantization(const document::Node& config, Draft& draft);
 

@@ -49,8 +49,9 @@ Status read_fsdp(const Node& root, Draft& draft) {
   if (const Node* table = root.find("fsdp_config"); table != nullptr) {
     if (table->is_object()) config = *table;
     if (table->is_string() && !table->text.empty()) {
-      PLIMSOLL_TRY(text, read_named_file(parent_folder(draft.path) + "/" + table->text));
-      PLIMSOLL_TRY(loaded, document::parse_json(text));
+      PLIMSOLL_TRY(path, locate(table->text, parent_folder(draft.path)));
+      PLIMSOLL_TRY(text, read_named_file(path));
+      PLIMSOLL_TRY(loaded, parse_json_or_yaml(text));
       config = std::move(loaded);
     }
   }
@@ -124,8 +125,11 @@ void use_trl_defaults(const Node& root, Draft& draft) {
       "packing",      "padding_free",          "completion_only_loss", "assistant_only_loss",
       "loss_type",    "dataset_text_field",    "dataset_num_proc",     "dataset_kwargs",
       "eval_packing", "activation_offloading", "chat_template_path",   "use_peft"};
-  const bool is_trl = std::any_of(std::begin(kOnlyInTrl), std::end(kOnlyInTrl),
-                                  [&root](std::string_view key) { return root.has(key); });
+  if (!draft.read_as.empty()) return;  // another tool, with defaults of its own
+  // Programs beside TRL have adapters, too.
+  const bool is_trl = std::any_of(std::begin(kOnlyInTrl), std::end(kOnlyInTrl), [&](std::string_view key) {
+    return root.has(key) && (key != "use_peft" || draft.names.empty());
+  });
   if (!is_trl) return;
   const bool half_given = root.has("bf16") || root.has("fp16");
   if (!half_given) draft.assign("bf16", bool_node(true), "TRL's default", true);
@@ -157,11 +161,7 @@ Status read_key(const std::string& key, const Node& value, Draft& draft) {
   if (std::find(std::begin(kElsewhere), std::end(kElsewhere), key) != std::end(kElsewhere)) return {};
   if (key == "optim") return value.is_null() ? Status{} : read_optimizer_name(value, key, draft);
   if (key == "model_name_or_path" || key == "model_id" || key == "model_name") {
-    if (!value.is_string()) return {};
-    auto model = find_model_or_file(value.text, parent_folder(draft.path));
-    if (!model) return tl::make_unexpected(std::move(model.error()).with_context(key));
-    draft.parts.push_back(*std::move(model));
-    return {};
+    return value.is_string() ? name_model(value.text, draft) : Status{};
   }
   if (key == "quantization_config") {
     if (value.is_object()) read_quantization(value, draft);
@@ -200,6 +200,21 @@ Status read_key(const std::string& key, const Node& value, Draft& draft) {
 
 }  // namespace
 
+Status read_training_tree(const Node& root, Draft& draft) {
+  if (!root.is_object()) return bad_input("wanted a table of TrainingArguments");
+  for (const auto& [key, value] : root.members) PLIMSOLL_TRY_STATUS(read_key(key, value, draft));
+  PLIMSOLL_TRY_STATUS(read_fsdp(root, draft));
+  PLIMSOLL_TRY_STATUS(read_deepspeed(root, draft));
+  if (root.has("fsdp") && draft.framework == Framework::kDeepSpeed && given(draft, "sharding"))
+    return bad_input("fsdp and deepspeed are both given", "keep one of them");
+  if (!given(draft, "per_device_train_batch_size") && !given(draft, "micro_batch_size"))
+    draft.assign("micro_batch_size", integer_node(8), "per_device_train_batch_size (Trainer's default)", true);
+  PLIMSOLL_TRY_STATUS(read_evaluation(root, draft));
+  PLIMSOLL_TRY_STATUS(read_adapter(root, draft));
+  use_trl_defaults(root, draft);
+  return {};
+}
+
 Result<Draft> read_training_arguments(const InputFile& file) {
   Draft draft;
   draft.path = file.path;
@@ -207,17 +222,7 @@ Result<Draft> read_training_arguments(const InputFile& file) {
   draft.vocabulary = Framework::kTransformers;
   draft.framework = Framework::kTransformers;
   PLIMSOLL_TRY(root, parse_json_or_yaml(file.text));
-  if (!root.is_object()) return bad_input("wanted a table of TrainingArguments");
-  for (const auto& [key, value] : root.members) PLIMSOLL_TRY_STATUS(read_key(key, value, draft));
-  PLIMSOLL_TRY_STATUS(read_fsdp(root, draft));
-  PLIMSOLL_TRY_STATUS(read_deepspeed(root, draft));
-  if (root.has("fsdp") && draft.framework == Framework::kDeepSpeed && given(draft, "sharding"))
-    return bad_input("fsdp and deepspeed are both given", "keep one of them");
-  if (!given(draft, "per_device_train_batch_size"))
-    draft.assign("micro_batch_size", integer_node(8), "per_device_train_batch_size (Trainer's default)", true);
-  PLIMSOLL_TRY_STATUS(read_evaluation(root, draft));
-  PLIMSOLL_TRY_STATUS(read_adapter(root, draft));
-  use_trl_defaults(root, draft);
+  PLIMSOLL_TRY_STATUS(read_training_tree(root, draft));
   return draft;
 }
 

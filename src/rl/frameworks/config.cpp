@@ -9,7 +9,9 @@
 #include "base/text.h"
 #include "job/keys.h"
 #include "rl/frameworks/items.h"
+#include "rl/frameworks/omega.h"
 #include "rl/frameworks/settings.h"
+#include "rl/frameworks/unread.h"
 #include "rl/keys.h"
 
 namespace plimsoll::rl {
@@ -154,20 +156,24 @@ Result<ConfigFile> write_config(const Run& run, const std::vector<KeyReason>& re
                     run.framework == Framework::kVerl || run.framework == Framework::kOpenRlhf};
 }
 
-Result<ConfigSettings> read_config_settings(Framework framework, std::string_view name, std::string_view text) {
+Result<ConfigSettings> read_config_settings(Framework framework, std::string_view name, std::string_view text,
+                                            const Settings& given) {
   const auto in_file = [&](Error error) {
     return tl::make_unexpected(std::move(error).with_context(std::string{name}));
   };
   Result<Values> values = Values{};
+  const std::string path{name};
   if (framework == Framework::kTelescope || framework == Framework::kNemoRl)
-    values = parse_tree(document::parse_yaml(text));
+    values = parse_tree(parse_omega(text, path));
   else if (framework == Framework::kPrimeRl || framework == Framework::kGeneric)
     values = parse_tree(document::parse_toml(text));
   else if (framework == Framework::kVerl)
-    values = parse_overrides(text);
+    values = parse_overrides(text, path);
   else
-    values = parse_flags(text);
+    values = parse_flags(text, path);
   if (!values) return in_file(std::move(values.error()));
+  if (framework == Framework::kNemoRl && !values->has_section("grpo"))
+    return in_file({Code::kBadInput, "has no grpo section; of NeMo-RL only GRPO runs are read", {}, {}});
   ConfigSettings result;
   put_setting(result.settings, "framework", std::string{name_of(framework)});
   switch (framework) {
@@ -190,14 +196,15 @@ Result<ConfigSettings> read_config_settings(Framework framework, std::string_vie
       return in_file({Code::kBadInput, "a generic run is read by read_run()", {}, {}});
   }
   for (auto& [key, value] : parse_directives(text)) put_setting(result.settings, key, value);
-  result.ignored = values->left_over();
+  if (auto read = check_unread(framework, *values, given, result.ignored); !read)
+    return in_file(std::move(read.error()));
   return result;
 }
 
 Result<Run> read_config(Framework framework, const std::string& path, std::string_view text,
                         const Settings& overrides) {
   if (framework == Framework::kGeneric) return read_run(job::InputFile{path, std::string{text}}, overrides);
-  PLIMSOLL_TRY(config, read_config_settings(framework, path, text));
+  PLIMSOLL_TRY(config, read_config_settings(framework, path, text, overrides));
   for (const auto& [key, value] : overrides) put_setting(config.settings, key, value);
   auto run = read_run(std::nullopt, config.settings);
   if (!run) return tl::make_unexpected(std::move(run.error()).with_context(path));
@@ -223,6 +230,7 @@ std::optional<Framework> recognise_config(std::string_view text) {
       {"train_ppo_ray", Framework::kOpenRlhf},
       {"--actor.model_name_or_path", Framework::kOpenRlhf},
       {"\ngrpo:", Framework::kNemoRl},
+      {"\npolicy:", Framework::kNemoRl},
       {"[orchestrator", Framework::kPrimeRl},
       {"prompts_batch_size_for_trainer:", Framework::kTelescope},
       {"inference_num_workers:", Framework::kTelescope},

@@ -39,9 +39,10 @@ struct ConfigSettings {
   std::vector<std::string> ignored;  // paths of the file that say nothing about speed or memory, or are not known here
 };
 
-// The keys that a framework's own configuration sets. Unset ones keep the framework's defaults.
+// The keys that a framework's own configuration sets. Unset ones keep the framework's defaults. `given` are keys that
+// flags decide: what the file leaves open about them is no error.
 [[nodiscard]] Result<ConfigSettings> read_config_settings(Framework framework, std::string_view name,
-                                                          std::string_view text);
+                                                          std::string_view text, const Settings& given = {});
 
 // The whole run; overrides win. `path` names the file in messages and is where relative paths start.
 [[nodiscard]] Result<Run> read_config(Framework framework, const std::string& path, std::string_view text,

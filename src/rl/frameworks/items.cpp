@@ -65,7 +65,24 @@ void Items::add_setting(std::string path, const std::string& key) {
 
 void Values::put(std::string path, Node value) { values_.insert_or_assign(std::move(path), std::move(value)); }
 
+void Values::put_unknown(std::string path, std::string variable) {
+  values_.erase(path);
+  unknown_.insert_or_assign(std::move(path), std::move(variable));
+}
+
+bool Values::has_section(std::string_view section) const {
+  const std::string start = std::string{section} + ".";
+  const auto found = values_.lower_bound(start);
+  return found != values_.end() && found->first.starts_with(start);
+}
+
+const Node* Values::look(std::string_view path) const {
+  const auto found = values_.find(path);
+  return found == values_.end() ? nullptr : &found->second;
+}
+
 const Node* Values::take(std::string_view path) {
+  asked_.emplace(path);
   const auto found = values_.find(path);
   if (found == values_.end()) return nullptr;
   taken_.insert(found->first);

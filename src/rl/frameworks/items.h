@@ -48,6 +48,7 @@ class Values {
  public:
   void put(std::string path, document::Node value);
   [[nodiscard]] bool has(std::string_view path) const { return values_.find(path) != values_.end(); }
+  [[nodiscard]] bool has_section(std::string_view section) const;
   // Marks it as read.
   [[nodiscard]] const document::Node* take(std::string_view path);
   [[nodiscard]] std::optional<std::int64_t> take_integer(std::string_view path);
@@ -55,9 +56,18 @@ class Values {
   [[nodiscard]] std::string take_word(std::string_view path);
   [[nodiscard]] std::vector<std::string> left_over() const;
 
+  // A path whose value needs a variable that the script does not set.
+  void put_unknown(std::string path, std::string variable);
+  [[nodiscard]] const std::map<std::string, std::string, std::less<>>& unknown() const { return unknown_; }
+  [[nodiscard]] bool was_asked(std::string_view path) const { return asked_.find(path) != asked_.end(); }
+  // Without marking it as read.
+  [[nodiscard]] const document::Node* look(std::string_view path) const;
+
  private:
   std::map<std::string, document::Node, std::less<>> values_;
+  std::map<std::string, std::string, std::less<>> unknown_;
   std::set<std::string, std::less<>> taken_;
+  std::set<std::string, std::less<>> asked_;
 };
 
 // GPUs as nodes and GPUs of a node; an error that names the key where nodes would be uneven.
@@ -85,8 +95,9 @@ void take_trainer_names(Values& values, std::span<const TrainerName> names, Sett
                                      std::string_view command, bool flags);
 
 [[nodiscard]] Result<Values> parse_tree(const Result<document::Node>& root);
-[[nodiscard]] Values parse_overrides(std::string_view text);  // "path=value" words of a shell script
-[[nodiscard]] Values parse_flags(std::string_view text);      // "--path value" words of a shell script
+// "path=value" and "--path value" words of the command that a script starts; its variables are filled in.
+[[nodiscard]] Result<Values> parse_overrides(std::string_view text, const std::string& path);
+[[nodiscard]] Result<Values> parse_flags(std::string_view text, const std::string& path);
 // "# plimsoll: key = value" lines.
 [[nodiscard]] Settings parse_directives(std::string_view text);
 

@@ -15,6 +15,7 @@ namespace {
 constexpr TrainerName kDtensor[] = {
     {"tensor_model_parallel_size", "policy.dtensor_cfg.tensor_parallel_size"},
     {"context_parallel_size", "policy.dtensor_cfg.context_parallel_size"},
+    {"expert_model_parallel_size", "policy.dtensor_cfg.expert_parallel_size"},
     {"gradient_checkpointing", "policy.dtensor_cfg.activation_checkpointing"},
 };
 constexpr TrainerName kMegatron[] = {
@@ -22,6 +23,10 @@ constexpr TrainerName kMegatron[] = {
     {"pipeline_model_parallel_size", "policy.megatron_cfg.pipeline_model_parallel_size"},
     {"context_parallel_size", "policy.megatron_cfg.context_parallel_size"},
     {"expert_model_parallel_size", "policy.megatron_cfg.expert_model_parallel_size"},
+    {"expert_tensor_parallel_size", "policy.megatron_cfg.expert_tensor_parallel_size"},
+    {"sequence_parallel", "policy.megatron_cfg.sequence_parallel"},
+    {"moe_router_dtype", "policy.megatron_cfg.moe_router_dtype"},
+    {"use_precision_aware_optimizer", "policy.megatron_cfg.optimizer.use_precision_aware_optimizer"},
     {"use_distributed_optimizer", "policy.megatron_cfg.optimizer.use_distributed_optimizer"},
     {"optimizer_cpu_offload", "policy.megatron_cfg.optimizer.optimizer_cpu_offload"},
     {"grad_reduce_in_fp32", "policy.megatron_cfg.distributed_data_parallel_config.grad_reduce_in_fp32"},
@@ -103,6 +108,24 @@ Status encode_nemo_rl(const Run& run, Items& items) {
   return add_pools(run, items);
 }
 
+namespace {
+
+// One switch over Megatron's own: whole layers unless the file says how.
+void take_recomputation(Values& values, Settings& settings) {
+  const bool recomputes = values.take_flag("policy.megatron_cfg.activation_checkpointing").value_or(false);
+  std::string granularity = values.take_word("policy.megatron_cfg.recompute_granularity");
+  std::string method = values.take_word("policy.megatron_cfg.recompute_method");
+  std::string layers = values.take_word("policy.megatron_cfg.recompute_num_layers");
+  if (!recomputes) return;
+  if (granularity.empty() || granularity == "null") granularity = "full";
+  put_setting(settings, "recompute_granularity", granularity);
+  if (granularity != "full") return;
+  put_setting(settings, "recompute_method", method.empty() || method == "null" ? "uniform" : method);
+  put_setting(settings, "recompute_num_layers", layers.empty() || layers == "null" ? "1" : layers);
+}
+
+}  // namespace
+
 void decode_nemo_rl(Values& values, Settings& settings) {
   for (const KeyName& name : key_names_in(Framework::kNemoRl))
     if (const std::string word = values.take_word(name.path); !word.empty()) put_setting(settings, name.key, word);
@@ -120,7 +143,10 @@ void decode_nemo_rl(Values& values, Settings& settings) {
   const std::int64_t batch = values.take_integer("policy.train_global_batch_size").value_or(0);
   if (samples > 0 && batch > 0 && samples % batch == 0)
     put_setting(settings, "number_of_minibatches", std::to_string(samples / batch));
-  static_cast<void>(values.take("policy.train_micro_batch_size"));
+  // A micro-batch of several sequences is as many tokens, packed or padded.
+  const std::int64_t micro = values.take_integer("policy.train_micro_batch_size").value_or(1);
+  if (micro > 1 && sane(micro) && integer("seq_len") > 0)
+    put_setting(settings, "seq_len", std::to_string(micro * integer("seq_len")));
   if (const std::string word = values.take_word("policy.generation.vllm_cfg.kv_cache_dtype"); !word.empty())
     put_setting(settings, "kv_cache_dtype", word);
   if (const std::string word = values.take_word("policy.generation.vllm_cfg.precision"); word == "fp8")
@@ -149,6 +175,7 @@ void decode_nemo_rl(Values& values, Settings& settings) {
   put_setting(settings, "trainer_framework", megatron ? "megatron-lm" : "fsdp2");
   if (megatron) {
     take_trainer_names(values, kMegatron, settings);
+    take_recomputation(values, settings);
   } else {
     take_trainer_names(values, kDtensor, settings);
   }

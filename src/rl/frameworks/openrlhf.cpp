@@ -108,7 +108,13 @@ void decode_openrlhf(Values& values, Settings& settings) {
   const std::int64_t batch = values.take_integer("train.batch_size").value_or(0);
   if (samples > 0 && batch > 0 && samples % batch == 0)
     put_setting(settings, "number_of_minibatches", std::to_string(samples / batch));
-  static_cast<void>(values.take("train.dynamic_batch_enable"));
+  // Without dynamic batches a micro-batch is a number of samples, each as long as the longest.
+  const bool is_dynamic = values.take_flag("train.dynamic_batch_enable").value_or(false);
+  const std::int64_t micro = values.take_integer("train.micro_batch_size").value_or(0);
+  static_cast<void>(values.take("rollout.micro_batch_size"));  // passes without gradients
+  if (!is_dynamic && micro > 0 && sane(micro) && integer("max_model_len") > 0)
+    put_setting(settings, "seq_len", std::to_string(micro * integer("max_model_len")));
+  if (values.take_flag("ds.adam_offload").value_or(false)) put_setting(settings, "offload_optimizer_device", "cpu");
   static_cast<void>(values.take("vllm.sync_backend"));
   if (const std::string word = values.take_word("algo.advantage.estimator"); !word.empty())
     put_setting(settings, "critic", word == "gae" ? "true" : "false");

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cctype>
 
+#include "base/file.h"
 #include "base/text.h"
+#include "job/readers/resolve.h"
+#include "job/readers/shell.h"
 #include "rl/frameworks/items.h"
 #include "rl/frameworks/settings.h"
 
@@ -21,49 +25,27 @@ void flatten(const Node& node, const std::string& prefix, Values& values) {
   }
 }
 
-constexpr std::string_view kEnd = ";";  // stands for the end of a command or line
-
-// The words of a script: quotes and backslashes undone, comments and line continuations gone, kEnd where a line ends.
-// Variables are not expanded: a value that needs them stays as it is written and is refused by whoever wants a number.
-std::vector<std::string> shell_words(std::string_view text) {
-  std::vector<std::string> words;
-  std::string word;
-  bool in_word = false;
-  const auto end_word = [&] {
-    if (in_word) words.push_back(std::move(word));
-    word.clear();
-    in_word = false;
+// The command of a script that has most words of the wanted kind.
+template <class Counts>
+Result<std::vector<job::ShellWord>> find_command(std::string_view text, const std::string& path, const Counts& counts) {
+  job::ShellOptions options;
+  options.read_file = [&path](const std::string& name) -> std::optional<std::string> {
+    const auto found = job::locate(name, parent_folder(path));
+    if (!found) return std::nullopt;
+    auto read = job::read_named_file(*found);
+    return read ? std::optional(*std::move(read)) : std::nullopt;
   };
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const char c = text[at];
-    if (c == '\'' || c == '"') {
-      in_word = true;
-      for (++at; at < text.size() && text[at] != c; ++at) {
-        if (c == '"' && text[at] == '\\' && at + 1 < text.size()) ++at;
-        word += text[at];
-      }
-    } else if (c == '\\' && at + 1 < text.size()) {
-      ++at;
-      if (text[at] == '\n' || text[at] == '\r') {
-        end_word();
-      } else {
-        in_word = true;
-        word += text[at];
-      }
-    } else if (c == '#' && !in_word) {
-      while (at + 1 < text.size() && text[at + 1] != '\n') ++at;
-    } else if (c == '\n' || c == '(' || c == ')' || c == ';') {
-      end_word();
-      words.emplace_back(kEnd);
-    } else if (c == ' ' || c == '\t' || c == '\r') {
-      end_word();
-    } else {
-      in_word = true;
-      word += c;
-    }
+  PLIMSOLL_TRY(shell, job::read_shell(text, options));
+  std::vector<job::ShellWord> best;
+  std::int64_t most = 0;
+  for (job::ShellCommand& command : shell.commands) {
+    const auto count = std::count_if(command.words.begin(), command.words.end(), counts);
+    if (count <= most) continue;
+    most = count;
+    best = std::move(command.words);
   }
-  end_word();
-  return words;
+  if (most == 0 && std::any_of(shell.unused.begin(), shell.unused.end(), counts)) return shell.unused;
+  return best;
 }
 
 bool is_path(std::string_view text) {
@@ -83,35 +65,63 @@ Result<Values> parse_tree(const Result<Node>& root) {
   return values;
 }
 
-Values parse_overrides(std::string_view text) {
-  Values values;
-  for (const std::string& word : shell_words(text)) {
-    const std::size_t equals = word.find('=');
-    if (equals == std::string::npos) continue;
-    std::string_view path = std::string_view{word}.substr(0, equals);
+Result<Values> parse_overrides(std::string_view text, const std::string& file) {
+  const auto split_word = [](const job::ShellWord& word) -> std::pair<std::string_view, std::string_view> {
+    const std::size_t equals = word.text.find('=');
+    if (equals == std::string::npos) return {};
+    std::string_view path = std::string_view{word.text}.substr(0, equals);
     while (path.starts_with('+') || path.starts_with('~')) path.remove_prefix(1);
-    if (is_path(path)) values.put(std::string{path}, document::parse_scalar(word.substr(equals + 1)));
+    if (!is_path(path)) return {};
+    return {path, std::string_view{word.text}.substr(equals + 1)};
+  };
+  PLIMSOLL_TRY(words,
+               find_command(text, file, [&](const job::ShellWord& word) { return !split_word(word).first.empty(); }));
+  Values values;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const job::ShellWord& word = words[i];
+    constexpr std::string_view kConfig = "--config-name";
+    if (word.text.starts_with(kConfig)) {
+      const bool is_next = word.text == kConfig && i + 1 < words.size();
+      values.put("config-name",
+                 document::parse_scalar(is_next ? words[i + 1].text
+                                                : word.text.substr(std::min(word.text.size(), kConfig.size() + 1))));
+      continue;
+    }
+    const auto [path, value] = split_word(word);
+    if (path.empty()) continue;
+    if (!word.unknown.empty())
+      values.put_unknown(std::string{path}, word.unknown.front());
+    else
+      values.put(std::string{path}, document::parse_scalar(value));
   }
   return values;
 }
 
-Values parse_flags(std::string_view text) {
+Result<Values> parse_flags(std::string_view text, const std::string& file) {
+  const auto is_own = [](const job::ShellWord& word) {
+    return word.text.starts_with("--") && is_path(std::string_view{word.text}.substr(2, word.text.find('=') - 2));
+  };
+  PLIMSOLL_TRY(words, find_command(text, file, is_own));
   Values values;
-  const std::vector<std::string> words = shell_words(text);
   for (std::size_t i = 0; i < words.size(); ++i) {
-    std::string_view word = words[i];
-    if (!word.starts_with("--")) continue;
-    word.remove_prefix(2);
+    if (!is_own(words[i])) continue;
+    const std::string_view word = std::string_view{words[i].text}.substr(2);
     const std::size_t equals = word.find('=');
-    const std::string_view path = word.substr(0, equals);
-    if (!is_path(path)) continue;
-    if (equals != std::string_view::npos) {
-      values.put(std::string{path}, document::parse_scalar(word.substr(equals + 1)));
-    } else if (i + 1 < words.size() && words[i + 1] != kEnd && !words[i + 1].starts_with("--")) {
-      values.put(std::string{path}, document::parse_scalar(words[++i]));
+    const std::string path{word.substr(0, equals)};
+    // "$@" adds flags; it is no value.
+    const bool adds_flags = i + 1 < words.size() && words[i + 1].text.empty() && !words[i + 1].unknown.empty() &&
+                            (words[i + 1].unknown.front() == "@" || words[i + 1].unknown.front() == "*");
+    const bool takes_next =
+        equals == std::string_view::npos && i + 1 < words.size() && !words[i + 1].text.starts_with("--") && !adds_flags;
+    const job::ShellWord& from = takes_next ? words[i + 1] : words[i];
+    if (!from.unknown.empty() && (takes_next || equals != std::string_view::npos)) {
+      values.put_unknown(path, from.unknown.front());
+    } else if (equals != std::string_view::npos) {
+      values.put(path, document::parse_scalar(word.substr(equals + 1)));
     } else {
-      values.put(std::string{path}, document::parse_scalar("true"));
+      values.put(path, document::parse_scalar(takes_next ? std::string_view{from.text} : std::string_view{"true"}));
     }
+    if (takes_next) ++i;
   }
   return values;
 }

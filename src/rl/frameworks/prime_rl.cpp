@@ -95,6 +95,21 @@ Status encode_prime_rl(const Run& run, Items& items) {
 void decode_prime_rl(Values& values, Settings& settings) {
   for (const KeyName& name : key_names_in(Framework::kPrimeRl))
     if (const std::string word = values.take_word(name.path); !word.empty()) put_setting(settings, name.key, word);
+  // One length for trainer and servers, unless one of them has its own.
+  if (const std::string word = values.take_word("seq_len"); !word.empty()) {
+    if (setting(settings, "seq_len").empty()) put_setting(settings, "seq_len", word);
+    if (setting(settings, "max_model_len").empty()) put_setting(settings, "max_model_len", word);
+  }
+  if (const auto rank = values.take_integer("trainer.model.lora.rank")) {
+    put_setting(settings, "peft", "lora");
+    put_setting(settings, "lora_rank", std::to_string(*rank));
+    const document::Node* targets = values.take("trainer.model.lora.target_modules");
+    put_setting(
+        settings, "lora_target_modules",
+        targets == nullptr ? "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj" : document::to_text(*targets));
+    static_cast<void>(values.take("trainer.model.lora.alpha"));
+    static_cast<void>(values.take("trainer.model.lora.dropout"));
+  }
   const auto sane = [](std::int64_t number) { return number > 0 && number < (1 << 20); };
   const auto integer = [&](std::string_view key) {
     const document::Node node = document::parse_scalar(setting(settings, key));
@@ -125,7 +140,9 @@ void decode_prime_rl(Values& values, Settings& settings) {
     put_setting(settings, "loss_chunk", word == "disabled" ? "0" : word);
   static_cast<void>(values.take("weight_broadcast.type"));
   take_trainer_names(values, kTrainer, settings);
-  if (values.take("trainer.model.ac.mode") != nullptr) put_setting(settings, "gradient_checkpointing", "true");
+  const bool recomputes = values.take("trainer.model.ac.freq") != nullptr;
+  if (values.take("trainer.model.ac.mode") != nullptr || recomputes)
+    put_setting(settings, "gradient_checkpointing", "true");
 }
 
 }  // namespace plimsoll::rl

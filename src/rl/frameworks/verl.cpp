@@ -20,6 +20,11 @@ constexpr TrainerName kMegatron[] = {
     {"pipeline_model_parallel_size", "actor_rollout_ref.actor.megatron.pipeline_model_parallel_size"},
     {"context_parallel_size", "actor_rollout_ref.actor.megatron.context_parallel_size"},
     {"expert_model_parallel_size", "actor_rollout_ref.actor.megatron.expert_model_parallel_size"},
+    {"expert_tensor_parallel_size", "actor_rollout_ref.actor.megatron.expert_tensor_parallel_size"},
+    {"virtual_pipeline_model_parallel_size", "actor_rollout_ref.actor.megatron.virtual_pipeline_model_parallel_size"},
+    {"recompute_granularity", "actor_rollout_ref.actor.megatron.override_transformer_config.recompute_granularity"},
+    {"recompute_method", "actor_rollout_ref.actor.megatron.override_transformer_config.recompute_method"},
+    {"recompute_num_layers", "actor_rollout_ref.actor.megatron.override_transformer_config.recompute_num_layers"},
 };
 
 constexpr const char* kTrainBatch = "data.train_batch_size";
@@ -104,12 +109,44 @@ Status encode_verl(const Run& run, Items& items) {
   return {};
 }
 
+namespace {
+
+// Without dynamic batches a micro-batch is a number of samples; each may be as long as prompt and response together.
+void take_micro_batch(Values& values, Settings& settings) {
+  const bool is_dynamic = values.take_flag("actor_rollout_ref.actor.use_dynamic_bsz").value_or(false);
+  const auto micro = values.take_integer("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu");
+  if (is_dynamic || !micro || *micro < 1 || *micro > (1 << 20)) return;
+  const auto length = [&settings](std::string_view key, std::int64_t otherwise) {
+    const document::Node node = document::parse_scalar(setting(settings, key));
+    return node.is_integer() && node.integer > 0 && node.integer < (1 << 26) ? node.integer : otherwise;
+  };
+  put_setting(settings, "seq_len", std::to_string(*micro * (length("prompt_max", 512) + length("max_tokens", 512))));
+}
+
+void take_adapter(Values& values, Settings& settings) {
+  const auto rank = values.take_integer("actor_rollout_ref.model.lora_rank");
+  const std::string targets = values.take_word("actor_rollout_ref.model.target_modules");
+  static_cast<void>(values.take("actor_rollout_ref.model.lora_alpha"));
+  static_cast<void>(values.take("actor_rollout_ref.rollout.load_format"));
+  static_cast<void>(values.take("actor_rollout_ref.rollout.layered_summon"));
+  if (!rank || *rank < 1) return;
+  put_setting(settings, "peft", "lora");
+  put_setting(settings, "lora_rank", std::to_string(*rank));
+  put_setting(settings, "lora_target_modules", targets.empty() ? "all-linear" : targets);
+}
+
+}  // namespace
+
 void decode_verl(Values& values, Settings& settings) {
   for (const KeyName& name : key_names_in(Framework::kVerl))
     if (const std::string word = values.take_word(name.path); !word.empty()) put_setting(settings, name.key, word);
-  static_cast<void>(values.take("actor_rollout_ref.actor.use_dynamic_bsz"));
+  take_micro_batch(values, settings);
+  take_adapter(values, settings);
   static_cast<void>(values.take("data.gen_batch_size"));
   if (const std::string word = values.take_word("rollout.n"); !word.empty()) put_setting(settings, "group_size", word);
+  if (setting(settings, "group_size").empty() &&
+      values.unknown().find("actor_rollout_ref.rollout.n") == values.unknown().end())
+    put_setting(settings, "group_size", "1");  // verl's default
   if (const std::string word = values.take_word("algorithm.adv_estimator"); !word.empty())
     put_setting(settings, "critic", word == "gae" ? "true" : "false");
 
@@ -156,7 +193,8 @@ void decode_verl(Values& values, Settings& settings) {
   put_setting(settings, "placement", separate ? "disaggregated" : "colocated");
   put_setting(settings, "mode", streams ? "async" : separate ? "one-step-off" : "sync");
 
-  const std::string strategy = values.take_word("actor_rollout_ref.actor.strategy");
+  std::string strategy = values.take_word("actor_rollout_ref.actor.strategy");
+  if (values.take_word("config-name").find("megatron") != std::string::npos) strategy = "megatron";
   if (!strategy.empty()) put_setting(settings, "trainer_framework", strategy == "megatron" ? "megatron-lm" : "fsdp2");
   if (strategy == "megatron") {
     take_trainer_names(values, kMegatron, settings);
@@ -168,6 +206,7 @@ void decode_verl(Values& values, Settings& settings) {
   for (const char* prefix : {"actor_rollout_ref.actor.megatron", "actor_rollout_ref.actor.fsdp_config"}) {
     const auto parameters = values.take_flag(fmt::format("{}.param_offload", prefix));
     const auto optimizer = values.take_flag(fmt::format("{}.optimizer_offload", prefix));
+    static_cast<void>(values.take(fmt::format("{}.grad_offload", prefix)));  // goes with the parameters
     if (parameters || optimizer)
       put_setting(settings, "offload_trainer",
                   parameters.value_or(false) || optimizer.value_or(false) ? "true" : "false");

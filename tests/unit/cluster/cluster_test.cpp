@@ -19,15 +19,17 @@ TEST(Gpus, every_entry_is_complete_and_its_id_is_its_own) {
   std::set<std::string> ids;
   for (const Gpu& gpu : catalog_gpus()) {
     EXPECT_TRUE(ids.insert(gpu.id).second) << gpu.id;
-    EXPECT_GT(gpu.capacity, 30 * kGiB) << gpu.id;
+    EXPECT_GT(gpu.capacity, 7 * kGiB) << gpu.id;
     EXPECT_LT(gpu.capacity, 300 * kGiB) << gpu.id;
-    EXPECT_NE(gpu.architecture, Architecture::kOther) << gpu.id;
+    // Pascal, Gaudi and TPUs: nothing here depends on which of them it is.
+    const bool is_other = gpu.id.starts_with("p100") || gpu.id.starts_with("gaudi") || gpu.id.starts_with("tpu");
+    EXPECT_EQ(gpu.architecture == Architecture::kOther, is_other) << gpu.id;
     EXPECT_FALSE(gpu.name.empty()) << gpu.id;
     EXPECT_THAT(gpu.source, HasSubstr("capacity: ")) << gpu.id;
     EXPECT_EQ(find_gpu(gpu.id)->id, gpu.id);
     EXPECT_EQ(find_gpu(gpu.name)->id, gpu.id);
   }
-  EXPECT_EQ(ids.size(), 19U);
+  EXPECT_EQ(ids.size(), 63U);
 }
 
 TEST(Gpus, the_h200_has_the_bytes_that_torch_reports) {

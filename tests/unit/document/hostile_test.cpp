@@ -147,7 +147,7 @@ TEST(Hostile, yaml_anchors_inside_anchors_are_refused) {
   std::string text;
   for (int i = 0; i < 60; ++i) text += "&a" + std::to_string(i) + " [";
   text += repeat("x, ", 200'000) + repeat("]", 60);
-  EXPECT_THAT(parse_yaml(text).error().message, HasSubstr("larger than any configuration"));
+  EXPECT_THAT(parse_yaml(text).error().message, HasSubstr("than any configuration"));
 }
 
 TEST(Hostile, a_chain_of_yaml_aliases_cannot_nest_deeper_than_brackets_can) {
@@ -160,14 +160,21 @@ TEST(Hostile, a_table_of_many_keys_takes_no_quadratic_time) {
   std::string json = "{";
   std::string yaml;
   std::string toml;
-  for (int i = 0; i < 200'000; ++i) {
+  for (int i = 0; i < 100'000; ++i) {
     json += fmt::format("{}\"k{}\": {}", i == 0 ? "" : ",", i, i);
     yaml += fmt::format("k{}: {}\n", i, i);
     toml += fmt::format("k{} = {}\n", i, i);
   }
-  EXPECT_EQ(parse_json(json + "}")->members.size(), 200'000U);
-  EXPECT_EQ(parse_yaml(yaml)->members.size(), 200'000U);
-  EXPECT_EQ(parse_toml(toml)->members.size(), 200'000U);
+  EXPECT_EQ(parse_json(json + "}")->members.size(), 100'000U);
+  EXPECT_EQ(parse_yaml(yaml)->members.size(), 100'000U);
+  EXPECT_EQ(parse_toml(toml)->members.size(), 100'000U);
+}
+
+TEST(Hostile, more_values_than_any_configuration_has_are_refused_before_they_fill_memory) {
+  const std::string zeros = repeat("0,", 1'000'000);
+  EXPECT_THAT(parse_json("[" + zeros + "0]").error().message, HasSubstr("more values than any configuration"));
+  EXPECT_THAT(parse_toml("x = [" + zeros + "0]").error().message, HasSubstr("more values than any configuration"));
+  EXPECT_THAT(parse_yaml("x: [" + zeros + "0]").error().message, HasSubstr("than any configuration"));
 }
 
 TEST(Hostile, every_prefix_of_a_document_is_an_error_or_a_smaller_document) {

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "document/node.h"
+#include "document/relaxed_json.h"
 
 namespace plimsoll::document {
 namespace {
@@ -135,6 +136,26 @@ TEST(Text, values_print_as_they_are_written) {
   EXPECT_EQ(to_text(parse_scalar("true")), "true");
   EXPECT_EQ(to_text(*parse_json(R"({"a": 1, "b": 2})")), "a table of 2 keys");
   EXPECT_EQ(kind_name(Node::Kind::kArray), "a list");
+}
+
+TEST(RelaxedJson, comments_trailing_commas_and_infinity_are_taken) {
+  const auto node =
+      parse_relaxed_json("{ // one\n \"a\": [1, 2,], # two\n /* three */ \"b\": Infinity, \"c\": -Infinity,}");
+
+  ASSERT_TRUE(node) << node.error().message;
+  EXPECT_EQ(node->find("a")->items.size(), 2U);
+  EXPECT_EQ(node->find("b")->text, "Infinity");
+  for (const char* text : {"{\"a\": 1,,}", "{,}", "[1 2]", "{\"a\" 1}", "/*", "{\"a\": /* 1}"})
+    EXPECT_FALSE(parse_relaxed_json(text)) << text;
+  EXPECT_FALSE(parse_json("{\"a\": 1,}"));
+}
+
+TEST(Json, escapes_and_numbers_are_those_of_the_standard) {
+  EXPECT_EQ(parse_json(R"("\u00e9\ud83d\ude00\n")")->text, "\xC3\xA9\xF0\x9F\x98\x80\n");
+  EXPECT_EQ(parse_json("-0.5e1")->real, -5);
+  EXPECT_EQ(parse_json("1e-400")->real, 0);
+  for (const char* text : {"01", "1.", ".5", "+1", "1e", "1e400", "-", R"("\ud83d")", R"("\x")", "tru", "nul", "'a'"})
+    EXPECT_FALSE(parse_json(text)) << text;
 }
 
 }  // namespace

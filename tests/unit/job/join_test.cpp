@@ -57,7 +57,8 @@ TEST(Join, two_frameworks_or_two_models_are_refused) {
   auto job = read_job({{"a.yaml", "--num-layers: 2\n"}, {"b.json", R"({"train_batch_size": 8})"}}, on("a100", 1));
   EXPECT_NE(text_of(job).find("a.yaml is for megatron-lm, b.json is for deepspeed"), std::string::npos) << text_of(job);
 
-  job = test::read({"small-llama/config.json", "training-arguments.json"}, on("a100"));
+  const std::string config = test::data_file("small-llama/config.json").text;
+  job = read_job({{"one/config.json", config}, {"two/config.json", config}}, on("a100"));
   EXPECT_NE(text_of(job).find("both give a model"), std::string::npos) << text_of(job);
 
   job = test::read({"accelerate-fsdp.yaml", "zero2.json"}, on("a100"));

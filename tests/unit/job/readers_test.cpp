@@ -363,7 +363,8 @@ TEST(TrainingArguments, mistakes_are_named) {
        Case{R"({"output_dir": "o", "fsdp": "hybrid_shard"})", "only available with FSDP1"},
        Case{R"({"output_dir": "o", "fsdp": "some_shard"})", "'some_shard' is not one of"},
        Case{R"({"output_dir": "o", "fsdp": true, "fsdp_config": {"forward_prefetch": true}})", "no forward prefetch"},
-       Case{R"({"output_dir": "o", "fsdp": true, "fsdp_config": {"wrap": true}})", "unknown key 'wrap'"},
+       Case{R"({"output_dir": "o", "fsdp": true, "fsdp_config": {"reshard_after_forwrd": true}})",
+            "unknown key 'reshard_after_forwrd'"},
        Case{
            R"({"output_dir": "o", "fsdp": true, "gradient_checkpointing": true, "fsdp_config": {"activation_checkpointing": true}})",
            "is on twice"},
@@ -539,8 +540,14 @@ TEST(Peft, other_adapters_and_patterns_are_refused) {
   auto job = read_text(R"({"peft_type": "IA3"})", on("a100"));
   EXPECT_NE(text_of(job).find("only LORA is modelled"), std::string::npos) << text_of(job);
 
-  job = read_text(R"({"peft_type": "LORA", "target_modules": ".*\\.(q|v)_proj"})", on("a100"));
+  job = read_text(R"({"peft_type": "LORA", "target_modules": ".*\\.mlp\\..*"})", on("a100"));
   EXPECT_NE(text_of(job).find("is a pattern"), std::string::npos) << text_of(job);
+
+  job = read_text(
+      R"({"peft_type": "LORA", "base_model_name_or_path": "llama3-8b", "target_modules": ".*\\.(q|v)_proj|.*up_proj"})",
+      on("a100", 1, {{"seq-length", "64"}}));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->adapter.targets, (std::vector<std::string>{"q_proj", "v_proj", "up_proj"}));
 
   job = read_text(
       R"({"peft_type": "LORA", "use_dora": true, "base_model_name_or_path": "gpt2", "bias": "all", "target_modules": "all-linear"})",

@@ -34,7 +34,7 @@ inline const std::vector<std::pair<std::string, FileKind>>& samples() {
       {"llama3-70b.toml", FileKind::kJob},
       {"tiny.json", FileKind::kJob},
       {"small-llama/config.json", FileKind::kHfConfig},
-      {"launch.sh", FileKind::kMegatronScript},
+      {"launch.sh", FileKind::kLaunchScript},
       {"megatron-args.yaml", FileKind::kMegatronArgs},
       {"megatron-args.json", FileKind::kMegatronArgs},
       {"megatron-flat.yaml", FileKind::kMegatronArgs},
@@ -49,6 +49,15 @@ inline const std::vector<std::pair<std::string, FileKind>>& samples() {
       {"zero3.json", FileKind::kDeepSpeedConfig},
       {"torchtitan.toml", FileKind::kTorchtitanConfig},
       {"adapter_config.json", FileKind::kPeftConfig},
+      {"trainer.sh", FileKind::kLaunchScript},
+      {"axolotl.yaml", FileKind::kAxolotl},
+      {"llama-factory.yaml", FileKind::kLlamaFactory},
+      {"ms-swift.yaml", FileKind::kMsSwift},
+      {"oumi.yaml", FileKind::kOumi},
+      {"torchtune.yaml", FileKind::kTorchtune},
+      {"nanotron.yaml", FileKind::kNanotron},
+      {"gpt-neox.yml", FileKind::kGptNeox},
+      {"primus.yaml", FileKind::kPrimus},
   };
   return all;
 }

@@ -222,7 +222,7 @@ TEST(Frameworks, shell_variables_are_an_error_not_a_number) {
   ASSERT_TRUE(run) << "the override wins";
   const auto alone = read_config(Framework::kVerl, "run.sh", "actor_rollout_ref.rollout.n=${N}");
   ASSERT_FALSE(alone);
-  EXPECT_THAT(to_string(alone.error()), HasSubstr("group_size"));
+  EXPECT_THAT(to_string(alone.error()), HasSubstr("actor_rollout_ref.rollout.n: its value needs N"));
 }
 
 TEST(Frameworks, broken_files_are_errors_and_cut_ones_never_crash) {

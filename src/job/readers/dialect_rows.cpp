@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/readers/dialect_rows.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "job/keys.h"
+#include "job/value.h"
+
+namespace plimsoll::job {
+
+using document::Node;
+
+Translation::Translation(const Node& source) : source_(source) { result_.kind = Node::Kind::kObject; }
+
+const Node* Translation::take(std::string_view key) {
+  taken_.emplace_back(key);
+  const Node* found = source_.find(key);
+  return found == nullptr || found->is_null() ? nullptr : found;
+}
+
+bool Translation::takes_true(std::string_view key) {
+  const Node* value = take(key);
+  return value != nullptr && !is_off(*value) && !(value->is_string() && value->text.empty());
+}
+
+std::string Translation::takes_word(std::string_view key) {
+  const Node* value = take(key);
+  if (value == nullptr || value->is_object() || value->is_array()) return {};
+  return lower(document::to_text(*value));
+}
+
+void Translation::put(std::string_view key, Node value) {
+  std::erase_if(result_.members, [key](const auto& member) { return member.first == key; });
+  result_.members.emplace_back(std::string(key), std::move(value));
+}
+
+void Translation::rename(std::string_view key, std::string_view target) {
+  if (const Node* value = take(key)) put(target, *value);
+}
+
+Node Translation::finish() {
+  for (const auto& [key, value] : source_.members) {
+    const bool done = std::find(taken_.begin(), taken_.end(), key) != taken_.end();
+    if (!done && !result_.has(key)) result_.members.emplace_back(key, value);
+  }
+  return std::move(result_);
+}
+
+std::optional<Node> deepspeed_preset(std::string_view name) {
+  const std::string spelled = lower(name);
+  if (spelled.size() < 5 || spelled.substr(0, 4) != "zero" || spelled[4] < '0' || spelled[4] > '3') return std::nullopt;
+  const std::string_view rest = std::string_view(spelled).substr(5);
+  if (!rest.empty() && rest != "_offload") return std::nullopt;
+  Node zero;
+  zero.kind = Node::Kind::kObject;
+  zero.members.emplace_back("stage", integer_node(spelled[4] - '0'));
+  if (rest == "_offload") {
+    Node device;
+    device.kind = Node::Kind::kObject;
+    device.members.emplace_back("device", text_node("cpu"));
+    zero.members.emplace_back("offload_optimizer", device);
+    if (spelled[4] == '3') zero.members.emplace_back("offload_param", device);
+  }
+  Node root;
+  root.kind = Node::Kind::kObject;
+  root.members.emplace_back("zero_optimization", std::move(zero));
+  return root;
+}
+
+Status refuse_other_training(std::string_view key, std::string_view value) {
+  for (const std::string_view fine :
+       {"", "sft", "pt", "full", "pretrain", "none", "null", "false", "trl_sft", "hf", "oumi"})
+    if (value == fine) return {};
+  return bad_input(
+      fmt::format("{}: '{}' is not plain or supervised training; preference and reinforcement training hold "
+                  "other models and batches, which are not modelled",
+                  key, value));
+}
+
+}  // namespace plimsoll::job

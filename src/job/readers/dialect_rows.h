@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The translators of dialects.cpp, one per tool, and what they share.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "document/node.h"
+#include "job/draft.h"
+
+namespace plimsoll::job {
+
+// TrainingArguments out of a tool's own keys. What the table of TrainingArguments does not know of them either is in
+// draft.names, or unknown.
+[[nodiscard]] Result<document::Node> from_llama_factory(const document::Node& root, Draft& draft);
+[[nodiscard]] Result<document::Node> from_axolotl(const document::Node& root, Draft& draft);
+[[nodiscard]] Result<document::Node> from_ms_swift(const document::Node& root, Draft& draft);
+[[nodiscard]] Result<document::Node> from_oumi(const document::Node& root, Draft& draft);
+[[nodiscard]] Result<document::Node> from_torchtune(const document::Node& root, Draft& draft);
+// Programs that add a few arguments to the Trainer's: FastChat, LLaVA, Qwen, DeepSpeed-Chat.
+[[nodiscard]] Result<document::Node> from_trainer_script(const document::Node& root, Draft& draft);
+
+// A table under construction, with the questions that every translator asks.
+class Translation {
+ public:
+  explicit Translation(const document::Node& source);
+
+  // The value of a key that the tool gives, or nullptr; the key is then done with.
+  [[nodiscard]] const document::Node* take(std::string_view key);
+  [[nodiscard]] bool takes_true(std::string_view key);
+  [[nodiscard]] std::string takes_word(std::string_view key);  // in lower case; empty where it is not given
+
+  void put(std::string_view key, document::Node value);
+  // `key` of the tool is `target` of TrainingArguments.
+  void rename(std::string_view key, std::string_view target);
+  [[nodiscard]] bool has(std::string_view target) const { return result_.has(target); }
+
+  // The keys that were not taken stand as they are.
+  [[nodiscard]] document::Node finish();
+
+ private:
+  const document::Node& source_;
+  document::Node result_;
+  std::vector<std::string> taken_;
+};
+
+// DeepSpeed configurations that tools know by name ("zero3_offload").
+[[nodiscard]] std::optional<document::Node> deepspeed_preset(std::string_view name);
+
+// An answer for preference and reinforcement training, which hold other models and batches.
+[[nodiscard]] Status refuse_other_training(std::string_view key, std::string_view value);
+
+}  // namespace plimsoll::job

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tools around Transformers' Trainer and around Megatron-LM that have names of their own for the same things: their
+// files and command lines are translated into TrainingArguments or Megatron's flags and read as those.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "document/node.h"
+#include "job/draft.h"
+#include "job/readers/launch.h"
+
+namespace plimsoll::job {
+
+// "axolotl", as answers name it; empty for kinds that are no dialect.
+[[nodiscard]] std::string_view dialect_name(FileKind kind);
+
+// The tool that a table of keys is for, by keys that only this tool has.
+[[nodiscard]] std::optional<FileKind> dialect_of_keys(const document::Node& root);
+
+// The tool whose program a command starts.
+[[nodiscard]] std::optional<FileKind> dialect_of_program(const Launch& launch);
+
+// Whether a command has the flags of a Trainer program.
+[[nodiscard]] bool names_trainer(const Launch& launch);
+
+// Translates the keys and reads them as TrainingArguments.
+[[nodiscard]] Status read_dialect_tree(FileKind kind, const document::Node& root, Draft& draft);
+
+// Keys of a YAML or JSON file that a command names; what the command itself says stays.
+[[nodiscard]] Status lay_over_file(const std::string& name, document::Node& table, const Draft& draft);
+
+// A DeepSpeed configuration that the script writes itself takes the place of its name.
+void write_here_documents(const std::map<std::string, std::string>& files, document::Node& table);
+
+// Megatron-DeepSpeed and the Megatron of its time: names and habits of their own, before and after the flags are read.
+[[nodiscard]] Status use_megatron_dialect(const LaunchFlags& flags, const std::map<std::string, std::string>& files,
+                                          Draft& draft);
+void finish_megatron_dialect(Draft& draft);
+
+}  // namespace plimsoll::job

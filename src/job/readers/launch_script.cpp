@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+// A launch script, or just the flags of a command: the script is followed, the command that trains is found, and its
+// flags are read in the vocabulary of the program that it starts.
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "job/draft.h"
+#include "job/keys.h"
+#include "job/keys/table.h"
+#include "job/readers/dialects.h"
+#include "job/readers/include.h"
+#include "job/readers/launch.h"
+#include "job/readers/megatron_flags.h"
+#include "job/readers/parse.h"
+#include "job/readers/resolve.h"
+#include "job/readers/tokenizer.h"
+#include "job/value.h"
+
+namespace plimsoll::job {
+
+namespace {
+
+using document::Node;
+
+struct Candidate {
+  const ShellCommand* command = nullptr;
+  Launch launch;
+  FileKind kind = FileKind::kMegatronScript;
+  int known = 0;  // flags that say something here
+};
+
+bool takes_no_value(const std::string& key) {
+  std::string canonical = key;
+  if (const Alias* alias = find_alias(Framework::kMegatronLm, key); alias != nullptr) {
+    if (alias->kind == AliasKind::kInverse) return true;
+    if (alias->kind == AliasKind::kKey) canonical = alias->target;
+  }
+  const FoundKey found = find_key(canonical);
+  return found.key != nullptr && type_name(*found.key) == "boolean";
+}
+
+bool never(const std::string& key) {
+  static_cast<void>(key);
+  return false;
+}
+
+// Programs that use a trainer's flags for something else.
+bool is_other_work(std::string_view program) {
+  std::string name = lower(program.substr(program.rfind('/') + 1));
+  std::replace(name.begin(), name.end(), '.', '_');
+  std::replace(name.begin(), name.end(), '-', '_');
+  std::replace(name.begin(), name.end(), ' ', '_');
+  for (const std::string_view part : split(name, '_'))
+    for (const std::string_view word :
+         {"convert",    "converter", "conversion", "preprocess", "eval",       "evaluate", "evaluation", "generate",
+          "generation", "infer",     "inference",  "test",       "merge",      "export",   "serve",      "server",
+          "deploy",     "rollout",   "sample",     "download",   "checkpoint", "ckpt",     "hf2mcore",   "mcore2hf",
+          "chat",       "cli",       "quantize",   "app",        "webui",      "web"})
+      if (part == word && name.find("llamafactory") == std::string::npos) return true;
+  return false;
+}
+
+// Reinforcement learning has a verb of its own.
+bool is_reinforcement(const Launch& launch) {
+  for (const std::string_view part : {"verl.", "main_ppo", "openrlhf", "train_ppo", "nemo_rl", "slime", "train_async"})
+    if (launch.program.find(part) != std::string::npos) return true;
+  return std::any_of(launch.arguments.begin(), launch.arguments.end(), [](const ShellWord& word) {
+    return word.text.rfind("--actor-num-nodes", 0) == 0 || word.text.rfind("--rollout-", 0) == 0 ||
+           word.text.rfind("actor_rollout_ref.", 0) == 0;
+  });
+}
+
+Candidate examine(const ShellCommand& command) {
+  Candidate candidate{&command, split_command(command), FileKind::kMegatronScript, 0};
+  int megatron = 0;
+  int trainer = 0;
+  for (const ShellWord& word : candidate.launch.arguments) {
+    if (!is_flag(word.text)) continue;
+    const std::string key = key_of_flag(word.text);
+    if (is_key(key) || find_alias(Framework::kMegatronLm, key) != nullptr) ++megatron;
+    if (is_key(key) || find_alias(Framework::kTransformers, key) != nullptr) ++trainer;
+  }
+  const std::optional<FileKind> dialect = dialect_of_program(candidate.launch);
+  candidate.known = std::max(megatron, trainer);
+  const std::string& program = candidate.launch.program;
+  if (program == "megatron sft" || program == "megatron pt") {  // ms-swift's; its flags may all be in a file
+    candidate.known = std::max(candidate.known, 1);
+    return candidate;
+  }
+  if (dialect) {
+    candidate.kind = *dialect;
+    candidate.known = std::max(candidate.known, 1);
+  } else if (trainer > megatron || names_trainer(candidate.launch)) {
+    candidate.kind = FileKind::kTrainingArguments;
+  }
+  return candidate;
+}
+
+std::string shown_command(const Candidate& candidate) {
+  return fmt::format("line {} ({})", candidate.command->line,
+                     candidate.launch.program.empty() ? "flags" : candidate.launch.program.substr(0, 60));
+}
+
+Result<Candidate> find_training_command(const Shell& shell, const ReadOptions& options) {
+  std::vector<Candidate> candidates;
+  int most = 0;
+  bool has_certain = false;
+  bool trains_by_reinforcement = false;
+  for (const ShellCommand& command : shell.commands) {
+    Candidate candidate = examine(command);
+    if (is_reinforcement(candidate.launch)) trains_by_reinforcement = true;
+    if (candidate.known == 0 || is_other_work(candidate.launch.program)) continue;
+    most = std::max(most, candidate.known);
+    candidates.push_back(std::move(candidate));
+  }
+  std::erase_if(candidates, [most](const Candidate& candidate) { return 2 * candidate.known < most; });
+  for (const Candidate& candidate : candidates) has_certain = has_certain || candidate.command->is_certain;
+  if (has_certain) std::erase_if(candidates, [](const Candidate& c) { return !c.command->is_certain; });
+  // The same command twice (a second try) is one.
+  for (std::size_t i = 1; i < candidates.size();) {
+    const bool repeats =
+        std::any_of(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(i),
+                    [&](const Candidate& c) { return c.command->words == candidates[i].command->words; });
+    if (repeats) {
+      candidates.erase(candidates.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      ++i;
+    }
+  }
+  if (candidates.empty()) {
+    if (trains_by_reinforcement)
+      return bad_input("the script starts reinforcement learning",
+                       "plimsoll rl reads runs of verl, OpenRLHF, NeMo-RL and prime-rl: plimsoll rl FILE");
+    return bad_input("no command with Megatron-LM flags (--num-layers, ...) or Trainer arguments is in the script");
+  }
+  if (trains_by_reinforcement && is_reinforcement(candidates.front().launch))
+    return bad_input("the script starts reinforcement learning",
+                     "plimsoll rl reads runs of verl, OpenRLHF, NeMo-RL and prime-rl: plimsoll rl FILE");
+  if (options.command > 0) {
+    if (static_cast<std::size_t>(options.command) > candidates.size())
+      return bad_input(
+          fmt::format("--command {}: the script has {} training commands", options.command, candidates.size()));
+    return candidates[static_cast<std::size_t>(options.command) - 1];
+  }
+  if (candidates.size() > 1) {
+    std::string list;
+    for (std::size_t i = 0; i < candidates.size() && i < 6; ++i)
+      list += fmt::format("{}{} {}", i == 0 ? "" : ", ", i + 1, shown_command(candidates[i]));
+    if (candidates.size() > 6) list += ", ...";
+    return bad_input(fmt::format("line {} is not the only training command of the script: {}",
+                                 candidates.front().command->line, list),
+                     "choose one with --command 1, say");
+  }
+  return candidates.front();
+}
+
+// Whether memory depends on the flag, as far as its name says.
+bool matters(const std::string& key, const Draft& draft) {
+  const Alias* alias = find_alias(draft.names, key);
+  if (alias == nullptr && is_key(key)) return true;
+  if (alias == nullptr) alias = find_alias(Framework::kMegatronLm, key);
+  return alias == nullptr || alias->kind != AliasKind::kNoEffect;
+}
+
+// Words of older releases.
+std::string current_word(const std::string& key, const std::string& word, Draft& draft) {
+  if (key != "position_embedding_type") return word;
+  if (word == "rotary") return "rope";
+  if (word == "absolute") return "learned_absolute";
+  if (word != "alibi") return word;
+  draft.warnings.emplace_back("position_embedding_type: the biases of ALiBi are not counted");
+  return "none";
+}
+
+void assign_megatron(const LaunchFlag& flag, Draft& draft) {
+  const std::string key = key_of_flag(flag.written);
+  // A value that cannot be known and does not matter is no problem; one that is known is stated, for rules.
+  const bool is_known = std::all_of(flag.values.begin(), flag.values.end(),
+                                    [](const ShellWord& word) { return word.unknown.empty(); });
+  if (!is_known && !matters(key, draft)) return;
+  Node value = text_node("");
+  if (flag.values.size() == 1) value.text = current_word(key, flag.values.front().text, draft);
+  if (flag.values.size() > 1) {
+    value = Node{};
+    value.kind = Node::Kind::kArray;
+    for (const ShellWord& word : flag.values) value.items.push_back(text_node(word.text));
+  }
+  assign_flag(draft, flag.written, std::move(value));
+  for (const ShellWord& word : flag.values)
+    if (!word.unknown.empty())
+      draft.assignments.back().problem =
+          fmt::format("its value needs {}, which the script does not set", word.unknown.front());
+}
+
+void note_holes(const LaunchFlags& flags, Draft& draft) {
+  for (const std::string& hole : flags.holes)
+    draft.warnings.push_back(fmt::format("{}: not set in the script; flags that it may hold are not read", hole));
+}
+
+// Flags that stand in a YAML file instead; those of the command win.
+Status add_flags_of_files(const Draft& draft, LaunchFlags& flags) {
+  std::vector<std::string> names;
+  for (const ShellWord& operand : flags.operands) names.push_back(operand.text);
+  for (const LaunchFlag& flag : flags.flags)
+    if (key_of_flag(flag.written) == "config" && flag.values.size() == 1) names.push_back(flag.values.front().text);
+  std::erase_if(flags.flags, [](const LaunchFlag& flag) { return key_of_flag(flag.written) == "config"; });
+  for (const std::string& name : names) {
+    if (!name.ends_with(".yaml") && !name.ends_with(".yml")) continue;
+    Node table;
+    table.kind = Node::Kind::kObject;
+    PLIMSOLL_TRY_STATUS(lay_over_file(name, table, draft));
+    for (const auto& [key, value] : table.members) {
+      const bool is_given = std::any_of(flags.flags.begin(), flags.flags.end(), [&key = key](const LaunchFlag& flag) {
+        return key_of_flag(flag.written) == key;
+      });
+      if (is_given || value.is_null() || value.is_object()) continue;
+      LaunchFlag flag{"--" + key, {}};
+      if (value.is_array()) {
+        for (const Node& item : value.items) flag.values.push_back(ShellWord{document::to_text(item), {}});
+      } else {
+        flag.values.push_back(ShellWord{document::to_text(value), {}});
+      }
+      flags.flags.push_back(std::move(flag));
+    }
+  }
+  return {};
+}
+
+Status read_megatron_command(const Candidate& candidate, const Shell& shell, Draft& draft) {
+  draft.kind = FileKind::kMegatronScript;
+  draft.vocabulary = Framework::kMegatronLm;
+  draft.framework = Framework::kMegatronLm;
+  if (const std::string_view reason = why_not_modelled(candidate.launch.program); !reason.empty())
+    return bad_input(fmt::format("{}: {}", candidate.launch.program, reason));
+  LaunchFlags flags = read_flags(candidate.launch.arguments, takes_no_value);
+  note_holes(flags, draft);
+  PLIMSOLL_TRY_STATUS(add_flags_of_files(draft, flags));
+  PLIMSOLL_TRY_STATUS(use_megatron_dialect(flags, shell.files, draft));
+  for (const LaunchFlag& flag : flags.flags) assign_megatron(flag, draft);
+  std::string tokenizer;
+  for (const LaunchFlag& flag : flags.flags)
+    for (const std::string_view key : {"tokenizer_model", "tokenizer_name_or_path", "tokenizer_path"})
+      if (key_of_flag(flag.written) == key && flag.values.size() == 1) tokenizer = flag.values.front().text;
+  take_vocabulary_of_tokenizer(tokenizer, draft);
+  finish_megatron_dialect(draft);
+  add_parser_defaults(draft);
+  return {};
+}
+
+// Values that the script does not set: an error where they matter, unless a flag decides.
+void note_unknown_values(const LaunchFlags& flags, Draft& draft) {
+  for (const LaunchFlag& flag : flags.flags)
+    for (const ShellWord& word : flag.values) {
+      if (word.unknown.empty()) continue;
+      const std::string key = key_of_flag(flag.written);
+      for (Assignment& assignment : draft.assignments)
+        if (assignment.where.ends_with(": " + key) || assignment.key == key)
+          assignment.problem = fmt::format("its value needs {}, which the script does not set", word.unknown.front());
+    }
+}
+
+Status read_trainer_command(const Candidate& candidate, const Shell& shell, Draft& draft) {
+  LaunchFlags flags = read_flags(candidate.launch.arguments, never);
+  note_holes(flags, draft);
+  // What is not known and no table knows either is nobody's business here.
+  std::erase_if(flags.flags, [](const LaunchFlag& flag) {
+    const std::string key = key_of_flag(flag.written);
+    const Alias* alias = find_alias(Framework::kTransformers, key);
+    const bool is_unknown = std::any_of(flag.values.begin(), flag.values.end(),
+                                        [](const ShellWord& word) { return !word.unknown.empty(); });
+    return is_unknown && alias != nullptr && alias->kind == AliasKind::kNoEffect;
+  });
+  Node table = table_of(flags);
+  // Flags over the file that the program is given.
+  for (const ShellWord& operand : flags.operands) {
+    const bool is_file =
+        operand.text.ends_with(".yaml") || operand.text.ends_with(".yml") || operand.text.ends_with(".json");
+    if (is_file) PLIMSOLL_TRY_STATUS(lay_over_file(operand.text, table, draft));
+  }
+  for (const std::string_view key : {"config", "c"})
+    if (const Node* config = table.find(key); config != nullptr && config->is_string()) {
+      const std::string name = config->text;
+      std::erase_if(table.members, [key](const auto& member) { return member.first == key; });
+      PLIMSOLL_TRY_STATUS(lay_over_file(name, table, draft));
+    }
+  write_here_documents(shell.files, table);
+  PLIMSOLL_TRY_STATUS(read_dialect_tree(candidate.kind, table, draft));
+  note_unknown_values(flags, draft);
+  if (!candidate.launch.accelerate_config.empty()) {
+    PLIMSOLL_TRY(path, locate(candidate.launch.accelerate_config, parent_folder(draft.path)));
+    PLIMSOLL_TRY(text, read_named_file(path));
+    PLIMSOLL_TRY(part, read_accelerate_config(InputFile{path, std::move(text)}));
+    draft.parts.push_back(std::move(part));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Draft> read_launch_script(const InputFile& file, const ReadOptions& options) {
+  Draft draft;
+  draft.path = file.path;
+  ShellOptions shell_options;
+  shell_options.arguments = options.script_args;
+  shell_options.read_file = [&file](const std::string& path) -> std::optional<std::string> {
+    const auto found = locate(path, parent_folder(file.path));
+    if (!found) return std::nullopt;
+    auto text = read_named_file(*found);
+    return text ? std::optional(*std::move(text)) : std::nullopt;
+  };
+  PLIMSOLL_TRY(shell, read_shell(file.text, shell_options));
+  // A script that only sets flags for another one is read as that command would be.
+  const bool only_sets = shell.commands.empty() && !shell.unused.empty();
+  if (only_sets) shell.commands.push_back(ShellCommand{shell.unused, 1, true, {}});
+  PLIMSOLL_TRY(candidate, find_training_command(shell, options));
+  if (only_sets)
+    draft.notes.push_back(fmt::format("{}: starts nothing; the flags in its variables are read", file.path));
+  std::map<std::string, std::string> environment = shell.environment;
+  for (const auto& [name, value] : candidate.command->environment) environment[name] = value;
+  read_launcher(candidate.launch, shell.batch_options, environment, draft);
+  if (candidate.kind == FileKind::kMegatronScript) {
+    PLIMSOLL_TRY_STATUS(read_megatron_command(candidate, shell, draft));
+  } else {
+    PLIMSOLL_TRY_STATUS(read_trainer_command(candidate, shell, draft));
+  }
+  draft.environment = std::move(environment);
+  draft.notes.insert(draft.notes.end(), shell.notes.begin(), shell.notes.end());
+  if (!shell.assumed_unset.empty())
+    draft.notes.push_back(fmt::format("{}: taken as not set in the environment: {} (--script-args NAME=value sets one)",
+                                      file.path, join(shell.assumed_unset, ", ")));
+  return draft;
+}
+
+}  // namespace plimsoll::job

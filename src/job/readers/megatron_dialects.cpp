@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs that take Megatron-LM's flags and some of their own: Megatron-DeepSpeed (with BigScience's), ms-swift's
+// megatron command, Pai-Megatron-Patch.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "job/aliases/table.h"
+#include "job/keys.h"
+#include "job/readers/dialects.h"
+#include "job/readers/include.h"
+#include "job/readers/parse.h"
+#include "job/readers/resolve.h"
+#include "job/value.h"
+
+namespace plimsoll::job {
+
+using document::Node;
+
+namespace {
+
+using enum AliasKind;
+
+const Alias kDeepSpeedRows[] = {
+    {"deepspeed", kNoEffect},
+    {"deepspeed_config", kNoEffect},  // read before the flags
+    {"zero_stage", kNoEffect},
+    {"checkpoint_activations", kNoEffect},  // becomes recompute_granularity
+    {"checkpoint_num_layers", kNoEffect},
+    {"deepspeed_activation_checkpointing", kNoEffect},
+    {"partition_activations", kNotModelled, "checkpoints split over tensor ranks are counted whole"},
+    {"contigious_checkpointing", kNoEffect},
+    {"checkpoint_in_cpu", kNotModelled, "checkpoints on the host are counted on the GPU"},
+    {"synchronize_each_layer", kNoEffect},
+    {"profile_backward", kNoEffect},
+    {"cpu_optimizer", kRefused, "DeepSpeed's CPU optimizer under Megatron's parallelism is not modelled"},
+    {"mlp_type", kRefused, "DeepSpeed's experts are not modelled", "standard"},
+    {"num_experts", kRefused, "DeepSpeed's experts are not modelled", "1"},
+    {"ds_sequence_parallel_size", kRefused, "Ulysses sequence parallelism is not modelled", "1"},
+    {"random_ltd", kRefused, "random layer-token dropping is not modelled"},
+    {"curriculum_learning", kNotModelled, "every step is counted at the full sequence length"},
+    {"curriculum_learning_legacy", kNotModelled, "every step is counted at the full sequence length"},
+    {"embed_layernorm", kNotModelled, "the norm behind the embedding is not counted"},
+    {"pp_partition_method", kNotModelled, "stages are counted as even"},
+    {"use_rotary_position_embeddings", kNoEffect},
+    {"use_flash_attn", kNoEffect},
+    {"use_flash_attn_v1", kNoEffect},
+    {"use_flash_attn_v2", kNoEffect},
+    {"use_bnb_optimizer", kRefused, "8-bit states under Megatron's parallelism are not modelled"},
+    {"kd", kRefused, "knowledge distillation holds a teacher model that is not modelled"},
+    {"mos", kRefused, "DeepSpeed's mixtures are not modelled"},
+};
+
+constexpr std::string_view kDeepSpeedNames = R"(
+    no_pipeline_parallel deepscale deepscale_config memory_centric_tiled_linear tile_factor remote_device use_pin_memory
+    scattered_embeddings split_transformers custom_token_counting universal_checkpoint reset_iteration load_iteration
+    data_efficiency_curriculum_learning train_idx_path data_impl inference topk moe_* create_moe_param_group disable_mem_efficient_ln
+    use_tutel hidden_size_teacher num_layers_teacher num_attention_heads_teacher load_teacher kd_* reduce_data_split_steps
+    log_optimizer_states_to_tensorboard log_batch_size_to_tensorboard log_num_zeros_in_grad rescale_* no_load_lr_state
+    kill_switch_path skip_train_iteration_range codecarbon_dir log_path abort_on_unmet_fused_kernel_constraints
+    loss_on_targets_only reweight_loss_based_on_position_frequency noise_density mean_noise_span_length
+    tokenizer_name_or_path pad_vocab_size_to pad_vocab_size_to_multiple_of train_tokens lr_decay_tokens lr_warmup_tokens
+    eval_only normalize_attention_scores finetune_from num_key_value_heads_of aml_data_download_path cpu_torch_adam
+)";
+
+const Alias kCommonRows[] = {
+    {"checkpoint_activations", kNoEffect},  // becomes recompute_granularity
+    {"checkpoint_num_layers", kNoEffect},
+    {"activations_checkpoint_method", kNoEffect},
+    {"tuner_type", kNoEffect},  // read before the flags
+    {"train_type", kNoEffect},
+    {"model", kNoEffect},
+    {"target_modules", kKey, "lora_target_modules"},
+    {"hf_config_path", kNoEffect},
+    {"use_hf", kNoEffect},
+    {"max_length", kKey, "seq_length"},
+    {"padding_free", kNoEffect},
+    {"packing", kKey, "packed_sequences"},
+    {"extra_vocab_size", kNoEffect},
+    {"max_padding_length", kNoEffect},
+    {"disable_bias_linear_fc", kNotModelled, "biases of the MLP are counted"},
+    {"add_qkv_bias", kKey, "add_qkv_bias"},
+    {"data_impl", kNoEffect},
+};
+
+constexpr std::string_view kCommonNames = R"(
+    dataset val_dataset load_from_cache_file split_dataset_ratio dataset_num_proc max_epochs lora_alpha model_author model_name
+    load_safetensors save_safetensors merge_lora attention_backend_of no_save_optim_of freeze_vit freeze_aligner vit_gradient_checkpointing
+    system template patch_tokenizer_type train_data valid_data dataset_config_of eod_token_id use_ema finetune_of cross_entropy_loss_fusion_of
+    train_mode task_list transformer_type log_straggler seq_of tokenizer_path config_path
+)";
+
+const std::vector<Alias>& deepspeed_names() {
+  static const std::vector<Alias> table = with_names_without_effect(kDeepSpeedRows, kDeepSpeedNames);
+  return table;
+}
+
+const std::vector<Alias>& common_names() {
+  static const std::vector<Alias> table = with_names_without_effect(kCommonRows, kCommonNames);
+  return table;
+}
+
+const LaunchFlag* find(const LaunchFlags& flags, std::string_view key) {
+  const LaunchFlag* found = nullptr;
+  for (const LaunchFlag& flag : flags.flags)
+    if (key_of_flag(flag.written) == key) found = &flag;
+  return found;
+}
+
+std::string value_of(const LaunchFlags& flags, std::string_view key) {
+  const LaunchFlag* flag = find(flags, key);
+  return flag == nullptr || flag->values.size() != 1 || !flag->values.front().unknown.empty()
+             ? std::string{}
+             : flag->values.front().text;
+}
+
+// The stage of the DeepSpeed file that the command names, or that the script writes.
+Result<std::int64_t> stage_of_file(const std::string& name, const std::map<std::string, std::string>& files,
+                                   const Draft& draft) {
+  std::string text;
+  if (const auto written = files.find(name); written != files.end()) {
+    text = written->second;
+  } else {
+    PLIMSOLL_TRY(path, locate(name, parent_folder(draft.path)));
+    PLIMSOLL_TRY(read, read_named_file(path));
+    text = std::move(read);
+  }
+  if (trim(text).empty()) return bad_input(fmt::format("{}: its ZeRO stage needs a variable that is not set", name));
+  PLIMSOLL_TRY(root, parse_json_or_yaml(text));
+  const Node* zero = root.find("zero_optimization");
+  const Node* stage = zero != nullptr && zero->is_object() ? zero->find("stage") : nullptr;
+  if (stage == nullptr) return 0;
+  return to_integer(*stage, Range{0, 3});
+}
+
+Status use_deepspeed(const LaunchFlags& flags, const std::map<std::string, std::string>& files, Draft& draft) {
+  draft.read_as = "Megatron-DeepSpeed";
+  draft.names = deepspeed_names();
+  std::int64_t stage = 0;
+  const std::string given = value_of(flags, "zero_stage");
+  if (!given.empty()) {
+    PLIMSOLL_TRY(number, to_integer(text_node(given), Range{0, 3}));
+    stage = number;
+  } else if (const std::string config = value_of(flags, "deepspeed_config"); !config.empty()) {
+    auto read = stage_of_file(config, files, draft);
+    if (read) {
+      stage = *read;
+    } else {
+      Assignment unknown{"use_distributed_optimizer", Node{}, draft.path + ": deepspeed_config", false,
+                         read.error().message};
+      draft.assignments.push_back(std::move(unknown));
+      return {};
+    }
+  }
+  if (stage >= 2) {
+    Assignment refused{
+        "use_distributed_optimizer",
+        Node{},
+        draft.path + ": zero_stage",
+        false,
+        fmt::format("ZeRO stage {} under Megatron's parallelism is not modelled; stages 0 and 1 are", stage),
+        true};
+    draft.assignments.push_back(std::move(refused));
+    return {};
+  }
+  // In bf16 DeepSpeed's optimizer shards its states at stage 0, too.
+  const bool shards = stage == 1 || find(flags, "bf16") != nullptr;
+  draft.assign("use_distributed_optimizer", bool_node(shards), "zero_stage");
+  draft.warnings.emplace_back(
+      "Megatron-DeepSpeed: counted as Megatron-LM, with ZeRO stage 1 as its distributed optimizer");
+  return {};
+}
+
+// ms-swift's megatron command names the model and takes its shape from there.
+Status use_swift(const LaunchFlags& flags, const std::string& model, Draft& draft) {
+  draft.read_as = "ms-swift's megatron command";
+  const std::string tuning = lower(value_of(flags, "tuner_type") + value_of(flags, "train_type"));
+  if (tuning == "lora") {
+    draft.assign("peft", text_node("lora"), "tuner_type");
+    draft.assign("target_modules", text_node("all-linear"), "ms-swift's default", true);
+  } else if (!tuning.empty() && tuning != "full") {
+    return bad_input(fmt::format("tuner_type: found '{}'; only full and lora are modelled", tuning));
+  }
+  draft.assign("bf16", bool_node(true), "ms-swift's default", true);
+  return name_model(model, draft);
+}
+
+}  // namespace
+
+Status use_megatron_dialect(const LaunchFlags& flags, const std::map<std::string, std::string>& files, Draft& draft) {
+  draft.names = common_names();
+  if (find(flags, "deepspeed") != nullptr) PLIMSOLL_TRY_STATUS(use_deepspeed(flags, files, draft));
+  if (const std::string model = value_of(flags, "model"); !model.empty())
+    PLIMSOLL_TRY_STATUS(use_swift(flags, model, draft));
+  if (find(flags, "checkpoint_activations") != nullptr) {
+    draft.assign("recompute_granularity", text_node("full"), "--checkpoint-activations");
+    draft.assign("recompute_method", text_node("uniform"), "--checkpoint-activations");
+    const std::string layers = value_of(flags, "checkpoint_num_layers");
+    draft.assign("recompute_num_layers", layers.empty() ? integer_node(1) : document::parse_scalar(layers),
+                 "--checkpoint-num-layers");
+  }
+  return {};
+}
+
+void finish_megatron_dialect(Draft& draft) {
+  // --position-embedding-type alibi and its like are the reader's; rotary was a flag of its own once.
+  const auto given = [&draft](std::string_view key) {
+    return std::any_of(draft.assignments.begin(), draft.assignments.end(),
+                       [key](const Assignment& assignment) { return assignment.key == key; });
+  };
+  const bool names_groups = given("num_key_value_heads");
+  if (!names_groups) return;
+  for (Assignment& assignment : draft.assignments)
+    if (assignment.key == "num_key_value_heads") assignment.key = "num_query_groups";
+  draft.assign("group_query_attention", bool_node(true), "--num-key-value-heads", true);
+}
+
+}  // namespace plimsoll::job

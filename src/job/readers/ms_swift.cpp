@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// ms-swift's arguments (swift/arguments at v3): its own names and defaults over TrainingArguments.
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "job/aliases/table.h"
+#include "job/keys.h"
+#include "job/readers/dialect_rows.h"
+#include "job/value.h"
+
+namespace plimsoll::job {
+
+using document::Node;
+
+namespace {
+
+using enum AliasKind;
+
+const Alias kRows[] = {
+    {"sequence_parallel_size", kRefused, "Ulysses and ring sequence parallelism of ms-swift are not modelled", "1"},
+    {"freeze_parameters", kRefused, "frozen layers are not modelled"},
+    {"freeze_parameters_ratio", kRefused, "frozen layers are not modelled"},
+    {"trainable_parameters", kRefused, "training of chosen parameters is not modelled"},
+    {"use_galore", kRefused, "GaLore's projected states are not modelled"},
+    {"lisa_activated_layers", kRefused, "LISA's changing layers are not modelled"},
+    {"modules_to_save", kNotModelled, "trained copies of whole modules are not counted"},
+    {"padding_free", kNoEffect},  // tokens of a batch without their padding: never more than are counted
+    {"freeze_vit", kNoEffect},
+    {"freeze_llm", kRefused, "frozen layers are not modelled"},
+    {"freeze_aligner", kNoEffect},
+    {"target_parameters", kNotModelled, "adapters on bare parameters are not counted"},
+    {"num_labels", kNotModelled, "the head of a classifier is counted as the language model's"},
+    {"device_map", kRefused, "layers spread over GPUs by a device map are not modelled", "auto"},
+};
+
+constexpr std::string_view kWithoutEffect = R"(
+    dataset val_dataset split_dataset_ratio load_from_cache_file dataset_num_proc streaming system template model_author
+    model_name custom_register_path external_plugins use_hf loss_scale lora_alpha lora_bias lora_dtype lorap_lr_ratio
+    use_rslora init_weights add_version create_checkpoint_symlink loss_type metric max_new_tokens temperature
+    save_only_model num_train_epochs dataset_shuffle data_seed truncation_strategy response_prefix max_pixels min_pixels
+    problem_type task_type agent_template check_model tuner_backend adapters resume_only_model lazy_tokenize
+    group_by_length packing_num_proc packing_cache interleave_prob stopping_strategy shuffle_buffer_size model_type
+    columns strict ddp_timeout eval_limit eval_dataset eval_dataset_args eval_generation_config use_logits_to_keep
+    ignore_args_error vit_lr aligner_lr vit_gradient_checkpointing acc_strategy swanlab_* use_swanlab logprobs cached_dataset
+    sequence_parallel_mode norm_bbox template_backend rope_scaling max_model_len bnb_4bit_* hqq_axis loss remove_unused_columns
+    train_dataloader_shuffle dataset_info callbacks enable_channel_loss safe_serialization new_special_tokens
+    quant_method target_regex llm_lr zero_hpz_partition_size deepspeed_autotp_size
+)";
+
+const std::vector<Alias>& names() {
+  static const std::vector<Alias> table = with_names_without_effect(kRows, kWithoutEffect);
+  return table;
+}
+
+}  // namespace
+
+Result<Node> from_ms_swift(const Node& root, Draft& draft) {
+  draft.names = names();
+  Translation to(root);
+  PLIMSOLL_TRY_STATUS(refuse_other_training("rlhf_type", to.takes_word("rlhf_type")));
+  std::string tuning = to.takes_word("tuner_type");
+  if (tuning.empty()) tuning = to.takes_word("train_type");
+  static_cast<void>(to.take("train_type"));
+  if (tuning.empty()) tuning = "lora";  // its default
+  if (tuning != "lora" && tuning != "full")
+    return bad_input(fmt::format("tuner_type: found '{}'; only full and lora are modelled", tuning));
+  to.rename("model", "model_name_or_path");
+  if (!to.has("model_name_or_path")) to.rename("model_id_or_path", "model_name_or_path");
+  const Node* rank = to.take("lora_rank");
+  const Node* targets = to.take("target_modules");
+  const std::string bits = to.takes_word("quant_bits");
+  const bool twice =
+      root.find("bnb_4bit_use_double_quant") == nullptr || !is_off(*root.find("bnb_4bit_use_double_quant"));
+  static_cast<void>(to.take("bnb_4bit_use_double_quant"));
+  to.put("use_peft", bool_node(tuning == "lora"));
+  if (tuning == "lora") {
+    to.put("lora_r", rank == nullptr ? integer_node(8) : *rank);
+    to.put("lora_target_modules", targets == nullptr ? text_node("all-linear") : *targets);
+    if (bits == "4") {
+      to.put("load_in_4bit", bool_node(true));
+      to.put("bnb_4bit_use_double_quant", bool_node(twice));
+    } else if (bits == "8") {
+      to.put("load_in_8bit", bool_node(true));
+    }
+  }
+  const std::string dtype = to.takes_word("torch_dtype");
+  const bool is_bf16 = dtype.empty() || dtype == "bfloat16" || dtype == "bf16";
+  const bool is_fp16 = dtype == "float16" || dtype == "fp16";
+  if (is_bf16 && !root.has("bf16") && !root.has("fp16")) to.put("bf16", bool_node(true));
+  if (is_fp16 && !root.has("fp16")) to.put("fp16", bool_node(true));
+  // Weights that fp16 trains whole are kept in fp32.
+  to.put("load_dtype", text_node(is_bf16 ? "bf16" : is_fp16 && tuning == "lora" ? "fp16" : "fp32"));
+  if (!root.has("per_device_train_batch_size")) to.put("per_device_train_batch_size", integer_node(1));
+  if (!root.has("gradient_checkpointing")) to.put("gradient_checkpointing", bool_node(true));
+  const std::string attention = to.takes_word("attn_impl");
+  if (attention == "flash_attn" || attention == "flash_attention_2" || attention == "flash_attention_3")
+    to.put("attn_implementation", text_node("flash_attention_2"));
+  if (attention == "sdpa" || attention == "eager") to.put("attn_implementation", text_node(attention));
+  if (to.takes_true("packing")) to.put("packed_sequences", bool_node(true));
+  if (const Node* deepspeed = root.find("deepspeed"); deepspeed != nullptr && deepspeed->is_string())
+    if (auto preset = deepspeed_preset(deepspeed->text)) to.put("deepspeed", *std::move(preset));
+  if (const Node* fsdp = root.find("fsdp"); fsdp != nullptr && fsdp->is_string() && lower(fsdp->text) == "fsdp2") {
+    to.put("fsdp", bool_node(true));
+  }
+  return to.finish();
+}
+
+}  // namespace plimsoll::job

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/readers/tokenizer.h"
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "job/value.h"
+
+namespace plimsoll::job {
+
+namespace {
+
+struct Row {
+  std::string_view part;  // of the tokenizer's name or path, in lower case without dashes and points
+  std::int64_t size;      // len(tokenizer): the added tokens count
+};
+
+// Sizes from the tokenizers' own files on the Hub (vocabulary and added tokens). The more special name first.
+constexpr Row kRows[] = {
+    {"llama4", 201135},     {"llama3", 128256},      {"metallama3", 128256},  {"llama2", 32000},
+    {"qwen3", 151669},      {"qwen25", 151665},      {"qwen2", 151646},       {"qwen15", 151646},
+    {"deepseekv3", 128815}, {"deepseekr1", 128815},  {"deepseekv2", 100002},  {"mixtral8x22b", 32768},
+    {"mixtral", 32000},     {"mistralnemo", 131072}, {"mistral7bv03", 32768}, {"mistral", 32000},
+    {"gemma3", 262145},     {"gemma2", 256000},      {"gemma", 256000},       {"gptneox", 50277},
+    {"pythia", 50277},      {"bloom", 250680},       {"falcon", 65024},       {"gptj", 50257},
+    {"phi3", 32011},        {"gpt2", 50257},         {"codellama", 32016},    {"openllama", 32000},
+    {"llama7b", 32000},     {"llama13b", 32000},     {"llama30b", 32000},     {"llama65b", 32000},
+};
+
+std::string plain(std::string_view name) {
+  std::string result;
+  for (const char c : lower(name))
+    if (c != '-' && c != '.' && c != '_' && c != ' ') result += c;
+  return result;
+}
+
+const Assignment* find(const Draft& draft, std::string_view key) {
+  for (const Assignment& assignment : draft.assignments)
+    if (assignment.key == key && assignment.problem.empty()) return &assignment;
+  return nullptr;
+}
+
+}  // namespace
+
+void take_vocabulary_of_tokenizer(const std::string& name, Draft& draft) {
+  for (const Assignment& given : draft.assignments)
+    if (given.key == "vocab_size" || given.key == "padded_vocab_size") return;
+  const Assignment* type = find(draft, "tokenizer_type");
+  const std::string kind = type == nullptr ? "" : type->value.text;
+  std::int64_t size = 0;
+  std::string from = kind;
+  if (kind == "GPT2BPETokenizer") size = 50257;
+  if (kind == "Llama3Tokenizer") size = 128256;
+  if (kind == "Llama2Tokenizer") size = 32000;
+  if (size == 0 && kind != "NullTokenizer") {
+    // The folder and the file: ".../Llama-2-7b/tokenizer.model".
+    const std::size_t last = name.rfind('/');
+    const std::size_t start = last == std::string::npos || last == 0 ? 0 : name.rfind('/', last - 1) + 1;
+    const std::string spelled = plain(std::string_view(name).substr(start));
+    for (const Row& row : kRows)
+      if (spelled.find(row.part) != std::string::npos) {
+        size = row.size;
+        from = name;
+        break;
+      }
+  }
+  if (size == 0) return;
+  draft.assign("vocab_size", integer_node(size), "the tokenizer", true);
+  draft.notes.push_back(fmt::format("vocab_size: {} rows, as {} has them (--vocab-size changes that)", size, from));
+}
+
+}  // namespace plimsoll::job
