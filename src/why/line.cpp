@@ -173,6 +173,8 @@ class Prefix {
         return parenthesis();
       case '|':
         return rest_.size() > 1 && rest_[1] == ' ' && take(2);
+      case '>':  // quoted in a report
+        return rest_.size() > 1 && rest_[1] == ' ' && take(2);
       case '-':
         return rest_.size() > 2 && rest_[1] == ' ' && took_time_ && take(2);
       default:
@@ -228,6 +230,9 @@ class Prefix {
       line_.level = inside.front() == 'W' ? Level::kWarning : inside.front() == 'I' ? Level::kInfo : Level::kError;
       return take(close + 1);
     }
+    // A label of a log service stands before the writer's own prefix: [labels.container: engine] (Worker pid=1) ...
+    const std::string_view next = trim(rest_.substr(std::min(close + 1, rest_.size())));
+    if (took_time_ && next.starts_with('(') && has_text(next.substr(0, next.find(')')), "pid=")) return take(close + 1);
     const std::size_t source = inside.rfind(':');
     if (source != kNone && source + 1 < inside.size() && digits(inside, source + 1) == inside.size() - source - 1 &&
         inside.find(".py") != kNone)

@@ -266,6 +266,7 @@ std::span<const Literal> log_literals() {
       {"pidfd_open", Topic::kSetting},
       {"custom_all_reduce", Topic::kSetting},
       {"saving ", Topic::kMarker},
+      {"about to save", Topic::kMarker},
       {"evaluat", Topic::kMarker},
       {"validat", Topic::kMarker},
       {"loading ", Topic::kMarker},

@@ -342,7 +342,8 @@ Phase phase_of_marker(std::string_view text) {
   if (has_any(text, {"resuming", "restoring"}) ||
       (has_text(text, "loading") && has_any(text, {"optimizer", "checkpoint from", "resume"})))
     return Phase::kResume;
-  if (has_any(text, {"saving", "writing checkpoint", "gathering full state", "gathering the full state"}))
+  if (has_any(text,
+              {"saving", "about to save", "writing checkpoint", "gathering full state", "gathering the full state"}))
     return Phase::kSave;
   if (has_any(text, {"evaluating", "evaluation", "validation", "validating"}) &&
       has_any(text, {"start", "begin", "running", "on the", "***", "evaluating", "validating", "entering"}))

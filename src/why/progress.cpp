@@ -138,6 +138,7 @@ void read_memory_figures(std::string_view text, std::vector<MemoryFigure>& out) 
       // Without a unit the word right before it must be the gauge's: "reserved - seq 1099" is a length.
       std::size_t word_end = words.size();
       while (word_end > 0 && !is_word(words[word_end - 1])) --word_end;
+      if (words.substr(0, word_end).ends_with(" is")) word_end -= 3;
       std::size_t word_begin = word_end;
       while (word_begin > 0 && (is_word(words[word_begin - 1]) || words[word_begin - 1] == '/')) --word_begin;
       const std::string_view nearest = words.substr(word_begin, word_end - word_begin);
@@ -174,7 +175,9 @@ std::optional<StepLine> parse_step(std::string_view text) {
     if (line.step) break;
   }
   const bool has_loss = has_any(text, {"loss", "tok/s", "it/s", "tflop", "lr"});
-  if (!line.step && !(text.starts_with("{'") && has_text(text, "'loss'"))) {
+  // A line per epoch stands for its steps.
+  const bool per_epoch = !line.step && has_text(text, "loss") && (value_of(text, "epoch") || value_of(text, "ep"));
+  if (!line.step && !per_epoch && !(text.starts_with("{'") && has_text(text, "'loss'"))) {
     // Memory without a step is worth keeping only where it is clearly a gauge of the run.
     if (!has_any(text, {"allocated", "reserved", "memory", "mem_", "mem:"}) || text.size() > 300) return std::nullopt;
     read_memory_figures(text, line.memory);

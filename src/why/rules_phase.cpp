@@ -14,8 +14,9 @@ bool weights_move(S s) {
 }
 bool reads_checkpoint(S s) { return s.phase == Phase::kLoad && s.is_loading(); }
 bool at_request_time(S s) {
-  return s.frames().serving && (s.phase == Phase::kForward || s.phase == Phase::kUnknown) &&
-         !s.findings.engine_in_trainer;
+  const bool elsewhere = s.phase == Phase::kLoad || s.phase == Phase::kKvInit || s.phase == Phase::kGraphCapture ||
+                         s.phase == Phase::kWakeUp || s.phase == Phase::kResume || s.phase == Phase::kSave;
+  return s.frames().serving && !elsewhere && !s.frames().converts && !s.findings.engine_in_trainer;
 }
 bool no_figures(S s) { return !s.sum.known || s.sum.reserved == 0; }
 bool first_backward(S s) { return s.phase == Phase::kBackward && s.root.steps_before == 0; }
