@@ -5,7 +5,8 @@ target_compile_options(plimsoll_options INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 reports these on correct code inside std::string and std::optional at -O2.
-  target_compile_options(plimsoll_options INTERFACE -Wno-restrict -Wno-maybe-uninitialized)
+  target_compile_options(plimsoll_options INTERFACE -Wno-restrict -Wno-maybe-uninitialized -Wno-stringop-overflow
+    -Wno-stringop-overread -Wno-array-bounds)
 else()
   # Sign conversion is part of -Wconversion in clang but not in g++; vector indices would need a cast each.
   # libstdc++ 12 calls what it deprecates in its own std::stable_sort.

@@ -192,6 +192,8 @@ Result<Settings> parse_settings(std::string_view text, Version torch) {
 
 std::int64_t round_size(const Settings& settings, std::int64_t requested) {
   if (requested < kMinBlock) return kMinBlock;
+  // What no device has must not wrap when it is rounded; it is refused all the same.
+  if (requested > kUnlimited / 2) return requested;
   const std::int64_t divisions = settings.divisions[division_index(requested)];
   if (divisions > 1 && requested > kMinBlock * divisions) {
     const auto n = static_cast<std::uint64_t>(requested);

@@ -40,6 +40,21 @@ bool file_exists(const std::string& path) {
   return std::filesystem::is_regular_file(path, ignored);
 }
 
+Status check_regular_file(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code problem;
+  const fs::file_status about = fs::status(path, problem);
+  if (fs::is_regular_file(about)) return {};
+  if (about.type() == fs::file_type::not_found) return bad_input(fmt::format("cannot open {}: no such file", path));
+  if (problem) return bad_input(fmt::format("cannot open {}: {}", path, problem.message()));
+  const char* const what = fs::is_directory(about)                                    ? "a folder"
+                           : fs::is_fifo(about)                                       ? "a pipe"
+                           : fs::is_socket(about)                                     ? "a socket"
+                           : fs::is_character_file(about) || fs::is_block_file(about) ? "a device"
+                                                                                      : "no regular file";
+  return bad_input(fmt::format("{} is {}; wanted a file", path, what));
+}
+
 std::string parent_folder(const std::string& path) {
   const std::string parent = std::filesystem::path(path).parent_path().string();
   return parent.empty() ? "." : parent;

@@ -16,6 +16,9 @@ inline constexpr std::int64_t kMaxTextFile = 256LL << 20;
 
 [[nodiscard]] bool file_exists(const std::string& path);
 
+// An error that says what else lies there: nothing, a folder, a device, a pipe.
+[[nodiscard]] Status check_regular_file(const std::string& path);
+
 // The folder part of a path, "." when there is none.
 [[nodiscard]] std::string parent_folder(const std::string& path);
 

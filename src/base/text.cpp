@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
 
 #include "base/spelling.h"
 
@@ -86,6 +87,76 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
     }
   }
   return best;
+}
+
+namespace {
+
+// Bytes of the escape sequence that begins at `at`: ESC [ ... letter, ESC ] ... BEL or ESC \, else ESC and one more.
+std::size_t escape_length(std::string_view text, std::size_t at) {
+  if (at + 1 >= text.size()) return 1;
+  std::size_t end = at + 2;
+  if (text[at + 1] == '[') {
+    while (end < text.size() && (text[end] < '@' || text[end] > '~')) ++end;
+    return std::min(end + 1, text.size()) - at;
+  }
+  if (text[at + 1] == ']') {
+    while (end < text.size() && text[end] != '\a' && text[end] != '\x1b') ++end;
+    if (end + 1 < text.size() && text[end] == '\x1b' && text[end + 1] == '\\') ++end;
+    return std::min(end + 1, text.size()) - at;
+  }
+  return 2;
+}
+
+// Length of the UTF-8 character at `at` and its code point; 0 where the bytes are none.
+std::size_t utf8_length(std::string_view text, std::size_t at, std::uint32_t* code) {
+  const auto first = static_cast<unsigned char>(text[at]);
+  const std::size_t length = first < 0x80 ? 1 : first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC2 ? 2 : 0;
+  if (length == 0 || first > 0xF4 || at + length > text.size()) return 0;
+  *code = length == 1 ? first : first & (0x7FU >> length);
+  for (std::size_t i = 1; i < length; ++i) {
+    const auto next = static_cast<unsigned char>(text[at + i]);
+    if ((next & 0xC0U) != 0x80U) return 0;
+    *code = (*code << 6U) | (next & 0x3FU);
+  }
+  return length;
+}
+
+bool is_shown(std::uint32_t code) {
+  const bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
+  const bool turns = code == 0x200E || code == 0x200F || (code >= 0x2028 && code <= 0x202E) ||
+                     (code >= 0x2066 && code <= 0x2069) || code == 0xFEFF;
+  const bool surrogate = code >= 0xD800 && code < 0xE000;
+  return !control && !turns && !surrogate && code <= 0x10FFFF;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text, std::size_t cap) {
+  std::string out;
+  std::size_t fits = 0;  // length of `out` that leaves room for the dots
+  for (std::size_t at = 0; at < text.size();) {
+    std::uint32_t code = 0;
+    std::size_t length = utf8_length(text, at, &code);
+    std::string_view shown = text.substr(at, length);
+    if (text[at] == '\x1b') {
+      length = escape_length(text, at);
+      shown = "";
+    } else if (text[at] == '\t' || text[at] == '\n' || text[at] == '\r') {
+      shown = " ";
+    } else if (length == 0 || !is_shown(code)) {
+      length = std::max<std::size_t>(length, 1);
+      shown = "?";
+    }
+    if (out.size() + shown.size() > cap) {
+      out.resize(fits);
+      out.append("...", std::min<std::size_t>(3, cap));
+      return out;
+    }
+    out += shown;
+    at += length;
+    if (out.size() + 3 <= cap) fits = out.size();
+  }
+  return out;
 }
 
 }  // namespace plimsoll

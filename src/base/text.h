@@ -17,6 +17,11 @@ namespace plimsoll {
 [[nodiscard]] std::string replace(std::string_view text, char from, char to);
 [[nodiscard]] std::string join(const std::vector<std::string>& parts, std::string_view separator);
 
+// Text of an input as a terminal may show it: control characters, escape sequences, broken UTF-8 and marks that
+// turn the direction of writing become "?" or vanish, tabs and line ends become blanks. At most `cap` bytes, "..."
+// included where it was cut.
+[[nodiscard]] std::string printable(std::string_view text, std::size_t cap);
+
 // The candidate that a mistyped word was meant to be, or "" when none is near: edit distance of at
 // most a third of the word's length.
 [[nodiscard]] std::string nearest(std::string_view word, std::span<const std::string> candidates);

@@ -114,7 +114,7 @@ class Staged {
     std::string pattern = fmt::format("{}/.plimsoll-XXXXXX", parent_folder(path_));
     const int file = mkostemp(pattern.data(), O_CLOEXEC);
     if (file < 0) return cannot_write(path_, errno);
-    temporary_ = pattern;
+    temporary_ = std::move(pattern);  // from here on it is removed whatever happens
     name_ = std::make_unique<TemporaryName>(temporary_);
     int problem = fill(file);
     if (problem == 0 && fchmod(file, permissions(mode, executable)) != 0) problem = errno;

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/interrupt.h"
+#include "base/text.h"
 
 namespace plimsoll::cli {
 
@@ -23,6 +24,43 @@ constexpr int kWidest = 1000;
 bool is_terminal(std::FILE* stream) { return isatty(fileno(stream)) == 1; }
 
 void write(std::FILE* stream, std::string_view text) { std::fwrite(text.data(), 1, text.size(), stream); }
+
+// The only escape sequences that reach a terminal are these, which paint() writes.
+constexpr std::string_view kPaints[] = {"\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[1;32m", "\x1b[1;31m", "\x1b[33m"};
+
+// Bytes at the front that are ours: a line end, a tab, our colour.
+std::size_t own_bytes(std::string_view text, bool colour) {
+  if (text.front() == '\n' || text.front() == '\t') return 1;
+  if (colour && text.front() == '\x1b')
+    for (const std::string_view paint : kPaints)
+      if (text.starts_with(paint)) return paint.size();
+  return 0;
+}
+
+// Names, keys and lines of files are part of what is printed: here, and only here, what they could do to a terminal is
+// taken out of them.
+std::string sanitised(std::string_view text, bool colour) {
+  std::string clean;
+  clean.reserve(text.size());
+  while (!text.empty()) {
+    std::size_t foreign = 0;
+    while (foreign < text.size() && own_bytes(text.substr(foreign), colour) == 0) ++foreign;
+    clean += printable(text.substr(0, foreign), text.size() * 4);
+    text.remove_prefix(foreign);
+    if (text.empty()) break;
+    const std::size_t own = own_bytes(text, colour);
+    clean += text.substr(0, own);
+    text.remove_prefix(own);
+  }
+  return clean;
+}
+
+bool is_plain(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); });
+}
+
+// Messages quote what they are about; a file of one line is not quoted whole.
+constexpr std::size_t kLongestMessage = 2000;
 
 int width_of_output() {
   winsize size{};
@@ -45,18 +83,22 @@ bool colour_by_default() {
 
 }  // namespace
 
-void Console::print(std::string_view text) const { write(out, text); }
+void Console::print(std::string_view text) const {
+  if (is_plain(text)) return write(out, text);
+  write(out, sanitised(text, colour_out));
+}
 
 void Console::error(const Error& error) const {
   std::fflush(out);
-  write(err, fmt::format("{} {}\n", paint("plimsoll:", Style::kBad, colour_err), to_string(error)));
-  if (!error.hint.empty()) write(err, fmt::format("hint: {}\n", error.hint));
+  write(err, fmt::format("{} {}\n", paint("plimsoll:", Style::kBad, colour_err),
+                         printable(to_string(error), kLongestMessage)));
+  if (!error.hint.empty()) write(err, fmt::format("hint: {}\n", printable(error.hint, kLongestMessage)));
 }
 
 void Console::warn(std::string_view text) const {
   if (quiet) return;
   std::fflush(out);
-  write(err, fmt::format("{} {}\n", paint("warning:", Style::kWarning, colour_err), text));
+  write(err, fmt::format("{} {}\n", paint("warning:", Style::kWarning, colour_err), printable(text, kLongestMessage)));
 }
 
 void Console::note(std::string_view text) const {
@@ -68,13 +110,13 @@ void Console::note(std::string_view text) const {
 void Console::next(std::string_view command) const {
   if (quiet || !watched) return;
   std::fflush(out);
-  write(err, fmt::format("{} {}\n", paint("next:", Style::kDim, colour_err), command));
+  write(err, fmt::format("{} {}\n", paint("next:", Style::kDim, colour_err), printable(command, kLongestMessage)));
 }
 
 void Console::progress(std::string_view text) const {
   remember_progress(text);
   if (quiet || !watched) return;
-  write(err, fmt::format("{}\n", text));
+  write(err, fmt::format("{}\n", printable(text, kLongestMessage)));
 }
 
 Status Console::flush() const {

@@ -87,7 +87,7 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   PLIMSOLL_TRY(limit, growth_limit(arguments));
   for (const std::string& path : arguments.operands) {
     if (path == "-") return usage_error("diff reads files, not standard input");
-    if (!file_exists(path)) return bad_input(fmt::format("cannot open {}: no such file", path));
+    PLIMSOLL_TRY_STATUS(check_regular_file(path));
   }
   const bool first = is_text(arguments.operands[0]);
   if (first != is_text(arguments.operands[1]))

@@ -2,6 +2,7 @@
 #include "cli/last_words.h"
 
 #include <unistd.h>
+#include <atomic>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -31,7 +32,16 @@ int say_our_bug(const char* what) {
   return kOurBug;
 }
 
+std::atomic<bool> g_ran_out{false};
+
+[[noreturn]] void note_and_throw() {
+  g_ran_out = true;
+  throw std::bad_alloc();
+}
+
 }  // namespace
+
+void watch_memory() { std::set_new_handler(note_and_throw); }
 
 int last_words() {
   try {
@@ -43,7 +53,8 @@ int last_words() {
   } catch (...) {
     return say_our_bug("an unknown exception");
   }
-  return kOurBug;
+  // Without memory not even the exception may have been made.
+  return g_ran_out ? say_no_memory() : say_our_bug("it ended without a reason");
 }
 
 void end_badly() { _exit(last_words()); }

@@ -9,5 +9,7 @@ namespace plimsoll::cli {
 
 // The same where nothing can be caught (a destructor, another thread): for std::set_terminate.
 [[noreturn]] void end_badly();
+// Remembers that memory ran out, for the words of an end that no exception explains.
+void watch_memory();
 
 }  // namespace plimsoll::cli

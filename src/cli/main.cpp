@@ -9,6 +9,7 @@
 
 int main(int argc, char** argv) {
   std::set_terminate(plimsoll::cli::end_badly);
+  plimsoll::cli::watch_memory();
   plimsoll::install_signal_handlers();
   // We throw nothing; what arrives here is out of memory or a mistake of ours.
   try {

@@ -170,13 +170,11 @@ void print_what_would_fit(const Question& question, const Arguments& arguments, 
     sharded.request = question.request.with("framework", "fsdp2");
     const auto found = plan_for(sharded, options_of(console, 1, arguments, world));
     if (found && !found->best.empty())
-      console.print(
-          fmt::format("would fit with --framework fsdp2: {}\n", shown(*found, found->best.front().candidate)));
+      console.print(fmt::format("would fit with --framework fsdp2: {}\n", shown(*found, found->best.front())));
     return;
   }
   if (const auto found = fewest_gpus(question, options_of(console, 1, arguments, world), gpus + 1, 16 * gpus))
-    console.print(
-        fmt::format("would fit on {} GPUs: {}\n", found->gpus, shown(found->plan, found->plan.best.front().candidate)));
+    console.print(fmt::format("would fit on {} GPUs: {}\n", found->gpus, shown(found->plan, found->plan.best.front())));
 }
 
 Result<ExitCode> run(const Arguments& given, const Console& console) {

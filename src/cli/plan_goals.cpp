@@ -133,16 +133,17 @@ Result<ExitCode> answer_largest(const Question& question, const std::string& key
   if (!sequence && key != "micro_batch_size")
     return usage_error(fmt::format("--max is '{}'; wanted seq_length or micro_batch_size", key));
   const std::int64_t unit = sequence ? 1024 : 1;
-  const auto found_at = [&](std::int64_t units) -> Result<plan::Plan> {
+  const auto question_at = [&](std::int64_t units) {
     Question with = question;
     with.request = question.request.with(key, std::to_string(units * unit));
     with.pinned.insert(key);
-    return plan_for(with, options);
+    return with;
   };
   const auto holds = [&](std::int64_t units) {
     remember_progress(fmt::format("trying {} {}", key, units * unit));
-    const auto found = found_at(units);
-    return found && !found->best.empty() && !found->interrupted;
+    const Question asked = question_at(units);
+    const auto job = first_job(asked);
+    return job && plan::anything_fits(*job, plan::make_space(*job, asked.pinned, asked.space), options);
   };
   // Doubled until nothing fits, then halved in between.
   std::int64_t low = 0;
@@ -173,7 +174,7 @@ Result<ExitCode> answer_largest(const Question& question, const std::string& key
     console.print(fmt::format("nothing fits at {} {}\n", key, unit));
     return ExitCode::kNo;
   }
-  PLIMSOLL_TRY(found, found_at(low));
+  PLIMSOLL_TRY(found, plan_for(question_at(low), options));
   if (arguments.has("json")) {
     console.print(plan_json(found));
   } else {
@@ -238,7 +239,7 @@ Result<ExitCode> answer_gpu_hours(const Question& question, const plan::SearchOp
     const plan::Found& best = row.plan.best.front();
     table.add_row({std::to_string(row.gpus), with_commas(static_cast<std::int64_t>(row.gpu_hours)),
                    fmt::format("{:.1f}", row.days), fmt::format("{:.0f}", best.time.tokens_per_second_per_gpu),
-                   format_gib(best.worst.headroom), shown(row.plan, best.candidate)});
+                   format_gib(best.worst.headroom), shown(row.plan, best)});
   }
   console.print(
       fmt::format("{} tokens, fewest GPU-hours first\n\n{}", text, table.to_text(console.width, console.colour_out)));

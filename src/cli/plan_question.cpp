@@ -13,6 +13,7 @@
 #include "job/keys.h"
 #include "model/catalog.h"
 #include "plan/layouts.h"
+#include "plan/polish.h"
 
 namespace plimsoll::cli {
 
@@ -263,7 +264,10 @@ Result<job::Job> first_job(const Question& question) {
 
 Result<plan::Plan> plan_for(const Question& question, const plan::SearchOptions& options) {
   PLIMSOLL_TRY(job, first_job(question));
-  return plan::search(job, plan::make_space(job, question.pinned, question.space), options);
+  plan::Plan found = plan::search(job, plan::make_space(job, question.pinned, question.space), options);
+  found.assumed = question.assumed;
+  plan::polish(question.request, question.pinned, options.world != nullptr ? *options.world : lever::World{}, found);
+  return found;
 }
 
 }  // namespace plimsoll::cli

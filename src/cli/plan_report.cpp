@@ -137,6 +137,13 @@ std::string shown(const plan::Plan& plan, const plan::Candidate& c) {
   return join(parts, ", ");
 }
 
+std::string shown(const plan::Plan& plan, const plan::Found& found) {
+  std::string text = shown(plan, found.candidate);
+  for (const std::string& label : found.levers) text += ", " + label;
+  if (found.expandable) text += ", expandable segments";
+  return text;
+}
+
 std::string plan_report(const plan::Plan& plan, const Console& console) {
   if (plan.best.empty()) return nothing_fits(plan);
   Table table({{"#", Align::kRight},
@@ -152,9 +159,9 @@ std::string plan_report(const plan::Plan& plan, const Console& console) {
   const auto add_row = [&](const std::string& number, const plan::Found& f) {
     const timing::Breakdown& p = f.time.parts;
     const double messages = p.tensor + p.context + p.expert + p.data + p.pipeline;
-    table.add_row({number, shown(plan, f.candidate) + (f.expandable ? ", expandable segments" : ""),
-                   format_gib(f.worst.device_used), format_gib(f.worst.headroom) + (is_tight(f) ? "!" : ""),
-                   fmt::format("{:.3f}", f.time.seconds), fmt::format("{:.0f}", f.time.tokens_per_second_per_gpu),
+    table.add_row({number, shown(plan, f), format_gib(f.worst.device_used),
+                   format_gib(f.worst.headroom) + (is_tight(f) ? "!" : ""), fmt::format("{:.3f}", f.time.seconds),
+                   fmt::format("{:.0f}", f.time.tokens_per_second_per_gpu),
                    fmt::format("{:.0f}", f.time.tflops_per_gpu), fmt::format("{:.1f}", 100 * p.bubble / f.time.seconds),
                    fmt::format("{:.1f}", 100 * messages / f.time.seconds)});
   };
@@ -193,7 +200,7 @@ std::string plan_report(const plan::Plan& plan, const Console& console) {
 
 std::string plan_explanation(const plan::Plan& plan, std::size_t row, const Console& console) {
   const plan::Found& f = plan.best[row];
-  std::string text = fmt::format("{}. {}\n\n", row + 1, shown(plan, f.candidate));
+  std::string text = fmt::format("{}. {}\n\n", row + 1, shown(plan, f));
   text += memory_table(f.worst, console);
   Table table({{"time of a step"}, {"ms", Align::kRight}, {"next ms", Align::kRight}});
   const plan::Found* next = row + 1 < plan.best.size() ? &plan.best[row + 1] : nullptr;
@@ -206,8 +213,7 @@ std::string plan_explanation(const plan::Plan& plan, std::size_t row, const Cons
   table.add_row({"step", fmt::format("{:.1f}", 1e3 * f.time.seconds),
                  next == nullptr ? "" : fmt::format("{:.1f}", 1e3 * next->time.seconds)});
   text += "\n" + table.to_text(console.width, console.colour_out);
-  if (next != nullptr)
-    text += fmt::format("\nbefore the next ({}): {}\n", shown(plan, next->candidate), why_faster(f, *next));
+  if (next != nullptr) text += fmt::format("\nbefore the next ({}): {}\n", shown(plan, *next), why_faster(f, *next));
   text += "\nas keys of a job:\n";
   for (const auto& [key, value] : f.settings) text += fmt::format("  {} = {}\n", key, value);
   return text;
@@ -216,8 +222,7 @@ std::string plan_explanation(const plan::Plan& plan, std::size_t row, const Cons
 std::string plan_comparison(const plan::Plan& plan, std::size_t a, std::size_t b, const Console& console) {
   const plan::Found& first = plan.best[a];
   const plan::Found& second = plan.best[b];
-  std::string text =
-      fmt::format("{}: {}\n{}: {}\n\n", a + 1, shown(plan, first.candidate), b + 1, shown(plan, second.candidate));
+  std::string text = fmt::format("{}: {}\n{}: {}\n\n", a + 1, shown(plan, first), b + 1, shown(plan, second));
   Table table({{""},
                {std::to_string(a + 1), Align::kRight},
                {std::to_string(b + 1), Align::kRight},
@@ -265,9 +270,12 @@ std::string plan_json(const plan::Plan& plan) {
   for (const plan::Refusal& refusal : plan.refusals)
     json.begin_object(Layout::kInline).member("reason", refusal.reason).member("count", refusal.count).end_object();
   json.end_array();
+  json.key("assumed").begin_object();
+  for (const auto& [key, value] : plan.assumed) json.member(key, value);
+  json.end_object();
   const auto write_row = [&json, &plan](const plan::Found& f) {
     json.begin_object();
-    json.member("configuration", shown(plan, f.candidate)).member("tie", is_near_tie(plan, f));
+    json.member("configuration", shown(plan, f)).member("tie", is_near_tie(plan, f));
     json.member("surely_fits", f.worst.surely_fits());
     json.key("settings").begin_object();
     for (const auto& [key, value] : f.settings) json.member(key, value);

@@ -20,5 +20,7 @@ namespace plimsoll::cli {
 
 // "TP 4, PP 4, VPP 5, micro-batch 1, recompute mlp".
 [[nodiscard]] std::string shown(const plan::Plan& plan, const plan::Candidate& candidate);
+// The same with what was pulled on top of it.
+[[nodiscard]] std::string shown(const plan::Plan& plan, const plan::Found& found);
 
 }  // namespace plimsoll::cli

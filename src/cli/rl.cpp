@@ -2,11 +2,14 @@
 // plimsoll rl: sizes and balances a post-training run before it starts.
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <functional>
 
 #include <fmt/format.h>
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "base/text.h"
 #include "cli/job_keys.h"
 #include "cli/output_file.h"
@@ -102,6 +105,17 @@ void show_warnings(const std::vector<std::string>& warnings, const Console& cons
   for (const std::string& warning : warnings) console.warn(warning);
 }
 
+// Progress for a person who watches, not more often than they read.
+std::function<void(const std::string&)> each_second(const Console& console) {
+  using Clock = std::chrono::steady_clock;
+  return [&console, last = Clock::now()](const std::string& text) mutable {
+    remember_progress(text);
+    if (Clock::now() - last < std::chrono::seconds(1)) return;
+    last = Clock::now();
+    console.progress(text);
+  };
+}
+
 // --emit FRAMEWORK DIR: the folder is the last operand.
 Status emit(const rl::Run& run, const std::vector<rl::KeyReason>& reasons, const std::string& folder, Existing existing,
             const Console& console) {
@@ -141,6 +155,7 @@ Result<ExitCode> run_plan(const rl::Run& draft, const Arguments& arguments, cons
   rl::PlanOptions options;
   PLIMSOLL_TRY(keep, positive(arguments, "top", 5, 100));
   options.keep = static_cast<std::size_t>(keep);
+  options.progress = each_second(console);
   PLIMSOLL_TRY(plan, rl::plan(draft, options));
   if (!folder.empty() && !plan.best.empty())
     PLIMSOLL_TRY_STATUS(
@@ -170,6 +185,7 @@ Result<ExitCode> run_observe(const Arguments& arguments, const Console& console)
   if (prompts > 0) options.lanes = prompts * group;
   PLIMSOLL_TRY(observation, rl::observe_files(arguments.operands, options));
   console.print(arguments.has("json") ? observation_json(observation) : observation_text(observation, console));
+  show_warnings(observation.warnings, console);
   return observation_exit_code(observation) == 0 ? ExitCode::kYes : ExitCode::kNo;
 }
 
@@ -189,7 +205,7 @@ Result<ExitCode> answer_run(const Input& input, const rl::Run& draft, const Argu
   if (!folder.empty()) PLIMSOLL_TRY_STATUS(emit(run, {}, folder, existing_files(arguments), console));
   if (arguments.has("knobs")) {
     options.simulation.timeline = false;
-    const auto priced = rl::price_knobs(draft, run, answer, rl::knobs_of(run, answer), options);
+    const auto priced = rl::price_knobs(draft, run, answer, rl::knobs_of(run, answer), options, each_second(console));
     console.print(arguments.has("json") ? rl_knobs_json(priced) : rl_knobs_report(priced, console));
   } else if (arguments.has("json")) {
     console.print(rl_json(run, answer));
@@ -205,7 +221,7 @@ Result<ExitCode> answer_run(const Input& input, const rl::Run& draft, const Argu
 
 Result<ExitCode> run(const Arguments& given, const Console& console) {
   if (given.has("keys")) {
-    console.print(rl_keys_report(console));
+    console.print(given.has("json") ? rl_keys_json() : rl_keys_report(console));
     return ExitCode::kYes;
   }
   if (given.has("observe")) return run_observe(given, console);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/json_writer.h"
 #include "cli/rl_report.h"
+#include "rl/keys.h"
 
 namespace plimsoll::cli {
 
@@ -191,6 +192,20 @@ std::string rl_json(const rl::Run& run, const rl::Evaluation& evaluation) {
   write_time(json, run, evaluation);
   if (evaluation.loop != nullptr) write_loop(json, evaluation);
   return json.end_object().take();
+}
+
+std::string rl_keys_json() {
+  JsonWriter json;
+  json.begin_object().member("schema", 1).key("keys").begin_array();
+  for (const rl::Key& key : rl::key_table())
+    json.begin_object(Layout::kInline)
+        .member("key", key.name)
+        .member("section", key.section)
+        .member("value", rl::type_name(key))
+        .member("meaning", key.doc)
+        .member("also", key.aliases)
+        .end_object();
+  return json.end_array().end_object().take();
 }
 
 }  // namespace plimsoll::cli

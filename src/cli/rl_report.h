@@ -21,6 +21,7 @@ namespace plimsoll::cli {
 [[nodiscard]] std::string rl_knobs_json(const std::vector<rl::Priced>& knobs);
 
 // Every key of a run with its section, type and meaning.
+[[nodiscard]] std::string rl_keys_json();
 [[nodiscard]] std::string rl_keys_report(const Console& console);
 
 // "fsdp2, dp 8", "megatron-lm, tp 4, pp 2, dp 1".

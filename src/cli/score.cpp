@@ -55,13 +55,23 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   const std::vector<std::string> keys = group_keys(files);
   if (!by.empty() && std::find(keys.begin(), keys.end(), by) == keys.end())
     return usage_error(fmt::format("--by is '{}'; these records have {}", by, join(keys, ", ")));
+  std::size_t records = 0;
+  std::size_t scored = 0;
+  for (const ScoredFile& file : files) {
+    records += file.score.records;
+    scored += file.score.scored;
+  }
+  const auto nothing =
+      bad_input(fmt::format("none of the {} records could be scored", records), "the table says why each was skipped");
   if (arguments.has("json")) {
     console.print(score_json(files, by));
+    if (scored == 0) return nothing;
     return ExitCode::kYes;
   }
   console.print(score_table(files, console));
   if (!by.empty()) console.print("\n" + group_table(files, by, console));
   if (worst > 0) console.print(worst_report(files, worst, console));
+  if (scored == 0) return nothing;
   if (worst == 0) console.next(fmt::format("plimsoll score {} --worst 5", join(arguments.operands, " ")));
   return ExitCode::kYes;
 }

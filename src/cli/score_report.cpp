@@ -169,6 +169,7 @@ std::string worst_report(const std::vector<ScoredFile>& files, std::size_t count
     }
     memory::AskedRanks asked;
     asked.pp = record.pp_rank;
+    asked.alone = true;
     const Result<memory::Answer> answer = memory::answer(record.job, asked);
     if (answer) text += memory_table(answer->ranks[answer->worst], console);
   }

@@ -85,6 +85,8 @@ Status write_repair(const std::string& path, const std::optional<KnownJob>& know
 }
 
 Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+  if (arguments.has("json") && arguments.value("fix").value_or("") == "-")
+    return usage_error("--json and --fix - both write to standard output", "name a file: --fix repaired.toml");
   if (const auto pid = arguments.value("pid")) return check_process(*pid, arguments, console);
   if (const auto script = arguments.value("script")) return check_launch(*script, arguments, console);
   if (arguments.operands.empty())
@@ -126,7 +128,8 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
                                       : why_text(diagnosis, findings, fixes, arguments.has("full"), console));
   if (const auto path = arguments.value("fix"))
     PLIMSOLL_TRY_STATUS(write_repair(*path, known, fixes, existing_files(arguments), console));
-  return diagnosis.cause == why::Cause::kNotMemory ? ExitCode::kNo : ExitCode::kYes;
+  const bool found = diagnosis.cause != why::Cause::kNotMemory && diagnosis.cause != why::Cause::kUnknown;
+  return found ? ExitCode::kYes : ExitCode::kNo;
 }
 
 std::vector<Flag> flags() {
@@ -167,7 +170,10 @@ const Verb kWhy = {
         "Fixes are priced on the job when it is known: given with --job, or recovered from the arguments that "
         "Megatron prints. Otherwise bytes are ranges from the figures of the message.\n"
         "\n"
-        "Exit code 0 when a cause was found, 1 when it is not a memory problem or nothing failed.",
+        "An answer below 80 % is a ranking; the command or line that would decide it is named.\n"
+        "\n"
+        "Exit code 0 when a cause was found, 1 when it is not a memory problem, nothing failed, or the log does not "
+        "say.",
     .flags = flags(),
     .examples = {{"plimsoll why run.log", "the cause, the evidence, the fixes"},
                  {"plimsoll why logs/ --full", "all ranks' logs of a folder, with everything"},

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cli/json_writer.h"
+#include "why/next_evidence.h"
 
 namespace plimsoll::cli {
 
@@ -74,14 +75,16 @@ std::string why_json(const why::Diagnosis& diagnosis, const why::Findings& findi
                      const std::vector<why::Fix>& fixes) {
   JsonWriter json;
   json.begin_object();
-  json.member("schema", 1);
+  json.member("schema", 2);
   json.member("class", why::cause_name(diagnosis.cause));
   json.member("confidence", rounded(diagnosis.confidence));
+  json.member("resource", why::resource_name(diagnosis.resource));
   json.key("secondary").begin_array(Layout::kInline);
   for (std::size_t i = 1; i < diagnosis.candidates.size() && i < 4; ++i)
     json.value(why::cause_name(diagnosis.candidates[i].cause));
   json.end_array();
   json.member("failure", diagnosis.failure);
+  json.member("incomplete", diagnosis.incomplete);
   json.member("rank", diagnosis.rank);
   json.member("phase", why::phase_name(diagnosis.phase));
   json.member("step", diagnosis.step);
@@ -115,6 +118,8 @@ std::string why_json(const why::Diagnosis& diagnosis, const why::Findings& findi
   json.key("notes").begin_array();
   for (const std::string& note : diagnosis.notes) json.value(note);
   json.end_array();
+  if (const auto next = why::next_evidence(diagnosis))
+    json.key("next_evidence").begin_object().member("command", next->command).member("tells", next->tells).end_object();
   json.key("fixes").begin_array();
   for (const why::Fix& fix : fixes) {
     json.begin_object();
@@ -127,7 +132,7 @@ std::string why_json(const why::Diagnosis& diagnosis, const why::Findings& findi
     json.key("slowdown_pct").begin_array(Layout::kInline).value(fix.slowdown.low).value(fix.slowdown.high).end_array();
     json.member("changes_science", fix.changes_science);
     json.member("sufficient", fix.sufficient);
-    json.member("risk", fix.risk).member("source", fix.source);
+    json.member("risk", fix.risk).member("source", fix.source).member("verify", fix.verify);
     json.end_object();
   }
   json.end_array();

@@ -8,6 +8,10 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "replay/attribution.h"
+#include "replay/event_text.h"
+#include "replay/history.h"
+#include "replay/leaks.h"
 #include "snapshot/snapshot.h"
 
 namespace plimsoll::cli {
@@ -29,6 +33,29 @@ std::string holder(const snapshot::Snapshot& snapshot, std::uint32_t stack) {
     if (file.find("/torch/") == std::string_view::npos) return shown;
   }
   return first.empty() ? "without a Python frame" : first;
+}
+
+// What grows from step to step, where the snapshot holds a history of at least five steps.
+void add_leaks(const snapshot::Snapshot& snapshot, std::vector<std::string>& notes) {
+  constexpr std::size_t kMostShown = 2;
+  constexpr std::size_t kFewestSteps = 3;
+  const std::int64_t device = replay::busiest_device(snapshot);
+  if (device < 0) return;
+  const auto history = replay::read_history(snapshot, device);
+  if (!history) return;  // one that cannot be read: the segments above still hold
+  const replay::Attribution attribution(*history);
+  const replay::LeakReport report = replay::find_leaks(*history, attribution);
+  if (report.steps < kFewestSteps) return;
+  const char* unit = report.by_optimizer ? "optimizer steps" : "parts of the history";
+  if (report.leaks.empty())
+    notes.push_back(fmt::format("the snapshot shows no leak: nothing grows steadily over {} {}", report.steps, unit));
+  for (std::size_t i = 0; i < std::min(kMostShown, report.leaks.size()); ++i) {
+    const replay::Leak& leak = report.leaks[i];
+    std::string origin = replay::stack_line(snapshot, leak.stack);
+    if (origin.empty()) origin = fmt::format("objects of {}", format_bytes(leak.object_bytes));
+    notes.push_back(fmt::format("the snapshot shows a leak: {} more after each of {} {}, made at {}",
+                                format_bytes(leak.per_step), report.steps, unit, origin));
+  }
 }
 
 }  // namespace
@@ -70,6 +97,7 @@ Result<std::vector<std::string>> snapshot_notes(const std::string& path, const w
     else
       notes.push_back("a free piece is large enough: the snapshot was not taken when the request failed");
   }
+  add_leaks(snapshot, notes);
   std::vector<std::pair<std::string, std::int64_t>> largest_holders(holders.begin(), holders.end());
   std::sort(largest_holders.begin(), largest_holders.end(),
             [](const auto& a, const auto& b) { return a.second > b.second; });

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/text.h"
 #include "cli/table.h"
+#include "why/next_evidence.h"
 #include "why/words.h"
 
 namespace plimsoll::cli {
@@ -21,12 +22,15 @@ class Sheet {
   explicit Sheet(const Console& console)
       : console_(console), width_(console.width > 40 ? static_cast<std::size_t>(console.width) : 110) {}
 
-  void head(std::string_view text, Style style) { text_ += paint(text, style, console_.colour_out) + "\n"; }
+  void head(std::string_view text, Style style) {
+    text_ += paint(printable(text, 1U << 12), style, console_.colour_out) + "\n";
+  }
   void part(std::string_view name) { name_ = name; }
   void line(std::string_view text, Style style = Style::kPlain, std::size_t indent = 0) {
     constexpr std::size_t kMargin = 10;
+    constexpr std::size_t kMostShown = 1U << 14;
     bool first = true;
-    for (const std::string& words : wrap(text, width_ - kMargin - indent)) {
+    for (const std::string& words : wrap(printable(text, kMostShown), width_ - kMargin - indent)) {
       const std::string row = std::string(indent, ' ') + words;
       const std::string label = first ? std::exchange(name_, {}) : std::string{};
       text_ += paint(fmt::format("{:<{}}", label, kMargin), Style::kDim, console_.colour_out) +
@@ -98,6 +102,7 @@ void write_fix(std::size_t number, const why::Fix& fix, bool full, Sheet& sheet)
   sheet.line(fix.change, Style::kBold, 3);
   if (!full) return;
   if (!fix.risk.empty()) sheet.line("risk: " + fix.risk, Style::kPlain, 3);
+  if (!fix.verify.empty()) sheet.line("then: " + fix.verify, Style::kPlain, 3);
   sheet.line("source: " + fix.source, Style::kPlain, 3);
 }
 
@@ -107,7 +112,8 @@ std::string why_text(const why::Diagnosis& diagnosis, const why::Findings& findi
                      bool full, const Console& console) {
   Sheet sheet(console);
   if (!diagnosis.failure) {
-    sheet.head("no failure found", Style::kGood);
+    sheet.head(diagnosis.incomplete ? "no failure found in what could be read" : "no failure found",
+               diagnosis.incomplete ? Style::kWarning : Style::kGood);
     std::int64_t lines = 0;
     for (const why::LogFile& file : findings.files) lines += file.lines;
     sheet.line(fmt::format(
@@ -156,6 +162,13 @@ std::string why_text(const why::Diagnosis& diagnosis, const why::Findings& findi
   }
   sheet.part("note");
   for (std::size_t i = 0; i < diagnosis.notes.size() && (full || i < 3); ++i) sheet.line(diagnosis.notes[i]);
+
+  if (const auto next = why::next_evidence(diagnosis)) {
+    sheet.gap();
+    sheet.part("to decide");
+    sheet.line(next->command, Style::kBold);
+    sheet.line(next->tells);
+  }
 
   if (!fixes.empty()) {
     sheet.gap();

@@ -201,6 +201,8 @@ Result<std::vector<File>> write_megatron_bridge(const Order& order) {
     if (job.model.norm_epsilon > 0)
       rows.push_back({"model", "layernorm_epsilon", job::real_node(job.model.norm_epsilon), "epsilon of the norms"});
   }
+  if (job.sharding.kind == job::ShardingKind::kMegatronFsdp)
+    rows.push_back({"checkpoint", "ckpt_format", text_node("fsdp_dtensor"), "the only format of Megatron-FSDP (R237)"});
   rows.push_back({"dataset", "seq_length", integer_node(job.batch.seq_length), "must equal the model's"});
 
   std::vector<Line> overrides;

@@ -338,6 +338,10 @@ Result<std::vector<File>> write_megatron_lm(const Order& order) {
         if (setting.key == info.name && info.section == group.section)
           if (const std::string text = flag_text(setting); !text.empty())
             group.lines.push_back({text, why_value(setting.key, setting.value, order.reasons)});
+  if (job.sharding.kind == job::ShardingKind::kMegatronFsdp)
+    std::find_if(std::begin(groups), std::end(groups), [](const Group& group) {
+      return group.section == "sharding";
+    })->lines.push_back({"--ckpt-format fsdp_dtensor", "the only format of Megatron-FSDP (R237)"});
   std::string script = script_head(job, "Trains with Megatron-LM. Read it again: plimsoll fit launch.sh plimsoll.toml",
                                    order.environment);
   std::string arguments;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/budget.h"
 #include "job/derive.h"
 #include "job/keys.h"
 #include "job/pipeline_layout.h"
@@ -145,6 +146,15 @@ Status check_counts(const Job& job) {
       {"evaluation sequence length", job.batch.eval_seq_length, 1 << 24},
       {"evaluation batches kept", job.batch.eval_batches_kept, 1 << 24},
   };
+  // Experts are tensors of their own in Megatron; a rank that held millions of them could not even list them.
+  std::int64_t experts = 0;
+  for (const model::Layer& kind : job.model.kinds) experts = std::max(experts, kind.ffn.experts);
+  const std::int64_t of_layer = 12 + (job.is_megatron() ? 2 * (experts / job.parallel.expert) : 0);
+  const std::int64_t weights = job.model.depth() / job.parallel.pipeline * of_layer;
+  if (weights > kBudget.weights)
+    return bad_input(fmt::format("about {} tensors of weights on a rank are too many to simulate; wanted at most {}",
+                                 weights, kBudget.weights),
+                     "check num_layers and num_moe_experts, or raise expert_model_parallel_size");
   for (const Bound& bound : bounds) {
     if (bound.value >= 0 && bound.value <= bound.most) continue;
     return bad_input(fmt::format("{}: found {}, wanted at most {}", bound.key, bound.value, bound.most),

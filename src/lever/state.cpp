@@ -44,8 +44,10 @@ void shard_optimizer(const job::Job& job, Proposals& proposals) {
 void shard_everything(const job::Job& job, Proposals& proposals) {
   if (job.data_parallel == 1) return;
   if (job.is_megatron()) {
-    // Its gathered layers take the place of the distributed optimizer's whole copy of the weights.
-    if (job.sharding.kind == ShardingKind::kNone && job.kernels.implementation != job::Implementation::kLocal)
+    // Its gathered layers take the place of the distributed optimizer's whole copy of the weights. With pipeline stages
+    // no run of it is recorded or published: that has to be asked for.
+    if (job.sharding.kind == ShardingKind::kNone && job.parallel.pipeline == 1 &&
+        job.kernels.implementation != job::Implementation::kLocal)
       proposals.add("Megatron-FSDP", {{"use_megatron_fsdp", "true"},
                                       {"data_parallel_sharding_strategy", "optim_grads_params"},
                                       {"use_distributed_optimizer", "true"},

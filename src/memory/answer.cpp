@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 
 #include <fmt/format.h>
 
+#include "base/budget.h"
 #include "base/bytes.h"
 #include "base/crew.h"
 #include "base/text.h"
@@ -38,7 +40,8 @@ std::vector<Row> make_table(const RankAnswer& rank, const std::vector<OutsideIte
         {std::string(step::text_of(static_cast<step::Category>(c))), sums[static_cast<std::size_t>(c)], false});
     named += sums[static_cast<std::size_t>(c)];
   }
-  table.push_back({"allocator rounding", rank.peak_allocated - named, false});
+  if (rank.not_simulated > 0) table.push_back({"tensors, not simulated", rank.not_simulated, false});
+  table.push_back({"allocator rounding", rank.peak_allocated - named - rank.not_simulated, false});
   table.push_back({"cached, unused", rank.peak_reserved - rank.peak_allocated, false});
   for (const OutsideItem& item : outside) table.push_back({item.name, item.bytes, true});
   if (step_outside > 0) table.push_back({"paged optimizer states", step_outside, true});
@@ -51,10 +54,35 @@ struct WalkedRank {
   std::vector<std::string> warnings;
 };
 
+// A step that is too large to be walked: its tensors alone say no, or nothing can be said.
+Status answer_in_closed_form(const step::Tape& tape, std::int64_t passes, std::int64_t for_torch, WalkedRank& walked) {
+  const std::string size = tape.overflowed() ? fmt::format("more than {} allocations", with_commas(kBudget.events))
+                                             : fmt::format("{} passes of layers", with_commas(passes));
+  if (tape.peak() <= for_torch)
+    return bad_input(
+        fmt::format("too large to simulate: {} in a step of rank pp={}; by the closed form its tensors need {} of {}, "
+                    "but what the allocator adds to them is not known",
+                    size, walked.answer.pp_rank, format_bytes(tape.peak()), format_bytes(for_torch)),
+        "fewer micro-batches per step, or fewer layers");
+  RankAnswer& rank = walked.answer;
+  rank.out_of_memory = OutOfMemory{tape.peak_moment(), 0, step::Name::kHidden};
+  rank.peak.allocated = rank.peak.requested = rank.peak.reserved = tape.peak();
+  rank.peak.moment = tape.peak_moment();
+  rank.peak_requested = rank.peak_allocated = rank.peak_reserved = tape.peak();
+  rank.not_simulated = tape.peak();
+  rank.fits = false;
+  walked.warnings.push_back(
+      fmt::format("too large to simulate: {}; the sum of its tensors in closed form is shown, "
+                  "without the allocator's gaps",
+                  size));
+  return {};
+}
+
 Result<WalkedRank> answer_rank(const job::Job& job, const job::PipelineLayout& layout, std::int64_t pp_rank) {
   PLIMSOLL_TRY(settings, allocator::parse_settings(allocator_setting(job)));
-  step::Tape tape(true);
-  step::RankResult result = step::run_rank(job, layout, pp_rank, tape, false);
+  const std::int64_t passes = step::layer_passes(job, layout, pp_rank);
+  step::Tape tape(passes <= kBudget.layer_passes);
+  step::RankResult result = step::run_rank(job, layout, pp_rank, tape, !tape.recording());
   if (!settings.native)
     result.warnings.emplace_back(
         "backend:cudaMallocAsync leaves caching to the driver, whose policy is not known: reserved memory is that of "
@@ -78,6 +106,16 @@ Result<WalkedRank> answer_rank(const job::Job& job, const job::PipelineLayout& l
     outside_high += item.high;
   }
   const std::int64_t for_torch = rank.capacity - rank.outside;
+  if (!tape.recording()) {
+    PLIMSOLL_TRY_STATUS(answer_in_closed_form(tape, passes, for_torch, walked_rank));
+    const std::int64_t tensors = rank.peak_reserved;
+    rank.device_used = tensors + rank.outside;
+    rank.headroom = rank.capacity - rank.device_used;
+    rank.low = tensors + outside_low;
+    rank.high = std::numeric_limits<std::int64_t>::max() / 2 > 2 * tensors ? 2 * tensors + outside_high : rank.low;
+    rank.table = make_table(rank, outside, result.outside_bytes);
+    return walked_rank;
+  }
   Walk walked = walk(tape, settings, for_torch, true, rank.capacity);
   rank.out_of_memory = walked.out_of_memory;
   if (walked.out_of_memory) walked = walk(tape, settings, for_torch, false);  // how much it would need
@@ -170,6 +208,7 @@ Result<Answer> answer(const job::Job& job, const AskedRanks& asked) {
   std::stable_sort(fullest_first.begin(), fullest_first.end(), [&result](std::int64_t a, std::int64_t b) {
     return result.peak_by_stage[static_cast<std::size_t>(a)] > result.peak_by_stage[static_cast<std::size_t>(b)];
   });
+  if (asked.alone && asked.pp) fullest_first = {*asked.pp};
   PLIMSOLL_TRY(ranks, walk_ranks(job, layout, fullest_first, asked.verdict_only));
   std::sort(ranks.begin(), ranks.end(),
             [](const WalkedRank& a, const WalkedRank& b) { return a.answer.pp_rank < b.answer.pp_rank; });

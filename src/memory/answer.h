@@ -46,6 +46,7 @@ struct RankAnswer {
   std::optional<OutOfMemory> out_of_memory;  // where the simulated allocator gave up
   std::int64_t host_bytes = 0;               // of this rank
   std::int64_t nvme_bytes = 0;
+  std::int64_t not_simulated = 0;  // tensors whose names are not known, because the step was too large to walk
 };
 
 struct Host {
@@ -76,6 +77,7 @@ struct AskedRanks {
   bool all = false;
   std::optional<std::int64_t> pp;  // a given stage; neither: the worst
   bool verdict_only = false;       // the first rank that does not fit ends the answer
+  bool alone = false;              // of `pp` only: what it needs is asked, not whether the job fits
 };
 
 // The job must be complete (job::read_job completes it).

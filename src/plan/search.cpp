@@ -202,7 +202,7 @@ class Crew {
 };
 
 bool walks(const job::Job& job, Found& found) {
-  auto answer = memory::answer(job, {.all = false, .pp = {}, .verdict_only = true});
+  auto answer = memory::answer(job, {.all = false, .pp = {}, .verdict_only = true, .alone = false});
   if (!answer || !answer->fits) return false;
   found.warnings = std::move(answer->warnings);
   found.worst = std::move(answer->ranks[answer->worst]);
@@ -426,6 +426,44 @@ void Counts::add(const Counts& other) {
   no_host += other.no_host;
   fits += other.fits;
   walked_out += other.walked_out;
+}
+
+bool anything_fits(const job::Job& job, const Space& space, const SearchOptions& options) {
+  // Points that fragmentation takes off are rare; where they are not, the search decides.
+  constexpr int kMostFailedWalks = 64;
+  const Crew crew(job, space, options);
+  const std::int64_t capacity = job.cluster.gpu.capacity;
+  std::atomic<bool> found{false};
+  std::atomic<int> failed_walks{0};
+  const auto is_decided = [&] { return found || failed_walks > kMostFailedWalks || is_set(options.stop); };
+  const auto work = [&](Evaluator& evaluator, const Candidate& split, std::size_t) {
+    std::vector<bool> too_large(space.activations.size(), false);  // of a smaller micro-batch
+    std::int32_t hopeless = -1;                                    // a micro-batch whose state alone is too large
+    for_each_point(space, job, split, [&](const Candidate& c) {
+      if (is_decided() || c.micro_batch == hopeless || !evaluator.refusal(c).empty()) return;
+      const auto activations = static_cast<std::size_t>(c.activations);
+      const auto made = evaluator.make(c);
+      if (!made || (too_large[activations] && grows_with_micro_batch(**made))) return;
+      const auto floor = evaluator.floor();
+      if (!floor) return;
+      if (*floor > capacity) {
+        hopeless = c.micro_batch;
+        return;
+      }
+      if (!evaluator.allowed()) return;
+      const std::int64_t peak = evaluator.peak(capacity);
+      if (peak != kHostTooSmall) too_large[activations] = peak > capacity;
+      if (peak > capacity) return;
+      if (walked(evaluator, space, c)) {
+        found = true;
+      } else {
+        ++failed_walks;
+      }
+    });
+  };
+  crew.run(work, [] {});
+  if (found || failed_walks <= kMostFailedWalks || is_set(options.stop)) return found;
+  return !search(job, space, options).best.empty();
 }
 
 Plan search(const job::Job& job, const Space& space, const SearchOptions& options) {

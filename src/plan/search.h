@@ -42,7 +42,8 @@ struct Found {
   job::Job job;
   memory::RankAnswer worst;
   timing::StepTime time;
-  bool expandable = false;            // fits only with expandable segments
+  bool expandable = false;            // with expandable segments, because it fits only or more surely so
+  std::vector<std::string> levers;    // pulled on top of the candidate (polish.h), by their labels
   std::vector<std::string> warnings;  // what of it is not in the numbers
 };
 
@@ -53,6 +54,7 @@ struct Refusal {
 
 struct Plan {
   Space space;
+  KeyValues assumed;  // by whoever asked, where only a model was named; every row has them
   Objective objective = Objective::kTime;
   Counts counts;
   // Ranked: what fits with the upper end of its interval. A row that is neither faster nor leaner than one of the same
@@ -80,6 +82,9 @@ struct SearchOptions {
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const Counts&)> progress;  // from the calling thread, about once a second
 };
+
+// Whether search() would find anything: ends with the first point that fits when it is walked, and prices no time.
+[[nodiscard]] bool anything_fits(const job::Job& job, const Space& space, const SearchOptions& options);
 
 // `job` is complete; its knobs outside the space stay as they are.
 [[nodiscard]] Plan search(const job::Job& job, const Space& space, const SearchOptions& options);

@@ -94,6 +94,10 @@ void visit_switches(const Space& space, const job::Job& job, Candidate c,
           for (std::size_t state = 0; state < space.states.size(); ++state) {
             if (space.states.size() > 1 && !divides_optimizer(job, c, space.states[state].optimizer.instances))
               continue;
+            // Megatron-FSDP in a pipeline has to be asked for: no run of it is recorded or published.
+            if (space.states.size() > 1 && c.pipeline > 1 &&
+                space.states[state].sharding.kind == job::ShardingKind::kMegatronFsdp)
+              continue;
             c.context_messages = messages;
             c.sequence_parallel = sequence;
             c.tensor_overlap = overlap;

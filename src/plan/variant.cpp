@@ -10,6 +10,7 @@
 #include "document/node.h"
 #include "job/keys.h"
 #include "job/read.h"
+#include "lever/lever.h"
 
 namespace plimsoll::plan {
 
@@ -182,6 +183,24 @@ std::vector<std::int64_t> instance_counts(const job::Job& job) {
   return counts;
 }
 
+// What the levers of the same names ask (lever/state.cpp).
+bool has_lever(const job::Job& job, std::string_view id) {
+  const lever::Lever& lever = *lever::find_lever(id);
+  lever::Proposals proposals;
+  proposals.of(lever);
+  lever.propose(job, proposals);
+  return !proposals.take().empty();
+}
+bool saves_by_precision(const job::Job& job) { return has_lever(job, "precision-aware-optimizer"); }
+// Every split has data-parallel ranks but the one that uses all GPUs; the evaluator refuses that.
+bool shards_everything(job::Job job) {
+  job.data_parallel = std::max<std::int64_t>(2, job.data_parallel);
+  job.parallel.pipeline = 1;
+  return has_lever(job, "shard-everything");
+}
+
+constexpr const char* kPrecisionAware = "precision-aware optimizer";
+
 void add_megatron_states(const job::Job& job, const Pins& pinned, bool changes_numbers, List& list) {
   const bool plain = job.optimizer.distributed && job.sharding.kind != job::ShardingKind::kMegatronFsdp;
   if (!plain) {
@@ -208,7 +227,10 @@ void add_megatron_states(const job::Job& job, const Pins& pinned, bool changes_n
   std::vector<std::int64_t> instances = {job.optimizer.instances};
   if (!pinned.contains("num_distributed_optimizer_instances") && job.optimizer.instances == 1)
     instances = instance_counts(job);
+  // Main weights as the 16 bits that bf16 lacks: the same numbers in less memory.
   std::vector<std::pair<std::string, KeyValues>> numbers = {{"", {}}};
+  if (saves_by_precision(job) && !pinned.contains("use_precision_aware_optimizer"))
+    numbers.push_back({kPrecisionAware, {{"use_precision_aware_optimizer", "true"}}});
   if (changes_numbers) {
     if (job.optimizer.grad_reduce_in_fp32 && job.precision.params == job::DType::kBf16)
       numbers.push_back({"gradients in bf16", {{"grad_reduce_in_fp32", "false"}}});
@@ -225,6 +247,8 @@ void add_megatron_states(const job::Job& job, const Pins& pinned, bool changes_n
         for (const auto& [overlap_label, overlap_keys] : overlaps) {
           // Partial sharding keeps more on the GPU; with the optimizer on the host it has nothing to win.
           if (count > 1 && !offload_label.empty()) continue;
+          // So do main weights that are not on the GPU; where moving needs them, the offload's own keys say so.
+          if (number_label == kPrecisionAware && !offload_label.empty()) continue;
           KeyValues keys = number_keys;
           keys.insert(keys.end(), offload_keys.begin(), offload_keys.end());
           keys.insert(keys.end(), overlap_keys.begin(), overlap_keys.end());
@@ -237,6 +261,12 @@ void add_megatron_states(const job::Job& job, const Pins& pinned, bool changes_n
           }
           list.add(join(labels, ", "), std::move(keys));
         }
+  if (!any_pinned(pinned, {"use_megatron_fsdp", "sharding", "use_distributed_optimizer", "use_torch_fsdp2",
+                           "optimizer_cpu_offload", "num_distributed_optimizer_instances"}) &&
+      shards_everything(job))
+    list.add("Megatron-FSDP", {{"use_megatron_fsdp", "true"},
+                               {"data_parallel_sharding_strategy", "optim_grads_params"},
+                               {"ckpt_format", "fsdp_dtensor"}});
 }
 
 void add_deepspeed_states(const job::Job& job, const Pins& pinned, List& list) {

@@ -2,10 +2,12 @@
 #include "rl/knobs.h"
 
 #include <algorithm>
+#include <atomic>
 #include <numeric>
 
 #include <fmt/format.h>
 
+#include "base/crew.h"
 #include "rl/keys.h"
 
 namespace plimsoll::rl {
@@ -156,40 +158,63 @@ std::vector<Knob> knobs_of(const Run& run, const Evaluation& base) {
   return knobs;
 }
 
-std::vector<Priced> price_knobs(const Run& draft, const Run& complete_run, const Evaluation& base,
-                                const std::vector<Knob>& knobs, const EvaluationOptions& options) {
-  std::vector<Priced> priced;
-  for (const Knob& knob : knobs) {
-    Priced one;
-    one.knob = knob;
-    for (const auto& [key, value] : knob.settings) one.was.push_back(value_text(complete_run, key));
-    Run run = draft;
-    run.trainer_gpus = complete_run.trainer_gpus;
-    run.inference_gpus = complete_run.inference_gpus;
-    Status done;
-    for (const auto& [key, value] : knob.settings)
-      if (done) done = set_key(run, key, document::parse_scalar(value));
-    if (done) done = complete(run);
-    Result<Evaluation> answer = done ? evaluate(run, options) : Result<Evaluation>{tl::make_unexpected(done.error())};
-    if (!answer) {
-      one.refused = answer.error().message;
-      priced.push_back(std::move(one));
-      continue;
-    }
-    one.fits = answer->fits();
-    if (!one.fits) one.problem = answer->problems.front();
-    one.trainer_bytes = answer->memory.peak() - base.memory.peak();
-    one.step_bytes = answer->memory.peaks.front().bytes - base.memory.peaks.front().bytes;
-    one.kv_bytes = answer->server.kv_bytes - base.server.kv_bytes;
-    one.requests = answer->server.max_concurrency - base.server.max_concurrency;
-    one.train_seconds = answer->time.seconds - base.time.seconds;
-    if (answer->simulation.period > 0 && base.simulation.period > 0) {
-      one.period = answer->period() - base.period();
-      one.tokens_per_second = tokens(*answer) / tokens(base) - 1;
-      one.staleness = answer->simulation.mean_staleness - base.simulation.mean_staleness;
-    }
-    priced.push_back(std::move(one));
+namespace {
+
+Priced price_one(const Run& draft, const Run& complete_run, const Evaluation& base, const Knob& knob,
+                 const EvaluationOptions& options) {
+  Priced one;
+  one.knob = knob;
+  for (const auto& [key, value] : knob.settings) one.was.push_back(value_text(complete_run, key));
+  Run run = draft;
+  run.trainer_gpus = complete_run.trainer_gpus;
+  run.inference_gpus = complete_run.inference_gpus;
+  Status done;
+  for (const auto& [key, value] : knob.settings)
+    if (done) done = set_key(run, key, document::parse_scalar(value));
+  if (done) done = complete(run);
+  Result<Evaluation> answer = done ? evaluate(run, options) : Result<Evaluation>{tl::make_unexpected(done.error())};
+  if (!answer) {
+    one.refused = answer.error().message;
+    return one;
   }
+  one.fits = answer->fits();
+  if (!one.fits) one.problem = answer->problems.front();
+  one.trainer_bytes = answer->memory.peak() - base.memory.peak();
+  one.step_bytes = answer->memory.peaks.front().bytes - base.memory.peaks.front().bytes;
+  one.kv_bytes = answer->server.kv_bytes - base.server.kv_bytes;
+  one.requests = answer->server.max_concurrency - base.server.max_concurrency;
+  one.train_seconds = answer->time.seconds - base.time.seconds;
+  if (answer->simulation.period > 0 && base.simulation.period > 0) {
+    one.period = answer->period() - base.period();
+    one.tokens_per_second = tokens(*answer) / tokens(base) - 1;
+    one.staleness = answer->simulation.mean_staleness - base.simulation.mean_staleness;
+  }
+  return one;
+}
+
+}  // namespace
+
+std::vector<Priced> price_knobs(const Run& draft, const Run& complete_run, const Evaluation& base,
+                                const std::vector<Knob>& knobs, const EvaluationOptions& options,
+                                const std::function<void(const std::string&)>& progress) {
+  // A run that takes many events is simulated over fewer steps here, and so is what its knobs are compared with.
+  constexpr std::int64_t kEventsOfKnob = 1'000'000;
+  EvaluationOptions each = options;
+  Evaluation compared = base;
+  if (base.simulation.events > kEventsOfKnob) {
+    each.simulation.most_events = kEventsOfKnob;
+    if (auto again = evaluate(complete_run, each)) compared = *std::move(again);
+  }
+  std::vector<Priced> priced(knobs.size());
+  std::atomic<std::size_t> next{0};
+  std::atomic<std::size_t> done{0};
+  share_work(0, [&](unsigned worker) {
+    for (std::size_t i = next++; i < knobs.size(); i = next++) {
+      priced[i] = price_one(draft, complete_run, compared, knobs[i], each);
+      ++done;
+      if (worker == 0 && progress) progress(fmt::format("turned {} of {} knobs", done.load(), knobs.size()));
+    }
+  });
   return priced;
 }
 

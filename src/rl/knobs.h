@@ -3,6 +3,7 @@
 // seconds of a step, tokens/s and age of the samples. Some change nothing, and the answer says so.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +40,7 @@ struct Priced {
 
 // `draft` is the run before complete(), `run` after it; `base` is its evaluation, with the same options.
 [[nodiscard]] std::vector<Priced> price_knobs(const Run& draft, const Run& run, const Evaluation& base,
-                                              const std::vector<Knob>& knobs, const EvaluationOptions& options);
+                                              const std::vector<Knob>& knobs, const EvaluationOptions& options,
+                                              const std::function<void(const std::string&)>& progress = {});
 
 }  // namespace plimsoll::rl

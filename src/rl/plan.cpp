@@ -11,6 +11,7 @@
 
 #include "base/checked.h"
 #include "base/crew.h"
+#include "base/interrupt.h"
 #include "rl/frameworks/config.h"
 #include "rl/keys.h"
 #include "rl/trainer_choice.h"
@@ -68,6 +69,7 @@ class Planner {
   std::map<std::string, std::size_t> refusals_;
   Point best_;
   std::optional<Proposal> best_proposal_;
+  std::int64_t events_ = 0;  // simulated so far
 };
 
 void Planner::refuse(const std::string& why) {
@@ -201,6 +203,7 @@ void Planner::price_all() {
         continue;
       }
       loop.servers = run.servers();
+      if (options_.progress) options_.progress(fmt::format("priced {} settings", plan_.counts.considered));
       for (const std::int64_t seq_len : seq_lens()) {
         const TrainerChoice* trainer = trainer_for(seq_len, training);
         if (trainer == nullptr) continue;
@@ -274,6 +277,9 @@ std::vector<Result<Proposal>> Planner::propose_all(const std::vector<Point>& poi
     for (std::size_t i = next++; i < points.size(); i = next++) answers[i] = propose(points[i]);
   });
   plan_.counts.simulated += points.size();
+  for (const Result<Proposal>& answer : answers)
+    if (answer) events_ += answer->evaluation.simulation.events;
+  if (options_.progress) options_.progress(fmt::format("simulated {} settings", plan_.counts.simulated));
   return answers;
 }
 
@@ -304,7 +310,7 @@ void Planner::climb() {
           points.push_back(best_);
           points.back().limit = limit;
         }
-    if (points.empty()) return;
+    if (points.empty() || events_ > options_.most_events || interrupted()) return;
     std::vector<Result<Proposal>> answers = propose_all(points);
     const double now = best_proposal_->evaluation.tokens_per_second();
     const Point from = best_;

@@ -5,11 +5,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/budget.h"
 #include "rl/evaluate.h"
 #include "rl/read.h"
 
@@ -18,8 +20,10 @@ namespace plimsoll::rl {
 struct PlanOptions {
   std::size_t keep = 5;
   std::size_t simulated = 24;  // of the best by the closed form
-  SimulationOptions simulation = {.steps = 16, .warm_up = 6, .seed = 1, .most_events = 1'500'000};
-  std::size_t moves = 40;  // of the climb from the best, at most
+  SimulationOptions simulation = {.steps = 16, .warm_up = 6, .seed = 1, .most_events = 750'000};
+  std::size_t moves = 40;                            // of the climb from the best, at most
+  std::int64_t most_events = kBudget.loop_events;    // of all simulations; the climb ends there
+  std::function<void(const std::string&)> progress;  // from the calling thread, after every round of simulations
 };
 
 struct Proposal {

@@ -29,6 +29,7 @@ void Simulator::count_to(double time) {
 Counters Simulator::snapshot() {
   Counters result = counters_;
   result.time = now_;
+  result.steps = trained_steps_;
   for (ServerQueue& server : servers_) {
     server.advance(now_);
     const ServerQueue::Totals& totals = server.totals();
@@ -60,7 +61,9 @@ void Simulator::note_load() {
 Simulation Simulator::measured(const Counters& begin, const Counters& end) const {
   Simulation result;
   const double time = end.time - begin.time;
-  const double steps = real(options_.steps);
+  result.steps = end.steps - begin.steps;
+  result.events = all_events_;
+  const double steps = real(result.steps);
   const double of_servers = time * real(loop_.servers);
   result.begin = begin.time;
   result.end = end.time;
@@ -118,6 +121,9 @@ Simulation Simulator::run() {
     const bool waits = trainer_ == TrainerState::kIdle || trainer_ == TrainerState::kDraining;
     if (waits) ++events_;
     if (++all_events_ > options_.most_events || samples_.size() > kMostSamples) {
+      // Only whole steps count, so what was measured ends with the last one.
+      if (measuring_ && last_whole_.steps - begin.steps >= kFewestSteps) return measured(begin, last_whole_);
+      stuck.events = all_events_;
       stuck.too_long = fmt::format("{} steps of this run need more than {} events to simulate", options_.steps,
                                    options_.most_events);
       return stuck;
@@ -156,7 +162,9 @@ Simulation Simulator::run() {
       held_back_ = held_back;
     }
     note_load();
-    if (trained_steps_ != steps_before && trained_steps_ == warm_up) {
+    if (trained_steps_ == steps_before) continue;
+    if (measuring_ && all_events_ > options_.most_events / 4) last_whole_ = snapshot();
+    if (trained_steps_ == warm_up) {
       begin = snapshot();
       measuring_ = true;
     }

@@ -21,7 +21,8 @@ struct SimulationOptions {
   std::int64_t steps = 32;   // trainer steps that count
   std::int64_t warm_up = 8;  // before them; the limit's batches come on top
   std::uint64_t seed = 1;
-  std::int64_t most_events = 20'000'000;  // some seconds; a loop that needs more is left to the closed form
+  // Beyond it fewer steps are measured, and a loop that does not even reach kFewestSteps is left to the closed form.
+  std::int64_t most_events = 6'000'000;
   bool timeline = false;
 };
 
@@ -38,8 +39,12 @@ struct Load {
   std::int64_t running = 0;
 };
 
+inline constexpr std::int64_t kFewestSteps = 4;  // an average over fewer says nothing
+
 struct Simulation {
-  double begin = 0;  // of what was measured
+  std::int64_t steps = 0;   // that were measured
+  std::int64_t events = 0;  // that were simulated
+  double begin = 0;         // of what was measured
   double end = 0;
   double period = 0;                // seconds of a trainer step
   double tokens_per_second = 0;     // trained: prompts and completions of kept samples

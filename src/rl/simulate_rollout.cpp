@@ -69,6 +69,7 @@ bool Simulator::assign_one(std::size_t server) {
   if (open == kNone) {
     if (!may_start()) return false;
     open = start_group();
+    ++open_groups_;
   }
   Group& group = groups_[open];
   used_[server] += count;
@@ -78,7 +79,10 @@ bool Simulator::assign_one(std::size_t server) {
     samples_[id].server = static_cast<std::int32_t>(server);
     servers_[server].add(id);
   }
-  if (group.assigned == loop_.group_size) open = kNone;
+  if (group.assigned == loop_.group_size) {
+    open = kNone;
+    --open_groups_;
+  }
   return true;
 }
 
@@ -90,6 +94,8 @@ void Simulator::fill(std::size_t server) {
 }
 
 void Simulator::fill_all() {
+  // Every sample that ends asks: without a group that waits for lanes or may begin there is nothing to look for.
+  if (open_groups_ == 0 && !may_start()) return;
   std::vector<bool> changed(servers_.size(), false);
   for (bool any = true; any;) {
     any = false;
@@ -197,8 +203,11 @@ void Simulator::cancel(Id id) {
     if (std::find(touched.begin(), touched.end(), server) == touched.end()) touched.push_back(server);
   }
   if (held_together && group.server >= 0) used_[static_cast<std::size_t>(group.server)] -= loop_.group_size;
-  for (Id& open : open_)
-    if (open == id) open = kNone;
+  for (Id& open : open_) {
+    if (open != id) continue;
+    open = kNone;
+    --open_groups_;
+  }
   drop(id, counters_.cancelled);
   for (const std::size_t server : touched) touch(server);
 }

@@ -37,6 +37,7 @@ struct Group {
 enum class TrainerState : std::uint8_t { kIdle, kTraining, kDraining, kGathering, kUpdating };
 
 struct Counters {
+  std::int64_t steps = 0;  // of the trainer
   double time = 0;
   double tokens = 0;
   double idle = 0;
@@ -142,6 +143,8 @@ class Simulator {
   Counters counters_;
   std::vector<std::int64_t> staleness_;
   bool measuring_ = false;
+  std::int64_t open_groups_ = 0;  // entries of open_ that are not kNone
+  Counters last_whole_;           // at the end of the last step, where the budget may end the run
   std::vector<Span> spans_;
   std::vector<Load> load_;
   double held_back_since_ = 0;

@@ -23,6 +23,9 @@
 
 namespace plimsoll::snapshot {
 
+// More than any machine has: a size beyond it is damage, and sums of sizes stay far from overflow.
+inline constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
+
 class Builder final : public PickleSink {
  public:
   explicit Builder(std::size_t input_bytes);

@@ -197,7 +197,7 @@ const char* Builder::decode_field(Key key, const Bulk& bulk, const char* at, Raw
     case Key::kSize:
       at = decode_integer(at, number);
       event.size = number;
-      return number >= 0 ? at : nullptr;
+      return number >= 0 && number <= kMostBytes ? at : nullptr;
     case Key::kStream:
       at = decode_integer(at, number);
       event.stream = static_cast<std::uint64_t>(number);

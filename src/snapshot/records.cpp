@@ -28,7 +28,8 @@ bool Builder::wrong(Key key, std::string_view wanted) {
 }
 
 bool Builder::read_bytes(Key key, std::int64_t& out) {
-  if (!has(key) || field(key).kind != Kind::kInt || field(key).bits < 0) return wrong(key, "a number of bytes");
+  if (!has(key) || field(key).kind != Kind::kInt || field(key).bits < 0 || field(key).bits > kMostBytes)
+    return wrong(key, "a number of bytes");
   out = field(key).bits;
   return true;
 }

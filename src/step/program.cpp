@@ -6,6 +6,7 @@
 
 #include "step/megatron/rank.h"
 #include "step/megatron/state.h"
+#include "step/schedule.h"
 #include "step/transformers/rank.h"
 
 namespace plimsoll::step {
@@ -46,6 +47,22 @@ RankResult run_rank(const job::Job& job, const job::PipelineLayout& layout, std:
   transformers::RankResult result = transformers::run_rank(job, tape, folded, pp_rank);
   return {result.parameters,    result.host_bytes, result.nvme_bytes,
           result.outside_bytes, result.trains,     std::move(result.warnings)};
+}
+
+std::int64_t layer_passes(const job::Job& job, const job::PipelineLayout& layout, std::int64_t pp_rank) {
+  std::int64_t layers = 0;
+  const std::vector<job::Chunk>& chunks = layout.ranks[static_cast<std::size_t>(pp_rank)];
+  for (const job::Chunk& chunk : chunks) layers += chunk.num_layers + chunk.mtp_layers;
+  PipelineShape shape;
+  shape.stages = job.parallel.pipeline;
+  shape.rank = pp_rank;
+  shape.chunks = static_cast<std::int64_t>(chunks.size());
+  shape.micro_batches = std::max<std::int64_t>(1, job.micro_batches);
+  shape.group = job.parallel.microbatch_group_size.value_or(job.parallel.pipeline);
+  shape.gpipe = job.parallel.schedule == job::PipelineSchedule::kGpipe;
+  constexpr std::int64_t kSteps = 2;
+  constexpr std::int64_t kDirections = 2;
+  return kSteps * kDirections * layers * micro_batches_to_simulate(shape);
 }
 
 Need worst_need(const job::Job& job, const job::PipelineLayout& layout, const std::vector<std::int64_t>& ranks,

@@ -41,6 +41,9 @@ struct StateProfile {
 RankResult run_rank(const job::Job& job, const job::PipelineLayout& layout, std::int64_t pp_rank, Tape& tape,
                     bool folded);
 
+// Forward and backward passes of single layers that run_rank() would write: what an unfolded step costs to simulate.
+[[nodiscard]] std::int64_t layer_passes(const job::Job& job, const job::PipelineLayout& layout, std::int64_t pp_rank);
+
 struct Need {
   std::int64_t peak = 0;  // the highest sum of tensors, and what the step needs beside PyTorch
   std::int64_t host = 0;  // bytes of one rank

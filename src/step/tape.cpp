@@ -5,7 +5,14 @@ namespace plimsoll::step {
 
 void Tape::record(Tensor& tensor, std::int64_t requested) {
   tensor.id = next_id_++;
-  events_.push_back({tensor.bytes, requested, tensor.id, tensor.name, stream_});
+  push({tensor.bytes, requested, tensor.id, tensor.name, stream_});
+}
+
+void Tape::overflow() {
+  recording_ = false;
+  overflowed_ = true;
+  events_ = {};
+  marks_ = {};
 }
 
 void Tape::mark() {

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/budget.h"
 #include "step/tensor.h"
 
 namespace plimsoll::step {
@@ -85,7 +86,7 @@ class Tape {
   void free(Tensor& tensor) {
     if (!tensor) return;
     live_ -= tensor.bytes;
-    if (recording_) events_.push_back({-tensor.bytes, 0, tensor.id, tensor.name, Stream::kCompute});
+    if (recording_) push({-tensor.bytes, 0, tensor.id, tensor.name, Stream::kCompute});
     tensor = {};
   }
 
@@ -122,7 +123,7 @@ class Tape {
   void rename(Tensor& tensor, Name name) {
     if (!tensor || tensor.name == name) return;
     tensor.name = name;
-    if (recording_) events_.push_back({0, 0, tensor.id, name, Stream::kCompute});
+    if (recording_) push({0, 0, tensor.id, name, Stream::kCompute});
   }
 
   void apply(const Profile& profile) {
@@ -147,6 +148,8 @@ class Tape {
   void at(Operation operation) { set(moment_.phase, operation, moment_.layer, moment_.chunk, moment_.micro_batch); }
 
   [[nodiscard]] bool recording() const { return recording_; }
+  // More events than a walk may take: they were dropped, and only the sums are kept.
+  [[nodiscard]] bool overflowed() const { return overflowed_; }
   [[nodiscard]] std::int64_t live() const { return live_; }
   [[nodiscard]] std::int64_t peak() const { return peak_; }
   // The highest point since begin_span: what a memory pool over that span would have to hold.
@@ -174,6 +177,11 @@ class Tape {
   };
 
   void record(Tensor& tensor, std::int64_t requested);
+  void push(const Event& event) {
+    if (static_cast<std::int64_t>(events_.size()) < kBudget.events) return events_.push_back(event);
+    overflow();
+  }
+  void overflow();
   void take(std::vector<Armed>& armed) {
     for (const Armed& a : armed) (void)alloc(a.bytes, a.name);
     armed.clear();
@@ -185,6 +193,7 @@ class Tape {
   void mark();
 
   bool recording_;
+  bool overflowed_ = false;
   Stream stream_ = Stream::kCompute;
   std::int64_t live_ = 0;
   std::int64_t peak_ = 0;

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+
+#include <fmt/format.h>
 
 #include "memory/answer.h"
 #include "timing/step_time.h"
@@ -18,8 +21,42 @@ double quantile(std::vector<double> values, double q) {
 
 bool ScoredRow::is_inside() const { return std::abs(measured - predicted) <= half_width_pct / 100 * predicted; }
 
+namespace {
+
+// What a record measured cannot be: nothing, less than nothing, or less reserved than allocated.
+std::string impossible(const Record& record) {
+  const auto is_measured = [](double value) { return std::isfinite(value) && value > 0; };
+  if (record.peak_allocated && *record.peak_allocated <= 0)
+    return fmt::format("its measured peak_allocated is {}; wanted more than 0", *record.peak_allocated);
+  if (record.peak_reserved && *record.peak_reserved <= 0)
+    return fmt::format("its measured peak_reserved is {}; wanted more than 0", *record.peak_reserved);
+  if (record.step_seconds && !is_measured(*record.step_seconds))
+    return fmt::format("its measured step_seconds is {}; wanted more than 0", *record.step_seconds);
+  if (record.peak_allocated && record.peak_reserved && *record.peak_reserved < *record.peak_allocated)
+    return "it contradicts itself: less was reserved than allocated";
+  return {};
+}
+
+// Recordings of one name and rank whose memory differs: at most one is of the job on record. (Published throughputs
+// share names between rows of a table.)
+void skip_doubles(std::vector<Record>& records) {
+  std::map<std::pair<std::string, std::int64_t>, std::size_t> seen;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    if (!records[i].peak_allocated) continue;
+    const auto [first, is_new] = seen.try_emplace({records[i].id, records[i].pp_rank}, i);
+    if (is_new) continue;
+    Record& other = records[first->second];
+    if (other.peak_allocated == records[i].peak_allocated && other.peak_reserved == records[i].peak_reserved) continue;
+    for (Record* record : {&other, &records[i]})
+      if (record->skip.empty()) record->skip = "another record of the same name and rank measured something else";
+  }
+}
+
+}  // namespace
+
 FileScore score(RecordFile& file) {
   FileScore result;
+  skip_doubles(file.records);
   result.path = file.path;
   result.records = file.records.size();
   for (std::size_t i = 0; i < file.records.size(); ++i) {
@@ -28,12 +65,17 @@ FileScore score(RecordFile& file) {
       result.skipped.push_back({record.id, record.skip});
       continue;
     }
+    if (const std::string why = impossible(record); !why.empty()) {
+      result.skipped.push_back({record.id, why});
+      continue;
+    }
     const auto add = [&](const char* quantity, double m, double p, double half_width) {
       if (m > 0) result.rows.push_back({record.id, quantity, m, p, (p - m) / m * 100, i, half_width / p * 100});
     };
     if (record.peak_allocated || record.peak_reserved) {
       memory::AskedRanks asked;
       asked.pp = record.pp_rank;
+      asked.alone = true;
       const auto answer = memory::answer(record.job, asked);
       if (!answer) {
         result.skipped.push_back({record.id, to_string(answer.error())});

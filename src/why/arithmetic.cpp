@@ -20,9 +20,9 @@ constexpr std::int64_t kOwnOfMany = 2 * kGiB;
 
 Arithmetic arithmetic_of(const OomNumbers& oom, bool ranks_share_node) {
   Arithmetic sum;
-  if (!oom.request || !(oom.free || oom.allocated)) return sum;
-  sum.known = true;
-  sum.request = *oom.request;
+  if (!oom.free && !oom.allocated && oom.processes.empty()) return sum;
+  sum.known = oom.request && (oom.free || oom.allocated);
+  sum.request = oom.request.value_or(0);
   sum.total = oom.total.value_or(0);
   sum.device_free = oom.free.value_or(0);
   sum.allocated = oom.allocated.value_or(0);
@@ -43,6 +43,8 @@ Arithmetic arithmetic_of(const OomNumbers& oom, bool ranks_share_node) {
     sum.own_outside = std::max<std::int64_t>(0, *oom.this_process - sum.reserved);
     sum.others_listed = !oom.processes.empty();
     sum.others = sum.others_listed ? listed : std::max<std::int64_t>(0, outside - sum.own_outside - kGiB / 4);
+  } else if (oom.processes.size() == 1 && !oom.reserved) {
+    // Whether the one process that is listed is this one cannot be told without what it reserved.
   } else if (!oom.processes.empty()) {
     // In a container the driver's process numbers are not ours: the one that holds what we hold is we.
     const auto own =
@@ -59,7 +61,19 @@ Arithmetic arithmetic_of(const OomNumbers& oom, bool ranks_share_node) {
     sum.own_outside = std::min(outside, ranks_share_node ? kOwnOfMany : kOwnAlone);
     sum.others = outside - sum.own_outside;
   }
+  sum.holders_known = sum.others_listed || (sum.total > 0 && oom.reserved && oom.free);
+  if (sum.total == 0 && sum.others_listed)  // at least what the holders have together
+    sum.total = sum.others + oom.this_process.value_or(sum.reserved) + sum.device_free;
+  if (!oom.request) return sum;
   sum.defragmenting_could_serve = oom.reserved_unallocated && sum.request <= sum.free + sum.cached;
+  const std::int64_t most_free = oom.free           ? sum.free
+                                 : sum.capacity > 0 ? std::max<std::int64_t>(0, sum.capacity - sum.reserved)
+                                                    : sum.request;
+  const std::int64_t most_cached = oom.reserved_unallocated ? sum.cached
+                                   : oom.this_process ? std::max<std::int64_t>(0, *oom.this_process - sum.allocated)
+                                   : sum.capacity > 0 ? std::max<std::int64_t>(0, sum.capacity - sum.allocated)
+                                                      : sum.request;
+  sum.pieces_might_serve = sum.request <= most_free + most_cached;
   sum.fits_in_free = oom.free && sum.request <= sum.free;
   sum.without_others_would_fit = sum.request <= sum.free + sum.cached + sum.others;
   sum.shortfall = std::max<std::int64_t>(0, sum.request - sum.free);

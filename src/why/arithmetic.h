@@ -26,11 +26,14 @@ struct Arithmetic {
   std::int64_t own_outside = 0;  // this process beside PyTorch: context, NCCL, libraries
   std::int64_t others = 0;       // other processes, as listed or as what is left over
   bool others_listed = false;
+  bool holders_known = false;  // who holds the device follows from the figures, whether the request is known or not
   bool has_limit = false;
-  bool defragmenting_could_serve = false;  // request <= free + cached
-  bool without_others_would_fit = false;   // request <= free + cached + others
-  bool fits_in_free = false;               // request <= free, and yet it failed
-  std::int64_t shortfall = 0;              // request - free, at least 0
+  bool defragmenting_could_serve = false;  // request <= free + cached, as printed
+  // The same with what is not printed at its largest: only where this is false is fragmentation out of the question.
+  bool pieces_might_serve = true;
+  bool without_others_would_fit = false;  // request <= free + cached + others
+  bool fits_in_free = false;              // request <= free, and yet it failed
+  std::int64_t shortfall = 0;             // request - free, at least 0
 };
 
 // `ranks_share_node`: several ranks, so NCCL's buffers count as this process's own.

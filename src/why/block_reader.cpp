@@ -91,7 +91,9 @@ struct BlockReader::State {
   bool owns = false;
   bool is_gzip = false;
   bool at_end = false;
-  bool inflate_done = false;
+  bool inflate_done = false;  // between two members, or before the end
+  bool any_member = false;    // one is complete: zeros after it are padding
+  std::string damage;
   z_stream inflater{};
   Encoding encoding = Encoding::kUnknown;
   std::string carry;  // of UTF-16
@@ -132,6 +134,7 @@ struct BlockReader::State {
         PLIMSOLL_TRY(got, raw(compressed.data(), compressed.size()));
         if (got == 0) {
           at_end = true;
+          if (!inflate_done) damage = "its gzip data is cut off";
           break;
         }
         inflater.next_in = reinterpret_cast<Bytef*>(compressed.data());
@@ -141,11 +144,16 @@ struct BlockReader::State {
         if (inflateReset(&inflater) != Z_OK) at_end = true;
         inflate_done = false;
       }
+      const bool begins = inflater.total_in == 0;
       const int code = inflate(&inflater, Z_NO_FLUSH);
-      if (code == Z_STREAM_END)
+      if (code == Z_STREAM_END) {
         inflate_done = true;
-      else if (code != Z_OK)
+        any_member = true;
+      } else if (code != Z_OK) {
         at_end = true;
+        // What follows a complete member and is no member is padding.
+        if (!(begins && any_member)) damage = "its gzip data is damaged";
+      }
     }
     return most - inflater.avail_out;
   }
@@ -214,6 +222,7 @@ Result<std::size_t> BlockReader::append(std::string& to, std::size_t most) {
   return to.size() - before;
 }
 
+const std::string& BlockReader::damage() const { return state_->damage; }
 std::int64_t BlockReader::bytes_read() const { return state_->bytes; }
 
 }  // namespace plimsoll::why

@@ -23,6 +23,8 @@ class BlockReader {
 
   // Appends up to about `most` bytes; 0 appended: the end.
   [[nodiscard]] Result<std::size_t> append(std::string& to, std::size_t most);
+  // Why the end that was reached is not the log's own: "its gzip data is cut off"; "" where it is.
+  [[nodiscard]] const std::string& damage() const;
   // Of the file itself, before any decoding.
   [[nodiscard]] std::int64_t bytes_read() const;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The causes that a diagnosis can name. The names are those of --json and of docs/reference/classes.md.
+// The causes that a diagnosis can name, and the resources that can run out. The names are those of --json and of
+// docs/reference/classes.md.
 #pragma once
 
 #include <array>
@@ -9,32 +10,61 @@
 
 namespace plimsoll::why {
 
+// What ran out. The first question of a diagnosis: a cause is looked for only among those of its resource.
+enum class Resource : std::uint8_t {
+  kUnknown,
+  kNone,         // nothing did: another kind of failure
+  kDevice,       // memory of the accelerator
+  kHost,         // memory of the machine or of its cgroup
+  kPinned,       // page-locked host memory
+  kShared,       // /dev/shm
+  kDisk,         // a volume or a quota
+  kDescriptors,  // open files
+  kBudget,       // what an engine set aside: KV cache, object store
+  kCap,          // a limit of this process below the device's memory
+  kDriverLimit,  // the largest single block that the driver hands out
+};
+inline constexpr std::size_t kResources = 11;
+
 enum class Cause : std::uint8_t {
   kActivationBound,
+  kAllocatorCap,
   kCheckpointSpike,
   kConfigConflict,
+  kConvWorkspace,
   kCublasCudnnAlloc,
   kCudaGraphMemory,
   kDiskFull,
+  kDriverLimit,
   kEvalAccumulation,
   kExpandableInterop,
+  kFdLimit,
   kFirstBackward,
   kFragmentation,
   kGenuineCapacity,
   kHostRamKill,
   kKvCacheTooSmall,
   kLongestBatch,
+  kManagedMemory,
+  kMaskedOom,
   kMemoryLeak,
   kModelLoadSpike,
   kNcclMemory,
   kNotMemory,
+  kObjectStore,
   kOptimizerStateBound,
   kOtherProcess,
+  kPinnedHost,
   kRlColocation,
   kRocmHip,
+  kServingHeadroom,
+  kUnifiedLimit,
+  kXlaPadding,
+  kUnknown,  // what was given does not say
 };
-inline constexpr std::size_t kCauses = 22;
+inline constexpr std::size_t kCauses = 34;
 
+[[nodiscard]] std::string_view resource_name(Resource resource);
 [[nodiscard]] std::string_view cause_name(Cause cause);
 [[nodiscard]] std::optional<Cause> cause_of(std::string_view name);
 // One clause: "the tensors of forward and backward do not fit".

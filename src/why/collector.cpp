@@ -13,16 +13,28 @@ namespace {
 
 constexpr std::size_t kMostStreams = 16384;
 constexpr std::size_t kMostFrames = 192;
-constexpr std::size_t kMostEvents = 1500;
+constexpr std::size_t kMostEvents = 12000;
+constexpr std::size_t kMostOfKind = 512;  // a flood of one kind must not keep another out
+constexpr std::size_t kMostRanks = 65536;
 constexpr std::size_t kMostPoints = 2048;
 constexpr std::size_t kMostSeries = 1024;
 constexpr std::size_t kLongestSegment = 16384;
+constexpr std::int64_t kOften = 8192;  // enough to have heard every rank of a large job
+constexpr std::size_t kMostWorn = 4096;
 
 bool has(Topics topics, Topic topic) { return (topics & bit(topic)) != 0; }
 
 std::uint64_t text_hash(std::string_view text) {
   std::uint64_t hash = 1469598103934665603ULL;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  return hash;
+}
+
+// A line's words: its hash without digits.
+std::uint64_t words_hash(std::string_view text) {
+  std::uint64_t hash = 1469598103934665603ULL;
+  for (const char c : text)
+    if (!is_digit(c)) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
   return hash;
 }
 
@@ -33,10 +45,24 @@ int figures_in(const OomNumbers& oom) {
          static_cast<int>(oom.reserved_unallocated.has_value());
 }
 
+// Keeps the number of open tracebacks true however the reading of a line ends.
+class OpenCount {
+ public:
+  OpenCount(const bool& open, std::int64_t& count) : open_(open), count_(count), was_(open) {}
+  OpenCount(const OpenCount&) = delete;
+  OpenCount& operator=(const OpenCount&) = delete;
+  ~OpenCount() { count_ += static_cast<int>(open_) - static_cast<int>(was_); }
+
+ private:
+  const bool& open_;
+  std::int64_t& count_;
+  bool was_;
+};
+
 }  // namespace
 
 void Collector::begin_file(std::string name, std::optional<int> rank) {
-  findings_.files.push_back({std::move(name), rank, 0, 0});
+  findings_.files.push_back({std::move(name), rank, 0, 0, {}});
   // A marker of one file says nothing about the next.
   marker_ = Phase::kUnknown;
   marker_text_.clear();
@@ -44,9 +70,10 @@ void Collector::begin_file(std::string name, std::optional<int> rank) {
   in_config_ = false;
 }
 
-void Collector::end_file(std::int64_t bytes, std::int64_t lines) {
+void Collector::end_file(std::int64_t bytes, std::int64_t lines, std::string damage) {
   findings_.files.back().bytes = bytes;
   findings_.files.back().lines = lines;
+  findings_.files.back().damage = std::move(damage);
 }
 
 Collector::Stream& Collector::stream_of(std::uint64_t id) {
@@ -55,6 +82,20 @@ Collector::Stream& Collector::stream_of(std::uint64_t id) {
 }
 
 void Collector::add_line(std::string_view raw, std::int64_t number) {
+  // A structured log holds the line, or several, in one field.
+  if (const auto message = structured_message(raw)) {
+    std::string_view rest = *message;
+    while (true) {
+      const std::size_t end = rest.find('\n');
+      add_drawings(rest.substr(0, end), number);
+      if (end == kNone) return;
+      rest.remove_prefix(end + 1);
+    }
+  }
+  add_drawings(raw, number);
+}
+
+void Collector::add_drawings(std::string_view raw, std::int64_t number) {
   // A progress bar is redrawn on one line; each drawing is read by itself.
   while (true) {
     const std::size_t end = raw.find('\r');
@@ -69,7 +110,15 @@ void Collector::add_line(std::string_view raw, std::int64_t number) {
   }
 }
 
+bool Collector::is_worn_out(std::string_view raw) const {
+  if (events_seen_ <= kOften || open_streams_ > 0) return false;
+  const auto found = worn_.find(words_hash(raw));
+  return found != worn_.end() && found->second > kOften;
+}
+
 void Collector::read_segment(std::string_view raw, std::int64_t number) {
+  if (is_worn_out(raw)) return;
+  raw_ = raw;
   Line line;
   line.file = static_cast<std::uint32_t>(findings_.files.size() - 1);
   line.number = number;
@@ -80,6 +129,7 @@ void Collector::read_segment(std::string_view raw, std::int64_t number) {
   strip_host(line);
   if (line.text.empty()) return;
   Stream& stream = stream_of(line.stream);
+  const OpenCount counted(stream.open, open_streams_);
   if (line.clock.kind != Clock::Kind::kNone) stream.clock = line.clock;
   const Topics topics = log_scanner().topics(scratch_);
   // A bar without a newline swallows the beginning of what comes after it.
@@ -141,6 +191,34 @@ void Collector::strip_host(Line& line) {
   line.stream ^= text_hash(host);
 }
 
+// A frame as IPython prints it: "File ~/w/train.py:12, in main(args)", before version 8 "~/w/train.py in main(args)";
+// the line of code is marked by an arrow.
+bool Collector::read_notebook_frame(const Line& line, Stream& stream) {
+  const std::string_view text = line.text;
+  if (text.starts_with("--") && text.find("> ") < 8 && !stream.frames.empty()) {
+    std::string_view code = text.substr(text.find("> ") + 2);
+    while (!code.empty() && (is_digit(code.front()) || is_blank(code.front()))) code.remove_prefix(1);
+    stream.frames.back().code = std::string{cut_text(code, 300)};
+    return true;
+  }
+  const bool fresh = text.starts_with("File ") && text.find(", in ") != kNone;
+  std::size_t end = text.find(fresh ? ".py:" : ".py in ");
+  const bool cell = text.starts_with("Cell In[") || text.starts_with("<ipython-input");
+  if (!cell && (end == kNone || text.find(' ', fresh ? 5 : 0) < end)) return false;
+  Frame frame;
+  frame.path = cell ? "notebook" : std::string{cut_text(text.substr(fresh ? 5 : 0, end + 3 - (fresh ? 5 : 0)), 300)};
+  const std::size_t in = cell ? kNone : text.find(" in ", end);
+  if (in != kNone) {
+    std::string_view name = text.substr(in + 4);
+    frame.function = std::string{cut_text(name.substr(0, name.find('(')), 120)};
+  }
+  mention(frame.path);
+  if (stream.frames.size() >= kMostFrames) stream.frames.erase(stream.frames.begin() + kMostFrames / 2);
+  stream.frames.push_back(std::move(frame));
+  stream.wants_code = false;
+  return true;
+}
+
 // A frame as rich prints it: "| /w/train.py:12 in main |" inside a box, the line of code marked by an arrow.
 bool Collector::read_boxed_frame(const Line& line, Stream& stream) {
   constexpr std::string_view kBar = "\xE2\x94\x82";
@@ -173,7 +251,7 @@ bool Collector::read_boxed_frame(const Line& line, Stream& stream) {
 
 bool Collector::read_traceback(const Line& line, Stream& stream) {
   const std::string_view text = line.text;
-  if (stream.open && read_boxed_frame(line, stream)) return true;
+  if (stream.open && (read_boxed_frame(line, stream) || read_notebook_frame(line, stream))) return true;
   if (has_text(text, "traceback (most recent call last)")) {
     if (stream.open && !stream.frames.empty() && stream.bare_event >= 0) attach_frames(stream, stream.bare_event);
     stream.open = true;
@@ -243,18 +321,27 @@ void Collector::attach_frames(Stream& stream, std::int64_t index) {
 }
 
 void Collector::add_event(const Line& line, Signal signal, Stream& stream) {
+  ++events_seen_;
+  const std::uint64_t words = words_hash(raw_);
+  if (worn_.size() < kMostWorn || worn_.contains(words)) ++worn_[words];
   const std::uint64_t key = text_hash(line.text) * 31 + findings_.attempt_ends.size() * 65599 +
                             static_cast<std::uint64_t>(signal.kind) * 7 +
                             static_cast<std::uint64_t>(line.rank.value_or(-1) + 2) * 1000003ULL;
+  std::set<int>& ranks = findings_.failing[signal.kind];
+  if (const std::optional<int> rank = signal.named_rank ? signal.named_rank : line.rank;
+      rank && ranks.size() < kMostRanks)
+    ranks.insert(*rank);
   if (const auto known = event_keys_.find(key); known != event_keys_.end()) {
     ++findings_.events[known->second].count;
     if (stream.open) attach_frames(stream, static_cast<std::int64_t>(known->second));
     return;
   }
-  if (findings_.events.size() >= kMostEvents) {
+  if (findings_.events.size() >= kMostEvents || of_kind_[signal.kind] >= kMostOfKind) {
     stream.open = false;
+    stream.frames.clear();
     return;
   }
+  ++of_kind_[signal.kind];
   Event event;
   event.place = {line.file, line.number};
   event.text = std::string{cut_text(line.text, kMostText)};
@@ -335,7 +422,8 @@ void Collector::add_step(const Line& line, const StepLine& step) {
     if (failed_since_step_ && step.step && index <= findings_.last_step && findings_.attempt_ends.size() < 256)
       findings_.attempt_ends.push_back(findings_.steps);
     failed_since_step_ = false;
-    if (!step.step || index != findings_.last_step) ++findings_.steps;
+    if (!step.step || index != findings_.last_step || step.epoch != last_epoch_) ++findings_.steps;
+    last_epoch_ = step.epoch;
     findings_.last_step_order = line.order;
     if (step.step) findings_.last_step = index;
     if (marker_ != Phase::kTrain) set_marker(Phase::kTrain, line, false);

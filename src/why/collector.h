@@ -18,7 +18,7 @@ class Collector {
   void begin_file(std::string name, std::optional<int> rank);
   // One line of the current file; `number` is its 1-based line number.
   void add_line(std::string_view raw, std::int64_t number);
-  void end_file(std::int64_t bytes, std::int64_t lines);
+  void end_file(std::int64_t bytes, std::int64_t lines, std::string damage = {});
   [[nodiscard]] Findings take();
 
  private:
@@ -33,14 +33,19 @@ class Collector {
     int continuations = 0;
   };
 
+  // Whether a line of these words, whatever its numbers, has been read so often that once more tells nothing.
+  [[nodiscard]] bool is_worn_out(std::string_view raw) const;
   Stream& stream_of(std::uint64_t id);
+  void add_drawings(std::string_view raw, std::int64_t number);
   void read_segment(std::string_view raw, std::int64_t number);
   void strip_host(Line& line);
+  bool read_notebook_frame(const Line& line, Stream& stream);
   bool read_boxed_frame(const Line& line, Stream& stream);
   bool read_traceback(const Line& line, Stream& stream);
   bool read_continuation(const Line& line, Stream& stream);
   void read_progress(const Line& line, Topics topics);
   void read_facts(const Line& line, Topics topics);
+  void read_device(const Line& line);
   void read_setting(const Line& line);
   void read_config(const Line& line);
   void read_graphs(std::string_view name, std::string_view value, const Line& line);
@@ -59,6 +64,11 @@ class Collector {
   std::unordered_set<std::uint64_t> shapes_;
   std::unordered_set<std::string> hosts_;                    // prefixes that pdsh and the like put before every line
   std::unordered_map<std::int64_t, std::size_t> series_of_;  // rank, -1 for none
+  std::map<SignalKind, std::size_t> of_kind_;                // events kept
+  std::unordered_map<std::uint64_t, std::int64_t> worn_;     // events by their words without numbers
+  std::string_view raw_;                                     // the segment that is being read
+  std::int64_t events_seen_ = 0;
+  std::int64_t open_streams_ = 0;  // with a traceback that is being read
   std::int64_t order_ = 0;
   Phase marker_ = Phase::kUnknown;
   Place marker_place_;
@@ -66,6 +76,7 @@ class Collector {
   bool marker_unfinished_ = false;
   bool root_cause_ = false;
   std::optional<int> elastic_rank_;
+  std::optional<std::int64_t> last_epoch_;
   bool in_config_ = false;
   bool failed_since_step_ = false;
 };

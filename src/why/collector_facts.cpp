@@ -188,8 +188,31 @@ void Collector::read_elastic(const Line& line) {
       elastic_rank_ = static_cast<int>(*rank);
 }
 
+// Limits and kinds of the device that the log mentions in passing.
+void Collector::read_device(const Line& line) {
+  const std::string_view text = line.text;
+  if (!findings_.cap_place && (has_any(text, {"memory_fraction", "per_process_gpu_memory_fraction", "mem_fraction="}) ||
+                               (has_whole(text, "mig") && has_any(text, {"slice", "1g.", "2g.", "3g.", "4g.", "7g."}))))
+    findings_.cap_place = Place{line.file, line.number};
+  if (has_text(text, "sleep mode"))
+    if (const auto left = size_before(text, "memory is still in use")) {
+      findings_.engine_left = *left;
+      findings_.engine_in_trainer = true;
+    }
+  if (has_whole(text, "uma") || has_whole(text, "apu") || has_whole(text, "gtt") ||
+      has_any(text, {"unified memory", "integrated graphics"}))
+    findings_.is_unified = true;
+  if (has_text(text, "due to padding")) {
+    const std::size_t open = text.find('(');
+    if (open != kNone && has_text(text.substr(open), "expansion"))
+      if (const auto ratio = leading_number(text.substr(open + 1)); ratio && *ratio < 1e6)
+        findings_.padding_ratio = std::max(findings_.padding_ratio, *ratio);
+  }
+}
+
 void Collector::read_facts(const Line& line, Topics topics) {
   const std::string_view text = line.text;
+  if (text.size() < 400) read_device(line);
   if (has(topics, Topic::kElastic)) read_elastic(line);
   if (root_cause_ && find_word(text, "exitcode") == 0) read_elastic(line);
   if (has(topics, Topic::kSetting)) read_setting(line);
@@ -221,6 +244,9 @@ void Collector::read_facts(const Line& line, Topics topics) {
     if (name != nullptr)
       if (const auto bytes = leading_size(text.substr(bar + 1))) findings_.figures[name] = *bytes;
   }
+  // The kernel's word on the cgroup: "memory: usage 67108864kB, limit 67108864kB, failcnt 88".
+  if (has(topics, Topic::kSummary) && has_text(text, "failcnt") && find_word(text, "memory:") == 0)
+    if (const auto limit = size_after(text, "limit")) findings_.figures["host_limit"] = *limit;
   if (has(topics, Topic::kSummary)) {
     std::int64_t retries = 0;
     for (const std::string_view key : {std::string_view{"cudamalloc retries"}, std::string_view{"alloc_retries"}})

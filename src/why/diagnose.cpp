@@ -8,7 +8,8 @@
 
 #include "base/bytes.h"
 #include "why/diagnosis.h"
-#include "why/weigh.h"
+#include "why/infer.h"
+#include "why/situation.h"
 #include "why/words.h"
 
 namespace plimsoll::why {
@@ -21,8 +22,14 @@ int directness(const Event& event) {
     case SignalKind::kHostKill:
     case SignalKind::kInterop:
       return 0;
+    case SignalKind::kDescriptors:
+    case SignalKind::kManagedMemory:
+    case SignalKind::kObjectStore:
+      return 0;
     case SignalKind::kSharedMemory:
     case SignalKind::kHostAllocation:
+    case SignalKind::kPinnedMemory:
+    case SignalKind::kBlockLimit:
     case SignalKind::kDiskFull:
       return 1;
     case SignalKind::kDeviceOom:
@@ -36,10 +43,14 @@ int directness(const Event& event) {
     case SignalKind::kAddressing:
     case SignalKind::kKernelResources:
     case SignalKind::kDiskWrite:
+    case SignalKind::kConvWorkspace:
+    case SignalKind::kMaskedOom:
+    case SignalKind::kUnclearMemory:
       return 3;
     case SignalKind::kLibraryAlloc:
     case SignalKind::kCaptureInvalid:
     case SignalKind::kConfig:
+    case SignalKind::kTimeLimit:
       return 4;
     case SignalKind::kKilled:
     case SignalKind::kNcclRegister:
@@ -47,12 +58,14 @@ int directness(const Event& event) {
       return 5;
     case SignalKind::kException:
       return event.has_frames ? 6 : 7;
-    case SignalKind::kTimeLimit:
+    case SignalKind::kUnclear:
+      return event.has_frames ? 7 : 8;
     case SignalKind::kAbort:
     case SignalKind::kLibraryOther:
       return 8;
     case SignalKind::kCollectiveTimeout:
       return 9;
+    case SignalKind::kInterrupted:
     case SignalKind::kPeerLost:
       return 10;
     case SignalKind::kExit:
@@ -130,36 +143,20 @@ class Writer {
   Diagnosis& diagnosis_;
 };
 
-void rank_candidates(const Weights& weights, Diagnosis& diagnosis) {
-  // What no rule thinks of keeps a share, so that one strong reason alone is not certainty.
-  constexpr double kUnthought = 0.45;
-  double sum = kUnthought;
-  for (const double weight : weights.of) sum += weight;
-  for (std::size_t i = 0; i < kCauses; ++i)
-    if (weights.of[i] > 0)
-      diagnosis.candidates.push_back(
-          {static_cast<Cause>(i), weights.of[i], weights.of[i] / sum, weights.because[i], {}});
-  std::stable_sort(diagnosis.candidates.begin(), diagnosis.candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.weight > b.weight; });
-  diagnosis.cause = diagnosis.candidates.front().cause;
-  diagnosis.confidence = std::min(0.97, diagnosis.candidates.front().probability);
-}
-
 void find_ranks(const Findings& findings, const Event& root, Diagnosis& diagnosis) {
   diagnosis.rank = root.rank;
   if (!diagnosis.rank) diagnosis.rank = findings.root_rank;
   if (!diagnosis.rank && root.signal.oom.gpu && findings.is_multi_rank() && *root.signal.oom.gpu < 4096)
     diagnosis.rank = static_cast<int>(*root.signal.oom.gpu);
-  std::set<int> same;
+  if (const auto found = findings.failing.find(root.signal.kind); found != findings.failing.end())
+    diagnosis.same.assign(found->second.begin(), found->second.end());
   for (const Event& event : findings.events) {
-    if (event.signal.kind == root.signal.kind && event.rank) same.insert(*event.rank);
     if (event.signal.kind == SignalKind::kPeerLost || event.signal.kind == SignalKind::kCollectiveTimeout)
       diagnosis.followers += event.count;
   }
-  diagnosis.same.assign(same.begin(), same.end());
 }
 
-void show_evidence(const Circumstances& at, Diagnosis& diagnosis) {
+void show_evidence(const Situation& at, Diagnosis& diagnosis) {
   const Findings& findings = at.findings;
   Writer writer(findings, diagnosis);
   const Event& root = at.root;
@@ -204,7 +201,7 @@ void show_evidence(const Circumstances& at, Diagnosis& diagnosis) {
 }
 
 // Ranks of one job usually peak alike; one that alone runs out has other layers, other data or bad luck with pieces.
-void compare_ranks(const Circumstances& at, Diagnosis& diagnosis) {
+void compare_ranks(const Situation& at, Diagnosis& diagnosis) {
   if (at.root.signal.kind != SignalKind::kDeviceOom || !at.root.rank || diagnosis.same.size() > 1 ||
       at.sum.capacity == 0)
     return;
@@ -221,7 +218,7 @@ void compare_ranks(const Circumstances& at, Diagnosis& diagnosis) {
                                         *at.root.rank, format_bytes(most), format_bytes(at.sum.capacity)));
 }
 
-void check_settings(const Circumstances& at, Diagnosis& diagnosis) {
+void check_settings(const Situation& at, Diagnosis& diagnosis) {
   Writer writer(at.findings, diagnosis);
   const Findings& findings = at.findings;
   const bool on = findings.has_expandable_segments();
@@ -251,7 +248,7 @@ void check_settings(const Circumstances& at, Diagnosis& diagnosis) {
                                   diagnosis.followers));
 }
 
-std::string against(const Candidate& other, const Circumstances& at) {
+std::string against(const Candidate& other, const Situation& at) {
   const Arithmetic& sum = at.sum;
   switch (other.cause) {
     case Cause::kFragmentation:
@@ -275,9 +272,39 @@ std::string against(const Candidate& other, const Circumstances& at) {
   }
 }
 
+// A cause that belongs to one resource only says which it was.
+void settle_resource(Diagnosis& diagnosis) {
+  switch (diagnosis.cause) {
+    case Cause::kNotMemory:
+    case Cause::kConfigConflict:
+    case Cause::kExpandableInterop:
+      diagnosis.resource = Resource::kNone;
+      break;
+    case Cause::kPinnedHost:
+      diagnosis.resource = Resource::kPinned;
+      break;
+    case Cause::kAllocatorCap:
+      diagnosis.resource = Resource::kCap;
+      break;
+    case Cause::kKvCacheTooSmall:
+      diagnosis.resource = Resource::kBudget;
+      break;
+    default:
+      break;
+  }
+}
+
+bool fails_at_other_steps(const Findings& findings, const Event& root) {
+  return std::any_of(findings.events.begin(), findings.events.end(), [&](const Event& event) {
+    return event.signal.kind == SignalKind::kDeviceOom && event.step && root.step && event.attempt != root.attempt &&
+           std::abs(*event.step - *root.step) > 1;
+  });
+}
+
 Diagnosis no_failure(const Findings& findings, Diagnosis diagnosis) {
   Writer writer(findings, diagnosis);
   if (findings.alloc_retries > 0 && findings.graphs_place) {
+    diagnosis.resource = Resource::kDevice;
     diagnosis.cause = Cause::kCudaGraphMemory;
     diagnosis.confidence = 0.6;
     diagnosis.candidates = {{Cause::kCudaGraphMemory, 3, 0.6, "the allocator had to retry with graphs on", {}},
@@ -290,6 +317,7 @@ Diagnosis no_failure(const Findings& findings, Diagnosis diagnosis) {
     return diagnosis;
   }
   diagnosis.failure = false;
+  diagnosis.resource = Resource::kNone;
   diagnosis.cause = Cause::kNotMemory;
   diagnosis.confidence = 0.9;
   diagnosis.candidates = {{Cause::kNotMemory, 1, 0.9, "no line says that anything failed", {}}};
@@ -307,7 +335,24 @@ Diagnosis no_failure(const Findings& findings, Diagnosis diagnosis) {
 
 }  // namespace
 
-Diagnosis diagnose(const Findings& findings) {
+namespace {
+
+// What is missing may hold the cause: an answer that rests on silence is worth less.
+void mark_damage(const Findings& findings, Diagnosis& diagnosis) {
+  const std::vector<std::string> damages = findings.damages();
+  if (damages.empty()) return;
+  diagnosis.incomplete = true;
+  constexpr std::size_t kMostShown = 3;
+  for (std::size_t i = std::min(damages.size(), kMostShown); i-- > 0;)
+    diagnosis.notes.insert(diagnosis.notes.begin(), damages[i]);
+  const bool silent = !diagnosis.failure || diagnosis.cause == Cause::kNotMemory || diagnosis.cause == Cause::kUnknown;
+  constexpr double kSilenceIsWorth = 0.5;
+  if (silent) diagnosis.confidence *= kSilenceIsWorth;
+  if (!diagnosis.failure) diagnosis.what = "no failure found in what could be read";
+  if (silent && !diagnosis.candidates.empty()) diagnosis.candidates.front().probability = diagnosis.confidence;
+}
+
+Diagnosis diagnose_whole(const Findings& findings) {
   Diagnosis diagnosis;
   diagnosis.framework = findings.framework();
   diagnosis.growth = growth_of(findings);
@@ -317,29 +362,28 @@ Diagnosis diagnose(const Findings& findings) {
   diagnosis.root = root;
   diagnosis.numbers = root->signal.oom;
 
-  Circumstances at{findings,         *root, phase_of(*root), arithmetic_of(root->signal.oom, findings.is_multi_rank()),
-                   diagnosis.growth, false, false,           false};
-  for (const Event& event : findings.events) {
-    if (event.signal.kind == SignalKind::kLibraryAlloc) at.also_library = true;
-    if (event.signal.kind == SignalKind::kAddressing) at.also_addressing = true;
-  }
-  std::int64_t same_step = 0;
-  std::int64_t other_step = 0;
-  for (const Event& event : findings.events)
-    if (event.signal.kind == SignalKind::kDeviceOom && event.step && root->step && event.attempt != root->attempt)
-      (std::abs(*event.step - *root->step) <= 1 ? same_step : other_step) += 1;
-  at.restarts_at_same_step = same_step > 0 && other_step == 0;
-  if (other_step > 0 && same_step == 0)
+  const Situation at = situation_of(findings, *root, diagnosis.growth);
+  if (!at.restarts_at_same_step && !findings.attempt_ends.empty() && fails_at_other_steps(findings, *root))
     diagnosis.notes.emplace_back("restarts fail at different steps: not one particular batch");
+  diagnosis.numbers = at.figures;
   diagnosis.sum = at.sum;
   diagnosis.phase = at.phase;
   diagnosis.step = root->step;
-  const Weights weights = weigh(at);
-  rank_candidates(weights, diagnosis);
+  diagnosis.resource = at.resource;
+  diagnosis.candidates = infer(at);
+  diagnosis.cause = diagnosis.candidates.front().cause;
+  diagnosis.confidence = diagnosis.candidates.front().probability;
+  settle_resource(diagnosis);
   find_ranks(findings, *root, diagnosis);
   for (const Event& event : findings.events)
     if (event.signal.kind == SignalKind::kHostKill || event.signal.kind == SignalKind::kHostAllocation)
       diagnosis.host_bytes = std::max(diagnosis.host_bytes, event.signal.bytes);
+  if (const auto limit = findings.figures.find("host_limit");
+      limit != findings.figures.end() && diagnosis.resource == Resource::kHost)
+    diagnosis.notes.push_back(
+        fmt::format("the limit of the cgroup was {}; that of the machine may be higher", format_bytes(limit->second)));
+  if (diagnosis.sum.total > 0 && diagnosis.sum.reserved > diagnosis.sum.total)
+    diagnosis.tags.emplace_back("wddm-overcommit");
   if (root->signal.is_shm) diagnosis.tags.emplace_back("shm");
   if (findings.upgrade_place) diagnosis.tags.emplace_back("upgrade-regression");
   for (std::size_t i = 1; i < diagnosis.candidates.size(); ++i)
@@ -357,6 +401,14 @@ Diagnosis diagnose(const Findings& findings) {
   show_evidence(at, diagnosis);
   compare_ranks(at, diagnosis);
   check_settings(at, diagnosis);
+  return diagnosis;
+}
+
+}  // namespace
+
+Diagnosis diagnose(const Findings& findings) {
+  Diagnosis diagnosis = diagnose_whole(findings);
+  mark_damage(findings, diagnosis);
   return diagnosis;
 }
 

@@ -48,7 +48,9 @@ struct Growth {
 };
 
 struct Diagnosis {
-  bool failure = true;  // false: the log shows no failure
+  bool failure = true;                     // false: the log shows no failure
+  Resource resource = Resource::kUnknown;  // what ran out
+  bool incomplete = false;                 // a log could not be read to its end
   Cause cause = Cause::kNotMemory;
   double confidence = 0;
   std::vector<Candidate> candidates;  // by probability, the cause first

@@ -4,9 +4,20 @@
 #include <algorithm>
 #include <array>
 
+#include <fmt/format.h>
+
 #include "why/words.h"
 
 namespace plimsoll::why {
+
+std::vector<std::string> Findings::damages() const {
+  std::vector<std::string> sentences;
+  for (const LogFile& file : files)
+    if (!file.damage.empty())
+      sentences.push_back(
+          fmt::format("{} could not be read to its end: {} after line {}", file.name, file.damage, file.lines));
+  return sentences;
+}
 
 Framework Findings::framework() const {
   // A stack names its parts too: the outermost that is mentioned decides.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -80,6 +81,7 @@ struct LogFile {
   std::optional<int> rank;
   std::int64_t bytes = 0;
   std::int64_t lines = 0;
+  std::string damage = {};  // why it could not be read to its end
 };
 
 enum class Framework : std::uint8_t {
@@ -99,7 +101,8 @@ enum class Framework : std::uint8_t {
 
 struct Findings {
   std::vector<LogFile> files;
-  std::vector<Event> events;  // in the order of the log
+  std::vector<Event> events;                    // in the order of the log
+  std::map<SignalKind, std::set<int>> failing;  // ranks by what they printed, those of events that were not kept too
   std::vector<StepSeries> series;
   std::int64_t steps = 0;  // distinct step lines
   std::int64_t last_step = -1;
@@ -131,12 +134,18 @@ struct Findings {
   bool finished = false;                        // training said that it ended well
   bool is_windows = false;                      // its paths have drive letters
   bool engine_in_trainer = false;               // a rollout engine shares the devices
+  std::optional<Place> cap_place;               // a line sets a limit for this process: a fraction, a slice
+  std::int64_t engine_left = 0;                 // bytes that a sleeping engine kept, as it last said
+  bool is_unified = false;                      // the device's memory is a share of the system's
+  double padding_ratio = 0;                     // XLA: the largest expansion by padding that its list shows
   std::map<std::string, std::int64_t> figures;  // serving: kv_needed, kv_available, ...
   std::map<std::string, double> ratios;         // gpu_memory_utilization
   std::string torch_version;
   std::map<Framework, int> frameworks;  // mentions
   int most_rank = -1;
 
+  // One sentence per file that could not be read to its end.
+  [[nodiscard]] std::vector<std::string> damages() const;
   [[nodiscard]] Framework framework() const;
   [[nodiscard]] bool is_multi_rank() const { return (world && *world > 1) || most_rank > 0; }
   // The allocator setting of PyTorch that the log shows, "" when none.

@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/text.h"
+#include "why/fix_conditions.h"
 #include "why/rungs.h"
 #include "why/words.h"
 
@@ -237,7 +238,7 @@ Ids rungs_of(const Diagnosis& diagnosis, const Known& known) {
       return {"drop-references", "record-history"};
     case Cause::kModelLoadSpike:
       if (diagnosis.root->signal.kind == SignalKind::kDeviceOom)
-        return {"sharded-load", "lower-precision-weights", "quantise"};
+        return {"sharded-load", "load-lean", "lower-precision-weights", "quantise"};
       return {"load-lean", "sharded-load", "host-memory"};
     case Cause::kNcclMemory:
       if (diagnosis.root->signal.kind == SignalKind::kNcclRegister) return {"no-user-buffers", "nccl-lean"};
@@ -255,6 +256,7 @@ Ids rungs_of(const Diagnosis& diagnosis, const Known& known) {
       return ids;
     case Cause::kOtherProcess:
       if (diagnosis.root->signal.kind == SignalKind::kNotFreeAtStart) return {"free-the-device", "engine-share-less"};
+      if (siblings_hold(diagnosis, known.findings())) ids.push_back("one-device-per-rank");
       ids.push_back("free-the-device");
       if (known.many()) ids.push_back("one-device-per-rank");
       return ids;
@@ -262,6 +264,36 @@ Ids rungs_of(const Diagnosis& diagnosis, const Known& known) {
       return {"release-before-wake", "rollout-share"};
     case Cause::kRocmHip:
       return {"rocm-update"};
+    case Cause::kAllocatorCap:
+      ids.push_back("raise-limit");
+      if (known.is_training() && !known.micro_batch_is_one()) ids.push_back("micro-batch");
+      return ids;
+    case Cause::kUnifiedLimit:
+      ids.push_back("unified-watermark");
+      if (known.is_training() && !known.micro_batch_is_one()) ids.push_back("micro-batch");
+      return ids;
+    case Cause::kConvWorkspace:
+      if (known.is_training() && !known.micro_batch_is_one()) ids.push_back("micro-batch");
+      ids.push_back("no-benchmark");
+      return ids;
+    case Cause::kMaskedOom:
+      return capacity_rungs(diagnosis, known);
+    case Cause::kServingHeadroom:
+      return {"engine-headroom", "engine-shard", "quantise"};
+    case Cause::kXlaPadding:
+      return {"tile-shapes", "smaller-batch"};
+    case Cause::kDriverLimit:
+      return {"split-block", "relax-block-limit"};
+    case Cause::kFdLimit:
+      return {"file-limit", "fewer-workers"};
+    case Cause::kManagedMemory:
+      return {"unpaged-optimizer", "host-memory"};
+    case Cause::kObjectStore:
+      return {"object-store-size"};
+    case Cause::kPinnedHost:
+      return {"no-pinning", "host-memory"};
+    case Cause::kUnknown:
+      return {};
   }
   return ids;
 }
@@ -355,6 +387,14 @@ std::string with_figures(std::string line, std::string_view id, const Diagnosis&
     if (const std::size_t at = line.rfind('N'); at != std::string::npos && share > 0)
       line.replace(at, 1, fmt::format("{:.2f}", share));
   }
+  if (id == "free-the-device") {
+    std::string pids;
+    for (const ProcessUse& process : diagnosis.numbers.processes)
+      pids += (pids.empty() ? "" : ",") + std::to_string(process.pid);
+    line = (pids.empty() ? "nvidia-smi --query-compute-apps=pid,used_memory --format=csv"
+                         : "ps -o pid,user,etime,cmd -p " + pids) +
+           "; fuser -v /dev/nvidia*  # end it, or set CUDA_VISIBLE_DEVICES; what only fuser shows is a zombie";
+  }
   if (id == "change-option" && diagnosis.root != nullptr) {
     const Signal& signal = diagnosis.root->signal;
     line = signal.rule_fix.empty() ? fmt::format("as the message asks: {}", cut_text(diagnosis.root->text, 160))
@@ -377,7 +417,13 @@ std::vector<Fix> fixes_for(const Diagnosis& diagnosis, const Findings& findings)
   std::vector<Fix> fixes;
   if (!diagnosis.failure) return fixes;
   const Known known(diagnosis, findings);
-  for (const std::string_view id : rungs_of(diagnosis, known)) {
+  Ids ids = rungs_of(diagnosis, known);
+  // A limit below the device's memory is worth naming whatever filled it.
+  if (diagnosis.sum.has_limit && diagnosis.sum.request <= diagnosis.sum.device_free && !ids.empty())
+    ids.push_back("raise-limit");
+  const bool no_moments = moments_do_not_exist(diagnosis, findings);
+  for (const std::string_view id : ids) {
+    if (!can_apply(id, diagnosis, findings)) continue;
     if (std::any_of(fixes.begin(), fixes.end(), [&](const Fix& fix) { return fix.id == id; })) continue;
     const std::string_view line = line_for(id, diagnosis.framework);
     if (line.empty()) continue;
@@ -393,6 +439,12 @@ std::vector<Fix> fixes_for(const Diagnosis& diagnosis, const Findings& findings)
     fix.sufficient = suffices(one, diagnosis, fix.saves);
     fix.risk = std::string{one.risk};
     fix.source = std::string{one.source};
+    fix.verify = verification_of(one, diagnosis);
+    if (no_moments && (id == "adam-8bit" || id == "offload-optimizer")) {
+      fix.saves = ByteRange{};
+      fix.sufficient = false;
+      fix.risk = "wins nothing yet: the moments are made at the end of the first step, which was not reached";
+    }
     fixes.push_back(std::move(fix));
   }
   return fixes;

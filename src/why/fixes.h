@@ -33,6 +33,7 @@ struct Fix {
   std::optional<bool> sufficient;  // alone; unknown where the figures do not tell
   std::string risk;
   std::string source;  // of bytes and times
+  std::string verify;  // what to look at after the change
 };
 
 struct Myth {

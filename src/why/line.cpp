@@ -336,6 +336,30 @@ void clean_line(std::string_view raw, std::string& scratch, Line& line) {
   line.text = prefix.strip();
 }
 
+std::optional<std::string> structured_message(std::string_view raw) {
+  const std::string_view text = trim(raw.substr(0, std::min<std::size_t>(raw.size(), 1U << 16)));
+  if (!text.starts_with("{\"")) return std::nullopt;
+  for (const std::string_view key : {std::string_view{"\"msg\""}, std::string_view{"\"message\""},
+                                     std::string_view{"\"log\""}, std::string_view{"\"text\""}}) {
+    std::size_t at = text.find(key);
+    if (at == kNone) continue;
+    at += key.size();
+    while (at < text.size() && (is_blank(text[at]) || text[at] == ':')) ++at;
+    if (at >= text.size() || text[at] != '"') continue;
+    std::string value;
+    for (++at; at < text.size() && text[at] != '"'; ++at) {
+      if (text[at] != '\\' || at + 1 >= text.size()) {
+        value.push_back(text[at]);
+        continue;
+      }
+      const char escaped = text[++at];
+      value.push_back(escaped == 'n' ? '\n' : escaped == 't' ? '\t' : escaped == 'r' ? '\r' : escaped);
+    }
+    return value;
+  }
+  return std::nullopt;
+}
+
 std::optional<int> rank_of_file(std::string_view path) {
   const std::string low = lower(path);
   const std::string_view text = low;

@@ -41,6 +41,10 @@ struct Line {
 // rank from the file's name are set by the caller. The text lives in `scratch`, between two newlines.
 void clean_line(std::string_view raw, std::string& scratch, Line& line);
 
+// The text of a line of a structured log: the value of "msg", "message", "log" or "text" of a JSON object, unescaped.
+// nullopt for other lines.
+[[nodiscard]] std::optional<std::string> structured_message(std::string_view raw);
+
 // A rank in the name of a per-rank log: rank3.log, rank_03/stderr, attempt_0/3/stderr.log, log.3.
 [[nodiscard]] std::optional<int> rank_of_file(std::string_view path);
 

@@ -33,6 +33,7 @@ enum class Topic : std::uint8_t {
   kElastic,
   kDriver,
   kSummary,
+  kFailure,  // a word that only complaints use, whatever they are about
 };
 using Topics = std::uint32_t;  // one bit per Topic
 [[nodiscard]] constexpr Topics bit(Topic topic) { return Topics{1} << static_cast<unsigned>(topic); }

@@ -23,56 +23,6 @@ Allocator allocator_of(std::string_view before) {
   return Allocator::kUnknown;
 }
 
-void read_torch(std::string_view text, OomNumbers& numbers) {
-  numbers.request = size_after(text, "tried to allocate");
-  numbers.is_impossible = has_text(text, "more than 1eb");
-  for (const std::string_view label : {std::string_view{"(gpu "}, std::string_view{"(npu "}, std::string_view{". gpu "},
-                                       std::string_view{"gpu "}, std::string_view{"npu "}, std::string_view{"xpu "}}) {
-    const std::size_t at = find_word(text, label);
-    if (at == kNone) continue;
-    numbers.gpu = leading_integer(text.substr(at + label.size()));
-    if (numbers.gpu) break;
-  }
-  // 1.0 to 2.0: labels follow their figures.
-  numbers.total = size_before(text, "total capacity");
-  numbers.allocated = size_before(text, "already allocated");
-  numbers.free = size_before(text, "free;");
-  if (!numbers.free) numbers.free = size_before(text, "free)");
-  numbers.reserved = size_before(text, "reserved in total");
-  numbers.allowed = size_before(text, "allowed;");
-  if (const auto cached = size_before(text, "cached)")) {  // 1.0 to 1.3: reserved but unallocated
-    numbers.reserved_unallocated = cached;
-    if (numbers.allocated) numbers.reserved = *numbers.allocated + *cached;
-  }
-  // 2.1 and later ("capacty" in 2.1).
-  if (!numbers.total) numbers.total = size_after(text, "total capacity of");
-  if (!numbers.total) numbers.total = size_after(text, "total capacty of");
-  if (!numbers.free) numbers.free = size_before(text, "is free");
-  if (!numbers.allocated) numbers.allocated = size_before(text, "is allocated by pytorch");
-  if (!numbers.reserved_unallocated)
-    numbers.reserved_unallocated = size_before(text, "is reserved by pytorch but unallocated");
-  numbers.private_pools = size_before(text, "allocated in private pools");
-  numbers.this_process = size_after(text, "this process has");
-  for (std::size_t at = find_word(text, "process "); at != kNone; at = find_word(text, "process ", at + 8)) {
-    const std::string_view rest = text.substr(at + 8);
-    const auto pid = leading_integer(rest);
-    const std::size_t has = find_word(rest, " has ");
-    if (!pid || has == kNone || has > 24) continue;
-    if (const auto bytes = leading_size(rest.substr(has + 5))) numbers.processes.push_back({*pid, *bytes});
-    if (numbers.processes.size() >= 64) break;
-  }
-  if (numbers.allocator == Allocator::kMps) {
-    numbers.allocated = size_after(text, "mps allocated");
-    numbers.allowed = size_after(text, "max allowed");
-    numbers.total = numbers.allowed;
-    numbers.reserved = numbers.allocated;
-  }
-  if (!numbers.reserved && numbers.allocated && numbers.reserved_unallocated)
-    numbers.reserved = *numbers.allocated + *numbers.reserved_unallocated;
-  if (!numbers.reserved_unallocated && numbers.allocated && numbers.reserved)
-    numbers.reserved_unallocated = std::max<std::int64_t>(0, *numbers.reserved - *numbers.allocated);
-}
-
 // "Used 21.90G of 7.48G hbm", "trying to allocate 17179869184 bytes", "2.00GiB (2147483648B)".
 bool read_xla(std::string_view text, OomNumbers& numbers) {
   numbers.needed = size_after(text, "used ");
@@ -120,9 +70,10 @@ std::optional<OomNumbers> parse_oom_message(std::string_view text) {
   if (has_any(text, {"killed process", "cgroup out of memory", "killed by"})) return std::nullopt;  // the kernel's
   const std::string_view before = text.substr(0, at == kNone ? text.size() : at);
   numbers.allocator = allocator_of(before.substr(before.size() > 60 ? before.size() - 60 : 0));
+  if (at == kNone) numbers.allocator = allocator_of(text.substr(0, 120));
   const bool tried = at != kNone && has_text(text.substr(at), "tried to allocate");
   if (tried || has_text(before, "backend ")) {
-    read_torch(text, numbers);
+    read_labelled_figures(text, numbers);
     return numbers;
   }
   if (at == kNone || (typed && !is_advice(text, at))) {
@@ -131,7 +82,8 @@ std::optional<OomNumbers> parse_oom_message(std::string_view text) {
     const std::size_t end = name + std::string_view{"outofmemoryerror"}.size();
     const bool ends = end >= text.size() || text[end] == ':';
     if (!ends) return std::nullopt;
-    numbers.allocator = Allocator::kCuda;
+    read_labelled_figures(text, numbers);
+    if (numbers.allocator == Allocator::kUnknown) numbers.allocator = Allocator::kCuda;
     return numbers;
   }
   if (is_advice(text, at)) return std::nullopt;
@@ -158,6 +110,69 @@ std::optional<OomNumbers> parse_oom_message(std::string_view text) {
     return numbers;
   }
   return std::nullopt;
+}
+
+void read_labelled_figures(std::string_view text, OomNumbers& numbers) {
+  if (!numbers.request) numbers.request = size_after(text, "tried to allocate");
+  if (numbers.allocator == Allocator::kUnknown) numbers.allocator = allocator_of(text.substr(0, 200));
+  numbers.is_impossible = has_text(text, "more than 1eb");
+  for (const std::string_view label : {std::string_view{"(gpu "}, std::string_view{"(npu "}, std::string_view{". gpu "},
+                                       std::string_view{"gpu "}, std::string_view{"npu "}, std::string_view{"xpu "}}) {
+    const std::size_t at = find_word(text, label);
+    if (at == kNone) continue;
+    numbers.gpu = leading_integer(text.substr(at + label.size()));
+    if (numbers.gpu) break;
+  }
+  // 1.0 to 2.0: labels follow their figures.
+  numbers.total = size_before(text, "total capacity");
+  numbers.allocated = size_before(text, "already allocated");
+  numbers.free = size_before(text, "free;");
+  if (!numbers.free) numbers.free = size_before(text, "free)");
+  numbers.reserved = size_before(text, "reserved in total");
+  numbers.allowed = size_before(text, "allowed;");
+  if (const auto cached = size_before(text, "cached)")) {  // 1.0 to 1.3: reserved but unallocated
+    numbers.reserved_unallocated = cached;
+    if (numbers.allocated) numbers.reserved = *numbers.allocated + *cached;
+  }
+  // 2.1 and later ("capacty" in 2.1).
+  if (!numbers.total) numbers.total = size_after(text, "total capacity of");
+  if (!numbers.total) numbers.total = size_after(text, "total capacty of");
+  if (!numbers.free) numbers.free = size_before(text, "is free");
+  if (!numbers.allocated) numbers.allocated = size_before(text, "is allocated by pytorch");
+  if (!numbers.reserved_unallocated)
+    numbers.reserved_unallocated = size_before(text, "is reserved by pytorch but unallocated");
+  numbers.private_pools = size_before(text, "allocated in private pools");
+  numbers.this_process = size_after(text, "this process has");
+  numbers.processes.clear();
+  for (std::size_t at = find_word(text, "process "); at != kNone; at = find_word(text, "process ", at + 8)) {
+    const std::string_view rest = text.substr(at + 8);
+    const auto pid = leading_integer(rest);
+    const std::size_t has = find_word(rest, " has ");
+    if (!pid || has == kNone || has > 24) continue;
+    if (const auto bytes = leading_size(rest.substr(has + 5))) numbers.processes.push_back({*pid, *bytes});
+    if (numbers.processes.size() >= 64) break;
+  }
+  if (numbers.allocator == Allocator::kMps) {
+    numbers.allocated = size_after(text, "mps allocated");
+    numbers.allowed = size_after(text, "max allowed");
+    numbers.total = numbers.allowed;
+    numbers.reserved = numbers.allocated;
+  }
+  if (!numbers.reserved && numbers.allocated && numbers.reserved_unallocated)
+    numbers.reserved = *numbers.allocated + *numbers.reserved_unallocated;
+  if (!numbers.reserved_unallocated && numbers.allocated && numbers.reserved)
+    numbers.reserved_unallocated = std::max<std::int64_t>(0, *numbers.reserved - *numbers.allocated);
+}
+
+std::string_view without_hint(std::string_view text) {
+  std::size_t end = text.size();
+  for (const std::string_view hint :
+       {std::string_view{"if reserved"}, std::string_view{"try setting"}, std::string_view{"see documentation"},
+        std::string_view{"please use `empty_cache`"}, std::string_view{"use pytorch_mps_high"},
+        std::string_view{"try increasing"}, std::string_view{"please try to"}, std::string_view{"please increase"}})
+    end = std::min(end, find_word(text, hint));
+  // A message that is nothing but advice is kept.
+  return end < 16 ? text : text.substr(0, end);
 }
 
 std::string_view allocator_name(Allocator allocator) {

@@ -43,6 +43,12 @@ struct OomNumbers {
 // nullopt where the text is no such message. "out of memory" in advice or prose is none.
 [[nodiscard]] std::optional<OomNumbers> parse_oom_message(std::string_view text);
 
+// The figures that PyTorch's labels name, wherever they stand; what is absent stays empty.
+void read_labelled_figures(std::string_view text, OomNumbers& numbers);
+
+// The message without the advice that allocators print after it: a hint is no evidence.
+[[nodiscard]] std::string_view without_hint(std::string_view text);
+
 [[nodiscard]] std::string_view allocator_name(Allocator allocator);
 
 }  // namespace plimsoll::why

@@ -36,32 +36,52 @@ bool name_has_any(std::string_view function, std::initializer_list<std::string_v
   return false;
 }
 
-bool is_evaluation(const Frame& frame) {
-  const std::string_view name = frame.function;
-  if (name_has_any(name, {"args", "arguments", "config", "options", "params", "inputs", "model", "schema", "call"}))
-    return false;
-  if (name_has_any(name, {"evaluate", "evaluation", "eval", "validate", "validation", "val", "valid", "prediction"}))
-    return !name_has(name, "maybe");
-  return name == "test" || name == "predict" || name == "predict_step" || name == "test_step" || name == "test_epoch" ||
-         name == "test_loop" || name == "run_test" || name == "score_all" || name == "compute_metrics" ||
-         name == "inference" || name == "infer";
+// What a line of code calls: "load_optimizer" of "self.state = ckpt.load_optimizer(path)". A traceback that is cut
+// still says so in the last line that it has.
+std::string_view callee(std::string_view code) {
+  const std::size_t open = code.find('(');
+  if (open == kNone) return {};
+  std::size_t begin = open;
+  while (begin > 0 && is_word(code[begin - 1])) --begin;
+  return code.substr(begin, open - begin);
 }
 
-bool is_save(const Frame& frame) {
-  const std::string_view name = frame.function;
-  if (name_has(name, "load")) return false;
-  if (name_has_any(name, {"save", "consolidate", "export"}) && !name_has(name, "maybe")) return true;
-  if (name_has(name, "state") && name_has(name, "dict")) return true;
-  return has_any(frame.code, {"torch.save(", ".state_dict(", "save_pretrained(", "save_checkpoint(", "save_model("}) &&
-         !has_text(frame.code, "load_state_dict");
+bool names_evaluation(std::string_view name) {
+  if (name_has_any(name,
+                   {"args", "arguments", "config", "options", "params", "inputs", "model", "schema", "call", "maybe"}))
+    return false;
+  if (name_has_any(name, {"evaluate", "evaluation", "eval", "validate", "validation", "val", "valid", "prediction"}))
+    return name != "eval";  // model.eval() switches a mode
+  return name == "test" || name == "predict" || name == "predict_step" || name == "test_step" || name == "test_epoch" ||
+         name == "test_loop" || name == "run_test" || name == "score_all" || name == "compute_metrics";
+}
+
+bool is_evaluation(const Frame& frame) {
+  if (frame.function == "eval") return true;
+  return names_evaluation(frame.function) || (!has_text(frame.code, "config") && names_evaluation(callee(frame.code)));
+}
+
+bool names_save(std::string_view name) {
+  if (name_has_any(name, {"load", "maybe"})) return false;
+  return name_has_any(name, {"save", "consolidate", "export"}) || (name_has(name, "state") && name_has(name, "dict"));
+}
+
+bool is_save(const Frame& frame) { return names_save(frame.function) || names_save(callee(frame.code)); }
+
+bool names_resume(std::string_view name) {
+  if (name_has_any(name, {"resume", "restore"})) return true;
+  return name_has(name, "load") &&
+         name_has_any(name, {"checkpoint", "optimizer", "optim", "ckpt", "training", "trainer"}) &&
+         !name_has_any(name, {"model", "weights", "shard", "shards", "sharded", "args", "config"});
 }
 
 bool is_resume(const Frame& frame) {
-  const std::string_view name = frame.function;
-  if (name_has_any(name, {"resume", "restore"})) return true;
-  if (name_has(name, "load") && name_has_any(name, {"checkpoint", "optimizer", "optim", "ckpt"})) return true;
-  return has_any(frame.code,
-                 {"resume_from_checkpoint", "optimizer.load_state_dict", "load_checkpoint(", "opt.load_state_dict"});
+  // The optimizer's own reader of its states.
+  if (has_any(frame.path, {"torch/optim/", "torch\\optim\\"}) &&
+      has_any(frame.function, {"load_state_dict", "process_value", "_cast"}))
+    return true;
+  return names_resume(frame.function) || names_resume(callee(frame.code)) ||
+         has_any(frame.code, {"optimizer.load_state_dict", "opt.load_state_dict", "optim.load_state_dict"});
 }
 
 bool is_shard_load(const Frame& frame) {
@@ -71,8 +91,9 @@ bool is_shard_load(const Frame& frame) {
 }
 
 bool is_optimizer(const Frame& frame) {
-  if (name_has(frame.function, "load") || has_text(frame.code, "load_state_dict")) return false;
-  if (has_any(frame.path, {"torch/optim/", "torch\\optim\\", "bitsandbytes/optim", "fused_adam", "/optimizers/"}) &&
+  if (name_has(frame.function, "load") || has_text(frame.code, "load_state_dict") || is_resume(frame)) return false;
+  if (has_any(frame.path,
+              {"torch/optim/", "torch\\optim\\", "bitsandbytes/optim", "fused_adam", "/optimizers/", "/optimizer/"}) &&
       !has_text(frame.path, "lr_scheduler"))
     return true;
   const std::string_view code = frame.code;
@@ -137,7 +158,8 @@ bool is_collective(const Frame& frame) {
 bool is_forward(const Frame& frame) {
   return name_has(frame.function, "forward") || frame.function == "_call_impl" || frame.function == "__call__" ||
          frame.code.find(" model(") != kNone || frame.code.find(" self.model(") != kNone ||
-         frame.code.starts_with("model(") || has_any(frame.code, {"self.net(", "forward_call("});
+         frame.code.starts_with("model(") ||
+         has_any(frame.code, {"self.net(", "forward_call(", "forward_backward(", "train_step(", "training_step("});
 }
 
 bool is_compile(const Frame& frame) {
@@ -156,17 +178,16 @@ struct Kind {
   bool (*matches)(const Frame&);
 };
 
-// The first of these that a frame matches is what the frame says; the innermost frame that says
-// anything decides. Weaker kinds are asked only when no frame says one of these.
-constexpr std::array<Kind, 6> kStrong = {{
+// What one frame says by itself: the first that matches.
+constexpr std::array<Kind, 15> kKinds = {{
+    {Phase::kWakeUp, is_wake_up},
+    {Phase::kGraphCapture, is_capture},
     {Phase::kKvInit, is_kv_init},
     {Phase::kOptimizerStep, is_optimizer},
     {Phase::kBackward, is_backward},
     {Phase::kEvaluate, is_evaluation},
     {Phase::kResume, is_resume},
     {Phase::kSave, is_save},
-}};
-constexpr std::array<Kind, 7> kWeak = {{
     {Phase::kLoad, is_shard_load},
     {Phase::kForward, is_forward},
     {Phase::kData, is_data},
@@ -176,12 +197,56 @@ constexpr std::array<Kind, 7> kWeak = {{
     {Phase::kStartup, is_startup},
 }};
 
+Phase phase_of_frame(const Frame& frame) {
+  for (const Kind& kind : kKinds)
+    if (kind.matches(frame)) {
+      const bool makes =
+          kind.phase == Phase::kOptimizerStep &&
+          has_any(frame.function, {"__init__", "init_optimizer", "initialize_optimizer", "get_megatron_optimizer"});
+      return makes ? Phase::kOptimizerInit : kind.phase;
+    }
+  return Phase::kUnknown;
+}
+
+// Phases in the order in which they decide. Those of the first row surround a step: the outermost of them is what the
+// run was doing, whatever ran inside. Of the others the innermost frame decides.
+const std::vector<std::vector<Phase>>& precedence() {
+  static const std::vector<std::vector<Phase>> kRows = {
+      {Phase::kWakeUp, Phase::kGraphCapture, Phase::kEvaluate, Phase::kSave, Phase::kResume, Phase::kKvInit},
+      {Phase::kOptimizerStep, Phase::kOptimizerInit, Phase::kBackward},
+      {Phase::kLoad},
+      {Phase::kForward},
+      {Phase::kData},
+      {Phase::kConfig},
+      {Phase::kCollective},
+      {Phase::kCompile},
+      {Phase::kStartup}};
+  return kRows;
+}
+
 std::string shown(const Frame& frame) {
   return fmt::format("{} ({})", cut_text(frame.function, 60), cut_text(file_name(frame.path), 60));
 }
 
 void read_details(const std::vector<Frame>& frames, FramesPhase& found) {
   for (const Frame& frame : frames) {
+    if (has_any(frame.path, {"pin_memory"}) || has_any(frame.function, {"pin_memory", "host_register", "pinned"}) ||
+        has_any(frame.code, {"pin_memory(", "pin_memory=true", "cudahostalloc", "cudahostregister", "is_pinned"}))
+      found.pins = true;
+    if (has_any(frame.code, {"managed", "get_paged"}) || has_any(frame.function, {"get_paged", "managed"}))
+      found.managed = true;
+    if (has_any(frame.function,
+                {"process_weights", "convert_", "quantize_", "repack", "after_loading", "dequant", "_convert"}))
+      found.converts = true;
+    if (has_any(frame.function, {"_auto_wrap", "_recursive_wrap", "fully_shard", "_sync_module", "prepare_model",
+                                 "_prepare_deepspeed", "_broadcast_model", "_configure_distributed_model"}) ||
+        has_any(frame.code, {"fsdp(", "fully_shard(", "deepspeed.initialize(", "distributeddataparallel("}))
+      found.wraps = true;
+    if (name_has_any(frame.function, {"generate", "infer", "inference", "sample"}) ||
+        has_any(frame.code, {".generate(", "pipe(", "pipeline(", "session.run("}) ||
+        has_text(frame.path, "diffusers/pipelines"))
+      found.generates = true;
+    if (has_any(frame.path, {"memory_saver"}) || has_text(frame.code, "memory_saver")) found.memory_saver = true;
     if (has_any(frame.path, {"/vllm/", "\\vllm\\", "sglang", "tensorrt_llm"})) found.serving = true;
     if (has_text(frame.path, "deepspeed")) found.deepspeed = true;
     if (has_any(frame.path, {"fsdp", "_composable"})) found.fsdp = true;
@@ -203,6 +268,8 @@ void read_details(const std::vector<Frame>& frames, FramesPhase& found) {
       found.custom_all_reduce = true;
   }
   if (frames.empty()) return;
+  found.convolution = has_any(file_name(frames.back().path), {"conv.py", "conv_"}) ||
+                      has_any(frames.back().code, {"conv1d(", "conv2d(", "conv3d(", "conv_transpose", "convolution("});
   // Only the innermost frames speak of the tensor that failed.
   const std::size_t first = frames.size() > 3 ? frames.size() - 3 : 0;
   for (std::size_t i = first; i < frames.size(); ++i) {
@@ -228,37 +295,24 @@ std::string_view phase_name(Phase phase) {
 FramesPhase phase_of_frames(const std::vector<Frame>& frames) {
   FramesPhase found;
   read_details(frames, found);
-  const auto decide = [&](Phase phase, const Frame& frame) {
-    found.phase = phase;
-    found.decisive = shown(frame);
-  };
-  // Capture and wake-up run forward and backward inside themselves.
+  std::vector<Phase> phases;
+  phases.reserve(frames.size());
   for (const Frame& frame : frames) {
-    if (is_wake_up(frame))
-      decide(Phase::kWakeUp, frame);
-    else if (is_capture(frame))
-      decide(Phase::kGraphCapture, frame);
-    else
-      continue;
-    return found;
+    phases.push_back(phase_of_frame(frame));
+    const Phase phase = phases.back();
+    if (phase != Phase::kUnknown && (found.stack.empty() || found.stack.back() != phase)) found.stack.push_back(phase);
   }
-  for (std::size_t i = frames.size(); i-- > 0;) {
-    // Deep inside a model's forward pass nothing saves or evaluates: the library's own helper names do not count.
-    for (const Kind& kind : kStrong)
-      if (kind.matches(frames[i])) {
-        decide(kind.phase, frames[i]);
-        if (kind.phase == Phase::kOptimizerStep &&
-            has_any(frames[i].function, {"__init__", "init_optimizer", "initialize_optimizer"}))
-          found.phase = Phase::kOptimizerInit;
-        return found;
-      }
-  }
-  for (const Kind& kind : kWeak)
-    for (std::size_t i = frames.size(); i-- > 0;)
-      if (kind.matches(frames[i])) {
-        decide(kind.phase, frames[i]);
-        return found;
-      }
+  if (!found.stack.empty()) found.inner = found.stack.back();
+  for (const std::vector<Phase>& wanted : precedence())
+    for (std::size_t k = 0; k < frames.size(); ++k) {
+      // What surrounds a step decides from the outside, what happens in it from the inside.
+      const bool outside = &wanted == &precedence().front();
+      const std::size_t i = outside ? k : frames.size() - 1 - k;
+      if (std::find(wanted.begin(), wanted.end(), phases[i]) == wanted.end()) continue;
+      found.phase = phases[i];
+      found.decisive = shown(frames[i]);
+      return found;
+    }
   if (found.moves_module || found.builds_module) {
     found.phase = Phase::kLoad;
     if (!frames.empty()) found.decisive = shown(frames.back());

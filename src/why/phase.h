@@ -42,6 +42,8 @@ struct Frame {
 // What the frames of one traceback say, outermost first.
 struct FramesPhase {
   Phase phase = Phase::kUnknown;
+  Phase inner = Phase::kUnknown;  // what the innermost frame that says anything was doing inside it
+  std::vector<Phase> stack;       // phases from the outermost frame to the innermost, each once
   bool attention_scores = false;  // a score matrix or a dense mask is being made
   bool loss = false;              // logits and their cross-entropy
   bool shard_load = false;        // a checkpoint is read into the model: from_pretrained, load_state_dict
@@ -54,6 +56,13 @@ struct FramesPhase {
   bool fsdp = false;
   bool checks_config = false;  // validate_args, __post_init__ and the like
   bool custom_all_reduce = false;
+  bool pins = false;         // page-locks host memory
+  bool managed = false;      // memory that host and device share
+  bool converts = false;     // weights are changed after they were read: quantised, repacked, cast
+  bool wraps = false;        // FSDP, ZeRO or the like take the modules over
+  bool generates = false;    // inference: generate(), a pipeline of diffusers
+  bool convolution = false;  // the innermost frame is a convolution's
+  bool memory_saver = false;
   std::string decisive;  // "evaluate (trainer.py)": the frame that decided
 };
 

@@ -69,13 +69,17 @@ std::optional<Gauge> gauge_of(std::string_view words) {
 }  // namespace
 
 std::optional<Bar> parse_bar(std::string_view text) {
-  const std::size_t mark = text.rfind("%|");
-  if (mark == kNone) return std::nullopt;
+  std::size_t mark = text.rfind("%|");
+  std::size_t close = mark == kNone ? kNone : text.find("| ", mark + 2);
+  if (mark == kNone) {
+    // Without a drawing: "Steps:   0% 0/1000 [00:00<?, ?it/s]".
+    mark = text.rfind("% ");
+    if (mark == kNone || text.find('/', mark) > mark + 16 || text.find(" [", mark) > mark + 32) return std::nullopt;
+    close = mark;
+  }
   std::size_t begin = mark;
   while (begin > 0 && is_digit(text[begin - 1])) --begin;
-  if (begin == mark) return std::nullopt;
-  const std::size_t close = text.find("| ", mark + 2);
-  if (close == kNone) return std::nullopt;
+  if (begin == mark || close == kNone) return std::nullopt;
   Bar bar;
   std::string_view label = trim(text.substr(0, begin));
   if (label.ends_with(':')) label.remove_suffix(1);
@@ -131,6 +135,13 @@ void read_memory_figures(std::string_view text, std::vector<MemoryFigure>& out) 
       continue;
     }
     if (unit == 0 || unit_at > end + 1) {
+      // Without a unit the word right before it must be the gauge's: "reserved - seq 1099" is a length.
+      std::size_t word_end = words.size();
+      while (word_end > 0 && !is_word(words[word_end - 1])) --word_end;
+      std::size_t word_begin = word_end;
+      while (word_begin > 0 && (is_word(words[word_begin - 1]) || words[word_begin - 1] == '/')) --word_begin;
+      const std::string_view nearest = words.substr(word_begin, word_end - word_begin);
+      if (!gauge_of(nearest) && !has_any(nearest, {"gb", "gib", "mb", "mib", "usage", "used", "bytes"})) continue;
       if (has_any(words, {"_gb", "_gib", "(gb)", "(gib)"}))
         unit = kGiB;
       else if (in_megabytes || has_any(words, {"_mb", "_mib"}))
@@ -154,7 +165,11 @@ std::optional<StepLine> parse_step(std::string_view text) {
   if (text.size() > 2000 || text.empty()) return std::nullopt;
   StepLine line;
   for (const std::string_view key : {std::string_view{"step"}, std::string_view{"iteration"}, std::string_view{"iter"},
-                                     std::string_view{"global_step"}, std::string_view{"iterations"}}) {
+                                     std::string_view{"global_step"}, std::string_view{"iterations"},
+                                     std::string_view{"it"}, std::string_view{"batch"}, std::string_view{"update"}}) {
+    // These count steps only where something was computed: a batch is also a size.
+    const bool counts = key.size() > 2 && key != "batch" && key != "update";
+    if (!counts && !has_any(text, {"loss", "tok/s", "it/s"})) continue;
     line.step = value_of(text, key);
     if (line.step) break;
   }
@@ -168,6 +183,8 @@ std::optional<StepLine> parse_step(std::string_view text) {
   }
   if (line.step && has_any(text, {"every", "interval", "warm-up", "warmup", "total", "max_steps"}) && !has_loss)
     return std::nullopt;
+  line.epoch = value_of(text, "epoch");
+  if (!line.epoch) line.epoch = value_of(text, "ep");
   line.is_start = !has_loss && text.size() < 40;
   read_memory_figures(text, line.memory);
   line.shape = shape_hash(text);

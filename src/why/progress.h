@@ -34,7 +34,8 @@ struct MemoryFigure {
 };
 
 struct StepLine {
-  std::optional<std::int64_t> step;  // dictionaries of the Transformers trainer have none
+  std::optional<std::int64_t> step;   // dictionaries of the Transformers trainer have none
+  std::optional<std::int64_t> epoch;  // steps of some loggers begin again with each
   std::vector<MemoryFigure> memory;
   std::uint64_t shape = 0;  // hash of the shape figures ("tokens=1717 longest=597"), 0: none
   bool is_start = false;    // "step 0" alone: a step begins, none is done

@@ -19,6 +19,7 @@ constexpr std::size_t kBlock = 1U << 20;
 constexpr std::size_t kLongestLine = 4U << 20;
 constexpr std::size_t kLongLine = 256U << 10;
 constexpr std::size_t kMostFiles = 20000;
+constexpr std::size_t kMostZeros = 256U << 20;
 
 constexpr Topics kFailureTopics = bit(Topic::kOom) | bit(Topic::kNccl) | bit(Topic::kLibrary) | bit(Topic::kHost) |
                                   bit(Topic::kKill) | bit(Topic::kDisk) | bit(Topic::kTraceback) | bit(Topic::kDevice) |
@@ -162,6 +163,7 @@ Status read_log(const std::string& path, Collector& collector, const ReadLimits&
   Feeder feeder(collector, limits);
   std::string buffer;
   bool first = true;
+  std::size_t zeros = 0;  // at the beginning; a hole in a log is no longer than the log
   while (true) {
     PLIMSOLL_TRY(got, reader.append(buffer, kBlock));
     if (first && looks_binary(buffer))
@@ -169,6 +171,14 @@ Status read_log(const std::string& path, Collector& collector, const ReadLimits&
                        "give the text that the run printed; a memory snapshot is read by plimsoll replay");
     first = false;
     if (got == 0) break;
+    if (zeros != std::string::npos) {
+      const bool nothing = std::string_view{buffer}.find_first_not_of('\0') == std::string_view::npos;
+      zeros = nothing ? zeros + got : std::string::npos;
+      if (nothing) buffer.clear();
+      if (nothing && zeros > kMostZeros)
+        return bad_input(fmt::format("{} is not a log: its first {} bytes are zero", name, zeros),
+                         "a device such as /dev/zero has no end");
+    }
     const std::size_t last = buffer.rfind('\n');
     const std::size_t whole = last == std::string::npos ? (buffer.size() > kLongestLine ? buffer.size() : 0) : last + 1;
     feeder.feed(std::string_view{buffer}.substr(0, whole));
@@ -176,7 +186,7 @@ Status read_log(const std::string& path, Collector& collector, const ReadLimits&
     if (progress) progress(reader.bytes_read());
   }
   if (!buffer.empty()) feeder.feed(buffer);
-  collector.end_file(reader.bytes_read(), feeder.line_count());
+  collector.end_file(reader.bytes_read(), feeder.line_count(), reader.damage());
   return {};
 }
 

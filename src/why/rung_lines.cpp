@@ -220,6 +220,22 @@ constexpr FrameworkLine kLines[] = {
     {"find-the-straggler", F::kUnknown,
      "export TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1; py-spy dump on the rank that is missing"},
     {"more-time", F::kUnknown, "#SBATCH --time=<more>, and a smaller save interval"},
+    {"file-limit", F::kUnknown, "ulimit -n 65536  # or torch.multiprocessing.set_sharing_strategy(\"file_system\")"},
+    {"no-pinning", F::kTransformers, "dataloader_pin_memory=False  # or ulimit -l unlimited"},
+    {"no-pinning", F::kDeepSpeed, "\"offload_optimizer\": {\"pin_memory\": false}  # or ulimit -l unlimited"},
+    {"no-pinning", F::kUnknown, "DataLoader(..., pin_memory=False)  # or ulimit -l unlimited"},
+    {"object-store-size", F::kUnknown, "ray.init(object_store_memory=N)  # ray memory lists what holds it now"},
+    {"split-block", F::kUnknown, "smaller batches, or torch.chunk() along the longest dimension"},
+    {"relax-block-limit", F::kUnknown,
+     "export UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1  # Intel GPUs; other drivers have no such switch"},
+    {"unified-watermark", F::kUnknown,
+     "export PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0  # Macs; on an APU raise the GTT or the BIOS share"},
+    {"engine-headroom", F::kSglang, "--mem-fraction-static 0.8 --chunked-prefill-size 2048"},
+    {"engine-headroom", F::kUnknown, "--gpu-memory-utilization 0.85 --max-num-batched-tokens 2048"},
+    {"no-benchmark", F::kUnknown, "torch.backends.cudnn.benchmark = False"},
+    {"unpaged-optimizer", F::kTransformers, "optim=\"adamw_bnb_8bit\"  # not paged_adamw_8bit"},
+    {"unpaged-optimizer", F::kUnknown, "bnb.optim.AdamW8bit(...)  # not PagedAdamW8bit"},
+    {"tile-shapes", F::kUnknown, "last two dimensions multiples of 8 and 128 (TPU); keep them there under sharding"},
 };
 
 }  // namespace

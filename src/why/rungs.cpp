@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "why/rungs.h"
 
+#include <iterator>
+#include <vector>
+
 #include "base/result.h"
 
 namespace plimsoll::why {
@@ -576,10 +579,17 @@ constexpr Rung kRungs[] = {
 
 }  // namespace
 
-std::span<const Rung> all_rungs() { return kRungs; }
+std::span<const Rung> all_rungs() {
+  static const std::vector<Rung> kAll = [] {
+    std::vector<Rung> all(std::begin(kRungs), std::end(kRungs));
+    all.insert(all.end(), limit_rungs().begin(), limit_rungs().end());
+    return all;
+  }();
+  return kAll;
+}
 
 const Rung& rung(std::string_view id) {
-  for (const Rung& one : kRungs)
+  for (const Rung& one : all_rungs())
     if (one.id == id) return one;
   PLIMSOLL_CHECK(false);
   return kRungs[0];

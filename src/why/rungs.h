@@ -36,6 +36,8 @@ struct Rung {
 // The rung must exist.
 [[nodiscard]] const Rung& rung(std::string_view id);
 [[nodiscard]] std::span<const Rung> all_rungs();
+// Those of limits other than device memory, in a file of their own (rungs_limits.cpp).
+[[nodiscard]] std::span<const Rung> limit_rungs();
 
 // The line to write; "" where the rung does not exist for this framework.
 [[nodiscard]] std::string_view line_for(std::string_view id, Framework framework);

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/text.h"
+#include "why/complaint.h"
 #include "why/words.h"
 
 namespace plimsoll::why {
@@ -20,8 +21,27 @@ Signal of(SignalKind kind, std::int64_t bytes = 0) {
   return signal;
 }
 
+// A limit of memory that a batch system or a container sets, and that was passed: in known words, or in any.
+bool is_schedulers_word(std::string_view text) {
+  if (has_whole(text, "oomkilled")) return true;
+  if (has_any(text, {"oom-kill event", "out-of-memory handler", "oom killed", "term_memlimit", "memory pressure",
+                     "node running out of memory", "node ran out of memory", "was oom-killed", "out_of_memory",
+                     "low on resource: memory", "killed by the oom killer", "killed by oom",
+                     "node running low on memory", "memory usage threshold"}))
+    return true;
+  const bool limit = has_any(text, {"memory limit", "memory usage limit", "h_vmem", "mem limit", "memory quota",
+                                    "its memory", "exceeding memory", "due to memory"});
+  const bool passed =
+      has_any(text, {"exceed", " over ", "reached", "beyond", "above", "killed", "evicted", "of container"});
+  if (limit && passed && !has_any(text, {"gpu memory", "memory of gpu", "device memory"})) return true;
+  return has_any(text, {"job killed", "killed:", "terminated:"}) &&
+         has_any(text, {"mem ", "memory", "h_vmem", "rss"}) && has_any(text, {"exceed", "limit"});
+}
+
 // The kernel's, a container's or a batch system's own statement that memory ran out.
 std::optional<Signal> host_kill(std::string_view text) {
+  // A list of what might have happened is no statement.
+  if (has_any(text, {"potential root cause", "possible cause", "common cause"})) return of(SignalKind::kPeerLost);
   const bool kernel = has_any(text, {"oom-kill:constraint", "out of memory: killed process",
                                      "out of memory: kill process", "cgroup out of memory", "invoked oom-killer"});
   const std::size_t counter = find_word(text, "oom_kill");
@@ -34,15 +54,9 @@ std::optional<Signal> host_kill(std::string_view text) {
       counted = !detected || *detected > 0;
     }
   }
-  const bool scheduler =
-      has_any(text, {"oom-kill event", "exceeded memory limit", "exceeded job memory limit",
-                     "exceeded step memory limit", "out-of-memory handler", "oom killed", "term_memlimit",
-                     "killed due to memory pressure", "node running out of memory", "node ran out of memory",
-                     "exceeded its memory", "was oom-killed", "out_of_memory", "memory limit of container",
-                     "terminated for exceeding memory", "evicted due to memory", "low on resource: memory"}) ||
-      has_whole(text, "oomkilled");
-  if (!kernel && !counted && !scheduler) return std::nullopt;
-  if (has_text(text, "oom-kill-disable") || has_text(text, "cuda_error_out_of_memory")) return std::nullopt;
+  if (!kernel && !counted && !is_schedulers_word(text)) return std::nullopt;
+  if (!kernel && has_any(text, {"killer disabled", "if ", "avoid"})) return std::nullopt;
+  if (has_any(text, {"oom-kill-disable", "cuda_error", "cudaerror", "cuda error"})) return std::nullopt;
   Signal signal = of(SignalKind::kHostKill);
   signal.bytes = size_after(text, "anon-rss").value_or(0);
   signal.pid = integer_after(text, "process");
@@ -93,27 +107,40 @@ std::optional<Signal> killed(std::string_view text) {
     return of(SignalKind::kKilled);
   if (is_shell_killed(text)) return of(SignalKind::kKilled);
   if (has_text(text, "dataloader worker") && has_text(text, "exited unexpectedly")) return of(SignalKind::kKilled);
-  if (has_any(text, {"terminated abruptly while the future", "process pool was terminated abruptly"}))
+  if (has_any(text, {"terminated abruptly while the future", "process pool was terminated abruptly", "abruptly died",
+                     "died abruptly"}))
     return of(SignalKind::kKilled);
   return std::nullopt;
 }
 
 std::optional<Signal> host_allocation(std::string_view text) {
+  if (has_any(text, {"too many open files", "file descriptor limit", "open file descriptors"}) &&
+      !has_any(text, {"warning:", "may ", "consider"}))
+    return of(SignalKind::kDescriptors);
   const bool resources = has_any(text, {"out of resource: shared memory", "outofresources", "shared memory, required",
                                         "too much shared data", "uses too much shared"});
   if (resources) return of(SignalKind::kKernelResources);
-  const bool shm = has_any(text, {"bus error", "insufficient shared memory", "out of shared memory",
+  const bool bus = has_text(text, "bus error") &&
+                   (find_word(text, "bus error") == 0 ||
+                    has_any(text, {"signal", "core dumped", "unexpected", "encountered", "sigbus", "worker"}));
+  const bool shm = bus ||
+                   has_any(text, {"insufficient shared memory", "out of shared memory",
                                   "unable to open shared memory object", "creating shared memory segment"}) ||
                    ((has_text(text, "/dev/shm") || has_text(text, "</torch_")) &&
                     has_any(text, {"no space", "errno 28", "unable to", "failed", "cannot", "error"}));
-  if (shm && !has_any(text, {"warning:", "make sure", "consider"})) {
+  if (shm && !has_any(text, {"warning:", "make sure", "consider", "would ", "if "})) {
     Signal signal = of(SignalKind::kSharedMemory);
     signal.is_shm = true;
     return signal;
   }
+  // Buffers that a network card could not register are the communication library's.
+  if (has_text(text, "regist") && has_any(text, {"ucx", "mlx5", "rdma", "ibv_", "nccl"}))
+    return of(SignalKind::kNcclRegister);
+  // A device's allocator may be wrapped in the host's exception.
+  if (has_any(text, {"cuda error", "cudaerror", "cudamalloc", "gpu memory"}) && !has_text(text, "cudahost"))
+    return std::nullopt;
   const bool cpu = has_text(text, "cpuallocator") &&
                    has_any(text, {"can't allocate", "not enough memory", "tried to allocate", "cannot allocate"});
-  const bool pinned = has_text(text, "cudahostalloc") && has_any(text, {"fail", "out of memory", "error"});
   const auto exception = parse_exception(text);
   const bool python = exception && (exception->type == "MemoryError" || exception->type == "_ArrayMemoryError" ||
                                     exception->type == "ArrayMemoryError");
@@ -121,8 +148,10 @@ std::optional<Signal> host_allocation(std::string_view text) {
   const bool system =
       has_any(text, {"cannot allocate memory", "can't allocate memory"}) &&
       has_any(text, {"errno 12", "oserror", "os error 12", "mmap", "error code 12", "fork", "runtimeerror", "(12)"});
-  const bool cpp = has_any(text, {"bad_alloc", "paging file is too small"});
-  if (!cpu && !pinned && !python && !array && !system && !cpp) return std::nullopt;
+  const bool cpp = has_any(text, {"bad_alloc", "paging file is too small", "java.lang.outofmemoryerror",
+                                  "runtime: out of memory"}) &&
+                   !has_any(text, {"gpu", "cuda"});
+  if (!cpu && !python && !array && !system && !cpp) return std::nullopt;
   Signal signal = of(SignalKind::kHostAllocation);
   for (const std::string_view label : {std::string_view{"tried to allocate"}, std::string_view{"unable to allocate"},
                                        std::string_view{"unable to mmap"}})
@@ -131,6 +160,8 @@ std::optional<Signal> host_allocation(std::string_view text) {
 }
 
 std::optional<Signal> disk(std::string_view text) {
+  if (has_any(text, {"errno 24", "os error 24"})) return of(SignalKind::kDescriptors);
+  if (has_any(text, {"/dev/shm", "</torch_"})) return std::nullopt;
   if (has_any(text,
               {"no space left on device", "quota exceeded", "errno 28]", "errno 122]", "os error 28", "os error 122",
                "disk full", "disk is full", "not enough disk space", "not enough free disk", "file too large"}) &&
@@ -139,7 +170,11 @@ std::optional<Signal> disk(std::string_view text) {
   const bool writer =
       has_any(text, {"streamwriter failed", "iostream error"}) ||
       (has_text(text, "inline_container") && has_any(text, {"unexpected pos", "write failed", "failed writing"}));
-  if (writer) return of(SignalKind::kDiskWrite);
+  // A file that cannot be made where a checkpoint is written.
+  const bool unopened = parse_exception(text) &&
+                        has_any(text, {"cannot be opened", "could not be opened", "parent directory"}) &&
+                        has_any(text, {".pt", ".pth", ".ckpt", ".bin", ".safetensors", "checkpoint"});
+  if (writer || unopened) return of(SignalKind::kDiskWrite);
   return std::nullopt;
 }
 
@@ -154,16 +189,19 @@ std::optional<int> nccl_device(std::string_view text) {
 
 std::optional<Signal> nccl(std::string_view text) {
   const bool warn = has_text(text, "nccl warn");
-  const bool own = warn || has_any(text, {"nccl error", "ncclunhandled", "processgroupnccl", "distbackenderror",
-                                          "ncclsystemerror", "ncclinternal"});
+  const bool own =
+      warn || has_any(text, {"hccl function error", "hccl error", "rccl error", "nccl error", "ncclunhandled",
+                             "processgroupnccl", "distbackenderror", "ncclsystemerror", "ncclinternal"});
   if (has_any(text,
               {"collective operation timeout", "watchdog got stuck", "timed out waiting for", "collective timeout"}) ||
       (has_text(text, "watchdog caught collective") && has_any(text, {"timeout", "timed out"})))
     return of(SignalKind::kCollectiveTimeout);
   // NCCL's own wording for an error of the runtime; its name may stand on the line before.
-  const bool own_memory = has_text(text, "cuda failure") && has_text(text, "out of memory");
+  const bool own_memory = (has_any(text, {"cuda failure", "hip failure"}) && has_text(text, "out of memory")) ||
+                          has_any(text, {"failed to cuda calloc", "failed to hip calloc", "failed to cuda malloc"});
   if ((own || own_memory) &&
-      has_any(text, {"out of memory", "failed to cuda calloc", "failed to cuda malloc", "cuda calloc", "cudamalloc"}) &&
+      has_any(text, {"out of memory", "failed to cuda calloc", "failed to cuda malloc", "cuda calloc", "cudamalloc",
+                     "hip calloc", "hipmalloc"}) &&
       !has_text(text, "nccl info")) {
     Signal signal = of(SignalKind::kNcclMemory);
     for (const std::string_view label :
@@ -182,9 +220,17 @@ std::optional<Signal> nccl(std::string_view text) {
 }
 
 std::optional<Signal> library(std::string_view text) {
+  const bool algorithm =
+      has_any(text, {"unable to find a valid cudnn algorithm", "unable to find an engine to execute",
+                     "no algorithm worked", "no convolution algorithm", "workspace allocation failed"}) ||
+      (has_text(text, "convolution") && has_text(text, "workspace") &&
+       has_any(text, {"fail", "cannot", "unable", "out of memory"}));
+  if (algorithm && !has_text(text, "warning")) return of(SignalKind::kConvWorkspace);
   if (!has_any(text, {"cublas", "cudnn", "cusolver", "cusparse", "cufft", "hipblas", "miopen"})) return std::nullopt;
   if (has_text(text, "status_alloc_failed")) return of(SignalKind::kLibraryAlloc);
-  if (has_text(text, "status_not_initialized")) return of(SignalKind::kLibraryAlloc);
+  if (has_any(text, {"status_not_initialized", "cudnn failed to initialize", "could not create cudnn handle",
+                     "could not create cublas handle"}))
+    return of(SignalKind::kLibraryAlloc);
   if (has_any(text, {"status_internal_error", "status_execution_failed"})) return of(SignalKind::kLibraryOther);
   return std::nullopt;
 }
@@ -208,11 +254,17 @@ std::optional<Signal> serving(std::string_view text) {
 }
 
 std::optional<Signal> device(std::string_view text) {
+  // The allocator asks NVML while it words its message; where that fails, the assertion is all that is printed.
+  if (has_text(text, "cachingallocator") && has_any(text, {"nvml", "internal assert"}) && !has_text(text, "capture"))
+    return of(SignalKind::kMaskedOom);
+  if (has_any(text, {"torch_use_cuda_dsa", "hip_launch_blocking", "cuda_launch_blocking"}))
+    return std::nullopt;  // advice
   if (has_any(text, {"device-side assert", "illegal memory access", "illegal address", "illegal_address",
                      "misaligned address", "unspecified launch failure", "uncorrectable ecc", "uncorrectable nvlink",
                      "nvrm: xid", "gpu is lost", "fallen off the bus", "indexselectlargeindex"}))
     return of(SignalKind::kAddressing);
-  if (has_any(text, {"stream is capturing", "capture invalidated", "captureinvalidated", "captureunsupported"}) &&
+  if (has_any(text, {"stream is capturing", "capture invalidated", "captureinvalidated", "captureunsupported",
+                     "capturestatusinvalidated"}) &&
       !has_text(text, "out of memory"))
     return of(SignalKind::kCaptureInvalid);
   // The pool of an engine that wakes up: after the first refusal its calls have nothing valid to work on.
@@ -254,9 +306,10 @@ std::optional<Signal> device_oom(const Line& line) {
   if (!numbers) return std::nullopt;
   if (parse_exception(text) && has_text(text, "ray.exceptions")) return of(SignalKind::kHostKill);
   Signal signal = of(numbers->is_impossible ? SignalKind::kAddressing : SignalKind::kDeviceOom);
-  if (has_text(text, "cumem_allocator")) signal.kind = SignalKind::kEngineOom;
+  if (has_any(text, {"cumem_allocator", "memory_saver"})) signal.kind = SignalKind::kEngineOom;
   signal.oom = *numbers;
-  signal.bytes = numbers->request.value_or(0);
+  if (!signal.oom.request && !signal.oom.needed) read_figures(without_hint(text), signal.oom);
+  signal.bytes = signal.oom.request.value_or(0);
   signal.is_warning = has_any(text, {"warning:", "failed to clone"}) || line.level == Level::kWarning;
   if (has_text(text, "failed to clone"))
     if (const auto rank = integer_after(text, "on rank "))
@@ -272,6 +325,7 @@ std::optional<Signal> exception(const Line& line, bool expects_exception) {
   }
   if (!expects_exception && (line.level == Level::kWarning || line.level == Level::kInfo)) return std::nullopt;
   if (has_text(parsed->type, "warning")) return std::nullopt;
+  if (parsed->type == "KeyboardInterrupt" || parsed->type == "SignalException") return of(SignalKind::kInterrupted);
   static constexpr std::array<std::string_view, 5> kLaunchers = {
       "CalledProcessError", "SystemExit", "KeyboardInterrupt", "SignalException", "ProcessExitedException"};
   if (parsed->type == "ChildFailedError") return of(SignalKind::kExit);
@@ -282,119 +336,40 @@ std::optional<Signal> exception(const Line& line, bool expects_exception) {
   return signal;
 }
 
-}  // namespace
-
-std::optional<ExceptionLine> parse_exception(std::string_view text) {
-  std::size_t end = 0;
-  std::size_t last = 0;
-  while (end < text.size() && (is_word(text[end]) || text[end] == '.')) {
-    if (text[end] == '.') last = end + 1;
-    ++end;
-  }
-  if (end == 0 || end > 120 || last >= end) return std::nullopt;
-  const std::string_view type = text.substr(last, end - last);
-  if (end < text.size() && text[end] != ':') return std::nullopt;
-  if (type.size() < 4 || type.front() == '.') return std::nullopt;
-  const bool named = type.find("Error") != kNone || type.find("Exception") != kNone ||
-                     type.find("Interrupt") != kNone || type == "SystemExit" || type == "StopIteration" ||
-                     type == "OutOfResources" || type.ends_with("Exhausted");
-  if (!named || type == "Error") return std::nullopt;
-  // "ERROR:torch..." and "error: text" are levels, not classes: a class has a capital and small letters.
-  if (type.front() != '_' && !(type.front() >= 'A' && type.front() <= 'Z')) return std::nullopt;
-  ExceptionLine line{type, {}};
-  if (end < text.size()) line.message = trim(text.substr(end + 1));
-  return line;
+// Calls that share memory between processes and that segments of the expandable kind do not have.
+std::optional<Signal> interop(std::string_view text) {
+  if (has_any(text, {"pidfd_open", "pidfd_getfd"}) &&
+      (parse_exception(text) || has_any(text, {"not support", "not permitted", "not implemented", "failed:"})))
+    return of(SignalKind::kInterop);
+  const std::string_view body = without_hint(text);
+  if (parse_exception(text) && has_text(body, "expandable") &&
+      !has_any(body, {"out of memory", "exhaust", "insufficient", "not enough memory", "to allocate", "not allocate"}))
+    return of(SignalKind::kInterop);
+  return std::nullopt;
 }
 
-bool is_shell_killed(std::string_view text) {
-  static constexpr std::string_view kWords[] = {"killed",
-                                                "get\xC3\xB6tet",
-                                                "tu\xC3\xA9",
-                                                "processus arr\xC3\xAAt\xC3\xA9",
-                                                "terminado (killed)",
-                                                "matado",
-                                                "ucciso",
-                                                "morto",
-                                                "\xE5\xB7\xB2\xE6\x9D\x80\xE6\xAD\xBB",
-                                                "\xE5\xB7\xB2\xE7\xA0\x8D\xE6\x8E\x89",
-                                                "\xE5\xBC\xB7\xE5\x88\xB6\xE7\xB5\x82\xE4\xBA\x86",
-                                                "\xEC\xA3\xBD\xEC\x97\x88\xEC\x9D\x8C",
-                                                "\xD0\xA3\xD0\xB1\xD0\xB8\xD1\x82\xD0\xBE",
-                                                "unicestwiony",
-                                                "ge\xC3\xABlimineerd",
-                                                "d\xC3\xB6"
-                                                "dad",
-                                                "matat",
-                                                "\xD0\x92\xD0\xB1\xD0\xB8\xD1\x82\xD0\xBE",
-                                                "zabito",
-                                                "zabit (sigkill)",
-                                                "tapettu",
-                                                "\xC3\xB6ld\xC3\xBCr\xC3\xBCld\xC3\xBC"};
-  std::string_view rest = trim(text);
-  // "run.sh: line 12:  4242 Killed   python train.py": after the last colon come a pid, the word, the command.
-  const std::size_t colon = rest.rfind(": ", std::min<std::size_t>(rest.size(), 120));
-  bool after_script = false;
-  if (colon != kNone) {
-    const std::string_view tail = trim(rest.substr(colon + 2));
-    if (!tail.empty() && is_digit(tail.front())) {
-      rest = tail;
-      after_script = true;
-    }
-  }
-  while (!rest.empty() && (is_digit(rest.front()) || is_blank(rest.front()))) {
-    rest.remove_prefix(1);
-    after_script = true;
-  }
-  for (const std::string_view word : kWords) {
-    if (find_word(rest.substr(0, word.size()), word) != 0) continue;
-    const std::string_view after = rest.substr(word.size());
-    if (after.empty() || after == ".") return true;
-    if (after_script && after.front() == ' ') return true;
-    if (after.starts_with(" (core dumped)")) return true;
-  }
-  return false;
-}
-
-bool states_constraint(std::string_view message) {
-  return has_any(message, {"divisib",           "multiple of",        "must be",
-                           "should be",         "must have",          "not supported",
-                           "only supported",    "supported only",     "unsupported",
-                           "incompatible",      "not compatible",     "cannot be used",
-                           "can not be used",   "mutually exclusive", "exclusive with",
-                           "no support for",    "requires",           "is required",
-                           "required when",     "cannot be set",      "cannot be combined",
-                           "cannot be enabled", "not allowed",        "conflict",
-                           "must match",        "at the same time",   "not mentioned",
-                           "does not work",     "cannot use",         "cannot have both",
-                           "not equal to",      "must equal",         "does not support",
-                           "is not valid",      "cannot specify",     "choose one",
-                           "either ",           "simultaneously",     "together with",
-                           "is only",           "no longer valid",    "has to be",
-                           "needs to be",       "invalid parallel",   "please use",
-                           "cannot work",       "not yet supported",  "is set but",
-                           "while it is not"});
-}
-
-std::optional<Signal> recognise(const Line& line, Topics topics, bool expects_exception) {
+// Known messages, each with a reader that sees more than the generic one.
+std::optional<Signal> known_message(const Line& line, Topics topics) {
   const std::string_view text = line.text;
-  if (text.empty()) return std::nullopt;
   if (has(topics, Topic::kKill) || has(topics, Topic::kOom))
     if (auto signal = host_kill(text)) return signal;
+  if (has(topics, Topic::kOom) || has(topics, Topic::kHost))
+    if (has_any(text, {"cudamallocmanaged", "managed_ptr", "managed memory", "unified memory", "pythoninterface.c"}) &&
+        has_any(text, {"fail", "out of memory", "error"}))
+      return of(SignalKind::kManagedMemory);
   if (has(topics, Topic::kHost))
     if (auto signal = host_allocation(text)) return signal;
-  if (has(topics, Topic::kDisk))
+  if (has(topics, Topic::kDisk) || has(topics, Topic::kFailure))
     if (auto signal = disk(text)) return signal;
-  if (has(topics, Topic::kSetting) && has_any(text, {"pidfd_open"}) && has_any(text, {"not support", "expandable"}))
-    return of(SignalKind::kInterop);
-  if (has(topics, Topic::kSetting) && parse_exception(text) && has_text(text, "expandable") &&
-      !has_text(text, "out of memory"))
-    return of(SignalKind::kInterop);
-  if (has(topics, Topic::kNccl) || has(topics, Topic::kTime) || has(topics, Topic::kOom))
+  if (has(topics, Topic::kSetting))
+    if (auto signal = interop(text)) return signal;
+  if (has(topics, Topic::kNccl) || has(topics, Topic::kTime) || has(topics, Topic::kOom) ||
+      has(topics, Topic::kFailure))
     if (auto signal = nccl(text)) {
       if (has_text(text, "nccl warn")) signal->named_rank = nccl_device(text);
       return signal;
     }
-  if (has(topics, Topic::kLibrary))
+  if (has(topics, Topic::kLibrary) || has(topics, Topic::kFailure))
     if (auto signal = library(text)) return signal;
   if (has(topics, Topic::kServing))
     if (auto signal = serving(text)) return signal;
@@ -406,23 +381,121 @@ std::optional<Signal> recognise(const Line& line, Topics topics, bool expects_ex
     if (auto signal = limits(text)) return signal;
   if (has(topics, Topic::kKill) || has(topics, Topic::kElastic) || text.size() < 24)
     if (auto signal = killed(text)) return signal;
+  return std::nullopt;
+}
+
+Signal from_complaint(const Complaint& complaint) {
+  Signal signal = of(SignalKind::kUnclearMemory, complaint.figures.request.value_or(0));
+  signal.oom = complaint.figures;
+  if (signal.oom.is_impossible) {
+    signal.kind = SignalKind::kAddressing;
+    return signal;
+  }
+  switch (complaint.resource) {
+    case Resource::kDevice:
+      signal.kind = SignalKind::kDeviceOom;
+      break;
+    case Resource::kHost:
+      signal.kind = SignalKind::kHostAllocation;
+      break;
+    case Resource::kPinned:
+      signal.kind = SignalKind::kPinnedMemory;
+      break;
+    case Resource::kShared:
+      signal.kind = SignalKind::kSharedMemory;
+      signal.is_shm = true;
+      break;
+    case Resource::kDisk:
+      signal.kind = SignalKind::kDiskFull;
+      break;
+    case Resource::kDescriptors:
+      signal.kind = SignalKind::kDescriptors;
+      break;
+    case Resource::kDriverLimit:
+      signal.kind = SignalKind::kBlockLimit;
+      break;
+    case Resource::kBudget:
+      signal.kind = SignalKind::kNoCacheBlocks;
+      break;
+    case Resource::kUnknown:
+    case Resource::kNone:
+    case Resource::kCap:
+      break;
+  }
+  return signal;
+}
+
+// A sentence that nobody has written before counts where something failed: an exception, a line of level error, or
+// words that only a failure has.
+std::optional<Signal> any_complaint(const Line& line, bool expects_exception) {
+  const std::string_view text = line.text;
+  if (text.size() > 4000) return std::nullopt;
+  if (has_text(text, "failed with oom on device")) return std::nullopt;  // printed also when the retry succeeds
+  const auto exception = parse_exception(text);
+  const bool warns = line.level == Level::kWarning || line.level == Level::kInfo ||
+                     (exception && has_text(exception->type, "warning")) || has_any(text, {"warning:", "[w]"});
+  if (warns && !has_any(text, {"error:", "exception:", "failed"})) return std::nullopt;
+  const bool failed = exception || expects_exception || line.level == Level::kError ||
+                      has_any(text, {"error", "fatal", "fail", "panic", "abort", "cannot", "could not", "unable",
+                                     "evicted", "killed", "impossible", "refused",
+                                     "what():", "greater than the maximum", "exceeds the maximum", "oom when"});
+  const auto complaint = parse_complaint(text);
+  if (!complaint) return std::nullopt;
+  // A request beside what is left is no chatter.
+  const bool detailed = complaint->figures.request && (complaint->figures.free || complaint->figures.total);
+  if (!failed && !detailed) return std::nullopt;
+  // A warning counts where it passes an allocator's error on; the run may have gone on.
+  if (warns && !(complaint->resource == Resource::kDevice && complaint->figures.request)) return std::nullopt;
+  Signal signal = from_complaint(*complaint);
+  signal.is_warning = warns;
+  if (has_any(text, {"memory_saver", "cumem_allocator"})) signal.kind = SignalKind::kEngineOom;
+  if (has_any(text, {"nccl", "cuda failure", "hip failure"}) && signal.kind == SignalKind::kDeviceOom)
+    signal.kind = SignalKind::kNcclMemory;
+  if (has_any(text, {"object store", "objectstore", "plasma"})) signal.kind = SignalKind::kObjectStore;
+  if (signal.kind == SignalKind::kUnclearMemory && !exception && !expects_exception &&
+      !(signal.oom.request || has_any(text, {"error", "fatal"})))
+    return std::nullopt;
+  return signal;
+}
+
+// An exception that no reader knows: a rule of a framework, an ordinary mistake, or nothing that can be told.
+Signal classify(Signal signal) {
+  const bool typed = signal.exception == "ValueError" || signal.exception == "AssertionError" ||
+                     signal.exception == "NotImplementedError" || signal.exception == "RuntimeError" ||
+                     has_any(signal.exception, {"config", "validation"});
+  if (const ConfigRule* rule = typed ? find_config_rule(signal.message) : nullptr) {
+    signal.kind = SignalKind::kConfig;
+    signal.rule = rule->id;
+    signal.rule_fix = rule->fix;
+  } else if (typed && (signal.exception != "RuntimeError" || has_text(signal.message, "divisible")) &&
+             (states_constraint(signal.message) || signal.message.empty())) {
+    signal.kind = SignalKind::kConfig;
+  } else if (has_any(signal.exception, {"validationerror", "configerror", "configurationerror"})) {
+    signal.kind = SignalKind::kConfig;
+  } else if (!is_ordinary({signal.exception, signal.message})) {
+    signal.kind = SignalKind::kUnclear;
+  }
+  return signal;
+}
+
+}  // namespace
+
+std::optional<Signal> recognise(const Line& line, Topics topics, bool expects_exception) {
+  if (line.text.empty()) return std::nullopt;
+  if (auto signal = known_message(line, topics)) return signal;
+  // memory_summary() counts the requests that were refused for good.
+  if (has(topics, Topic::kSummary))
+    if (const auto refused = integer_after(line.text, "cuda ooms"); refused && *refused > 0)
+      return of(SignalKind::kDeviceOom);
+  const bool failure = has(topics, Topic::kFailure) || has(topics, Topic::kException) || has(topics, Topic::kOom) ||
+                       has(topics, Topic::kHost) || has(topics, Topic::kServing) || has(topics, Topic::kDisk);
+  if (expects_exception || failure)
+    if (auto signal = any_complaint(line, expects_exception)) return signal;
   if (has(topics, Topic::kAbort))
-    if (auto signal = aborted(text)) return signal;
+    if (auto signal = aborted(line.text)) return signal;
   if (expects_exception || has(topics, Topic::kException))
-    if (auto signal = exception(line, expects_exception)) {
-      const bool typed = signal->exception == "ValueError" || signal->exception == "AssertionError" ||
-                         signal->exception == "NotImplementedError" || signal->exception == "RuntimeError" ||
-                         has_any(signal->exception, {"config", "validation"});
-      if (const ConfigRule* rule = typed ? find_config_rule(signal->message) : nullptr) {
-        signal->kind = SignalKind::kConfig;
-        signal->rule = rule->id;
-        signal->rule_fix = rule->fix;
-      } else if (typed && (signal->exception != "RuntimeError" || has_text(signal->message, "divisible")) &&
-                 (states_constraint(signal->message) || signal->message.empty())) {
-        signal->kind = SignalKind::kConfig;
-      }
-      return signal;
-    }
+    if (auto signal = exception(line, expects_exception))
+      return signal->kind == SignalKind::kException ? classify(*std::move(signal)) : signal;
   return std::nullopt;
 }
 

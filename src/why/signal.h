@@ -26,7 +26,15 @@ enum class SignalKind : std::uint8_t {
   kPeerLost,           // echo of another rank's death
   kLibraryAlloc,       // cuBLAS or cuDNN could not make its handle
   kLibraryOther,       // another status of theirs
-  kHostAllocation,     // malloc, mmap or pinned memory refused
+  kHostAllocation,     // malloc or mmap refused
+  kPinnedMemory,       // page-locked memory refused
+  kManagedMemory,      // memory shared by host and device refused
+  kDescriptors,        // no more open files
+  kObjectStore,        // Ray's or Arrow's store is full
+  kBlockLimit,         // one block is more than the driver hands out
+  kMaskedOom,          // an assertion inside the allocator's own error path
+  kConvWorkspace,      // no algorithm of a convolution fits
+  kUnclearMemory,      // memory ran out, and whose is not said
   kSharedMemory,       // /dev/shm or a bus error
   kHostKill,           // the kernel's or the scheduler's word for it
   kKilled,             // SIGKILL without that word
@@ -37,11 +45,13 @@ enum class SignalKind : std::uint8_t {
   kCaptureInvalid,
   kKernelResources,  // a kernel wants more registers or shared memory than a multiprocessor has
   kTimeLimit,
+  kInterrupted,  // somebody ended it on purpose, or the launcher did
   kAbort,
   kInvalidArgument,
   kInterop,    // the message itself names the allocator setting
   kEngineOom,  // a swap of memory between trainer and rollout engine failed
   kException,  // any other exception
+  kUnclear,    // an exception whose type and words say nothing
   kExit,       // a launcher's word that a process failed; why is not said
 };
 
@@ -55,7 +65,8 @@ struct Signal {
   std::string_view rule;            // id of the configuration rule, "R115"
   std::string_view rule_fix;
   bool is_shm = false;
-  bool is_warning = false;  // printed as a warning; the run went on
+  bool says_padding = false;  // XLA: a part of it is padding
+  bool is_warning = false;    // printed as a warning; the run went on
   std::optional<int> named_rank;
 };
 
@@ -68,6 +79,10 @@ struct ExceptionLine {
 
 // `expects_exception`: a traceback is open, so an exception without a message counts.
 [[nodiscard]] std::optional<Signal> recognise(const Line& line, Topics topics, bool expects_exception);
+
+// Whether an exception is of the ordinary kind that memory never raises: a missing key, a wrong shape or type, an
+// import, a file, a connection.
+[[nodiscard]] bool is_ordinary(const ExceptionLine& exception);
 
 // Whether a message states a constraint on options: divisibility, exclusion, requirement.
 [[nodiscard]] bool states_constraint(std::string_view message);

@@ -2,8 +2,6 @@
 // One price: whatever way a lever is asked for, the program answers with the same bytes and seconds. The row "with" of
 // `fit` equals `fit` with those flags, a sweep over them, and the step that the ladder takes, with and without a
 // calibration of the user's own. Asked through the command line, so that no verb can keep a price of its own.
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -15,49 +13,22 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "ask.h"
 #include "base/text.h"
-#include "cli/program.h"
-#include "document/node.h"
 #include "random_job.h"
 
 namespace plimsoll {
 namespace {
 
 using document::Node;
+using testing::add_flags;
+using testing::ask;
 using testing::chance;
+using testing::command;
 using testing::one_of;
-
-using Words = std::vector<std::string>;
-
-struct Reply {
-  int code = 0;
-  Node json;
-};
-
-// What the program prints for these words, as JSON; nothing where it refuses.
-std::optional<Reply> ask(Words words) {
-  words.emplace_back("--json");
-  char* text = nullptr;
-  std::size_t size = 0;
-  cli::Console console;
-  console.out = open_memstream(&text, &size);
-  std::FILE* const nowhere = std::fopen("/dev/null", "w");
-  console.err = nowhere;
-  Reply reply;
-  reply.code = cli::run_program(words, console);
-  std::fclose(console.out);
-  std::fclose(nowhere);
-  const std::string printed(text, size);
-  std::free(text);
-  if (reply.code > 1) return std::nullopt;
-  auto json = document::parse_json(printed);
-  EXPECT_TRUE(json) << printed.substr(0, 400);
-  if (!json) return std::nullopt;
-  reply.json = *std::move(json);
-  return reply;
-}
-
-std::string command(const Words& words) { return "plimsoll " + join(words, " "); }
+using testing::rate_of;
+using testing::Words;
+using testing::worst_of;
 
 // A job as a user would type it: large and small, every framework, dense and with experts.
 Words random_command(std::mt19937_64& random) {
@@ -90,28 +61,7 @@ Words random_command(std::mt19937_64& random) {
   return words;
 }
 
-void add_flags(const Node& settings, Words& words) {
-  for (const auto& [key, value] : settings.members) {
-    const std::string name = key.find('.') == std::string::npos ? replace(key, '_', '-') : key;
-    // A flag that was given is given again: the last counts.
-    for (std::size_t i = 0; i + 1 < words.size(); ++i)
-      if (words[i] == "--" + name) {
-        words.erase(words.begin() + static_cast<std::ptrdiff_t>(i), words.begin() + static_cast<std::ptrdiff_t>(i) + 2);
-        break;
-      }
-    words.push_back("--" + name + "=" + value.text);
-  }
-}
-
-const Node& worst_of(const Node& fit) {
-  const std::int64_t rank = fit.find("worst_rank")->integer;
-  for (const Node& one : fit.find("ranks")->items)
-    if (one.find("pp_rank")->integer == rank) return one;
-  return fit.find("ranks")->items.front();
-}
-
 std::int64_t device_of(const Node& fit) { return worst_of(fit).find("device_used_bytes")->integer; }
-double rate_of(const Node& fit) { return fit.find("time")->find("tokens_per_second_per_gpu")->as_real(); }
 
 // A calibration that makes messages dear: prices that forget it come out far off.
 std::string slow_links() {
@@ -120,7 +70,7 @@ std::string slow_links() {
   return path.string();
 }
 
-int jobs_to_try() { return std::getenv("PLIMSOLL_LONG") != nullptr ? 2000 : 60; }
+int jobs_to_try() { return testing::questions(60, 2000); }
 
 TEST(OnePrice, of_a_lever_is_the_same_however_it_is_asked_for) {
   std::mt19937_64 random(11);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One JSON object per line: {"step": 3, "data": {"timing_s/gen": 35.2}} (verl's file logger), flat or nested metrics
 // of the others, {"metric": "cache_usage", "value": 0.4} and events (Telescope).
+#include <cctype>
+
 #include "document/node.h"
 #include "rl/observe/metric_names.h"
 #include "rl/observe/readers.h"
@@ -75,11 +77,51 @@ bool read_row(const Node& node, ServerSeries& servers, Target& target) {
   return true;
 }
 
+// Python writes NaN and Infinity into its JSON, which has no such words: they become null, and are counted.
+std::string without_not_finite(std::string_view line, std::int64_t& count) {
+  constexpr std::string_view kWords[] = {"NaN", "nan", "-Infinity", "Infinity", "-inf", "inf"};
+  std::string clean;
+  clean.reserve(line.size());
+  bool in_text = false;
+  while (!line.empty()) {
+    const char c = line.front();
+    if (in_text && c == '\\' && line.size() > 1) {
+      clean += line.substr(0, 2);
+      line.remove_prefix(2);
+      continue;
+    }
+    if (c == '"') in_text = !in_text;
+    const std::string_view* word = nullptr;
+    const bool starts_word = clean.empty() || std::isalnum(static_cast<unsigned char>(clean.back())) == 0;
+    if (!in_text && starts_word)
+      for (const std::string_view& candidate : kWords)
+        if (word == nullptr && line.starts_with(candidate)) word = &candidate;
+    if (word != nullptr) {
+      ++count;
+      clean += "null";
+      line.remove_prefix(word->size());
+      continue;
+    }
+    clean += c;
+    line.remove_prefix(1);
+  }
+  return clean;
+}
+
 }  // namespace
 
 JsonLine read_json_line(std::string_view line, const Place& place, const std::string& file, Timeline& timeline,
                         ServerSeries& servers, Measures& measures) {
-  const auto parsed = document::parse_json(line);
+  auto parsed = document::parse_json(line);
+  if (!parsed) {
+    std::int64_t count = 0;
+    const std::string clean = without_not_finite(line, count);
+    if (count > 0) parsed = document::parse_json(clean);
+    if (count > 0 && parsed) {
+      if (measures.not_finite == 0) measures.first_not_finite = place;
+      measures.not_finite += count;
+    }
+  }
   if (!parsed || !parsed->is_object()) return JsonLine::kBroken;
   if (read_event(*parsed, place, timeline, measures)) return JsonLine::kUnderstood;
   Target target{place, file, {}, measures};

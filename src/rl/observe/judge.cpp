@@ -231,6 +231,10 @@ class Judge {
       result_.warnings.push_back(
           fmt::format("{} line{} start with {{ and could not be read as JSON, the first is {}:{}", m_.broken_lines,
                       m_.broken_lines == 1 ? "" : "s", m_.files[m_.first_broken.file], m_.first_broken.line));
+    if (m_.not_finite > 0)
+      result_.warnings.push_back(fmt::format("{} value{} NaN or infinite and left out, the first is in {}:{}",
+                                             m_.not_finite, m_.not_finite == 1 ? " is" : "s are",
+                                             m_.files[m_.first_not_finite.file], m_.first_not_finite.line));
     if (m_.long_lines > 0)
       result_.warnings.push_back(fmt::format("{} lines are longer than 1 MiB and were left out", m_.long_lines));
     result_.lines = m_.lines;

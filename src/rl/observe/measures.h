@@ -92,6 +92,8 @@ struct Measures {
   std::int64_t broken_lines = 0;
   Place first_broken;
   std::int64_t long_lines = 0;
+  std::int64_t not_finite = 0;  // values that are NaN or infinite, which no average survives
+  Place first_not_finite;
 
   void vote(Framework framework) { ++votes[static_cast<std::size_t>(framework)]; }
   void add_sample(const ServerSample& sample, const Place& place);

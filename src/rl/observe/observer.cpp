@@ -103,6 +103,8 @@ Result<Observation> observe_files(const std::vector<std::string>& paths, const O
     std::error_code ignored;
     if (path != "-" && std::filesystem::is_directory(path, ignored))
       return bad_input(fmt::format("{} is a folder; wanted a file of metrics or a log", path));
+    if (path != "-" && std::filesystem::is_block_file(path, ignored))
+      return bad_input(fmt::format("{} is a device; wanted a file of metrics or a log", path));
     std::unique_ptr<std::FILE, decltype(close)> file(path == "-" ? stdin : std::fopen(path.c_str(), "rb"), close);
     if (!file) return bad_input(fmt::format("cannot open {}: {}", path, std::strerror(errno)));
     observer.begin_file(path);
@@ -111,10 +113,13 @@ Result<Observation> observe_files(const std::vector<std::string>& paths, const O
       const std::string_view bytes{buffer.data(), got};
       if (is_first && bytes.starts_with("\x1f\x8b"))
         return bad_input(fmt::format("{} is compressed; wanted text", path), "unpack it with gunzip first");
+      if (is_first && bytes.find('\0') != std::string_view::npos)
+        return bad_input(fmt::format("{} is binary; wanted metrics as JSON lines, a log or Prometheus text", path));
       is_first = false;
       observer.feed(bytes);
     }
     if (std::ferror(file.get()) != 0) return bad_input(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
+    if (is_first) return bad_input(fmt::format("{} is empty", path), "standard error often goes to another file");
     observer.end_file();
   }
   return judge(observer.take(), options);

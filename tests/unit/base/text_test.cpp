@@ -54,5 +54,38 @@ TEST(Nearest, takes_the_nearer_of_two) {
   EXPECT_EQ(nearest("lama3-8b", names), "llama3-8b");
 }
 
+TEST(Printable, what_a_terminal_would_obey_is_taken_out) {
+  EXPECT_EQ(printable("\x1b[31mred\x1b[0m text", 80), "red text");
+  EXPECT_EQ(printable("\x1b]0;title\x07name\x1b]8;;http://x\x1b\\", 80), "name");
+  EXPECT_EQ(printable(std::string_view{"a\x07"
+                                       "b\x7f"
+                                       "c\0d",
+                                       7},
+                      80),
+            "a?b?c?d");
+  EXPECT_EQ(printable("one\ttwo\r\nthree", 80), "one two  three");
+  EXPECT_EQ(printable("abc\xE2\x80\xAE"
+                      "fed",
+                      80),
+            "abc?fed");  // right-to-left override
+  EXPECT_EQ(printable("\xC2\x9B"
+                      "31m",
+                      80),
+            "?31m");  // the one-character form of ESC [
+}
+
+TEST(Printable, other_letters_stay_and_broken_ones_do_not) {
+  EXPECT_EQ(printable("Get\xC3\xB6tet \xE5\xB7\xB2", 80), "Get\xC3\xB6tet \xE5\xB7\xB2");
+  EXPECT_EQ(printable("\xFF\xC3", 80), "??");
+}
+
+TEST(Printable, cuts_between_characters_and_says_so) {
+  EXPECT_EQ(printable("abcdef", 6), "abcdef");
+  EXPECT_EQ(printable("abcdefg", 6), "abc...");
+  EXPECT_EQ(printable("a\xC3\xB6\xC3\xB6\xC3\xB6", 6), "a\xC3\xB6...");
+  EXPECT_EQ(printable("abc", 2), "..");
+  EXPECT_EQ(printable(std::string(1'000'000, 'x'), 100).size(), 100U);
+}
+
 }  // namespace
 }  // namespace plimsoll

@@ -49,9 +49,23 @@ const std::map<std::string, Expectation>& expectations() {
       {"not-memory", {{"", "find-the-index", "find-the-straggler", "more-time"}, kDevice}},
       {"optimizer-state-bound",
        {{"adam-8bit", "no-foreach"}, {"micro-batch", "recompute-layers", "flash-attention", "expandable-segments"}}},
-      {"other-process", {{"free-the-device"}, {"micro-batch", "recompute-layers", "expandable-segments", "adam-8bit"}}},
+      {"other-process",
+       {{"free-the-device", "one-device-per-rank"},
+        {"micro-batch", "recompute-layers", "expandable-segments", "adam-8bit"}}},
       {"rl-colocation", {{"release-before-wake"}, {"micro-batch", "recompute-layers", "adam-8bit"}}},
       {"rocm-hip", {{"rocm-update"}, {"micro-batch", "recompute-layers", "adam-8bit"}}},
+      {"allocator-cap", {{"raise-limit"}, {"expandable-segments", "host-memory", "free-the-device"}}},
+      {"conv-workspace", {{"micro-batch", "no-benchmark"}, {"expandable-segments", "host-memory"}}},
+      {"driver-allocation-limit", {{"split-block"}, {"adam-8bit", "host-memory", "free-the-device"}}},
+      {"fd-limit", {{"file-limit"}, kDevice}},
+      {"managed-memory", {{"unpaged-optimizer"}, {"micro-batch", "expandable-segments"}}},
+      {"masked-oom", {{"micro-batch", "lower-precision-weights"}, {"host-memory", "free-disk"}}},
+      {"object-store", {{"object-store-size"}, kDevice}},
+      {"pinned-host-memory", {{"no-pinning"}, kDevice}},
+      {"serving-headroom", {{"engine-headroom"}, {"micro-batch", "recompute-layers", "adam-8bit"}}},
+      {"unified-memory-limit", {{"unified-watermark"}, {"expandable-segments", "host-memory", "free-the-device"}}},
+      {"xla-padding", {{"tile-shapes"}, {"adam-8bit", "host-memory", "expandable-segments"}}},
+      {"unknown", {{""}, kDevice}},
   };
   return kAll;
 }
@@ -61,11 +75,9 @@ class FixesOfCause : public testing::TestWithParam<std::string> {};
 TEST_P(FixesOfCause, first_one_works_and_useless_ones_are_absent) {
   const Expectation& expected = expectations().at(GetParam());
   std::size_t seen = 0;
-  std::vector<Case> cases = corpus();
-  for (Case& one : failures()) cases.push_back(std::move(one));
-  for (const Case& one : cases) {
+  for (const Labelled& one : everything()) {
     const Answer answer = answer_for(one.text);
-    if (answer.cause() != GetParam()) continue;
+    if (answer.cause() != GetParam() || !answer.diagnosis.failure) continue;
     ++seen;
     EXPECT_TRUE(expected.first.contains(answer.first_fix())) << one.name << ": " << answer.first_fix();
     for (const std::string& id : expected.never) EXPECT_FALSE(answer.lists(id)) << one.name << ": " << id;
@@ -157,6 +169,54 @@ TEST(Fixes, lines_speak_the_framework_of_the_log) {
     if (fix.id == "micro-batch") {
       EXPECT_NE(fix.change.find("--micro-batch-size"), std::string::npos);
     }
+}
+
+constexpr std::string_view kFull =
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 136.00 MiB. GPU 0 has a total capacity of 23.65 GiB "
+    "of "
+    "which 61.00 MiB is free. Including non-PyTorch memory, this process has 23.58 GiB memory in use. Of the allocated "
+    "memory 23.10 GiB is allocated by PyTorch, and 1.00 MiB is reserved by PyTorch but unallocated.\n";
+
+TEST(Fixes, on_one_gpu_nothing_is_split_over_ranks) {
+  const std::string load =
+      "  File \"/w/chat.py\", line 14, in <module>\n    model = model.cuda()\n" + std::string{kFull};
+  const Answer alone = answer_for(load);
+  for (const char* id : {"shard-everything", "sharded-load", "shard-optimizer"}) EXPECT_FALSE(alone.lists(id)) << id;
+  EXPECT_EQ(alone.first_fix(), "lower-precision-weights");
+  EXPECT_TRUE(answer_for("world size 8\n" + load).lists("shard-everything"));
+}
+
+TEST(Fixes, moments_that_do_not_exist_yet_win_nothing) {
+  const std::string backward = "  File \"/w/train.py\", line 9, in train\n    loss.backward()\n" + std::string{kFull};
+  for (const Fix& fix : answer_for(backward).fixes)
+    if (fix.id == "adam-8bit") {
+      EXPECT_EQ(fix.saves->high, 0);
+    }
+  const Answer later = answer_for("step 1 loss 2.0\nstep 2 loss 1.9\n" + backward);
+  for (const Fix& fix : later.fixes)
+    if (fix.id == "adam-8bit") {
+      EXPECT_GT(fix.saves->high, 0);
+    }
+}
+
+TEST(Fixes, ranks_on_one_device_are_siblings_not_strangers) {
+  const std::string listed =
+      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 508.00 MiB. GPU 0 has a total capacity of 23.64 "
+      "GiB of "
+      "which 190.00 MiB is free. Process 901 has 7.80 GiB memory in use. Process 902 has 7.80 GiB memory in use. "
+      "Process "
+      "903 has 7.80 GiB memory in use. Of the allocated memory 20.00 MiB is allocated by PyTorch, and 0 bytes is "
+      "reserved "
+      "by PyTorch but unallocated.\n";
+  EXPECT_EQ(answer_for("torchrun --nproc-per-node 4\n" + listed).first_fix(), "one-device-per-rank");
+  const Answer strangers = answer_for(listed);
+  EXPECT_EQ(strangers.first_fix(), "free-the-device");
+  EXPECT_NE(strangers.fixes.front().change.find("901,902,903"), std::string::npos);
+}
+
+TEST(Fixes, each_says_how_to_see_that_it_worked) {
+  for (const Labelled& one : everything())
+    for (const Fix& fix : answer_for(one.text).fixes) EXPECT_FALSE(fix.verify.empty()) << one.name << " " << fix.id;
 }
 
 }  // namespace

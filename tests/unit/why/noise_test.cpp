@@ -68,6 +68,16 @@ TEST(Noise, a_hundred_thousand_unrelated_lines_change_nothing) {
   }
 }
 
+TEST(Noise, what_comes_after_a_flood_of_equal_lines_is_still_read) {
+  std::string text;
+  for (int i = 0; i < 30000; ++i)
+    text += "[rank" + std::to_string(i % 64) + "]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate " +
+            std::to_string(i % 900 + 1) + ".00 MiB\n";
+  EXPECT_EQ(answer_for(text).diagnosis.same.size(), 64U);
+  text += "Out of memory: Killed process 25315 (python3) total-vm:53312244kB, anon-rss:31451456kB, file-rss:74816kB\n";
+  EXPECT_EQ(answer_for(text).cause(), "host-ram-kill");
+}
+
 TEST(Noise, repeated_lines_change_nothing) {
   for (const Case& one : all()) {
     std::string twice;
@@ -230,6 +240,48 @@ TEST(Files, gzip_and_utf16_are_undone) {
   std::filesystem::remove(path);
   for (std::size_t size = 2; size < packed.size(); size += 97)
     static_cast<void>(cause_of_file(Temporary("why_cut.gz", packed.substr(0, size)).path()));
+}
+
+Diagnosis diagnosis_of_file(const std::string& path) {
+  Collector collector;
+  EXPECT_TRUE(read_log(path, collector));
+  const Findings findings = collector.take();
+  Diagnosis diagnosis = diagnose(findings);
+  diagnosis.root = nullptr;
+  return diagnosis;
+}
+
+TEST(Files, a_log_that_is_cut_or_damaged_marks_the_answer) {
+  const std::string path = (std::filesystem::path(testing::TempDir()) / "why_whole.log.gz").string();
+  std::string text;
+  for (int i = 0; i < 4000; ++i)
+    text += "step " + std::to_string(i) + " loss " + std::to_string(i * 7919 % 1000) + "\n";
+  gzFile file = gzopen(path.c_str(), "wb");
+  ASSERT_NE(file, nullptr);
+  gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
+  gzclose(file);
+  const std::string packed = read_data(path);
+  EXPECT_FALSE(diagnosis_of_file(path).incomplete);
+  EXPECT_FALSE(diagnosis_of_file(Temporary("why_padded.gz", packed + std::string(64, '\0')).path()).incomplete);
+  EXPECT_FALSE(diagnosis_of_file(Temporary("why_twice.gz", packed + packed).path()).incomplete);
+  std::filesystem::remove(path);
+  std::string damaged = packed;
+  for (std::size_t i = packed.size() / 2; i < packed.size() / 2 + 40; ++i) damaged[i] = static_cast<char>(~damaged[i]);
+  for (const std::string& bytes : {packed.substr(0, packed.size() / 2), packed.substr(0, packed.size() - 3), damaged,
+                                   packed + packed.substr(0, packed.size() / 2)}) {
+    const Diagnosis diagnosis = diagnosis_of_file(Temporary("why_cut.gz", bytes).path());
+    EXPECT_TRUE(diagnosis.incomplete);
+    EXPECT_LE(diagnosis.confidence, 0.5);
+    ASSERT_FALSE(diagnosis.notes.empty());
+    EXPECT_NE(diagnosis.notes.front().find("could not be read to its end"), std::string::npos);
+  }
+}
+
+TEST(Files, a_device_without_end_is_refused) {
+  Collector collector;
+  const Status status = read_log("/dev/zero", collector);
+  ASSERT_FALSE(status);
+  EXPECT_NE(status.error().message.find("not a log"), std::string::npos);
 }
 
 TEST(Files, utf16_pairs_survive_being_cut) {

@@ -6,6 +6,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -59,6 +62,76 @@ inline std::vector<Case> failures() {
   return cases;
 }
 
+// A log with its label and the causes that are accepted beside it.
+struct Labelled {
+  std::string name;
+  std::string cause;
+  std::vector<std::string> also;
+  std::string text;
+  bool blind = false;  // not looked at while the diagnosis was written
+};
+
+inline std::vector<Labelled> wild() {
+  std::vector<Labelled> cases;
+  const document::Node root = document::parse_json(read_data(data_folder() / "wild/cases.json")).value();
+  for (const document::Node& record : root.items) {
+    Labelled one;
+    one.name = record.find("id")->text;
+    one.cause = record.find("class")->text;
+    for (const document::Node& other : record.find("secondary_classes")->items) one.also.push_back(other.text);
+    one.text = read_data(data_folder() / "wild" / (one.name + ".log"));
+    one.blind = record.find("blind")->boolean;
+    cases.push_back(std::move(one));
+  }
+  return cases;
+}
+
+inline bool divisible_hash(std::string_view name) {
+  std::uint32_t hash = 2166136261U;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+  return hash % 3 == 0;
+}
+
+inline std::vector<Labelled> wordings() {
+  std::vector<Labelled> cases;
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(data_folder() / "wordings")) files.push_back(entry);
+  std::sort(files.begin(), files.end());
+  for (const std::filesystem::path& path : files) {
+    std::istringstream lines(read_data(path));
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.starts_with("#### ")) {
+        cases.back().text += line + "\n";
+        continue;
+      }
+      std::istringstream head(line.substr(5));
+      Labelled one;
+      std::string bar;
+      head >> one.name >> bar >> one.cause;
+      for (std::string other; head >> other;) one.also.push_back(other);
+      one.blind = divisible_hash(one.name);
+      cases.push_back(std::move(one));
+    }
+  }
+  return cases;
+}
+
+// Every labelled log, those beside the code included.
+inline std::vector<Labelled> everything() {
+  std::vector<Labelled> all = wild();
+  for (Labelled& one : wordings()) all.push_back(std::move(one));
+  for (const Case& one : corpus()) all.push_back({one.name, one.cause, one.secondary, one.text, false});
+  for (const Case& one : failures()) all.push_back({one.name, one.cause, one.secondary, one.text, false});
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(data_folder() / "stories"))
+    if (entry.is_regular_file())
+      all.push_back({entry.path().filename().string(),
+                     entry.path().parent_path().filename().string(),
+                     {},
+                     read_data(entry.path()),
+                     false});
+  return all;
+}
+
 // A diagnosis with what it points into.
 struct Answer {
   std::unique_ptr<Findings> findings;
@@ -84,6 +157,27 @@ inline Answer answer_for(std::string_view text, const ReadLimits& limits = {}, s
   answer.fixes = fixes_for(answer.diagnosis, *answer.findings);
   return answer;
 }
+
+// What can have run out where a log has this label.
+inline std::set<std::string> resources_of(const std::string& cause) {
+  if (cause == "host-ram-kill") return {"host", "shm"};
+  if (cause == "model-load-spike") return {"device", "host"};
+  if (cause == "memory-leak") return {"device", "host"};
+  if (cause == "unified-memory-limit") return {"device", "cap"};
+  if (cause == "allocator-cap") return {"cap"};
+  if (cause == "managed-memory") return {"device", "host"};
+  if (cause == "pinned-host-memory") return {"pinned"};
+  if (cause == "disk-full") return {"disk"};
+  if (cause == "fd-limit") return {"descriptors"};
+  if (cause == "unknown") return {"unknown", "none"};
+  if (cause == "kv-cache-too-small" || cause == "object-store") return {"budget"};
+  if (cause == "driver-allocation-limit") return {"driver limit"};
+  if (cause == "not-memory" || cause == "config-conflict" || cause == "expandable-segments-interop" || cause == "clean")
+    return {"none"};
+  return {"device"};
+}
+
+inline std::string resource_word(const Answer& answer) { return std::string{resource_name(answer.diagnosis.resource)}; }
 
 inline std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;

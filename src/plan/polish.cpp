@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/polish.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "job/keys.h"
+#include "lever/priced.h"
+#include "plan/ladder.h"
+#include "timing/interval.h"
+
+namespace plimsoll::plan {
+
+namespace {
+
+constexpr int kMostRounds = 4;
+constexpr double kSameSeconds = 1e-6;
+
+job::Settings merged(job::Settings settings, const job::Settings& more) {
+  for (const auto& setting : more) {
+    std::erase_if(settings, [&setting](const auto& old) { return old.first == setting.first; });
+    settings.push_back(setting);
+  }
+  return settings;
+}
+
+// What the search chose among, it chose; only the messages of context parallelism have values that it does not try.
+bool is_open(const lever::Change& change, const Pins& pinned, const job::Settings& chosen) {
+  return std::none_of(change.settings.begin(), change.settings.end(), [&](const auto& setting) {
+    const std::string& key = setting.first;
+    const bool is_chosen =
+        key != "cp_comm_type" &&
+        std::any_of(chosen.begin(), chosen.end(), [&key](const auto& other) { return other.first == key; });
+    return is_chosen || pinned.contains(job::canonical_name(key));
+  });
+}
+
+struct Pull {
+  job::Settings settings;
+  std::string label;
+  job::Job job;
+  timing::StepTime time;
+};
+
+// Every lever that makes the row faster by more than predictions can tell, fastest first.
+std::vector<Pull> pulls_of(const job::Request& request, const Pins& pinned, const lever::World& world,
+                           const Found& row) {
+  std::vector<Pull> pulls;
+  const lever::RuleIds broken = lever::broken_rules(row.job);
+  for (lever::Change& change : lever::changes_of(row.job, {})) {
+    if (!is_open(change, pinned, row.settings)) continue;
+    job::Settings settings = merged(row.settings, change.settings);
+    auto job = lever::changed_job(request, settings, broken);
+    if (!job) continue;
+    auto time = lever::time_of(*job, world);
+    if (!time || time->seconds > row.time.seconds * (1 - kSameTime)) continue;
+    pulls.push_back({std::move(settings), std::move(change.label), *std::move(job), *std::move(time)});
+  }
+  std::stable_sort(pulls.begin(), pulls.end(),
+                   [](const Pull& a, const Pull& b) { return a.time.seconds < b.time.seconds; });
+  return pulls;
+}
+
+// The row with the fastest of them that holds; false where none does.
+bool pull_one(const job::Request& request, const Pins& pinned, const lever::World& world, Found& row) {
+  for (Pull& pull : pulls_of(request, pinned, world, row)) {
+    auto answer = memory::answer(pull.job, {.all = false, .pp = {}, .verdict_only = true});
+    if (!answer || !answer->fits) continue;
+    memory::RankAnswer& worst = answer->ranks[answer->worst];
+    if (row.worst.surely_fits() && !worst.surely_fits()) continue;
+    row.levers.push_back(std::move(pull.label));
+    row.settings = std::move(pull.settings);
+    row.worst = std::move(worst);
+    row.warnings = std::move(answer->warnings);
+    for (std::string& warning : timing::unmodelled(pull.job)) row.warnings.push_back("time: " + warning);
+    row.job = std::move(pull.job);
+    row.time = std::move(pull.time);
+    return true;
+  }
+  return false;
+}
+
+bool is_asked_so(const job::Request& request, const lever::World& world, const Found& row) {
+  const auto job = job::resolve(request.with(row.settings));
+  if (!job) return false;
+  const auto time = lever::time_of(*job, world);
+  return time && std::abs(time->seconds - row.time.seconds) <= kSameSeconds * row.time.seconds;
+}
+
+void polish_rows(const job::Request& request, const Pins& pinned, const lever::World& world, Objective objective,
+                 std::vector<Found>& rows) {
+  for (Found& row : rows) {
+    if (!is_asked_so(request, world, row)) continue;
+    for (int round = 0; round < kMostRounds && pull_one(request, pinned, world, row); ++round) {
+    }
+  }
+  if (objective == Objective::kTime)
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const Found& a, const Found& b) { return a.time.seconds < b.time.seconds; });
+}
+
+}  // namespace
+
+void polish(const job::Request& request, const Pins& pinned, const lever::World& world, Plan& plan) {
+  if (plan.interrupted) return;
+  polish_rows(request, pinned, world, plan.objective, plan.best);
+  polish_rows(request, pinned, world, plan.objective, plan.tight);
+  if (plan.best.empty()) return;
+  std::erase_if(plan.tight, [&plan](const Found& row) { return row.time.seconds >= plan.best.front().time.seconds; });
+}
+
+}  // namespace plimsoll::plan

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exceptions and the shell's word for a kill, read by their own words: what kind they are, not what caused them.
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
+#include "why/signal.h"
+#include "why/words.h"
+
+namespace plimsoll::why {
+
+std::optional<ExceptionLine> parse_exception(std::string_view text) {
+  std::size_t end = 0;
+  std::size_t last = 0;
+  while (end < text.size() && (is_word(text[end]) || text[end] == '.')) {
+    if (text[end] == '.') last = end + 1;
+    ++end;
+  }
+  if (end == 0 || end > 120 || last >= end) return std::nullopt;
+  const std::string_view type = text.substr(last, end - last);
+  if (end < text.size() && text[end] != ':') return std::nullopt;
+  if (type.size() < 4 || type.front() == '.') return std::nullopt;
+  const bool named = type.find("Error") != kNone || type.find("Exception") != kNone ||
+                     type.find("Interrupt") != kNone || type == "SystemExit" || type == "StopIteration" ||
+                     type == "OutOfResources" || type.ends_with("Exhausted") || type.ends_with("Full") ||
+                     type.ends_with("Failure") || type.ends_with("Fault") || type.ends_with("Exceeded");
+  if (!named || type == "Error") return std::nullopt;
+  // "ERROR:torch..." and "error: text" are levels, not classes: a class has a capital and small letters.
+  if (type.front() != '_' && !(type.front() >= 'A' && type.front() <= 'Z')) return std::nullopt;
+  ExceptionLine line{type, {}};
+  if (end < text.size()) line.message = trim(text.substr(end + 1));
+  return line;
+}
+
+bool is_shell_killed(std::string_view text) {
+  static constexpr std::string_view kWords[] = {"killed",
+                                                "get\xC3\xB6tet",
+                                                "tu\xC3\xA9",
+                                                "processus arr\xC3\xAAt\xC3\xA9",
+                                                "terminado (killed)",
+                                                "matado",
+                                                "ucciso",
+                                                "morto",
+                                                "\xE5\xB7\xB2\xE6\x9D\x80\xE6\xAD\xBB",
+                                                "\xE5\xB7\xB2\xE7\xA0\x8D\xE6\x8E\x89",
+                                                "\xE5\xBC\xB7\xE5\x88\xB6\xE7\xB5\x82\xE4\xBA\x86",
+                                                "\xEC\xA3\xBD\xEC\x97\x88\xEC\x9D\x8C",
+                                                "\xD0\xA3\xD0\xB1\xD0\xB8\xD1\x82\xD0\xBE",
+                                                "unicestwiony",
+                                                "ge\xC3\xABlimineerd",
+                                                "d\xC3\xB6"
+                                                "dad",
+                                                "matat",
+                                                "\xD0\x92\xD0\xB1\xD0\xB8\xD1\x82\xD0\xBE",
+                                                "zabito",
+                                                "zabit (sigkill)",
+                                                "tapettu",
+                                                "\xC3\xB6ld\xC3\xBCr\xC3\xBCld\xC3\xBC"};
+  std::string_view rest = trim(text);
+  // "run.sh: line 12:  4242 Killed   python train.py": after the last colon come a pid, the word, the command.
+  const std::size_t colon = rest.rfind(": ", std::min<std::size_t>(rest.size(), 120));
+  bool after_script = false;
+  if (colon != kNone) {
+    const std::string_view tail = trim(rest.substr(colon + 2));
+    if (!tail.empty() && is_digit(tail.front())) {
+      rest = tail;
+      after_script = true;
+    }
+  }
+  while (!rest.empty() && (is_digit(rest.front()) || is_blank(rest.front()))) {
+    rest.remove_prefix(1);
+    after_script = true;
+  }
+  for (const std::string_view word : kWords) {
+    if (find_word(rest.substr(0, word.size()), word) != 0) continue;
+    const std::string_view after = rest.substr(word.size());
+    if (after.empty() || after == ".") return true;
+    if (after_script && after.front() == ' ') return true;
+    if (after.starts_with(" (core dumped)")) return true;
+  }
+  return false;
+}
+
+bool states_constraint(std::string_view message) {
+  return has_any(message, {"divisib",           "multiple of",        "must be",
+                           "should be",         "must have",          "not supported",
+                           "only supported",    "supported only",     "unsupported",
+                           "incompatible",      "not compatible",     "cannot be used",
+                           "can not be used",   "mutually exclusive", "exclusive with",
+                           "no support for",    "requires",           "is required",
+                           "required when",     "cannot be set",      "cannot be combined",
+                           "cannot be enabled", "not allowed",        "conflict",
+                           "must match",        "at the same time",   "not mentioned",
+                           "does not work",     "cannot use",         "cannot have both",
+                           "not equal to",      "must equal",         "does not support",
+                           "is not valid",      "cannot specify",     "choose one",
+                           "either ",           "simultaneously",     "together with",
+                           "is only",           "no longer valid",    "has to be",
+                           "needs to be",       "invalid parallel",   "please use",
+                           "cannot work",       "not yet supported",  "is set but",
+                           "while it is not"});
+}
+
+bool is_ordinary(const ExceptionLine& exception) {
+  static constexpr std::array<std::string_view, 4> kVague = {"RuntimeError", "Exception", "OSError", "SystemError"};
+  const bool vague =
+      std::find(kVague.begin(), kVague.end(), exception.type) != kVague.end() ||
+      has_any(exception.type, {"xlaruntime", "internal", "raytask", "fatal", "process", "worker", "cuda", "died",
+                               "actor", "engine", "child", "dead", "crash", "mxnet", "launch", "device"});
+  if (!vague) return true;
+  return has_any(
+      exception.message,
+      {"shape",        "size mismatch",  "mismatch",         "expected",     "dtype",      "not found",
+       "no such file", "does not exist", "not implemented",  "undefined",    "gradient",   "grad",
+       "state_dict",   "missing key",    "unexpected key",   "kernel image", "ordinal",    "driver",
+       "no cuda gpus", "not compiled",   "already in use",   "permission",   "connection", "address",
+       "index",        "out of range",   "is not available", "inplace",      "in-place",   "backward through",
+       "same device",  "on cpu",         "on cuda",          "nan",          "inf ",       "central directory",
+       "corrupt",      "version",        "symbol",           "import",       "tokenizer",  "timed out",
+       "broken pipe",  "element 0",      "tensor a",         "dimension",    "type",       "argument",
+       "unsupported",  "not supported",  "invalid",          "checksum",     "decod",      "parse"});
+}
+
+}  // namespace plimsoll::why

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a situation to ranked causes with probabilities: first the resource, then the mechanism among its causes.
+#pragma once
+
+#include <vector>
+
+#include "why/diagnosis.h"
+#include "why/situation.h"
+
+namespace plimsoll::why {
+
+// By probability, the most probable first; never empty. Probabilities sum to one or less.
+[[nodiscard]] std::vector<Candidate> infer(const Situation& at);
+
+}  // namespace plimsoll::why

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device memory ran out: what the figures of the message and the other holders say.
+#include <algorithm>
+
+#include "base/bytes.h"
+#include "why/rules.h"
+#include "why/words.h"
+
+namespace plimsoll::why {
+
+namespace {
+
+using S = const Situation&;
+
+// One request beyond all that the device has: no weight is that large, a tensor made whole is.
+bool beyond_device(S s) { return s.oom().request && s.oom().total && *s.oom().request > *s.oom().total; }
+// Beyond a limit of this process only: a weight can be.
+bool beyond_limit(S s) { return s.request_share().value_or(0) > 1 && !beyond_device(s); }
+// So far beyond that only a size read from garbage explains it, unless a score matrix or logits do.
+bool is_garbage(S s) { return s.request_share().value_or(0) > 32 || s.oom().is_impossible; }
+bool one_large_tensor(S s) { return s.frames().attention_scores || s.frames().loss; }
+
+bool others_at_least(S s, double low) { return s.others_share().value_or(0) >= low; }
+bool shares_device_with_engine(S s) { return s.findings.engine_in_trainer; }
+
+bool fits_in_free(S s) { return s.sum.known && s.sum.fits_in_free && s.sum.request * 10 <= s.sum.free * 9; }
+
+// What is cached matters only where what is free does not do.
+bool could_be_pieced_together(S s) { return s.sum.known && s.sum.defragmenting_could_serve && !s.sum.fits_in_free; }
+// Without rounding to spare a request would not have been served either.
+bool with_margin(S s) {
+  return could_be_pieced_together(s) && s.sum.request > 0 && (s.sum.free + s.sum.cached) * 10 >= s.sum.request * 13 &&
+         !s.is_crumbs();
+}
+
+bool nvidia_smi_shows_others(S s) {
+  int most = 0;
+  for (const DeviceProcess& one : s.findings.smi_processes) {
+    int here = 0;
+    for (const DeviceProcess& other : s.findings.smi_processes)
+      here += other.gpu == one.gpu && other.bytes >= kGiB ? 1 : 0;
+    most = std::max(most, here);
+  }
+  return most > 1;
+}
+
+bool used_before_anything_ran(S s) {
+  const bool untouched = s.root.steps_before == 0 && (s.phase == Phase::kStartup || s.phase == Phase::kUnknown);
+  return untouched && !s.findings.smi.empty() && s.findings.smi.front().order < s.root.order &&
+         s.findings.smi.front().use.used * 2 > s.findings.smi.front().use.total;
+}
+
+bool driver_disagrees(S s) {
+  const auto& driver = s.findings.driver_vram;
+  const auto& total = s.oom().total;
+  return driver && total && *driver > 0 && (*total * 10 < *driver * 9 || *total * 9 > *driver * 10);
+}
+
+bool is_hip(S s) { return s.oom().allocator == Allocator::kHip; }
+
+const Rule kRules[] = {
+    {Cause::kGenuineCapacity, 1.9, [](S) { return true; }, "the device ran out of memory", true},
+    {Cause::kActivationBound, 1.5, [](S) { return true; }, "activations are what grows with the batch", true},
+    {Cause::kOtherProcess, 1.2, [](S s) { return !s.oom().allocated && !s.oom().free; },
+     "no figures say who holds the device"},
+
+    // Holders.
+    {Cause::kOtherProcess, 6.0,
+     [](S s) { return others_at_least(s, 0.25) && !beyond_device(s) && !shares_device_with_engine(s); },
+     "a quarter of the device or more is held outside this process"},
+    {Cause::kOtherProcess, 3.4,
+     [](S s) {
+       return others_at_least(s, 0.12) && !others_at_least(s, 0.25) &&
+              (s.sum.without_others_would_fit || !s.oom().request) && !shares_device_with_engine(s);
+     },
+     "an eighth of the device or more is held outside this process, and without it the request would fit"},
+    {Cause::kOtherProcess, 1.4, [](S s) { return others_at_least(s, 0.12) && beyond_device(s); },
+     "others hold a part of it, but the request would not fit without them either"},
+    {Cause::kOtherProcess, 2.6, [](S s) { return !s.oom().reserved && nvidia_smi_shows_others(s); },
+     "nvidia-smi lists several processes on one device"},
+    {Cause::kOtherProcess, 2.8, [](S s) { return !s.oom().reserved && used_before_anything_ran(s); },
+     "nvidia-smi shows the device in use before this job held anything"},
+    {Cause::kOtherProcess, 3.6,
+     [](S s) { return fits_in_free(s) && !is_hip(s) && s.sum.free >= 8 * kGiB && s.sum.request * 16 <= s.sum.free; },
+     "much is free and a small request was refused: somebody took it in between, or a limit is in force"},
+    {Cause::kAllocatorCap, 2.6,
+     [](S s) { return fits_in_free(s) && !is_hip(s) && s.sum.free >= 8 * kGiB && s.sum.request * 16 <= s.sum.free; },
+     "much is free and a small request was refused: a limit of a container or a slice may be in force"},
+    {Cause::kRlColocation, 5.2, [](S s) { return others_at_least(s, 0.12) && shares_device_with_engine(s); },
+     "a rollout engine holds a part of the device that the trainer wants"},
+    {Cause::kRlColocation, 3.0, [](S s) { return s.findings.engine_left >= 8 * kGiB; },
+     "the sleeping rollout engine still holds gigabytes"},
+    {Cause::kRlColocation, 1.6, shares_device_with_engine, "a rollout engine shares the device with the trainer"},
+    {Cause::kRlColocation, 1.8, [](S s) { return shares_device_with_engine(s) && s.frames().serving; },
+     "it failed inside the rollout engine"},
+
+    // Limits.
+    {Cause::kAllocatorCap, 2.6, [](S s) { return s.sum.has_limit && s.sum.request <= s.sum.device_free; },
+     "the device has room, but this process may not take it"},
+    {Cause::kAllocatorCap, 4.0,
+     [](S s) { return s.findings.cap_place.has_value() && s.sum.known && s.sum.request <= s.sum.device_free; },
+     "the log shows who set the limit"},
+    {Cause::kUnifiedLimit, 7.0, [](S s) { return s.oom().allocator == Allocator::kMps; },
+     "the GPU of this machine shares the system's memory up to a limit, and the limit is reached"},
+    {Cause::kUnifiedLimit, 3.4, [](S s) { return is_hip(s) && s.findings.is_unified; },
+     "the device's memory is a share of the system's"},
+    {Cause::kDriverLimit, 7.0, [](S s) { return s.resource == Resource::kDriverLimit; },
+     "one block is more than this driver hands out, and the device is not full"},
+    {Cause::kRocmHip, 6.5, [](S s) { return is_hip(s) && driver_disagrees(s); },
+     "the runtime and the driver disagree about the size of the device"},
+    {Cause::kRocmHip, 6.0, [](S s) { return is_hip(s) && fits_in_free(s) && !s.sum.has_limit; },
+     "less was asked for than is free, and refused"},
+
+    // Pieces. Only where defragmenting could have served the request at all.
+    {Cause::kFragmentation, kExcluded, [](S s) { return s.sum.known && !s.sum.pieces_might_serve && !fits_in_free(s); },
+     "even all free and cached memory in one piece is too little"},
+    {Cause::kFragmentation, 5.0,
+     [](S s) { return could_be_pieced_together(s) && s.cached_share().value_or(0) >= 0.2 && !is_garbage(s); },
+     "a fifth or more of what is reserved lies unused, more than the request, and yet it was refused"},
+    {Cause::kFragmentation, kExcluded, [](S s) { return s.sum.total > 0 && s.sum.reserved > s.sum.total; },
+     "more is reserved than the device has: what is cached lies on the host"},
+    {Cause::kFragmentation, -2.4,
+     [](S s) {
+       return s.phase == Phase::kEvaluate || s.phase == Phase::kSave || s.phase == Phase::kResume ||
+              s.phase == Phase::kGraphCapture || s.phase == Phase::kWakeUp;
+     },
+     "the phase explains it better than the cache does"},
+    {Cause::kFragmentation, -1.0, one_large_tensor, "one large tensor would not have fitted the usual pieces"},
+    {Cause::kFragmentation, 4.0,
+     [](S s) {
+       const double cached = s.cached_share().value_or(0);
+       return could_be_pieced_together(s) && cached >= 0.1 && cached < 0.2;
+     },
+     "a tenth or more of what is reserved lies unused, more than the request"},
+    {Cause::kFragmentation, 2.4, [](S s) { return with_margin(s) && s.frames().offload_hook; },
+     "weights move in and out of the device, and leave pieces"},
+    {Cause::kFragmentation, 1.4, [](S s) { return with_margin(s) && s.cached_share().value_or(1) < 0.1; },
+     "free and cached memory together would have served the request"},
+    {Cause::kFragmentation, 3.8,
+     [](S s) { return fits_in_free(s) && !is_hip(s) && s.sum.free < 8 * kGiB && !s.sum.has_limit; },
+     "less was asked for than is free: it is not free in one piece"},
+    {Cause::kFragmentation, 4.5, [](S s) { return s.reserved_rises_alone; },
+     "reserved memory rises from step to step while tensors do not"},
+    {Cause::kFragmentation, -0.6, [](S s) { return !s.oom().total; }, "the device's size is not known"},
+    {Cause::kFragmentation, -2.5, [](S s) { return s.findings.has_expandable_segments(); },
+     "expandable segments are on"},
+
+    // Sizes.
+    {Cause::kNotMemory, 6.5, [](S s) { return is_garbage(s) && !one_large_tensor(s); },
+     "no tensor is that large: its size is garbage"},
+    {Cause::kGenuineCapacity, 2.5, [](S s) { return beyond_limit(s) && !s.frames_say(Phase::kForward); },
+     "one request is larger than what this process may use"},
+    {Cause::kGenuineCapacity, 2.5,
+     [](S s) { return beyond_device(s) && (s.phase == Phase::kLoad || s.phase == Phase::kStartup); },
+     "one request is larger than the device, and no step was running"},
+    {Cause::kActivationBound, 3.4,
+     [](S s) { return beyond_device(s) && !is_garbage(s) && s.in_step() && s.phase != Phase::kUnknown; },
+     "one request is larger than the device: a tensor that was made whole"},
+    {Cause::kActivationBound, 2.2,
+     [](S s) { return beyond_device(s) && !is_garbage(s) && s.phase == Phase::kUnknown && !s.root.has_frames; },
+     "one request is larger than the device: a tensor that was made whole"},
+    {Cause::kGenuineCapacity, 1.0,
+     [](S s) { return beyond_device(s) && s.phase == Phase::kUnknown && s.root.has_frames; },
+     "one request is larger than the device"},
+    {Cause::kActivationBound, 4.5, [](S s) { return is_garbage(s) && one_large_tensor(s); },
+     "one request is larger than the device: a score matrix or logits made whole"},
+    {Cause::kGenuineCapacity, 0.6,
+     [](S s) { return s.is_full_of_own() && !s.frames().attention_scores && !with_margin(s) && !s.is_loading(); },
+     "nearly all of the device is live tensors of this process, and a small request was too much"},
+    {Cause::kGenuineCapacity, 1.1,
+     [](S s) {
+       return s.is_full_of_own() && !s.frames().attention_scores && s.root.has_frames &&
+              (!s.sum.pieces_might_serve || s.is_crumbs()) && !s.is_loading();
+     },
+     "nearly all of the device is live tensors of this process; what is free and cached is crumbs"},
+    {Cause::kGenuineCapacity, 4.5, [](S s) { return s.live_share().value_or(0) > 1; },
+     "live tensors exceed the device: the driver already swaps to the host"},
+    {Cause::kGenuineCapacity, 5.5,
+     [](S s) { return s.oom().needed && s.oom().total && *s.oom().needed > *s.oom().total; },
+     "the compiled program needs more than the device has"},
+    {Cause::kXlaPadding, 9.0, [](S s) { return s.findings.padding_ratio >= 2; },
+     "the compiler's list shows tensors that padding makes several times as large"},
+
+    {Cause::kConvWorkspace, 7.4,
+     [](S s) {
+       return s.frames().convolution && beyond_device(s) && s.oom().allocated &&
+              *s.oom().allocated * 8 < *s.oom().request;
+     },
+     "a convolution asked for many times what is alive: that is workspace, not its output"},
+
+    // Pools.
+    {Cause::kCudaGraphMemory, 3.6,
+     [](S s) {
+       return s.sum.private_pools > 0 && s.sum.capacity > 0 && s.sum.private_pools * 100 >= s.sum.capacity * 8 &&
+              s.phase != Phase::kLoad;
+     },
+     "a good part of the device lies in private pools of CUDA graphs"},
+    {Cause::kCudaGraphMemory, 1.5, [](S s) { return s.findings.graphs_place && s.findings.alloc_retries > 0; },
+     "graphs are on and the allocator had to retry"},
+};
+
+}  // namespace
+
+std::span<const Rule> device_rules() { return kRules; }
+
+}  // namespace plimsoll::why

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Something else than device memory ran out: host, pinned and shared memory, disks, descriptors, budgets.
+#include "why/rules.h"
+
+namespace plimsoll::why {
+
+namespace {
+
+using S = const Situation&;
+
+bool announced_load(S s) { return s.root.marker == Phase::kLoad || s.phase == Phase::kLoad; }
+// Killed from outside, and nobody says why.
+bool bare_kill(S s) { return s.is(SignalKind::kKilled); }
+
+const Rule kRules[] = {
+    {Cause::kHostRamKill, 6.5, [](S s) { return s.is(SignalKind::kHostKill); },
+     "the kernel, the container or the scheduler says so"},
+    {Cause::kHostRamKill, 5.6, [](S s) { return s.is(SignalKind::kHostAllocation); },
+     "an allocation of host memory was refused"},
+    {Cause::kHostRamKill, 6.2, [](S s) { return s.resource == Resource::kShared; },
+     "shared memory (/dev/shm) ran out, or a page of it could not be had"},
+    {Cause::kHostRamKill, 4.0, bare_kill, "the process was killed from outside, without a traceback"},
+    {Cause::kNotMemory, 2.2, [](S s) { return bare_kill(s) && !s.is_loading(); },
+     "somebody else may have sent the signal"},
+    {Cause::kNotMemory, 4.0, [](S s) { return bare_kill(s) && s.also_time_limit; }, "the scheduler ended the job"},
+    {Cause::kModelLoadSpike, 5.0, [](S s) { return bare_kill(s) && s.is_loading(); },
+     "it was killed in the middle of loading the checkpoint"},
+    {Cause::kModelLoadSpike, 3.4, [](S s) { return bare_kill(s) && !s.is_loading() && announced_load(s); },
+     "it was killed while the model was loaded"},
+    {Cause::kModelLoadSpike, 4.4, [](S s) { return s.is(SignalKind::kHostAllocation) && s.is_loading(); },
+     "it happened while a checkpoint was read"},
+    {Cause::kModelLoadSpike, 3.8, [](S s) { return s.is(SignalKind::kHostKill) && announced_load(s); },
+     "it happened while a model was loaded"},
+    {Cause::kEvalAccumulation, 3.2, [](S s) { return s.phase == Phase::kEvaluate; }, "it happened in evaluation"},
+    {Cause::kCheckpointSpike, 3.0, [](S s) { return s.phase == Phase::kSave; }, "it happened while saving"},
+    {Cause::kMemoryLeak, 3.4, [](S s) { return s.growth.rising && s.growth.is_host; },
+     "host memory rose from step to step"},
+    {Cause::kOptimizerStateBound, 2.6, [](S s) { return s.phase == Phase::kOptimizerInit; },
+     "optimizer states were being made in host memory"},
+
+    {Cause::kPinnedHost, 6.0, [](S s) { return s.resource == Resource::kPinned; },
+     "page-locked host memory was refused: a limit of the driver, of WSL or of memlock"},
+    {Cause::kHostRamKill, 3.4, [](S s) { return s.resource == Resource::kPinned; }, "the host may be short of memory"},
+    {Cause::kDiskFull, 7.0, [](S s) { return s.is(SignalKind::kDiskFull); },
+     "the system says that no space or no quota is left"},
+    {Cause::kDiskFull, 4.8, [](S s) { return s.is(SignalKind::kDiskWrite); }, "the checkpoint could not be written"},
+    {Cause::kNotMemory, 2.6, [](S s) { return s.is(SignalKind::kDiskWrite); }, "a write can fail for other reasons"},
+    {Cause::kCheckpointSpike, 1.6, [](S s) { return s.is(SignalKind::kDiskWrite); }, "it happened while saving"},
+    {Cause::kFdLimit, 7.0, [](S s) { return s.resource == Resource::kDescriptors; },
+     "the system says that too many files are open"},
+    {Cause::kNotMemory, 2.5, [](S s) { return s.resource == Resource::kDescriptors; }, "no memory was short"},
+    {Cause::kObjectStore, 7.0, [](S s) { return s.is(SignalKind::kObjectStore); },
+     "the object store says that it is full"},
+    {Cause::kHostRamKill, 3.0, [](S s) { return s.is(SignalKind::kObjectStore); }, "the store lies in host memory"},
+    {Cause::kKvCacheTooSmall, 6.5,
+     [](S s) { return s.is(SignalKind::kNoCacheBlocks) || s.is(SignalKind::kCacheTooShort); },
+     "the engine's own check of its cache failed"},
+    {Cause::kGenuineCapacity, 3.0, [](S s) { return s.is(SignalKind::kNoCacheBlocks); }, "weights may leave no room"},
+    {Cause::kDriverLimit, 6.0, [](S s) { return s.resource == Resource::kDriverLimit; },
+     "one block is more than this driver hands out"},
+    {Cause::kActivationBound, 2.6,
+     [](S s) { return s.resource == Resource::kDriverLimit && s.frames().attention_scores; },
+     "it failed making attention scores or their mask"},
+    {Cause::kUnifiedLimit, 2.4, [](S s) { return s.resource == Resource::kDriverLimit; },
+     "the device may share the system's memory"},
+};
+
+}  // namespace
+
+std::span<const Rule> host_rules() { return kRules; }
+
+}  // namespace plimsoll::why

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device memory ran out: what the run was doing, and what went before.
+#include "why/rules.h"
+
+namespace plimsoll::why {
+
+namespace {
+
+using S = const Situation&;
+
+bool weights_move(S s) {
+  return s.phase == Phase::kLoad && !s.is_loading() && !s.frames().wraps && !s.frames().converts &&
+         !s.frames().offload_hook;
+}
+bool reads_checkpoint(S s) { return s.phase == Phase::kLoad && s.is_loading(); }
+bool at_request_time(S s) {
+  return s.frames().serving && (s.phase == Phase::kForward || s.phase == Phase::kUnknown) &&
+         !s.findings.engine_in_trainer;
+}
+bool no_figures(S s) { return !s.sum.known || s.sum.reserved == 0; }
+bool first_backward(S s) { return s.phase == Phase::kBackward && s.root.steps_before == 0; }
+bool leaks(S s) { return s.growth.rising && !s.growth.is_host && !s.reserved_rises_alone; }
+bool large(S s, double part) { return s.request_share().value_or(0) >= part; }
+
+const Rule kRules[] = {
+    // Phases that surround a step.
+    {Cause::kEvalAccumulation, 5.0, [](S s) { return s.phase == Phase::kEvaluate && s.trained(); },
+     "training ran, and it happened in evaluation"},
+    {Cause::kEvalAccumulation, 3.6, [](S s) { return s.phase == Phase::kEvaluate && !s.trained(); },
+     "it happened in evaluation"},
+    {Cause::kCheckpointSpike, 5.0, [](S s) { return s.phase == Phase::kSave; },
+     "it happened while the state was gathered or saved"},
+    {Cause::kCheckpointSpike, 5.0, [](S s) { return s.phase == Phase::kResume; },
+     "it happened while the state was restored"},
+    {Cause::kCudaGraphMemory, 5.0, [](S s) { return s.phase == Phase::kGraphCapture; },
+     "it happened while graphs were captured"},
+    {Cause::kRlColocation, 5.5, [](S s) { return s.phase == Phase::kWakeUp; },
+     "the rollout engine was waking up while the trainer held the device"},
+    {Cause::kKvCacheTooSmall, 2.6, [](S s) { return s.phase == Phase::kKvInit; },
+     "it happened while the KV cache was sized or made"},
+    {Cause::kServingHeadroom, 4.2, at_request_time,
+     "the engine was running: its cache leaves too little for a request"},
+
+    // The optimizer.
+    {Cause::kOptimizerStateBound, 5.0,
+     [](S s) { return s.frames_say(Phase::kOptimizerStep) || s.frames_say(Phase::kOptimizerInit); },
+     "it happened in the optimizer's step or while its states were made"},
+    {Cause::kOptimizerStateBound, 3.4,
+     [](S s) {
+       return (s.phase == Phase::kOptimizerStep || s.phase == Phase::kOptimizerInit) && !s.frames_say(s.phase);
+     },
+     "forward and backward were done, and the optimizer came next"},
+
+    // Weights.
+    {Cause::kModelLoadSpike, 4.6, [](S s) { return reads_checkpoint(s) && s.findings.is_multi_rank(); },
+     "every rank reads the whole checkpoint onto its device"},
+    {Cause::kModelLoadSpike, 3.8, [](S s) { return reads_checkpoint(s) && !s.findings.is_multi_rank(); },
+     "the checkpoint is being read onto the device"},
+    {Cause::kModelLoadSpike, 4.2, [](S s) { return s.frames().wraps && !s.trained() && s.findings.is_multi_rank(); },
+     "modules are made whole on each rank before they are split"},
+    {Cause::kModelLoadSpike, 4.2, [](S s) { return s.frames().converts && !s.trained(); },
+     "the weights are there, and their conversion makes a second copy"},
+    {Cause::kModelLoadSpike, 2.6, [](S s) { return s.frames().wraps && !s.trained() && !s.findings.is_multi_rank(); },
+     "modules are made whole before they are split"},
+    {Cause::kGenuineCapacity, 1.6, [](S s) { return s.frames().wraps && !s.trained() && !s.findings.is_multi_rank(); },
+     "the weights alone do not fit while they are taken over"},
+    {Cause::kModelLoadSpike, 1.4, weights_move, "it happened while weights were moved"},
+    {Cause::kGenuineCapacity, 2.2, weights_move, "the weights alone do not fit while they are moved or made"},
+    {Cause::kGenuineCapacity, 0.8, reads_checkpoint, "the weights may be too large for the device"},
+
+    // The step.
+    {Cause::kActivationBound, 1.0, [](S s) { return s.frames_say(Phase::kForward) && s.phase == Phase::kForward; },
+     "it failed in the forward pass"},
+    {Cause::kActivationBound, 1.3, [](S s) { return s.in_step() && s.frames().attention_scores; },
+     "it failed making attention scores or their mask"},
+    {Cause::kActivationBound, 1.5, [](S s) { return s.in_step() && s.frames().loss; },
+     "it failed making logits or their loss"},
+    {Cause::kActivationBound, 0.6, [](S s) { return s.in_step() && large(s, 0.08); }, "one large tensor was asked for"},
+    {Cause::kActivationBound, 1.5, [](S s) { return s.oom().allocator == Allocator::kTensorFlow; },
+     "one tensor of the graph could not be made"},
+    {Cause::kActivationBound, 1.2, [](S s) { return s.phase == Phase::kBackward; },
+     "it failed in backward, where every saved activation is alive"},
+    {Cause::kActivationBound, 0.5, [](S s) { return s.in_step() && s.root.steps_before > 0 && s.root.has_frames; },
+     "weights and states had fitted: steps were done before it"},
+    {Cause::kGenuineCapacity, 0.6, [](S s) { return s.phase == Phase::kBackward; }, "gradients add to the weights"},
+    {Cause::kGenuineCapacity, 2.2,
+     [](S s) { return s.frames().generates && !s.trained() && !s.frames().attention_scores; },
+     "no training is going on: the model and one request exceed the device"},
+    {Cause::kFirstBackward, 4.2, [](S s) { return first_backward(s) && no_figures(s); },
+     "the first backward failed after a forward that fitted, without figures"},
+    {Cause::kFirstBackward, 1.6, [](S s) { return first_backward(s) && !no_figures(s); }, "no step was done before it"},
+    {Cause::kFirstBackward, 1.0,
+     [](S s) { return s.phase == Phase::kBackward && s.root.steps_before > 0 && no_figures(s); },
+     "it failed in backward, without figures"},
+    {Cause::kOtherProcess, 1.4,
+     [](S s) {
+       return (s.phase == Phase::kStartup || s.phase == Phase::kConfig || s.phase == Phase::kData) && !s.trained() &&
+              !s.sum.known;
+     },
+     "it failed before this job held anything"},
+
+    // What went before.
+    {Cause::kMemoryLeak, 6.0, [](S s) { return leaks(s) && !s.growth.is_noisy && s.growth.gauge != "peak"; },
+     "memory in use rises from step to step"},
+    {Cause::kMemoryLeak, 4.6, [](S s) { return leaks(s) && !s.growth.is_noisy && s.growth.gauge == "peak"; },
+     "the peak rises from step to step"},
+    {Cause::kMemoryLeak, 3.6, [](S s) { return leaks(s) && s.growth.is_noisy && s.findings.shapes != 1; },
+     "memory in use rises on the whole"},
+    {Cause::kMemoryLeak, 5.2, [](S s) { return leaks(s) && s.growth.is_noisy && s.findings.shapes == 1; },
+     "memory in use rises on the whole, at constant shapes"},
+    {Cause::kLongestBatch, 4.6,
+     [](S s) {
+       return s.in_step() && s.growth.flat && s.root.steps_before >= 5 && s.steady_share() < 0.85 &&
+              !s.reserved_rises_alone;
+     },
+     "memory stood still over many steps, then one step wanted more"},
+    {Cause::kLongestBatch, 4.0, [](S s) { return s.in_step() && s.restarts_at_same_step; },
+     "every restart fails at the same step: the batch there is too long"},
+    {Cause::kLongestBatch, 4.2,
+     [](S s) {
+       return s.in_step() && s.root.steps_before >= 3 && large(s, 0.25) && !s.frames().loss &&
+              !s.frames().attention_scores;
+     },
+     "steps had fitted, and then one tensor wanted a quarter of the device or more"},
+    {Cause::kLongestBatch, 1.6, [](S s) { return s.in_step() && s.root.steps_before >= 3 && s.findings.shapes >= 3; },
+     "the shapes of batches vary"},
+    {Cause::kLongestBatch, 1.2, [](S s) { return s.in_step() && s.root.steps_before >= 50; },
+     "many steps before it were fine"},
+    {Cause::kGenuineCapacity, -0.3, [](S s) { return s.in_step() && s.root.steps_before >= 3 && s.root.has_frames; },
+     "steps were done: weights and states fit"},
+    {Cause::kLongestBatch, 1.0,
+     [](S s) { return s.in_step() && s.root.steps_before >= 3 && s.root.step.value_or(0) >= 100; },
+     "it came late: a hundred steps or more were fine"},
+    {Cause::kLongestBatch, 0.8,
+     [](S s) { return s.in_step() && s.root.steps_before > 0 && s.root.step.value_or(0) >= 1000; },
+     "it came late: a thousand steps or more were fine"},
+    {Cause::kLongestBatch, 0.5, [](S s) { return s.in_step() && s.root.steps_before >= 3; },
+     "steps before it were fine"},
+
+    // Memory that is not the caching allocator's.
+    {Cause::kPinnedHost, 6.5, [](S s) { return s.frames().pins && !s.oom().total; },
+     "it happened while host memory was page-locked"},
+    {Cause::kManagedMemory, 6.5, [](S s) { return s.frames().managed; },
+     "memory that host and device share was asked for"},
+};
+
+}  // namespace
+
+std::span<const Rule> phase_rules() { return kRules; }
+
+}  // namespace plimsoll::why

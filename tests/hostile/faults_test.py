@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The n-th allocation, open, read, write, sync, rename and thread start fails, for every n of a short run of each verb
+(allocations: evenly spaced ones): a defined exit code every time, and no file that is neither the old nor the new one.
+
+PLIMSOLL_FAULTS sets how many allocations of each verb are failed; 60 if it is not set.
+"""
+
+import concurrent.futures
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import hostile
+from hostile import PATIENCE, ROOT, SMALL_PLAN
+
+ALLOCATIONS = int(os.environ.get("PLIMSOLL_FAULTS", "60"))
+OLD = "what was there\n"
+RUN = ('framework = "telescope"\nmodel = "qwen3-1.7b"\ngpu = "h100"\ngpus = 8\ngroup_size = 8\n'
+       "prompts_batch_size_for_trainer = 16\nprompt_mean = 200\ncompletion_mean = 500\nmax_tokens = 1000\n")
+JOB = ('framework = "megatron-lm"\nmodel = "llama3.2-1b"\ngpu = "h100"\ngpus = 4\nseq_length = 1024\n'
+       "micro_batch_size = 1\nglobal_batch_size = 8\npipeline_model_parallel_size = 2\nbf16 = true\n")
+SNAPSHOT = sorted((ROOT / "tests/data/snapshots").glob("*.pickle.gz"), key=lambda p: p.stat().st_size)[0]
+LOG = "step 1\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+
+VERBS = {
+    "fit": ["fit", "job.toml"],
+    "fit --json": ["fit", "job.toml", "--json"],
+    "lint": ["lint", "job.toml"],
+    "diff": ["diff", "job.toml", "other.toml"],
+    "plan --svg": [*SMALL_PLAN, "--svg", "out.svg", "--force"],
+    "plan --emit": [*SMALL_PLAN, "--emit", "transformers", "run", "--force"],
+    "rl": ["rl", "run.toml", "--steps", "2"],
+    "why": ["why", "run.log"],
+    "replay": ["replay", str(SNAPSHOT)],
+    "replay --chrome-trace": ["replay", str(SNAPSHOT), "--chrome-trace", "out.svg", "--force"],
+    "score": ["score", "truth.json"],
+    "models": ["models"],
+    "gpus": ["gpus"],
+    "keys": ["keys"],
+    "help": ["help", "fit"],
+}
+
+
+def prepare():
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="plimsoll-faults-"))
+    for name, text in {"job.toml": JOB, "other.toml": JOB.replace("1024", "2048"), "run.toml": RUN, "run.log": LOG,
+                       "out.svg": OLD, "truth.json": '{"records": []}'}.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def run(words, fault):
+    """(exit code, stderr, files that are there afterwards, content of the file that was asked for)"""
+    folder = prepare()
+    try:
+        environment = {**os.environ, "LD_PRELOAD": FAULTS, "PLIMSOLL_FAULT": fault,
+                       "PLIMSOLL_FAULT_REPORT": str(folder / "calls")}
+        done = subprocess.run([hostile.PROGRAM, *words], cwd=folder, env=environment, capture_output=True, text=True,
+                              errors="replace", timeout=120 * PATIENCE)
+        calls = {}
+        if (folder / "calls").exists():
+            calls = {name: int(count) for name, count in
+                     (line.split() for line in (folder / "calls").read_text().splitlines())}
+        files = sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.name != "calls")
+        return done, calls, files, (folder / "out.svg").read_text()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Faults(unittest.TestCase):
+    def examine(self, name, words):
+        whole, calls, files, written = run(words, "malloc:0")
+        self.assertIn(whole.returncode, hostile.DEFINED, whole.stderr)
+        self.assertTrue(calls, "the library was not loaded")
+        before = sorted(["job.toml", "other.toml", "run.toml", "run.log", "out.svg", "truth.json"])
+        faults = []
+        for kind, count in calls.items():
+            step = max(1, count // ALLOCATIONS) if kind == "malloc" else 1
+            faults += [f"{kind}:{n}" for n in range(1, count + 1, step)][:10 * ALLOCATIONS]
+
+        def one(fault):
+            done, _, left, content = run(words, fault)
+            wrong = []
+            if done.returncode not in hostile.DEFINED:
+                wrong.append(f"exit {done.returncode}: {done.stderr[-300:]}")
+            if done.returncode in (3, 4) and not done.stderr.strip():
+                wrong.append("no words")
+            if content not in (OLD, written):
+                wrong.append(f"half a file of {len(content)} bytes")
+            if left not in (before, files) and not fault.startswith("rename"):
+                wrong.append(f"left behind: {sorted(set(left) - set(files))}")
+            return [f"{name}, {fault}: {what}" for what in wrong]
+
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            broken = [what for result in pool.map(one, faults) for what in result]
+        self.assertEqual(broken, [], f"{len(faults)} faults")
+
+
+def add(name, words):
+    setattr(Faults, "test_" + name.replace(" ", "_").replace("--", ""), lambda self: self.examine(name, words))
+
+
+for verb, command in VERBS.items():
+    add(verb, command)
+
+FAULTS = None
+if __name__ == "__main__":
+    if "--faults" in sys.argv:
+        at = sys.argv.index("--faults")
+        FAULTS = os.path.abspath(sys.argv[at + 1])
+        del sys.argv[at:at + 2]
+    hostile.main()
