@@ -92,6 +92,7 @@ std::int64_t guess_device(Recording& recording) {
   constexpr double kMostBeside = 1.05;
   const cluster::Gpu* best = nullptr;
   for (const cluster::Gpu& gpu : cluster::catalog_gpus()) {
+    if (gpu.architecture == cluster::Architecture::kOther) continue;  // PyTorch's recordings are of CUDA and HIP
     if (gpu.capacity < seen || static_cast<double>(gpu.capacity) > kMostBeside * static_cast<double>(seen)) continue;
     if (best == nullptr || gpu.capacity < best->capacity) best = &gpu;
   }

@@ -70,6 +70,7 @@ Result<Input> read_input(const Arguments& arguments) {
   }
   auto config = rl::read_config_settings(*framework, name, text, arguments.keys);
   if (!config) return tl::make_unexpected(std::move(config.error()).with_context(name));
+  input.warnings = config->assumed;
   if (!config->ignored.empty()) {
     constexpr std::size_t kNamed = 8;
     std::vector<std::string> named = config->ignored;

@@ -75,6 +75,7 @@ std::string gpu_of_capacity(std::int64_t total) {
   std::string best;
   double nearest_share = 0.04;
   for (const cluster::Gpu& gpu : cluster::catalog_gpus()) {
+    if (gpu.architecture == cluster::Architecture::kOther) continue;
     const double share = std::abs(static_cast<double>(gpu.capacity - total)) / static_cast<double>(total);
     if (share < nearest_share) {
       nearest_share = share;

@@ -154,10 +154,9 @@ const std::vector<Gpu>& catalog_gpus() { return catalog().gpus; }
 Result<Gpu> find_gpu(std::string_view name) {
   const auto found = catalog().names.find(folded(name));
   if (found != catalog().names.end()) return catalog().gpus[found->second];
-  std::vector<std::string> ids;
-  for (const Gpu& gpu : catalog().gpus) ids.push_back(gpu.id);
   const std::string near = nearest(name, catalog().suggestions);
-  return bad_input(fmt::format("gpu '{}' is not in the catalogue; known are {}", name.substr(0, 200), join(ids, ", ")),
+  return bad_input(fmt::format("gpu '{}' is not in the catalogue; plimsoll gpus lists the {} that are",
+                               name.substr(0, 200), catalog().gpus.size()),
                    near.empty() ? "" : fmt::format("did you mean {}?", near));
 }
 

@@ -131,7 +131,9 @@ void flatten(const Draft& draft, std::vector<Draft>& drafts) {
 void Draft::assign(std::string key, Node value, std::string_view written_as, bool weak) {
   if (has_too_many) return;
   Assignment next{std::move(key), std::move(value), {}, weak};
-  next.where = fmt::format("{}: {}", path, written_as.empty() ? std::string_view(next.key) : written_as);
+  const std::string_view written = written_as.empty() ? std::string_view(next.key) : written_as;
+  const auto own = written_names.find(written);
+  next.where = fmt::format("{}: {}", path, own == written_names.end() ? written : std::string_view(own->second));
   for (Assignment& before : assignments) {
     if (before.key != next.key) continue;
     before = std::move(next);

@@ -40,6 +40,8 @@ struct Draft {
   bool model_is_weak = false;  // gives way to a model that another file gives
   std::string unknown_model;   // a name that is in no catalogue and no file; an error unless a model is given
   std::string read_as;         // the tool whose file this is, for the answer: "axolotl"
+  // A name of ours that a translator uses -> the one in the file; places are told in the file's words.
+  std::map<std::string, std::string, std::less<>> written_names;
   std::vector<std::string> warnings;
   std::vector<std::string> notes;  // what was taken or assumed; the numbers are none the worse
   std::vector<Draft> parts;        // files and tables that this one includes, in their own vocabulary

@@ -48,21 +48,7 @@ Status require_given(const Run& run) {
   return {};
 }
 
-// A framework's own file has the longest lengths, never the usual ones.
-void assume_mean(Run& run, Lengths& lengths, const char* what) {
-  if (run.framework == Framework::kGeneric || lengths.mean >= 1 || !lengths.counts.empty()) return;
-  if (lengths.maximum == 0 && run.server.max_model_len && *run.server.max_model_len > 1)
-    lengths.maximum = *run.server.max_model_len / 2;
-  if (lengths.maximum < 2) return;
-  lengths.mean = static_cast<double>(lengths.maximum) / 2;
-  run.warnings.push_back(
-      fmt::format("{}_mean: not in the file; half of the longest, {:.0f} tokens, is assumed (--{}-mean "
-                  "changes that)",
-                  what, lengths.mean, what));
-}
-
-Status check_lengths(Run& run, Lengths& lengths, const char* what) {
-  assume_mean(run, lengths, what);
+Status check_lengths(Lengths& lengths, const char* what) {
   if (!lengths.counts.empty()) {
     if (lengths.cv > 0) return bad_input(fmt::format("{}_histogram and {}_cv are both given", what, what));
     std::int64_t& maximum = lengths.maximum;
@@ -154,8 +140,8 @@ Status split_gpus(Run& run) {
 
 Status complete(Run& run) {
   PLIMSOLL_TRY_STATUS(require_given(run));
-  PLIMSOLL_TRY_STATUS(check_lengths(run, run.prompt, "prompt"));
-  PLIMSOLL_TRY_STATUS(check_lengths(run, run.completion, "completion"));
+  PLIMSOLL_TRY_STATUS(check_lengths(run.prompt, "prompt"));
+  PLIMSOLL_TRY_STATUS(check_lengths(run.completion, "completion"));
   PLIMSOLL_TRY_STATUS(check_rules(run));
   PLIMSOLL_TRY_STATUS(split_gpus(run));
   PLIMSOLL_TRY(job, make_trainer(run));

@@ -95,7 +95,7 @@ Status read_adapter(const Node& root, Translation& to, Draft& draft) {
   const Node* dropout = to.take("lora_dropout");
   const bool linear = to.takes_true("lora_target_linear");
   const bool dora = to.takes_true("peft_use_dora");
-  to.put("use_peft", bool_node(!adapter.empty() && adapter != "none"));
+  to.put("use_peft", bool_node(!adapter.empty() && adapter != "none"), "adapter");
   if (adapter.empty() || adapter == "none") {
     if (root.has("lora_r")) draft.notes.emplace_back("adapter: is not given, so the lora_* keys have no effect");
     return {};
@@ -107,7 +107,7 @@ Status read_adapter(const Node& root, Translation& to, Draft& draft) {
   if (dropout != nullptr) to.put("lora_dropout", *dropout);
   if (dora) to.put("use_dora", bool_node(true));
   if (linear) {
-    to.put("lora_target_modules", text_node("all-linear"));
+    to.put("lora_target_modules", text_node("all-linear"), "lora_target_linear");
   } else if (targets != nullptr) {
     to.put("lora_target_modules", *targets);
   }
@@ -159,7 +159,7 @@ void read_precision(const Node& root, Translation& to) {
   const bool is_bf16 = half != nullptr && (is_auto || is_full || !is_off(*half));
   if (is_bf16) {
     to.put("bf16", bool_node(true));
-    to.put("load_dtype", text_node("bf16"));
+    to.put("load_dtype", text_node("bf16"), "bf16");
   }
 }
 
@@ -176,14 +176,14 @@ Result<Node> from_axolotl(const Node& root, Draft& draft) {
   if (!to.has("per_device_train_batch_size")) to.put("per_device_train_batch_size", integer_node(1));
   to.rename("tensor_parallel_size", "tp_size");
   to.rename("context_parallel_size", "cp_size");
-  if (to.takes_true("sample_packing")) to.put("packed_sequences", bool_node(true));
+  if (to.takes_true("sample_packing")) to.put("packed_sequences", bool_node(true), "sample_packing");
   static_cast<void>(to.take("pad_to_sequence_len"));
   to.rename("optimizer", "optim");
   const bool flash = to.takes_true("flash_attention");
   const bool sdpa = to.takes_true("sdp_attention") || to.takes_true("xformers_attention");
   const bool eager = to.takes_true("eager_attention");
   static_cast<void>(to.takes_true("flex_attention"));
-  if (flash) to.put("attn_implementation", text_node("flash_attention_2"));
+  if (flash) to.put("attn_implementation", text_node("flash_attention_2"), "flash_attention");
   if (!flash && sdpa) to.put("attn_implementation", text_node("sdpa"));
   if (!flash && !sdpa && eager) to.put("attn_implementation", text_node("eager"));
   const bool fused = to.takes_true("liger_fused_linear_cross_entropy");
@@ -202,7 +202,7 @@ Result<Node> from_axolotl(const Node& root, Draft& draft) {
       to.put("gradient_accumulation_steps", integer_node(std::max<std::int64_t>(1, batch->integer / micro->integer)));
   }
   read_precision(root, to);
-  return to.finish();
+  return to.finish(draft);
 }
 
 }  // namespace plimsoll::job

@@ -32,16 +32,18 @@ std::string Translation::takes_word(std::string_view key) {
   return lower(document::to_text(*value));
 }
 
-void Translation::put(std::string_view key, Node value) {
+void Translation::put(std::string_view key, Node value, std::string_view from) {
+  if (!from.empty()) names_[std::string(key)] = from;
   std::erase_if(result_.members, [key](const auto& member) { return member.first == key; });
   result_.members.emplace_back(std::string(key), std::move(value));
 }
 
 void Translation::rename(std::string_view key, std::string_view target) {
-  if (const Node* value = take(key)) put(target, *value);
+  if (const Node* value = take(key)) put(target, *value, key);
 }
 
-Node Translation::finish() {
+Node Translation::finish(Draft& draft) {
+  draft.written_names = std::move(names_);
   for (const auto& [key, value] : source_.members) {
     const bool done = std::find(taken_.begin(), taken_.end(), key) != taken_.end();
     if (!done && !result_.has(key)) result_.members.emplace_back(key, value);

@@ -31,18 +31,20 @@ class Translation {
   [[nodiscard]] bool takes_true(std::string_view key);
   [[nodiscard]] std::string takes_word(std::string_view key);  // in lower case; empty where it is not given
 
-  void put(std::string_view key, document::Node value);
+  // `from` is the tool's own key, where one decides the value.
+  void put(std::string_view key, document::Node value, std::string_view from = {});
   // `key` of the tool is `target` of TrainingArguments.
   void rename(std::string_view key, std::string_view target);
   [[nodiscard]] bool has(std::string_view target) const { return result_.has(target); }
 
-  // The keys that were not taken stand as they are.
-  [[nodiscard]] document::Node finish();
+  // The keys that were not taken stand as they are. The draft learns the tool's names.
+  [[nodiscard]] document::Node finish(Draft& draft);
 
  private:
   const document::Node& source_;
   document::Node result_;
   std::vector<std::string> taken_;
+  std::map<std::string, std::string, std::less<>> names_;
 };
 
 // DeepSpeed configurations that tools know by name ("zero3_offload").

@@ -59,13 +59,13 @@ void read_adapter(Translation& to, const std::string& tuning) {
   const bool twice = to.take("double_quantization") == nullptr || to.takes_true("double_quantization");
   const Node* targets = to.take("lora_target");
   const Node* rank = to.take("lora_rank");
-  to.put("use_peft", bool_node(is_lora));
+  to.put("use_peft", bool_node(is_lora), "finetuning_type");
   if (!is_lora) return;
-  to.put("lora_r", rank == nullptr ? integer_node(8) : *rank);
+  to.put("lora_r", rank == nullptr ? integer_node(8) : *rank, "lora_rank");
   const bool all = targets == nullptr || (targets->is_string() && lower(targets->text) == "all");
   Node words = text_node("all-linear");
   if (!all) words = targets->is_string() ? text_node(replace(targets->text, ',', ' ')) : *targets;
-  to.put("lora_target_modules", std::move(words));
+  to.put("lora_target_modules", std::move(words), "lora_target");
   if (bits == "4") {
     to.put("load_in_4bit", bool_node(true));
     to.put("bnb_4bit_use_double_quant", bool_node(twice));
@@ -86,9 +86,10 @@ Result<Node> from_llama_factory(const Node& root, Draft& draft) {
     return bad_input(fmt::format("finetuning_type: found '{}'; only full and lora are modelled", tuning));
   read_adapter(to, tuning);
   const Node* length = to.take("cutoff_len");
-  to.put("max_length", length == nullptr ? integer_node(2048) : *length);
+  to.put("max_length", length == nullptr ? integer_node(2048) : *length, "cutoff_len");
   // Layers are checkpointed unless that is switched off.
-  to.put("gradient_checkpointing", bool_node(!to.takes_true("disable_gradient_checkpointing")));
+  to.put("gradient_checkpointing", bool_node(!to.takes_true("disable_gradient_checkpointing")),
+         "disable_gradient_checkpointing");
   const bool packs = to.takes_true("packing") || to.takes_true("neat_packing");
   static_cast<void>(to.take("neat_packing"));
   if (packs) to.put("packed_sequences", bool_node(true));
@@ -105,7 +106,7 @@ Result<Node> from_llama_factory(const Node& root, Draft& draft) {
   if (is_half) to.put("load_dtype", text_node(tuning == "full" && !pure && !shards ? "fp32" : "bf16"));
   if (const Node* deepspeed = root.find("deepspeed"); deepspeed != nullptr && deepspeed->is_string())
     if (auto preset = deepspeed_preset(deepspeed->text)) to.put("deepspeed", *std::move(preset));
-  return to.finish();
+  return to.finish(draft);
 }
 
 }  // namespace plimsoll::job

@@ -72,10 +72,10 @@ Result<Node> from_ms_swift(const Node& root, Draft& draft) {
   const bool twice =
       root.find("bnb_4bit_use_double_quant") == nullptr || !is_off(*root.find("bnb_4bit_use_double_quant"));
   static_cast<void>(to.take("bnb_4bit_use_double_quant"));
-  to.put("use_peft", bool_node(tuning == "lora"));
+  to.put("use_peft", bool_node(tuning == "lora"), "tuner_type");
   if (tuning == "lora") {
-    to.put("lora_r", rank == nullptr ? integer_node(8) : *rank);
-    to.put("lora_target_modules", targets == nullptr ? text_node("all-linear") : *targets);
+    to.put("lora_r", rank == nullptr ? integer_node(8) : *rank, "lora_rank");
+    to.put("lora_target_modules", targets == nullptr ? text_node("all-linear") : *targets, "target_modules");
     if (bits == "4") {
       to.put("load_in_4bit", bool_node(true));
       to.put("bnb_4bit_use_double_quant", bool_node(twice));
@@ -102,7 +102,7 @@ Result<Node> from_ms_swift(const Node& root, Draft& draft) {
   if (const Node* fsdp = root.find("fsdp"); fsdp != nullptr && fsdp->is_string() && lower(fsdp->text) == "fsdp2") {
     to.put("fsdp", bool_node(true));
   }
-  return to.finish();
+  return to.finish(draft);
 }
 
 }  // namespace plimsoll::job

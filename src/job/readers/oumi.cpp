@@ -60,13 +60,15 @@ void read_training(const Node& training, Translation& to, Draft& draft) {
   constexpr std::string_view kSame[] = {"per_device_train_batch_size", "gradient_accumulation_steps", "max_grad_norm",
                                         "per_device_eval_batch_size", "use_peft"};
   for (const std::string_view key : kSame)
-    if (const Node* value = training.find(key); value != nullptr && !value->is_null()) to.put(key, *value);
+    if (const Node* value = training.find(key); value != nullptr && !value->is_null())
+      to.put(key, *value, fmt::format("training.{}", key));
   constexpr std::pair<std::string_view, std::string_view> kOther[] = {
       {"enable_gradient_checkpointing", "gradient_checkpointing"},
       {"optimizer", "optim"},
       {"compile", "torch_compile"}};
   for (const auto& [key, target] : kOther)
-    if (const Node* value = training.find(key); value != nullptr && !value->is_null()) to.put(target, *value);
+    if (const Node* value = training.find(key); value != nullptr && !value->is_null())
+      to.put(target, *value, fmt::format("training.{}", key));
   const Node* mixed = training.find("mixed_precision_dtype");
   const std::string dtype = mixed != nullptr && mixed->is_string() ? lower(mixed->text) : "none";
   if (dtype == "bf16" || dtype == "fp16") to.put(dtype, bool_node(true));
@@ -109,7 +111,8 @@ Result<Node> from_oumi(const Node& root, Draft& draft) {
     read_training(*training, to, draft);
   }
   if (const Node* name = model->find("model_name"); name != nullptr) to.put("model_name_or_path", *name);
-  if (const Node* length = model->find("model_max_length"); length != nullptr) to.put("max_length", *length);
+  if (const Node* length = model->find("model_max_length"); length != nullptr)
+    to.put("max_length", *length, "model.model_max_length");
   if (const Node* dtype = model->find("torch_dtype_str"); dtype != nullptr) to.put("torch_dtype", *dtype);
   if (const Node* attention = model->find("attn_implementation"); attention != nullptr)
     to.put("attn_implementation", *attention);
@@ -130,7 +133,7 @@ Result<Node> from_oumi(const Node& root, Draft& draft) {
     if (const Node* dora = adapter.find("lora_use_dora"); dora != nullptr) to.put("use_dora", *dora);
   }
   if (fsdp != nullptr && fsdp->is_object()) PLIMSOLL_TRY_STATUS(read_fsdp(*fsdp, to));
-  return to.finish();
+  return to.finish(draft);
 }
 
 }  // namespace plimsoll::job

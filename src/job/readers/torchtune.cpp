@@ -145,7 +145,7 @@ Result<Node> from_torchtune(const Node& root, Draft& draft) {
   PLIMSOLL_TRY_STATUS(read_adapter(*model, name, to));
   PLIMSOLL_TRY_STATUS(read_optimizer(root, to));
   to.put("model_name_or_path", text_node(model_name(root, name)));
-  if (const Node* length = at(root, "tokenizer", "max_seq_len")) to.put("max_length", *length);
+  if (const Node* length = at(root, "tokenizer", "max_seq_len")) to.put("max_length", *length, "tokenizer.max_seq_len");
   if (const Node* packed = at(root, "dataset", "packed"); packed != nullptr && !is_off(*packed))
     to.put("packed_sequences", bool_node(true));
   to.rename("batch_size", "per_device_train_batch_size");
@@ -154,12 +154,12 @@ Result<Node> from_torchtune(const Node& root, Draft& draft) {
   to.rename("compile", "torch_compile");
   const std::string dtype = to.takes_word("dtype");
   // Weights, gradients and states are in the one dtype; there is no autocast.
-  to.put("load_dtype", text_node(dtype == "bf16" || dtype == "fp16" ? dtype : "fp32"));
+  to.put("load_dtype", text_node(dtype == "bf16" || dtype == "fp16" ? dtype : "fp32"), "dtype");
   if (loss.find("Chunked") != std::string::npos || loss.find("Linear") != std::string::npos)
     to.put("loss", text_node("chunked"));
   draft.notes.emplace_back("the recipe is not in the file: several GPUs are read as FSDP2 (--framework changes that)");
   to.put("fsdp", bool_node(true));
-  return to.finish();
+  return to.finish(draft);
 }
 
 }  // namespace plimsoll::job

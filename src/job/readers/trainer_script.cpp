@@ -107,7 +107,7 @@ Result<Node> from_trainer_script(const Node& root, Draft& draft) {
       to.put("bnb_4bit_use_double_quant", bool_node(true));
     }
   }
-  return to.finish();
+  return to.finish(draft);
 }
 
 }  // namespace plimsoll::job

@@ -109,6 +109,29 @@ std::vector<std::string> differences(const Settings& wanted, const Settings& fou
   return keys;
 }
 
+// A framework's own file has the longest lengths, never the usual ones: half of them is taken.
+void assume_means(const Settings& given, ConfigSettings& config) {
+  const auto value = [&](const std::string& key) -> std::int64_t {
+    const std::string_view flag = setting(given, key);
+    const document::Node node = document::parse_scalar(flag.empty() ? setting(config.settings, key) : flag);
+    return node.is_integer() ? node.integer : 0;
+  };
+  const auto is_said = [&](const std::string& key) {
+    return !setting(config.settings, key).empty() || !setting(given, key).empty();
+  };
+  const std::pair<const char*, const char*> kLengths[] = {{"prompt", "prompt_max"}, {"completion", "max_tokens"}};
+  for (const auto& [what, limit] : kLengths) {
+    const std::string mean = fmt::format("{}_mean", what);
+    if (is_said(mean) || is_said(fmt::format("{}_histogram", what))) continue;
+    const std::int64_t longest = value(limit) > 0 ? value(limit) : value("max_model_len") / 2;
+    if (longest < 2) continue;
+    put_setting(config.settings, mean, std::to_string(longest / 2));
+    config.assumed.push_back(
+        fmt::format("{}: not in the file; half of the longest, {} tokens, is assumed (--{}-mean changes that)", mean,
+                    longest / 2, what));
+  }
+}
+
 Result<Settings> reread(const Run& run, const std::string& text) {
   PLIMSOLL_TRY(again, read_config(run.framework, file_name(run.framework), text));
   return settings_of(again);
@@ -196,6 +219,7 @@ Result<ConfigSettings> read_config_settings(Framework framework, std::string_vie
       return in_file({Code::kBadInput, "a generic run is read by read_run()", {}, {}});
   }
   for (auto& [key, value] : parse_directives(text)) put_setting(result.settings, key, value);
+  assume_means(given, result);
   if (auto read = check_unread(framework, *values, given, result.ignored); !read)
     return in_file(std::move(read.error()));
   return result;
@@ -209,6 +233,7 @@ Result<Run> read_config(Framework framework, const std::string& path, std::strin
   auto run = read_run(std::nullopt, config.settings);
   if (!run) return tl::make_unexpected(std::move(run.error()).with_context(path));
   run->name = path;
+  run->warnings.insert(run->warnings.end(), config.assumed.begin(), config.assumed.end());
   if (!config.ignored.empty()) {
     constexpr std::size_t kMostNamed = 12;
     std::vector<std::string> named = config.ignored;

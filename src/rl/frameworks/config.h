@@ -37,6 +37,7 @@ struct KeyReason {
 struct ConfigSettings {
   Settings settings;                 // with "framework"; for read_run()
   std::vector<std::string> ignored;  // paths of the file that say nothing about speed or memory, or are not known here
+  std::vector<std::string> assumed;  // what no such file has, and what is taken for it
 };
 
 // The keys that a framework's own configuration sets. Unset ones keep the framework's defaults. `given` are keys that

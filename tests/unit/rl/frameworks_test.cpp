@@ -217,6 +217,46 @@ TEST(Frameworks, a_flag_without_a_value_is_a_switch) {
   EXPECT_EQ(setting(config.settings, "packing"), "false") << "absent switches are off";
 }
 
+TEST(Frameworks, a_script_is_followed_as_the_shell_would) {
+  const ConfigSettings config =
+      read_config_settings(Framework::kVerl, "run.sh",
+                           "N=4\nARGS=(actor_rollout_ref.rollout.n=$N)\nif [ $N -gt 2 ]; then\n"
+                           "  ARGS+=(actor_rollout_ref.model.lora_rank=32)\nfi\necho python3 ${ARGS[@]}\n"
+                           "python3 -m verl.trainer.main_ppo --config-name=ppo_megatron_trainer ${ARGS[@]} "
+                           "data.max_prompt_length=512 data.max_response_length=1536 "
+                           "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=3 trainer.logger=console \"$@\"\n")
+          .value();
+  EXPECT_EQ(setting(config.settings, "group_size"), "4");
+  EXPECT_EQ(setting(config.settings, "lora_rank"), "32");
+  EXPECT_EQ(setting(config.settings, "trainer_framework"), "megatron-lm");
+  EXPECT_EQ(setting(config.settings, "seq_len"), "6144") << "three samples as long as they may be";
+  EXPECT_EQ(setting(config.settings, "prompt_mean"), "256");
+  EXPECT_EQ(config.assumed.size(), 2U);
+  EXPECT_THAT(config.ignored, Contains("trainer.logger"));
+}
+
+TEST(Frameworks, what_decides_memory_and_is_read_by_nobody_is_an_error) {
+  const auto config = read_config_settings(
+      Framework::kVerl, "run.sh",
+      "python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.n=4 actor_rollout_ref.actor.magic_parallel_size=2 "
+      "actor_rollout_ref.actor.own_offload=True actor_rollout_ref.actor.other_parallel_size=1");
+  ASSERT_FALSE(config);
+  EXPECT_THAT(config.error().message, HasSubstr("actor_rollout_ref.actor.magic_parallel_size"));
+  EXPECT_THAT(config.error().message, HasSubstr("actor_rollout_ref.actor.own_offload"));
+  EXPECT_THAT(config.error().message, Not(HasSubstr("other_parallel_size")));
+}
+
+TEST(Frameworks, yaml_values_that_name_others_are_filled_in) {
+  const ConfigSettings config =
+      read_config_settings(Framework::kNemoRl, "run.yaml",
+                           "grpo:\n  num_prompts_per_step: 8\n  num_generations_per_prompt: 4\npolicy:\n"
+                           "  max_total_sequence_length: 2048\n  train_micro_batch_size: 2\n  generation:\n"
+                           "    max_new_tokens: ${policy.max_total_sequence_length}\n")
+          .value();
+  EXPECT_EQ(setting(config.settings, "max_tokens"), "2048");
+  EXPECT_EQ(setting(config.settings, "seq_len"), "4096");
+}
+
 TEST(Frameworks, shell_variables_are_an_error_not_a_number) {
   const auto run = read_config(Framework::kVerl, "run.sh", "actor_rollout_ref.rollout.n=${N}", base(Framework::kVerl));
   ASSERT_TRUE(run) << "the override wins";
