@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// axolotl's YAML (its utils/schemas at v0.10).
+// axolotl's YAML (names from its examples; defaults as remembered).
 #include <algorithm>
 
 #include <fmt/format.h>

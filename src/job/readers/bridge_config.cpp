@@ -101,14 +101,21 @@ Status read_section(const std::string& section, const Node& table, Draft& draft)
   return {};
 }
 
+// A recipe by name or by the function that makes it, with fields that are set on it afterwards.
 Status read_mixed_precision(const Node& value, Draft& draft) {
   if (value.is_object()) {
     const Node* target = value.find("_target_");
-    const bool names_recipe = target != nullptr && target->is_string() && value.members.size() == 1 &&
-                              target->text.find("MixedPrecisionConfig") == std::string::npos;
-    if (!names_recipe) return read_section("mixed_precision", value, draft);
-    draft.assign("recipe", text_node(std::string(split(target->text, '.').back())), "mixed_precision");
-    return {};
+    const Node* args = value.find("_args_");
+    const bool is_function =
+        target != nullptr && target->is_string() && target->text.find("MixedPrecisionConfig") == std::string::npos;
+    if (is_function) {
+      // get_mixed_precision_config("bf16_mixed") names the recipe in its argument.
+      const bool is_lookup =
+          args != nullptr && args->is_array() && !args->items.empty() && args->items.front().is_string();
+      const std::string name = is_lookup ? args->items.front().text : target->text;
+      draft.assign("recipe", text_node(std::string(split(name, '.').back())), "mixed_precision");
+    }
+    return read_section("mixed_precision", value, draft);
   }
   if (!value.is_null()) draft.assign("recipe", value, "mixed_precision");
   return {};

@@ -81,6 +81,13 @@ Status put(Node& root, std::string_view path, Node value) {
     }
     for (auto& [name, child] : table->members)
       if (name == names[i]) table = &child;
+    // A field of what a name stands for: the recipe "bf16_mixed", changed.
+    if (i + 1 < names.size() && table->is_string() && names[i] == "mixed_precision") {
+      Node recipe;
+      recipe.kind = Node::Kind::kObject;
+      recipe.members.emplace_back("_target_", *table);
+      *table = std::move(recipe);
+    }
     if (i + 1 < names.size() && !table->is_object() && !table->is_null())
       return bad_input(fmt::format("'{}' is a value; it has no fields", names[i]));
   }
@@ -119,6 +126,10 @@ Result<Draft> read_bridge_overrides(const InputFile& file) {
     if (++statements > kMaxStatements) return bad_input("more assignments than any configuration has");
     if (equals != std::string::npos && (left == "cfg" || left == "config")) {
       read_recipe(right, draft);
+      // What the recipe is called with; a call that is no plain list of names and values says only the model.
+      if (const auto call = parse_python(right); call && call->is_object())
+        for (const auto& [key, argument] : call->members)
+          if (key.substr(0, 1) != "_" && !argument.is_null() && !argument.is_object()) draft.assign(key, argument);
       continue;
     }
     const bool is_field = left.substr(0, 4) == "cfg." || left.substr(0, 7) == "config.";

@@ -179,8 +179,8 @@ std::string current_word(const std::string& key, const std::string& word, Draft&
 void assign_megatron(const LaunchFlag& flag, Draft& draft) {
   const std::string key = key_of_flag(flag.written);
   // A value that cannot be known and does not matter is no problem; one that is known is stated, for rules.
-  const bool is_known = std::all_of(flag.values.begin(), flag.values.end(),
-                                    [](const ShellWord& word) { return word.unknown.empty(); });
+  const bool is_known =
+      std::all_of(flag.values.begin(), flag.values.end(), [](const ShellWord& word) { return word.unknown.empty(); });
   if (!is_known && !matters(key, draft)) return;
   Node value = text_node("");
   if (flag.values.size() == 1) value.text = current_word(key, flag.values.front().text, draft);

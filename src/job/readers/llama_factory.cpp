@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LLaMA-Factory's YAML and command line (its hparams/*.py at v0.9): TrainingArguments with names of its own for the
-// model, the data and the adapter.
+// LLaMA-Factory's YAML and command line (names from its examples; defaults as remembered): TrainingArguments with names
+// of its own for the model, the data and the adapter.
 #include <fmt/format.h>
 
 #include "base/text.h"

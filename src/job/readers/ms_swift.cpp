@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ms-swift's arguments (swift/arguments at v3): its own names and defaults over TrainingArguments.
+// ms-swift's arguments (names from its examples; defaults as remembered): its own names and defaults over
+// TrainingArguments.
 #include <fmt/format.h>
 
 #include "base/text.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// oumi's YAML (core/configs/params at v0.2): sections for model, training, peft, fsdp.
+// oumi's YAML (names from its examples; defaults as remembered): sections for model, training, peft, fsdp.
 #include <fmt/format.h>
 
 #include "base/text.h"

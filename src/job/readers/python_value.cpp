@@ -31,7 +31,7 @@ class Reader {
     if (at_ >= text_.size()) return failure("a value");
     const char c = text_[at_];
     if (c == '"' || c == '\'') return string();
-    if (c == '[' || c == '(') return list(c == '[' ? ']' : ')', depth);
+    if (c == '[' || c == '(') return repeated(list(c == '[' ? ']' : ')', depth));
     if (c == '{') return dictionary(depth);
     if ((c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.') return number();
     return name(depth);
@@ -71,6 +71,24 @@ class Reader {
       if (!accept(',')) return failure("',' or the end of a list");
     }
   }
+  // ["p2p"] * 32
+  Result<Node> repeated(Result<Node> listed) {
+    constexpr std::int64_t kMaxItems = 10'000;
+    if (!listed) return listed;
+    skip_spaces();
+    if (!accept('*')) return listed;
+    std::string digits;
+    skip_spaces();
+    while (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9' && digits.size() < 6) digits += text_[at_++];
+    const Node times = document::parse_scalar(digits);
+    if (!times.is_integer() || times.integer * static_cast<std::int64_t>(listed->items.size()) > kMaxItems)
+      return failure("a small number of times");
+    const std::vector<Node> once = listed->items;
+    listed->items.clear();
+    for (std::int64_t i = 0; i < times.integer; ++i)
+      listed->items.insert(listed->items.end(), once.begin(), once.end());
+    return listed;
+  }
   Result<Node> dictionary(int depth) {
     Node node;
     node.kind = Node::Kind::kObject;
@@ -108,6 +126,22 @@ class Reader {
     while (true) {
       skip_spaces();
       if (accept(')')) return call;
+      // The one function whose argument has no name; it is kept as Bridge writes it: _args_.
+      const bool is_lookup = word.ends_with("get_mixed_precision_config");
+      if (is_lookup && at_ < text_.size() && (text_[at_] == '"' || text_[at_] == '\'')) {
+        PLIMSOLL_TRY(item, value_at(depth + 1));
+        if (call.find("_args_") == nullptr) {
+          Node list;
+          list.kind = Node::Kind::kArray;
+          call.members.emplace_back("_args_", std::move(list));
+        }
+        for (auto& member : call.members)
+          if (member.first == "_args_") member.second.items.push_back(item);
+        skip_spaces();
+        if (accept(')')) return call;
+        if (!accept(',')) return failure("',' or ')'");
+        continue;
+      }
       const std::size_t key_start = at_;
       while (at_ < text_.size() && is_part(text_[at_])) ++at_;
       const std::string key(text_.substr(key_start, at_ - key_start));

@@ -15,7 +15,8 @@ struct Row {
   std::int64_t size;      // len(tokenizer): the added tokens count
 };
 
-// Sizes from the tokenizers' own files on the Hub (vocabulary and added tokens). The more special name first.
+// Sizes (vocabulary and added tokens) as remembered, not read again from the tokenizers' files; the note that comes
+// with one says how to change it. The more special name first.
 constexpr Row kRows[] = {
     {"llama4", 201135},     {"llama3", 128256},      {"metallama3", 128256},  {"llama2", 32000},
     {"qwen3", 151669},      {"qwen25", 151665},      {"qwen2", 151646},       {"qwen15", 151646},

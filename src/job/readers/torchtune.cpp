@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// torchtune's YAML (recipes/configs at v0.6). Components name the model, the optimizer and the loss; the recipe, which
-// decides whether the weights are sharded, is not in the file: more than one GPU is read as FSDP2.
+// torchtune's YAML (names from its recipes/configs; defaults as remembered). Components name the model, the optimizer
+// and the loss; the recipe, which decides whether the weights are sharded, is not in the file: more than one GPU is
+// read as FSDP2.
 #include <fmt/format.h>
 
 #include "base/text.h"

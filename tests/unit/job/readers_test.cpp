@@ -536,6 +536,24 @@ TEST(Peft, an_adapter_config_trains_on_its_base_or_a_given_model) {
   EXPECT_EQ(job->model.depth(), 22);
 }
 
+TEST(BridgeOverrides, precision_recipes_keep_what_they_are_when_a_field_is_set) {
+  for (const char* recipe :
+       {"bf16_with_fp8_current_scaling_mixed()", "get_mixed_precision_config(\"bf16_with_fp8_current_scaling_mixed\")",
+        "\"bf16_with_fp8_current_scaling_mixed\""}) {
+    const auto job = read_text(std::string("cfg = llama3_8b_pretrain_config(tensor_model_parallel_size=2)\n"
+                                           "cfg.mixed_precision = ") +
+                                   recipe +
+                                   "\ncfg.mixed_precision.grad_reduce_in_fp32 = False\n"
+                                   "cfg.model.cp_comm_type = ['p2p'] * 32\ncfg.model.seq_length = 4096\n"
+                                   "cfg.train.micro_batch_size = 1\ncfg.train.global_batch_size = 8\n",
+                               on("h100", 8));
+    ASSERT_TRUE(job) << text_of(job);
+    EXPECT_EQ(job->precision.fp8, Fp8Recipe::kTensorwise) << recipe;
+    EXPECT_FALSE(job->optimizer.grad_reduce_in_fp32);
+    EXPECT_EQ(job->parallel.tensor, 2);
+  }
+}
+
 TEST(Peft, other_adapters_and_patterns_are_refused) {
   auto job = read_text(R"({"peft_type": "IA3"})", on("a100"));
   EXPECT_NE(text_of(job).find("only LORA is modelled"), std::string::npos) << text_of(job);
