@@ -31,7 +31,8 @@ bool is_open(const lever::Change& change, const Pins& pinned, const job::Setting
     const bool is_chosen =
         key != "cp_comm_type" &&
         std::any_of(chosen.begin(), chosen.end(), [&key](const auto& other) { return other.first == key; });
-    return is_chosen || pinned.contains(job::canonical_name(key));
+    // Another sharding is another framework's launch: a question of its own.
+    return is_chosen || key == "sharding" || pinned.contains(job::canonical_name(key));
   });
 }
 
