@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "base/file.h"
 #include "cli/diff_report.h"
+#include "cli/fit_time.h"
 #include "cli/verb.h"
 
 namespace plimsoll::cli {
@@ -31,6 +32,18 @@ Result<GrowthLimit> growth_limit(const Arguments& arguments) {
   return usage_error(fmt::format("--limit is '{}'; wanted a share such as 5%, or bytes such as 2GiB", *text));
 }
 
+// --time-limit 5%: how much longer a token of the second job may take.
+Result<std::optional<double>> time_limit(const Arguments& arguments) {
+  const auto text = arguments.value("time-limit");
+  if (!text) return std::optional<double>{};
+  double percent = 0;
+  const std::size_t digits = text->ends_with('%') ? text->size() - 1 : 0;
+  const auto parsed = std::from_chars(text->data(), text->data() + digits, percent);
+  if (digits == 0 || parsed.ec != std::errc{} || parsed.ptr != text->data() + digits || !(percent >= 0))
+    return usage_error(fmt::format("--time-limit is '{}'; wanted a share such as 5%", *text));
+  return std::optional(percent / 100);
+}
+
 // A recording begins as pickles and compressed files do; a job is text.
 bool is_text(const std::string& path) {
   const auto head = read_file(path, kMaxTextFile);
@@ -46,15 +59,21 @@ Result<ExitCode> diff_jobs(const Arguments& arguments, const GrowthLimit& limit,
     PLIMSOLL_TRY(request, job::read_request({{path, std::move(text)}}, options));
     requests.push_back(std::move(request));
   }
-  PLIMSOLL_TRY(diff, compare_jobs(requests[0], requests[1]));
+  PLIMSOLL_TRY(world, world_of(arguments));
+  PLIMSOLL_TRY(most_slower, time_limit(arguments));
+  PLIMSOLL_TRY(diff, compare_jobs(requests[0], requests[1], world));
   diff.name_a = arguments.operands[0];
   diff.name_b = arguments.operands[1];
-  const bool within = !limit.exceeded(diff.a.device_used, diff.b.device_used);
+  const bool within =
+      !limit.exceeded(diff.a.device_used, diff.b.device_used) && !(most_slower && diff.slower() > *most_slower);
   console.print(arguments.has("json") ? job_diff_json(diff, within) : job_diff_report(diff, console));
   return within ? ExitCode::kYes : ExitCode::kNo;
 }
 
 Result<ExitCode> diff_recordings(const Arguments& arguments, const GrowthLimit& limit, const Console& console) {
+  for (const char* flag : {"time-limit", "calibration"})
+    if (arguments.has(flag))
+      return usage_error(fmt::format("--{} is about the time of jobs; these are recordings", flag));
   if (!arguments.keys.empty())
     return usage_error(fmt::format("{} is a key of jobs; these are recordings", arguments.keys.front().first));
   std::vector<Recording> recordings;
@@ -98,7 +117,9 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
 
 std::vector<Flag> flags() {
   std::vector<Flag> all = {
-      {.name = "limit", .argument = "5%", .help = "exit with 1 when the second is larger by more: a share, or bytes"}};
+      {.name = "limit", .argument = "5%", .help = "exit with 1 when the second is larger by more: a share, or bytes"},
+      {.name = "time-limit", .argument = "5%", .help = "of jobs: exit with 1 when a token takes longer by more"},
+      {.name = "calibration", .argument = "FILE", .help = "of jobs: efficiencies measured on your own cluster"}};
   all.insert(all.end(), recording_flags().begin(), recording_flags().end());
   return all;
 }
@@ -116,14 +137,18 @@ const Verb kDiff = {
         "Stacks are matched by their functions, so that moved lines do not matter.\n"
         "\n"
         "Two jobs: every key that differs is changed in the first job, one after the other, and each step is priced "
-        "by the full answer of plimsoll fit; the steps sum to the difference. Keys that the framework accepts only "
+        "by the full answer of plimsoll fit, in bytes and in seconds; the steps sum to the difference. Keys that the "
+        "framework accepts only "
         "together are one step.\n"
         "\n"
-        "With --limit the exit code is 1 when the second needs more than that above the first: a check for CI.",
+        "With --limit the exit code is 1 when the second needs more memory than that above the first, with "
+        "--time-limit "
+        "when a token takes longer: a check for CI.",
     .flags = flags(),
     .takes_keys = true,
     .examples = {{"plimsoll diff before.pickle after.pickle", "an OOM regression, traced to the lines that grew"},
-                 {"plimsoll diff main.toml change.toml --limit 5%", "for CI: fails when memory grows by more"}},
+                 {"plimsoll diff main.toml change.toml --limit 5% --time-limit 3%",
+                  "for CI: fails when memory or time grows by more"}},
     .run = run,
 };
 

@@ -50,11 +50,6 @@ std::vector<KnobStep::Knob> differing_knobs(const job::Job& a, const job::Job& b
   return knobs;
 }
 
-Result<memory::RankAnswer> worst_rank(const job::Job& job) {
-  PLIMSOLL_TRY(answer, memory::answer(job, {}));
-  return std::move(answer.ranks[answer.worst]);
-}
-
 std::string join_knobs(const KnobStep& step) {
   std::string text;
   for (const KnobStep::Knob& knob : step.knobs)
@@ -64,15 +59,23 @@ std::string join_knobs(const KnobStep& step) {
 
 }  // namespace
 
-Result<JobDiff> compare_jobs(const job::Request& a, const job::Request& b) {
+Result<JobDiff> compare_jobs(const job::Request& a, const job::Request& b, const lever::World& world) {
   PLIMSOLL_TRY(job_a, job::resolve(a));
   PLIMSOLL_TRY(job_b, job::resolve(b));
   JobDiff diff;
-  PLIMSOLL_TRY(worst_a, worst_rank(job_a));
-  PLIMSOLL_TRY(worst_b, worst_rank(job_b));
-  diff.a = std::move(worst_a);
-  diff.b = std::move(worst_b);
+  PLIMSOLL_TRY(price_a, lever::price(job_a, world));
+  PLIMSOLL_TRY(price_b, lever::price(job_b, world));
+  diff.a = price_a.worst();
+  diff.b = price_b.worst();
+  diff.time_a = price_a.time;
+  diff.time_b = price_b.time;
   std::int64_t reached = diff.a.device_used;
+  timing::StepTime reached_time = diff.time_a;
+  const auto set_time = [&reached_time](KnobStep& step, const timing::StepTime& time) {
+    step.seconds = time.seconds;
+    step.slower = lever::slower(reached_time, time).value_or(0);
+    reached_time = time;
+  };
   job::Request way = a;
   KnobStep waiting;  // refused alone: changed together with the next
   for (KnobStep::Knob& knob : differing_knobs(job_a, job_b)) {
@@ -88,17 +91,19 @@ Result<JobDiff> compare_jobs(const job::Request& a, const job::Request& b) {
       waiting.knobs.pop_back();
       continue;
     }
-    const auto worst = worst_rank(*job);
-    if (!worst) continue;
-    waiting.device_used = worst->device_used;
-    waiting.difference = worst->device_used - reached;
-    reached = worst->device_used;
+    const auto price = lever::price(*job, world);
+    if (!price) continue;
+    waiting.device_used = price->worst().device_used;
+    waiting.difference = waiting.device_used - reached;
+    reached = waiting.device_used;
+    set_time(waiting, price->time);
     way = std::move(next);
     diff.steps.push_back(std::exchange(waiting, {}));
   }
   if (!waiting.knobs.empty() || reached != diff.b.device_used) {
     waiting.device_used = diff.b.device_used;
     waiting.difference = diff.b.device_used - reached;
+    set_time(waiting, diff.time_b);
     diff.steps.push_back(std::move(waiting));
   }
   return diff;
@@ -114,23 +119,32 @@ std::string job_diff_report(const JobDiff& diff, const Console& console) {
   add("reserved GiB", diff.a.peak_reserved, diff.b.peak_reserved);
   add("allocated GiB", diff.a.peak_allocated, diff.b.peak_allocated);
   add("headroom GiB", diff.a.headroom, diff.b.headroom);
+  figures.add_row({"step s", fmt::format("{:.3f}", diff.time_a.seconds), fmt::format("{:.3f}", diff.time_b.seconds),
+                   fmt::format("{:+.3f}", diff.time_b.seconds - diff.time_a.seconds)});
+  figures.add_row(
+      {"tokens/s/GPU", fmt::format("{:.0f}", diff.time_a.tokens_per_second_per_gpu),
+       fmt::format("{:.0f}", diff.time_b.tokens_per_second_per_gpu),
+       fmt::format("{:+.0f}", diff.time_b.tokens_per_second_per_gpu - diff.time_a.tokens_per_second_per_gpu)});
   std::string text = figures.to_text(console.width, console.colour_out);
   if (diff.steps.empty()) return text + "\nno key differs\n";
-  Table steps(
-      {{"changed, one after the other", Align::kLeft, true}, {"GiB", Align::kRight}, {"device GiB", Align::kRight}});
-  steps.add_row({diff.name_a, "", format_gib(diff.a.device_used)});
+  Table steps({{"changed, one after the other", Align::kLeft, true},
+               {"GiB", Align::kRight},
+               {"device GiB", Align::kRight},
+               {"time %", Align::kRight},
+               {"step s", Align::kRight}});
+  steps.add_row({diff.name_a, "", format_gib(diff.a.device_used), "", fmt::format("{:.3f}", diff.time_a.seconds)});
   for (const KnobStep& step : diff.steps)
-    steps.add_row({join_knobs(step),
-                   fmt::format("{}{}", step.difference > 0 ? "+" : "", format_gib(step.difference, 3)),
-                   format_gib(step.device_used)});
+    steps.add_row(
+        {join_knobs(step), fmt::format("{}{}", step.difference > 0 ? "+" : "", format_gib(step.difference, 3)),
+         format_gib(step.device_used), fmt::format("{:+.1f}", 100 * step.slower), fmt::format("{:.3f}", step.seconds)});
   return text + "\n" + steps.to_text(console.width, console.colour_out);
 }
 
 std::string job_diff_json(const JobDiff& diff, bool within_limit) {
   JsonWriter json;
   json.begin_object().member("schema", 1).member("kind", "jobs").member("within_limit", within_limit);
-  for (const auto& [name, path, rank] :
-       {std::tuple{"a", &diff.name_a, &diff.a}, std::tuple{"b", &diff.name_b, &diff.b}})
+  for (const auto& [name, path, rank, time] :
+       {std::tuple{"a", &diff.name_a, &diff.a, &diff.time_a}, std::tuple{"b", &diff.name_b, &diff.b, &diff.time_b}})
     json.key(name)
         .begin_object(Layout::kInline)
         .member("file", *path)
@@ -139,8 +153,10 @@ std::string job_diff_json(const JobDiff& diff, bool within_limit) {
         .member("peak_allocated", rank->peak_allocated)
         .member("headroom", rank->headroom)
         .member("fits", rank->fits)
+        .member("step_seconds", time->seconds)
+        .member("tokens_per_second_per_gpu", time->tokens_per_second_per_gpu)
         .end_object();
-  json.member("difference", diff.b.device_used - diff.a.device_used);
+  json.member("difference", diff.b.device_used - diff.a.device_used).member("time_share", diff.slower());
   json.key("steps").begin_array();
   for (const KnobStep& step : diff.steps) {
     json.begin_object().key("knobs").begin_array();
@@ -150,7 +166,8 @@ std::string job_diff_json(const JobDiff& diff, bool within_limit) {
           .member("before", knob.before)
           .member("after", knob.after)
           .end_object();
-    json.end_array().member("difference", step.difference).member("device_used", step.device_used).end_object();
+    json.end_array().member("difference", step.difference).member("device_used", step.device_used);
+    json.member("time_share", step.slower).member("step_seconds", step.seconds).end_object();
   }
   return json.end_array().end_object().take();
 }

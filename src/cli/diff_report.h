@@ -10,7 +10,7 @@
 #include "cli/console.h"
 #include "cli/job_input.h"
 #include "cli/recording.h"
-#include "memory/answer.h"
+#include "lever/price.h"
 #include "replay/difference.h"
 
 namespace plimsoll::cli {
@@ -42,6 +42,8 @@ struct KnobStep {
   std::vector<Knob> knobs;
   std::int64_t device_used = 0;  // of the worst rank once it is changed
   std::int64_t difference = 0;   // to the step before
+  double seconds = 0;            // of a training step once it is changed
+  double slower = 0;             // share of time more per token than the step before
 };
 
 struct JobDiff {
@@ -49,10 +51,14 @@ struct JobDiff {
   std::string name_b;
   memory::RankAnswer a;  // worst ranks
   memory::RankAnswer b;
+  timing::StepTime time_a;
+  timing::StepTime time_b;
   std::vector<KnobStep> steps;  // their differences sum to that of the jobs
+
+  [[nodiscard]] double slower() const { return lever::slower(time_a, time_b).value_or(0); }
 };
 
-[[nodiscard]] Result<JobDiff> compare_jobs(const job::Request& a, const job::Request& b);
+[[nodiscard]] Result<JobDiff> compare_jobs(const job::Request& a, const job::Request& b, const lever::World& world);
 [[nodiscard]] std::string job_diff_report(const JobDiff& diff, const Console& console);
 [[nodiscard]] std::string job_diff_json(const JobDiff& diff, bool within_limit);
 

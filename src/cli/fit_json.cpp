@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/fit_json.h"
 
+#include "cli/describe_job.h"
 #include "cli/fit_text.h"
 #include "cli/fit_time.h"
 #include "cli/json_writer.h"
@@ -24,27 +25,6 @@ void write_point(JsonWriter& json, const memory::PeakPoint& point) {
   json.member("allocated_bytes", point.allocated)
       .member("requested_bytes", point.requested)
       .member("reserved_bytes", point.reserved);
-}
-
-void write_job(JsonWriter& json, const job::Job& job) {
-  json.key("job")
-      .begin_object()
-      .member("name", job.name)
-      .member("framework", job::name_of(job.framework))
-      .member("model", job.model.name)
-      .member("gpu", job.cluster.gpu.id)
-      .member("gpus", job.cluster.gpus)
-      .member("tensor_model_parallel_size", job.parallel.tensor)
-      .member("pipeline_model_parallel_size", job.parallel.pipeline)
-      .member("virtual_pipeline_model_parallel_size", job.parallel.virtual_pipeline)
-      .member("context_parallel_size", job.parallel.context)
-      .member("expert_model_parallel_size", job.parallel.expert)
-      .member("expert_tensor_parallel_size", job.expert_tensor())
-      .member("data_parallel_size", job.data_parallel)
-      .member("seq_length", job.batch.seq_length)
-      .member("micro_batch_size", job.batch.micro_batch)
-      .member("micro_batches", job.micro_batches)
-      .end_object();
 }
 
 void write_rank(JsonWriter& json, const memory::RankAnswer& rank) {
@@ -150,7 +130,7 @@ void write_warnings(JsonWriter& json, const std::vector<std::string>& warnings) 
 std::string fit_json(const FitAnswer& fit) {
   JsonWriter json;
   json.begin_object().member("schema", kSchema).member("fits", fit.answer.fits);
-  write_job(json, fit.job);
+  describe(json, fit.job);
   json.member("worst_rank", fit.answer.worst_of_all.pp_rank).key("ranks").begin_array();
   for (const memory::RankAnswer& rank : fit.answer.ranks) write_rank(json, rank);
   json.end_array().key("tensor_peak_bytes_by_stage").begin_array(Layout::kInline);

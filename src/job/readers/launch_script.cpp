@@ -214,9 +214,9 @@ Status add_flags_of_files(const Draft& draft, LaunchFlags& flags) {
     table.kind = Node::Kind::kObject;
     PLIMSOLL_TRY_STATUS(lay_over_file(name, table, draft));
     for (const auto& [key, value] : table.members) {
-      const bool is_given = std::any_of(flags.flags.begin(), flags.flags.end(), [&key = key](const LaunchFlag& flag) {
-        return key_of_flag(flag.written) == key;
-      });
+      const bool is_given =
+          std::any_of(flags.flags.begin(), flags.flags.end(),
+                      [&wanted = key](const LaunchFlag& flag) { return key_of_flag(flag.written) == wanted; });
       if (is_given || value.is_null() || value.is_object()) continue;
       LaunchFlag flag{"--" + key, {}};
       if (value.is_array()) {
