@@ -161,7 +161,7 @@ Status check_counts(const Job& job) {
                      "check global_batch_size, micro_batch_size and the number of GPUs");
   }
   const double eval_tokens = static_cast<double>(job.batch.eval_micro_batch) *
-                             static_cast<double>(job.batch.eval_seq_length) *
+                             static_cast<double>(std::max(job.batch.eval_seq_length, job.batch.seq_length)) *
                              static_cast<double>(std::max<std::int64_t>(1, job.batch.eval_batches_kept));
   if (eval_tokens * static_cast<double>(job.vocab_rows + job.model.hidden) > 1e16)
     return bad_input(fmt::format("{:.0f} tokens of evaluation are more than any machine holds", eval_tokens),

@@ -37,7 +37,7 @@ void much_smaller_micro_batch(const job::Job& job, Proposals& proposals) {
 
 void smaller_evaluation_batch(const job::Job& job, Proposals& proposals) {
   const std::int64_t size = job.batch.eval_micro_batch;
-  if (size > 1 && job.batch.eval_seq_length > 0)
+  if (size > 1)
     proposals.add(fmt::format("evaluation batch {}", size / 2), {{"eval_micro_batch_size", std::to_string(size / 2)}});
 }
 

@@ -21,7 +21,7 @@ constexpr int kMaxDepth = 16;
 void lay_over(const Node& top, Node& base) {
   for (const auto& [key, value] : top.members) {
     const auto same = std::find_if(base.members.begin(), base.members.end(),
-                                   [&key = key](const auto& member) { return member.first == key; });
+                                   [&wanted = key](const auto& member) { return member.first == wanted; });
     if (same == base.members.end()) {
       base.members.emplace_back(key, value);
     } else if (same->second.is_object() && value.is_object()) {

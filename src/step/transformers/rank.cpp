@@ -110,10 +110,10 @@ class Rank {
   // Logits of evaluated batches stay on the GPU until the phase ends (facts other-frameworks-memory.md 2.9).
   void evaluate() {
     const job::Batch& b = job_.batch;
-    if (b.eval_micro_batch <= 0 || b.eval_seq_length <= 0) return;
+    if (b.eval_micro_batch <= 0) return;
     tape_.enter(Phase::kEvaluation);
     model_.batch = b.eval_micro_batch;
-    model_.sequence = b.eval_seq_length;
+    model_.sequence = b.eval_seq_length > 0 ? b.eval_seq_length : b.seq_length;
     const bool keeps = b.eval_batches_kept > 0;
     std::vector<Tensor> kept;
     const std::int64_t run = std::clamp<std::int64_t>(b.eval_batches_kept, 2, kEvaluatedBatches);
