@@ -3,6 +3,8 @@
 // given ones, so completing a job twice, or again after a key changed, gives the same as completing it once.
 #include "job/derive.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "job/keys.h"
@@ -136,6 +138,11 @@ void derive_kernels(Job& job) {
       kernels.loss = kernels.loss_fusion ? kernels.loss_fusion_impl : LossKind::kUnfused;
     if (kernels.liger) kernels.loss = LossKind::kLiger;
   }
+  // "local" with the scope full_iteration is the graph of the whole iteration under its older name.
+  const std::vector<std::string>& scopes = kernels.cuda_graph_modules;
+  if (kernels.cuda_graphs == CudaGraphs::kPerLayer &&
+      std::find(scopes.begin(), scopes.end(), "full_iteration") != scopes.end())
+    kernels.cuda_graphs = CudaGraphs::kFullIteration;
   if (job.derives && !job.has("logit_dtype")) kernels.logits = job.precision.compute;
   if (job.moe.flex) job.moe.dispatcher = job.moe.flex_backend;
   if (job.moe.capacity_factor && *job.moe.capacity_factor < 0) job.moe.capacity_factor.reset();

@@ -208,12 +208,16 @@ class Rank final : public PassRunner {
     return tape_.alloc(tape_.span_peak() - tape_.live(), Name::kGraphPool);
   }
 
-  // Per-layer graphs hold static input, output and their gradients at every layer's boundary.
+  // Per-layer graphs hold static input, output and their gradients at every layer's boundary, once for every pass in
+  // flight (facts megatron-memory.md 9): with a pipeline that is many times what one pass needs. How many modules of a
+  // layer are captured does not show in the golden values, whose figures are of the last stage, with one pass in
+  // flight.
   [[nodiscard]] std::int64_t layer_graph_buffers() const {
     if (job_.kernels.cuda_graphs != job::CudaGraphs::kPerLayer) return 0;
     std::int64_t layers = 0;
     for (const ChunkBuilder& builder : builders_) layers += builder.chunk().num_layers;
-    return 4 * end_sizes_.h * layers;
+    const std::int64_t passes = std::min(warmup_passes(shape_) + 1, job_.micro_batches * shape_.chunks);
+    return 4 * end_sizes_.h * (layers * passes / std::max<std::int64_t>(1, shape_.chunks));
   }
 
   // cpu_offloading_double_buffering keeps two layers' reload buffers for good.
