@@ -229,8 +229,8 @@ void add_megatron_states(const job::Job& job, const Pins& pinned, bool changes_n
     instances = instance_counts(job);
   // Main weights as the 16 bits that bf16 lacks: the same numbers in less memory.
   std::vector<std::pair<std::string, KeyValues>> numbers = {{"", {}}};
-  if (saves_by_precision(job) && !pinned.contains("use_precision_aware_optimizer"))
-    numbers.push_back({kPrecisionAware, {{"use_precision_aware_optimizer", "true"}}});
+  const bool is_precision_aware = saves_by_precision(job) && !pinned.contains("use_precision_aware_optimizer");
+  if (is_precision_aware) numbers.push_back({kPrecisionAware, {{"use_precision_aware_optimizer", "true"}}});
   if (changes_numbers) {
     if (job.optimizer.grad_reduce_in_fp32 && job.precision.params == job::DType::kBf16)
       numbers.push_back({"gradients in bf16", {{"grad_reduce_in_fp32", "false"}}});
@@ -247,8 +247,10 @@ void add_megatron_states(const job::Job& job, const Pins& pinned, bool changes_n
         for (const auto& [overlap_label, overlap_keys] : overlaps) {
           // Partial sharding keeps more on the GPU; with the optimizer on the host it has nothing to win.
           if (count > 1 && !offload_label.empty()) continue;
-          // So do main weights that are not on the GPU; where moving needs them, the offload's own keys say so.
+          // So do main weights that are not on the GPU; where moving needs them, the offload's own keys say so. On the
+          // GPU they are as fast and smaller than plain ones, which need not be looked at then.
           if (number_label == kPrecisionAware && !offload_label.empty()) continue;
+          if (is_precision_aware && number_label.empty() && offload_label.empty()) continue;
           KeyValues keys = number_keys;
           keys.insert(keys.end(), offload_keys.begin(), offload_keys.end());
           keys.insert(keys.end(), overlap_keys.begin(), overlap_keys.end());
