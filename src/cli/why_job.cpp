@@ -14,6 +14,7 @@
 #include "cli/why_toml.h"
 #include "cluster/cluster.h"
 #include "job/keys.h"
+#include "plan/ladder.h"
 #include "why/rungs.h"
 #include "why/words.h"
 
@@ -28,8 +29,8 @@ std::string title_of(std::string_view id) {
   return std::string{lever::find_lever(id)->title};
 }
 
-// Half of the time that predictions are off: what differs by less costs the same.
-constexpr double kSameTime = 0.5;  // percent
+// Percent of time below which a prediction cannot tell two fixes apart.
+constexpr double kSameTime = 100 * plan::kSameTime;
 
 // Whether less memory in a training step is what this cause asks for.
 bool wants_less(why::Cause cause) {

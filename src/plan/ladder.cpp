@@ -47,15 +47,6 @@ struct Memory {
   bool host_fits = true;
 };
 
-Settings merged(Settings settings, const Settings& more) {
-  for (const auto& setting : more) {
-    const std::string& key = setting.first;
-    std::erase_if(settings, [&](const auto& old) { return old.first == key; });
-    settings.push_back(setting);
-  }
-  return settings;
-}
-
 // The same for settings that make the same job, whatever their order.
 std::string identity(const Settings& settings) {
   std::vector<std::string> words;
@@ -294,6 +285,15 @@ std::string search_command(const job::Job& job) {
 }
 
 }  // namespace
+
+job::Settings merged(job::Settings settings, const job::Settings& more) {
+  for (const auto& setting : more) {
+    const std::string& key = setting.first;
+    std::erase_if(settings, [&](const auto& old) { return old.first == key; });
+    settings.push_back(setting);
+  }
+  return settings;
+}
 
 Result<Ladder> climb(const job::Request& request, const lever::World& world, const ClimbOptions& options) {
   PLIMSOLL_TRY(first, job::resolve(request));

@@ -18,6 +18,9 @@ using lever::PricedChange;
 // Share of the job's step below which a prediction cannot tell two times apart.
 constexpr double kSameTime = 0.005;
 
+// These settings, with `more` instead of those of the same keys.
+[[nodiscard]] job::Settings merged(job::Settings settings, const job::Settings& more);
+
 struct LadderStep {
   PricedChange taken;
   std::vector<PricedChange> passed_over;  // cheapest first

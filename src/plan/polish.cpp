@@ -16,14 +16,6 @@ namespace {
 constexpr int kMostRounds = 4;
 constexpr double kSameSeconds = 1e-6;
 
-job::Settings merged(job::Settings settings, const job::Settings& more) {
-  for (const auto& setting : more) {
-    std::erase_if(settings, [&setting](const auto& old) { return old.first == setting.first; });
-    settings.push_back(setting);
-  }
-  return settings;
-}
-
 // What the search chose among, it chose; only the messages of context parallelism have values that it does not try.
 bool is_open(const lever::Change& change, const Pins& pinned, const job::Settings& chosen) {
   return std::none_of(change.settings.begin(), change.settings.end(), [&](const auto& setting) {
