@@ -173,7 +173,7 @@ Status check_pipeline(const Job& job) {
   const Parallel& parallel = job.parallel;
   if (parallel.virtual_pipeline > 1 && parallel.pipeline == 1)  // R038
     return bad_input("pipeline-model-parallel size should be greater than 1 with interleaved schedule");
-  if (auto layout = pipeline_layout(job); !layout) return tl::make_unexpected(std::move(layout.error()));
+  PLIMSOLL_TRY_STATUS(check_pipeline_layout(job));
   if (parallel.defer_embedding_wgrad && parallel.pipeline == 1)  // R059
     return bad_input("Cannot defer embedding wgrad compute when pipeline model parallel is not used");
   if (parallel.virtual_pipeline > 1) {

@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,8 +50,9 @@ class Evaluator {
   // Of the point last made: the rule of the framework that forbids it.
   [[nodiscard]] Status allowed() const;
 
-  // Of the point last made. The floor is what its state alone needs: no point of the split needs less.
-  [[nodiscard]] Result<std::int64_t> floor();
+  // Of the point last made. The floor is what its state alone needs: no point of the split needs less. Stops counting
+  // once it exceeds `enough`; then there is no peak to ask for.
+  [[nodiscard]] Result<std::int64_t> floor(std::int64_t enough = std::numeric_limits<std::int64_t>::max());
   [[nodiscard]] double seconds() const;
   // Of any job of this cluster, with the pipeline simulated.
   [[nodiscard]] Result<timing::StepTime> simulated(const job::Job& job) const;
@@ -61,9 +64,11 @@ class Evaluator {
   struct Family {
     job::Job job;
     std::unique_ptr<rules::Checker> checker;
+    std::optional<Candidate> made;  // last
   };
   [[nodiscard]] Family& family_of(const Candidate& candidate);
   [[nodiscard]] Status enter_split();
+  void measure_state(std::int64_t enough);
 
   const job::Job& given_;
   const Space& space_;
@@ -86,6 +91,7 @@ class Evaluator {
     std::vector<step::StateProfile> profiles;
     std::int64_t floor = 0;  // without what lies beside PyTorch
     bool is_known = false;
+    bool is_cut = false;  // some rank exceeded what was enough, and the rest were not looked at
   };
   std::vector<RankStates> states_;
 };

@@ -106,7 +106,7 @@ class SplitPricer {
       ++lane_.counts.skipped;
       return;
     }
-    const auto floor = evaluator_.floor();
+    const auto floor = evaluator_.floor(capacity_);
     if (!floor) return lane_.refuse(floor.error().message);
     if (*floor > capacity_) {
       ++lane_.counts.does_not_fit;
@@ -211,27 +211,6 @@ bool walks(const job::Job& job, const Beside* beside, Found& found) {
   found.worst = std::move(worst);
   found.job = job;
   return true;
-}
-
-// The point as it would be launched, with expandable segments where those make it fit, or fit surely; nothing where the
-// allocator cannot hold it.
-std::optional<Found> walked(Evaluator& evaluator, const Space& space, const Beside* beside,
-                            const Candidate& candidate) {
-  const auto made = evaluator.make(candidate);
-  if (!made) return std::nullopt;
-  Found found;
-  found.candidate = candidate;
-  found.settings = settings_of(space, candidate, **made);
-  const bool fits = walks(**made, beside, found);
-  if (fits && found.surely_fits()) return found;
-  job::Job with = **made;
-  with.environment["PYTORCH_CUDA_ALLOC_CONF"] = kExpandable;
-  Found expandable = found;
-  if (!walks(with, beside, expandable)) return fits ? std::optional(std::move(found)) : std::nullopt;
-  if (fits && !expandable.surely_fits()) return found;
-  expandable.expandable = true;
-  expandable.settings.emplace_back("environment.PYTORCH_CUDA_ALLOC_CONF", std::string(kExpandable));
-  return expandable;
 }
 
 // Whether a point cannot fit with the upper end of its interval, seen without walking it: fragmentation comes on top.
@@ -422,6 +401,25 @@ Plan search_keeping(const job::Job& job, const Space& space, const SearchOptions
 
 }  // namespace
 
+std::optional<Found> walked(Evaluator& evaluator, const Space& space, const Beside* beside,
+                            const Candidate& candidate) {
+  const auto made = evaluator.make(candidate);
+  if (!made) return std::nullopt;
+  Found found;
+  found.candidate = candidate;
+  found.settings = settings_of(space, candidate, **made);
+  const bool fits = walks(**made, beside, found);
+  if (fits && found.surely_fits()) return found;
+  job::Job with = **made;
+  with.environment["PYTORCH_CUDA_ALLOC_CONF"] = kExpandable;
+  Found expandable = found;
+  if (!walks(with, beside, expandable)) return fits ? std::optional(std::move(found)) : std::nullopt;
+  if (fits && !expandable.surely_fits()) return found;
+  expandable.expandable = true;
+  expandable.settings.emplace_back("environment.PYTORCH_CUDA_ALLOC_CONF", std::string(kExpandable));
+  return expandable;
+}
+
 void Counts::add(const Counts& other) {
   considered += other.considered;
   refused += other.refused;
@@ -449,7 +447,7 @@ bool anything_fits(const job::Job& job, const Space& space, const SearchOptions&
       const auto activations = static_cast<std::size_t>(c.activations);
       const auto made = evaluator.make(c);
       if (!made || (too_large[activations] && grows_with_micro_batch(**made))) return;
-      const auto floor = evaluator.floor();
+      const auto floor = evaluator.floor(capacity);
       if (!floor) return;
       if (*floor > capacity) {
         hopeless = c.micro_batch;

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -87,6 +88,11 @@ struct SearchOptions {
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const Counts&)> progress;  // from the calling thread, about once a second
 };
+
+// The point as it would be launched, with expandable segments where those make it fit, or fit surely; nothing where the
+// allocator cannot hold it.
+[[nodiscard]] std::optional<Found> walked(Evaluator& evaluator, const Space& space, const Beside* beside,
+                                          const Candidate& candidate);
 
 // Whether search() would find anything: ends with the first point that fits when it is walked, and prices no time.
 [[nodiscard]] bool anything_fits(const job::Job& job, const Space& space, const SearchOptions& options);

@@ -303,14 +303,14 @@ std::int64_t filled_micro_batches(const Space& space, const Candidate& c, const 
 
 }  // namespace
 
-void apply_within_state(const Space& space, const Candidate& c, job::Job& job) {
+void apply_within_state(const Space& space, const Candidate& c, job::Job& job, bool has_layout) {
   job.parallel.tensor = c.tensor;
   job.parallel.pipeline = c.pipeline;
   job.parallel.virtual_pipeline = c.virtual_pipeline;
   job.parallel.context = c.context;
   job.parallel.expert = c.expert;
   if (job.model.has_moe()) job.parallel.expert_tensor = c.expert_tensor;
-  if (c.layout != LayoutChoice::kAsGiven) {
+  if (c.layout != LayoutChoice::kAsGiven && !has_layout) {
     job.parallel.account_for_embedding = job.parallel.account_for_loss = c.layout == LayoutChoice::kEndsCount;
     job.parallel.layers_in_first_stage.reset();
     job.parallel.layers_in_last_stage.reset();

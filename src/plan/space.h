@@ -57,8 +57,8 @@ void for_each_point(const Space& space, const job::Job& job, const Candidate& sp
 
 // Puts the candidate's knobs into the job, which complete() then checks.
 void apply(const Space& space, const Candidate& candidate, job::Job& job);
-// The same, for a job that has the candidate's state already.
-void apply_within_state(const Space& space, const Candidate& candidate, job::Job& job);
+// The same, for a job that has the candidate's state already, and perhaps its layout.
+void apply_within_state(const Space& space, const Candidate& candidate, job::Job& job, bool has_layout = false);
 
 // The candidate as keys and values of a job file.
 [[nodiscard]] KeyValues settings_of(const Space& space, const Candidate& candidate, const job::Job& job);
