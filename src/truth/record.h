@@ -41,6 +41,7 @@ void skip_contradicted(const document::Node& records, std::vector<Record>& read)
 // One per format.
 [[nodiscard]] Record read_megatron_recording(const document::Node& node);
 [[nodiscard]] Record read_torch_recording(const document::Node& node);
+[[nodiscard]] Record read_trainer_recording(const document::Node& node);
 [[nodiscard]] Record read_golden(const document::Node& node);
 [[nodiscard]] Record read_published_throughput(const document::Node& node);
 

@@ -216,6 +216,41 @@ TEST(Throughput, that_cannot_be_predicted_says_why) {
   EXPECT_NE(only(with(kThroughput, "\"tp\": 2", "\"tp\": 7")).skip, "");
 }
 
+// A run of the Trainer: what `fit` would be given, and what was measured.
+constexpr const char* kTrainer = R"({"id": "run", "gpu": "h200-sxm-141gb", "gpus": 1, "seq_length": 512,
+  "attention": "sdpa", "weights": "bfloat16",
+  "config": {"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2,
+             "num_attention_heads": 4, "vocab_size": 1000, "dtype": "bfloat16"},
+  "training_args": {"bf16": true, "per_device_train_batch_size": 3, "gradient_checkpointing": true},
+  "measured": {"peak_allocated": 1000, "peak_reserved": 2000, "step_seconds": 0.5,
+               "evaluation_peak_allocated": 1500, "evaluation_peak_reserved": 1700}})";
+
+TEST(TrainerRecord, is_read_as_fit_would_read_its_files) {
+  const Record r = only(kTrainer);
+  EXPECT_EQ(r.skip, "");
+  EXPECT_EQ(r.job.batch.micro_batch, 3);
+  EXPECT_EQ(r.job.batch.seq_length, 512);
+  EXPECT_EQ(r.job.recompute.granularity, job::RecomputeGranularity::kFull);
+  EXPECT_EQ(r.job.precision.params, job::DType::kBf16);
+  EXPECT_TRUE(r.whole_job);
+  EXPECT_EQ(r.groups.at("family"), "llama");
+  EXPECT_DOUBLE_EQ(*r.step_seconds, 0.5);
+}
+
+TEST(TrainerRecord, peaks_of_steps_and_evaluation_are_one_peak) {
+  const Record r = only(kTrainer);
+  EXPECT_EQ(r.peak_allocated, 1500);
+  EXPECT_EQ(r.peak_reserved, 2000);
+}
+
+TEST(TrainerRecord, that_fit_would_refuse_says_why) {
+  EXPECT_NE(only(with(kTrainer, "\"llama\"", "\"lama\"")).skip.find("lama"), std::string::npos);
+  EXPECT_NE(only(with(kTrainer, "\"seq_length\": 512", "\"seq_length\": \"x\"")).skip.find("seq_length"),
+            std::string::npos);
+  EXPECT_NE(only(with(kTrainer, "\"gpus\": 1", "\"gpus\": 0")).skip, "");
+  EXPECT_NE(only(with(kTrainer, "\"peak_allocated\": 1000,", "")).skip.find("peak_allocated"), std::string::npos);
+}
+
 TEST(RecordFile, a_record_of_no_known_kind_is_an_error_that_names_it) {
   const auto file = read_records("x.json", file_of(std::string(kMegatron) + R"(, {"hello": 1})"));
   ASSERT_FALSE(file);
