@@ -76,7 +76,7 @@ Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, co
   const model::Layer& spec = a.layer(m.first_layer + index);
   const LayerIds& ids = m.layers[static_cast<std::size_t>(index)];
   if (spec.parallel_block) return parallel_layer(g, m, spec, ids, shared, x);
-  if (m.family.conv1d) return classic_layer(g, m, spec, ids, shared, x);
+  if (m.family.named_outputs) return classic_layer(g, m, spec, ids, shared, x);
   const std::int64_t tokens = m.residual_tokens();
   const bool four = spec.norms == 4;
   Var residual = x;
@@ -88,6 +88,7 @@ Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, co
   hidden = attend_block(g, m, spec, ids, shared, hidden);
   if (a.hidden_dropout > 0) hidden = dropout(g, hidden, a.hidden_dropout, Name::kHidden);
   if (four || a.post_norm_only) hidden = norm(g, m, hidden, tokens, ids.norm[four ? 1 : 0], Name::kNormOutput);
+  if (m.family.scaled_residual) hidden = scale(g, hidden, Name::kHidden);
   hidden = add(g, residual, hidden, Name::kNormInput);
 
   residual = hidden;
@@ -98,6 +99,7 @@ Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, co
   hidden = feed_forward(g, m, spec, ids, hidden);
   if (a.hidden_dropout > 0) hidden = dropout(g, hidden, a.hidden_dropout, Name::kHidden);
   if (four || a.post_norm_only) hidden = norm(g, m, hidden, tokens, ids.norm[four ? 3 : 1], Name::kNormOutput);
+  if (m.family.scaled_residual) hidden = scale(g, hidden, Name::kHidden);
   hidden = add(g, residual, hidden, Name::kLayerInput);
   return hidden;
 }

@@ -52,26 +52,63 @@ enum class Rotation : std::uint8_t {
   kJoinEach,      // query, then key, even where nothing stands still (Phi-3)
   kJoinBoth,      // after both have turned (GPT-NeoX)
   kJoinBothHeld,  // as before, and the attention function still holds the parts (Phi-2)
+  kHalves,        // the two halves turn apart and are joined (gpt-oss)
+  kPairs,         // tables are gathered and repeated in every layer, keys turn first (GPT-J)
 };
 
-// What differs between families in the code around the layers.
+// How attention without a fused kernel makes probabilities of scores.
+enum class Scores : std::uint8_t {
+  kStandard,  // scaled, masked, softmax in fp32, converted back
+  kNarrow,    // softmax in the dtype of the scores (GPT-2 outside autocast, Falcon)
+  kBiased,    // one product adds scaled scores to the biases of positions (BLOOM)
+  kFilled,    // biases of positions are added, masked scores are filled (MPT)
+  kWide,      // queries and keys are converted to fp32 first (GPT-J)
+};
+
+// Norms that are neither one kernel nor Llama's chain.
+enum class NormForm : std::uint8_t {
+  kUsual,
+  kCentred,    // LayerNorm as a chain of operations in fp32 (Command-R)
+  kPlusOne,    // LayerNorm whose weight is shifted by one and that autocast runs in 16 bits (Nemotron)
+  kBare,       // LayerNorm in fp32 without weights (OLMo)
+  kNarrowed,   // LayerNorm whose output is converted back to its input's dtype (DBRX)
+  kWideWeight  // RMS norm whose weight is converted to fp32 and multiplies there (Helium)
+};
+
+// What differs between families in the code around the layers: the defaults are Llama's. Rows: families.cpp.
 struct Family {
-  bool classic = false;            // GPT-2, OPT, BLOOM, Falcon, GPT-NeoX: norms come first in construction
-  bool conv1d = false;             // GPT-2: weights stored [in, out], always addmm
-  bool scaled_embedding = false;   // Gemma
-  bool norms_after_heads = false;  // Gemma 3: query and key are normalised after all projections
-  bool dropout_add = false;        // BLOOM, Falcon, GPT-NeoX: residual additions without a kept block output
-  double rotary = 1.0;             // part of a head that rotates
+  bool classic = false;               // norms come first in construction
+  bool conv1d = false;                // GPT-2: weights stored [in, out], always addmm
+  bool named_outputs = false;         // a block's output lives to the end of the layer (GPT-2)
+  bool scaled_embedding = false;      // Gemma, Granite
+  bool scaled_residual = false;       // Granite: each block's output is multiplied before it is added
+  bool norms_after_heads = false;     // query and key are normalised after all projections (Gemma 3)
+  bool norms_after_rotation = false;  // HunYuan
+  double rotary = 1.0;                // part of a head that rotates where the file does not say
   Rotation rotation = Rotation::kWhole;
-  bool wide_rotation = false;   // OLMo 2, Command-R: rotation in fp32, converted back
-  bool wide_tables = false;     // OLMo 2: rotary tables stay in fp32
-  bool weight_in_fp32 = false;  // OLMo 2, gpt-oss: the norm's weight multiplies before the conversion
-  bool wide_router = false;     // DeepSeek: routing in fp32 from the hidden state on
+  bool wide_rotation = false;   // rotation in fp32, converted back (OLMo 2, Command-R)
+  bool wide_inputs = false;     // queries and keys are converted to fp32 before they turn (Command-R)
+  bool wide_tables = false;     // rotary tables stay in fp32 (OLMo 2)
+  bool local_tables = false;    // rotary tables are repeated in every layer (Ernie, GLM)
+  bool weight_in_fp32 = false;  // the norm's weight multiplies before the conversion (OLMo 2, gpt-oss)
+  bool wide_router = false;     // routing in fp32 from the hidden state on (DeepSeek)
   bool narrow_weights = false;  // routing weights are converted to the hidden state's dtype
+  bool late_softmax = false;    // routing: the softmax of the chosen scores (gpt-oss, Granite)
+  bool plain_weights = false;   // routing weights are not divided by their sum
+  bool looped_experts = false;  // one expert after the other, weights sliced (DBRX)
   bool scaled_logits = false;   // Command-R, Granite
-  bool centred_norm = false;    // Command-R: LayerNorm as a chain of operations in fp32
-  bool splits_heads = false;    // GPT-NeoX: the packed projection is split per head, after the transpose
-  bool slices_qkv = false;      // Phi-3: the packed projection is sliced, not split
+  NormForm norm = NormForm::kUsual;
+  bool splits_heads = false;  // the packed projection is split per head, after the transpose (GPT-NeoX)
+  bool slices_qkv = false;    // the packed projection is sliced, not split (Phi-3)
+  bool copies_heads = false;  // query, key and value are laid out anew before the product (BLOOM)
+  bool clamps_qkv = false;    // DBRX
+  bool picks_heads = false;   // keys and values are picked by index and repeated (Falcon)
+  bool eager = false;         // Transformers has no fused attention for it
+  bool masks_always = false;  // the mask is built where the causal flag would do (Falcon)
+  bool loose_bias = false;    // a linear is a product and an addition (Falcon)
+  bool scaled_query = false;  // OPT
+  bool keeps_scores = false;  // a layer returns its probabilities (BLOOM, MPT, GPT-J)
+  Scores scores = Scores::kStandard;
 };
 
 struct Model {
@@ -119,6 +156,7 @@ struct Model {
 struct Shared {
   Var cos, sin;
   Var full_mask;     // empty: causal flag only
+  Var positions;     // biases by distance of the eager families (BLOOM, MPT)
   Var sliding_mask;  // for layers with a window that the sequence reaches
 };
 
@@ -132,6 +170,9 @@ void make_rotary(Graph& g, const Model& m, Shared& shared);
 std::array<Var, 4> rotate(Graph& g, const Model& m, const Shared& shared, std::int64_t head_dim, Var& q, Var& k);
 // mask.cpp
 void make_masks(Graph& g, const Model& m, Shared& shared);
+// scores.cpp: attention without a fused kernel
+Var eager_attention(Graph& g, const Model& m, const AttentionShape& shape, const model::Attention& a,
+                    std::int32_t sinks, const Var& q, const Var& k, const Var& v, const Shared& shared);
 // attention.cpp
 Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
               const Var& x);

@@ -26,6 +26,10 @@ Var rsqrt(Graph& g, const Var& x, Name name);
 Var softmax(Graph& g, const Var& x, Name name);
 Var softmax_fp32(Graph& g, const Var& x, Name name);  // through an fp32 copy where x is narrower
 Var layer_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, std::int32_t bias, Name name);
+// The same of tensors; the weight plus one, in 16 bits under autocast (Nemotron).
+Var layer_norm_of(Graph& g, const Var& input, std::int64_t rows, const Var& w, const Var& b, Name name);
+Var shifted_layer_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, std::int32_t bias, Name name);
+Var max_rows(Graph& g, const Var& x, std::int64_t rows, Name name);  // gradients flow to the largest
 Var rms_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, Name name);  // torch's fused kernel
 // Sums a gradient to fewer elements: per channel (with scratch in global memory) or per row.
 void sum_to(Graph& g, Var& grad, std::int64_t elements, bool channels);
@@ -73,6 +77,8 @@ Var fused_attention(Graph& g, const AttentionShape& shape, const Var& q, const V
 
 // Fused kernels (ops_fused.cpp)
 Var liger_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, Name name);
+// One function of autograd whose forward and backward are chains of their own: only the input is kept.
+Var bloom_gelu(Graph& g, const Var& x, Name name);
 Var liger_swiglu(Graph& g, const Var& gate, const Var& up, Name name);
 Var in_place(Graph& g, const Var& x, const Var& saved_a, const Var& saved_b);
 struct FusedLoss {
@@ -99,5 +105,8 @@ Var sum_copies(Graph& g, const Var& x, std::int64_t elements, Name name);  // ov
 Var embedding(Graph& g, const Var& ids, std::int64_t tokens, std::int64_t hidden, std::int32_t weight);
 // Log-softmax and negative log-likelihood of fp32 logits; returns the scalar loss.
 Var cross_entropy(Graph& g, const Var& logits, const Var& labels);
+// The Trainer's label smoothing: logits of all but the last token of each sequence are copied, and their negated
+// log-softmax is both gathered and summed.
+Var smoothed_cross_entropy(Graph& g, const Var& logits, std::int64_t rows, std::int64_t tokens);
 
 }  // namespace plimsoll::step::transformers

@@ -21,6 +21,45 @@ void liger_norm_backward(Graph& g, Node& node, Grads& result) {
   }
 }
 
+// tanh(x c (1 + d x x)), as an expression drops its values.
+Var tanh_of_bent(Graph& g, const Var& x) {
+  const auto fresh = [&] { return g.alloc(x.elements, x.width, Name::kHidden); };
+  Var scaled = fresh();
+  Var bent = fresh();
+  bent = fresh();  // d x x
+  bent = fresh();  // 1 + d x x
+  scaled = fresh();
+  bent.reset();
+  return fresh();
+}
+
+// 0.5 x ((1 - t t)(c + e x x)) + 0.5 (1 + t), times the gradient.
+void bloom_gelu_backward(Graph& g, Node& node, Grads& result) {
+  const Var& x = node.saved[0];
+  const auto fresh = [&] { return g.alloc(x.elements, x.width, Name::kGrad); };
+  Var tanh = tanh_of_bent(g, x);
+  Var sum;
+  {
+    Var half = fresh();
+    Var slope = fresh();
+    slope = fresh();  // 1 - t t
+    {
+      Var bent = fresh();
+      bent = fresh();
+      bent = fresh();
+      slope = fresh();
+    }
+    half = fresh();
+    slope.reset();
+    Var rest = fresh();
+    rest = fresh();
+    sum = fresh();
+  }
+  result[0] = fresh();
+  sum.reset();
+  tanh.reset();
+}
+
 // Gradients of gate and up overwrite their values.
 void liger_swiglu_backward(Graph&, Node& node, Grads& result) {
   for (std::size_t i = 0; i < 2; ++i)
@@ -53,6 +92,20 @@ Var liger_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, N
   g.save(node, x);
   g.save(node, w);
   g.save(node, rstd);
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+Var bloom_gelu(Graph& g, const Var& x, Name name) {
+  const std::int32_t node = g.node(bloom_gelu_backward, x);
+  Var y;
+  {
+    Var half = g.alloc(x.elements, x.width, Name::kHidden);
+    Var tanh = tanh_of_bent(g, x);
+    tanh = g.alloc(x.elements, x.width, Name::kHidden);  // 1 + tanh
+    y = g.alloc(x.elements, x.width, name);
+  }
+  g.save(node, x);
   if (node >= 0) g.produced(y, node);
   return y;
 }

@@ -42,6 +42,10 @@ Var Pass::embed() {
   const model::Architecture& a = m_.architecture();
   const std::int64_t h = a.embedding_dim > 0 ? a.embedding_dim : a.hidden;
   Var x = embedding(g_, ids_, m_.tokens(), h, m_.embedding);
+  if (m_.job->kernels.embedding_noise > 0 && g_.grad_enabled) {
+    const Var noise = g_.alloc(x.elements, x.width, Name::kHidden);
+    x = add(g_, x, noise, Name::kHidden);
+  }
   if (m_.family.scaled_embedding) x = scale(g_, x, Name::kHidden);
   return x;
 }
@@ -103,6 +107,8 @@ Var Pass::head(const Var& hidden) {
   return logits;
 }
 
+bool Pass::smooths() const { return m_.job->kernels.label_smoothing > 0 && !m_.torchtitan && !has_fused_loss(); }
+
 bool Pass::has_fused_loss() const {
   const job::LossKind kind = m_.job->kernels.loss;
   return m_.liger || kind == job::LossKind::kLiger || kind == job::LossKind::kChunked;
@@ -136,6 +142,14 @@ Var Pass::loss(const Var& logits) {
   return value;
 }
 
+// The Trainer takes the logits, which accelerate has converted to fp32 after autocast, and computes a loss of its own.
+Var Pass::smoothed_loss(Var logits) {
+  tape_.at(Operation::kLoss);
+  Var wide = cast(g_, logits, 4, Name::kLogitsFp32);
+  logits.reset();
+  return smoothed_cross_entropy(g_, wide, m_.batch * (m_.sequence - 1), m_.tokens());
+}
+
 Tensor Pass::forward() {
   g_.grad_enabled = true;
   g_.autocast = m_.autocast;
@@ -160,11 +174,16 @@ Tensor Pass::forward() {
     logits = head(hidden);
     leave_unit(kHeadUnit);
     after_head_ = g_.size();
-    loss_ = loss(logits);
+    if (!smooths()) loss_ = loss(logits);
   }
   leave_unit(kRootUnit);
   hidden.reset();
   if (m_.job->kernels.keeps_outputs) kept_logits_ = logits;
+  if (smooths()) {
+    leave_autocast();
+    loss_ = smoothed_loss(std::move(logits));
+    return {};
+  }
   logits.reset();
   leave_autocast();
   return {};
@@ -225,10 +244,16 @@ void Pass::evaluate(bool with_loss, std::vector<Tensor>* kept, bool kept_fp32) {
   Var hidden = run_base();
   drop_tables();
   Var logits = head(hidden);
-  if (with_loss) loss_ = loss(logits);
+  if (with_loss && !smooths()) loss_ = loss(logits);
   leave_unit(kHeadUnit);
   leave_unit(kRootUnit);
   hidden.reset();
+  if (with_loss && smooths()) {
+    const bool outer = g_.autocast;
+    g_.autocast = false;
+    loss_ = smoothed_loss(logits);
+    g_.autocast = outer;
+  }
   tape_.at(Operation::kLogitsKept);
   if (kept != nullptr && kept_fp32) logits = cast(g_, logits, 4, Name::kEvalLogits);
   if (kept != nullptr) kept->push_back(g_.take(logits));

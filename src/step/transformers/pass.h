@@ -53,6 +53,8 @@ class Pass {
   Var run_base();
   Var head(const Var& hidden);
   Var loss(const Var& logits);
+  Var smoothed_loss(Var logits);
+  [[nodiscard]] bool smooths() const;
   [[nodiscard]] bool has_fused_loss() const;
   Var run_fused_loss(const Var& hidden);
   void enter_unit(std::int64_t unit);

@@ -106,6 +106,7 @@ void Pass::drop_tables() {
     shared_ = {};
     return;
   }
+  shared_.positions.reset();  // no layer saves them
   const unsigned kept = folded_->of(lowest_, situation_of(lowest_), shared_, input_width_).keeps_tables;
   const std::array<Var*, 4> tables{&shared_.cos, &shared_.sin, &shared_.full_mask, &shared_.sliding_mask};
   for (std::size_t t = 0; t < tables.size(); ++t)

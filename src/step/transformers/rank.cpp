@@ -114,13 +114,16 @@ class Rank {
     tape_.enter(Phase::kEvaluation);
     model_.batch = b.eval_micro_batch;
     model_.sequence = b.eval_seq_length > 0 ? b.eval_seq_length : b.seq_length;
-    const bool keeps = b.eval_batches_kept > 0;
+    // Every eval_accumulation batches what was kept moves to the host.
+    const std::int64_t most =
+        b.eval_accumulation > 0 ? std::min(b.eval_accumulation, b.eval_batches_kept) : b.eval_batches_kept;
+    const bool keeps = most > 0;
     std::vector<Tensor> kept;
-    const std::int64_t run = std::clamp<std::int64_t>(b.eval_batches_kept, 2, kEvaluatedBatches);
+    const std::int64_t run = std::clamp<std::int64_t>(most, 2, kEvaluatedBatches);
     for (std::int64_t i = 0; i < run; ++i) {
-      if (keeps && i + 1 == run && b.eval_batches_kept > run) {
+      if (keeps && i + 1 == run && most > run) {
         // Batches between the first and the last only leave their logits behind.
-        const std::int64_t between = b.eval_batches_kept - run;
+        const std::int64_t between = most - run;
         kept.push_back(tape_.alloc(between * kept.front().bytes, Name::kEvalLogits));
       }
       pass_->evaluate(!keeps, keeps ? &kept : nullptr, b.eval_logits_fp32);

@@ -53,6 +53,7 @@ class Collector {
     ids.w = push({in * out, by_input ? in : out, out, WeightKind::kMatrix, width_});
     m_.weights.back().quantized = quantized_;
     m_.weights.back().by_input = by_input;
+    m_.weights.back().loose = m_.family.loose_bias;
     if (bias) ids.bias = vector(out);
     if (!is_target(names)) return ids;
     const auto width = static_cast<std::uint8_t>(job::size_of(job_.adapter.dtype));
@@ -219,37 +220,7 @@ class Collector {
   std::int32_t layer_ = -1;
 };
 
-bool is_one_of(std::string_view type, std::initializer_list<std::string_view> types) {
-  return std::find(types.begin(), types.end(), type) != types.end();
-}
-
 }  // namespace
-
-Family family_of(const job::Job& job) {
-  const std::string_view type = job.model.model_type;
-  Family family;
-  family.classic = is_one_of(type, {"gpt2", "opt", "bloom", "falcon", "gpt_neox", "phi", "gpt_bigcode"});
-  family.conv1d = type == "gpt2";
-  family.scaled_embedding = is_one_of(type, {"gemma", "gemma2", "gemma3_text", "gemma3"});
-  family.norms_after_heads = is_one_of(type, {"gemma3_text", "gemma3"});
-  const bool hybrid = is_one_of(type, {"qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"});
-  if (type == "gpt_neox" || type == "stablelm" || hybrid) family.rotary = 0.25;
-  if (is_one_of(type, {"phi", "glm", "glm4", "glm4_moe", "nemotron"})) family.rotary = 0.5;
-  family.slices_qkv = type == "phi3";
-  family.wide_rotation = is_one_of(type, {"olmo2", "cohere"});
-  family.weight_in_fp32 = is_one_of(type, {"olmo2", "gpt_oss"});
-  family.wide_tables = type == "olmo2";
-  family.centred_norm = type == "cohere";
-  family.wide_router =
-      is_one_of(type, {"deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "glm4_moe", "glm_moe_dsa"});
-  family.narrow_weights = is_one_of(type, {"qwen2_moe", "qwen3_moe", "gpt_oss", "qwen3_next"});
-  family.scaled_logits = is_one_of(type, {"cohere", "granite", "granitemoe"});
-  family.splits_heads = is_one_of(type, {"gpt_neox", "bloom"});
-  if (is_one_of(type, {"phi", "stablelm"})) family.rotation = Rotation::kJoinBothHeld;
-  if (type == "gpt_neox" || hybrid) family.rotation = Rotation::kJoinBoth;
-  if (is_one_of(type, {"phi3", "glm", "glm4", "glm4_moe", "nemotron"})) family.rotation = Rotation::kJoinEach;
-  return family;
-}
 
 std::int64_t Model::parameters() const {
   std::int64_t sum = 0;
@@ -275,8 +246,7 @@ Model make_model(const job::Job& job, const job::Chunk& stage) {
   m.batch = job.batch.micro_batch;
   m.sequence = job.batch.seq_length / std::max<std::int64_t>(1, job.parallel.context);
   m.autocast = job.precision.autocast;
-  // Falcon's multi-query call always carries a mask, so PyTorch computes it unfused.
-  m.eager_attention = job.kernels.attention == job::AttentionBackend::kUnfused || job.model.model_type == "falcon";
+  m.eager_attention = job.kernels.attention == job::AttentionBackend::kUnfused || m.family.eager;
   m.liger = job.kernels.liger;
   m.tensor = std::max<std::int64_t>(1, job.parallel.tensor);
   m.context = std::max<std::int64_t>(1, job.parallel.context);
