@@ -47,6 +47,24 @@ Var parallel_layer(Graph& g, const Model& m, const model::Layer& spec, const Lay
   return y;
 }
 
+// A mixer or an MLP alone is the layer (Mamba-2, Nemotron-H).
+Var single_block_layer(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
+                       const Var& x) {
+  const model::Attention& a = spec.attention;
+  const Var residual = m.family.wide_residual ? cast(g, x, 4, Name::kLayerInput) : x;
+  g.tape().at(Operation::kNorm1);
+  Var hidden = cast(g, x, m.width, Name::kNormInput);
+  hidden = norm(g, m, hidden, m.residual_tokens(), ids.norm[0], Name::kNormOutput);
+  if (a.kind == model::AttentionKind::kMamba2) {
+    hidden = mamba_mixer(g, m, a.mamba, ids.mamba, hidden);
+  } else if (a.kind == model::AttentionKind::kNone) {
+    hidden = feed_forward(g, m, spec, ids, hidden);
+  } else {
+    hidden = attend_block(g, m, spec, ids, shared, hidden);
+  }
+  return add(g, residual, hidden, Name::kLayerInput);
+}
+
 // GPT-2 names each block's output, so it lives to the end of the layer.
 Var classic_layer(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
                   const Var& x) {
@@ -76,6 +94,8 @@ Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, co
   const model::Layer& spec = a.layer(m.first_layer + index);
   const LayerIds& ids = m.layers[static_cast<std::size_t>(index)];
   if (spec.parallel_block) return parallel_layer(g, m, spec, ids, shared, x);
+  if (spec.ffn.is_empty() || spec.attention.kind == model::AttentionKind::kNone)
+    return single_block_layer(g, m, spec, ids, shared, x);
   if (m.family.named_outputs) return classic_layer(g, m, spec, ids, shared, x);
   const std::int64_t tokens = m.residual_tokens();
   const bool four = spec.norms == 4;
@@ -87,9 +107,12 @@ Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, co
   }
   hidden = attend_block(g, m, spec, ids, shared, hidden);
   if (a.hidden_dropout > 0) hidden = dropout(g, hidden, a.hidden_dropout, Name::kHidden);
-  if (four || a.post_norm_only) hidden = norm(g, m, hidden, tokens, ids.norm[four ? 1 : 0], Name::kNormOutput);
+  const bool after_sum = a.post_norm_only && m.family.norms_sums;
+  if (four || (a.post_norm_only && !after_sum))
+    hidden = norm(g, m, hidden, tokens, ids.norm[four ? 1 : 0], Name::kNormOutput);
   if (m.family.scaled_residual) hidden = scale(g, hidden, Name::kHidden);
   hidden = add(g, residual, hidden, Name::kNormInput);
+  if (after_sum) hidden = norm(g, m, hidden, tokens, ids.norm[0], Name::kNormOutput);
 
   residual = hidden;
   if (!a.post_norm_only) {
@@ -98,9 +121,11 @@ Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, co
   }
   hidden = feed_forward(g, m, spec, ids, hidden);
   if (a.hidden_dropout > 0) hidden = dropout(g, hidden, a.hidden_dropout, Name::kHidden);
-  if (four || a.post_norm_only) hidden = norm(g, m, hidden, tokens, ids.norm[four ? 3 : 1], Name::kNormOutput);
+  if (four || (a.post_norm_only && !after_sum))
+    hidden = norm(g, m, hidden, tokens, ids.norm[four ? 3 : 1], Name::kNormOutput);
   if (m.family.scaled_residual) hidden = scale(g, hidden, Name::kHidden);
   hidden = add(g, residual, hidden, Name::kLayerInput);
+  if (after_sum) hidden = norm(g, m, hidden, tokens, ids.norm[1], Name::kLayerInput);
   return hidden;
 }
 

@@ -70,6 +70,9 @@ void make_masks(Graph& g, const Model& m, Shared& shared) {
   bool any_window = false;
   bool any_reached = false;
   for (const model::Layer& layer : m.architecture().kinds) {
+    if (!layer.attention.causal && !m.job->batch.padding_mask && !m.eager_attention) continue;
+    if (layer.attention.kind == model::AttentionKind::kMamba2 || layer.attention.kind == model::AttentionKind::kNone)
+      continue;
     const std::int64_t window = layer.attention.sliding_window;
     (window > 0 ? any_window : any_full) = true;
     any_reached = any_reached || (window > 0 && m.sequence >= window);

@@ -14,7 +14,9 @@ Var activate(Graph& g, const Model& m, model::Activation activation, const Var& 
     case model::Activation::kRelu:
       return keeps_result(g, x, Name::kActivation);
     case model::Activation::kSquaredRelu: {
+      // Autocast squares in fp32.
       Var positive = keeps_result(g, x, Name::kActivation);
+      if (g.autocast) positive = cast(g, positive, 4, Name::kActivation);
       return pow(g, positive, Name::kActivation);
     }
     case model::Activation::kGeluNew: {

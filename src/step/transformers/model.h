@@ -28,7 +28,19 @@ struct NormIds {
   std::int32_t bias = -1;
 };
 
+// A state-space mixer.
+struct MambaIds {
+  LinearIds in, out;
+  std::int32_t conv = -1;
+  std::int32_t conv_bias = -1;
+  std::int32_t dt_bias = -1;
+  std::int32_t a_log = -1;
+  std::int32_t skip = -1;
+  NormIds norm;
+};
+
 struct LayerIds {
+  MambaIds mamba;
   NormIds norm[4];  // before attention, before MLP; with four norms: in, after attention, before MLP, after MLP
   LinearIds q, k, v, o, qkv;
   LinearIds q_down, kv_down;  // MLA
@@ -80,11 +92,13 @@ struct Family {
   bool classic = false;               // norms come first in construction
   bool conv1d = false;                // GPT-2: weights stored [in, out], always addmm
   bool named_outputs = false;         // a block's output lives to the end of the layer (GPT-2)
+  bool norms_sums = false;            // norms that follow blocks take the sum with the residual (BERT, OPT 350M)
+  bool positions_by_token = false;    // positions follow from the words, so every sequence has its own (RoBERTa)
   bool scaled_embedding = false;      // Gemma, Granite
   bool scaled_residual = false;       // Granite: each block's output is multiplied before it is added
+  bool wide_residual = false;         // the residual stream is fp32 (Mamba-2)
   bool norms_after_heads = false;     // query and key are normalised after all projections (Gemma 3)
   bool norms_after_rotation = false;  // HunYuan
-  double rotary = 1.0;                // part of a head that rotates where the file does not say
   Rotation rotation = Rotation::kWhole;
   bool wide_rotation = false;   // rotation in fp32, converted back (OLMo 2, Command-R)
   bool wide_inputs = false;     // queries and keys are converted to fp32 before they turn (Command-R)
@@ -122,6 +136,12 @@ struct Model {
   bool has_loss = true;
   std::int32_t embedding = -1;
   std::int32_t positions = -1;
+  std::int32_t token_types = -1;
+  std::int32_t class_token = -1;
+  LinearIds patches;                  // of an image
+  LinearIds transform;                // BERT: before the product with the words
+  LinearIds project_in, project_out;  // OPT 350M
+  NormIds transform_norm;
   NormIds embedding_norm, final_norm;
   LinearIds head;  // the embedding's own weight where tied
   bool tied = false;
@@ -162,6 +182,11 @@ struct Shared {
 
 // norm.cpp
 Var norm(Graph& g, const Model& m, const Var& x, std::int64_t rows, const NormIds& ids, Name name);
+// encoder.cpp: how encoders embed and what they do before their loss
+Var embed_patches(Graph& g, const Model& m, const Var& pixels);
+Var embed_types(Graph& g, const Model& m, const Var& words);
+Var masked_head(Graph& g, const Model& m, const Var& hidden);
+Var class_head(Graph& g, const Model& m, const Var& hidden);
 // adapter.cpp: a linear with its LoRA or DoRA adapter, or 4-bit weight
 Var project(Graph& g, const Model& m, const Var& x, const LinearIds& ids, Name name);
 // rotary.cpp
@@ -184,6 +209,8 @@ Var latent_attention(Graph& g, const Model& m, const model::Layer& spec, const L
                      const Var& x);
 // delta_net.cpp
 Var delta_net(Graph& g, const Model& m, const model::Attention& a, const LayerIds& ids, const Var& x);
+// mamba.cpp
+Var mamba_mixer(Graph& g, const Model& m, const model::StateSpace& s, const MambaIds& ids, const Var& x);
 // mlp.cpp
 Var activate(Graph& g, const Model& m, model::Activation activation, const Var& x);
 Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x);

@@ -18,6 +18,9 @@ Var pow(Graph& g, const Var& x, Name name);
 Var keeps_input(Graph& g, const Var& x, Name name);   // SiLU, one-kernel GELU
 Var keeps_result(Graph& g, const Var& x, Name name);  // tanh, sigmoid, ReLU
 Var mul(Graph& g, const Var& a, const Var& b, Name name);
+// A product of tensors that broadcast against one another to `elements`, and the same summed to `result` at once.
+Var mul_sized(Graph& g, const Var& a, const Var& b, std::int64_t elements, Name name);
+Var mul_sum(Graph& g, const Var& a, const Var& b, std::int64_t elements, std::int64_t result, Name name);
 Var dropout(Graph& g, const Var& x, double p, Name name);
 
 // Rows and channels (ops_rows.cpp). A value of `rows` rows; channels = elements / rows.
@@ -51,6 +54,8 @@ Var reduce_scatter(Graph& g, const Var& x, std::int64_t ranks);
 
 // Matrices (ops_matrix.cpp)
 Var linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name);
+// A depthwise convolution along tokens to `elements` values, through a copy of its input.
+Var convolution(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, std::int64_t elements);
 // A 4-bit weight is dequantised for each product; nothing but the packed weight is kept.
 Var quantized_linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name);
 // a [m,k] times b [k,n] in `count` batches; a or b that is not laid out for it is copied first.

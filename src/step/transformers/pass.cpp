@@ -29,7 +29,9 @@ void Pass::leave_unit(std::int64_t unit) {
 }
 
 void Pass::load_batch() {
-  Var ids = g_.alloc(m_.tokens(), 8, Name::kTokens);
+  const model::Architecture& a = m_.architecture();
+  Var ids = a.patches > 0 ? g_.alloc(m_.batch * a.patches * a.patch_values, 4, Name::kTokens)
+                          : g_.alloc(m_.tokens(), 8, Name::kTokens);
   ids_ = std::move(ids);
   if (m_.job->batch.padding_mask) {
     Var padding = g_.alloc(m_.tokens(), 8, Name::kTokens);
@@ -55,7 +57,7 @@ Var Pass::run_base() {
   Var embeds;
   if (m_.has_embedding) {
     enter_unit(kEmbeddingUnit);
-    embeds = embed();
+    embeds = a.patches > 0 ? embed_patches(g_, m_, ids_) : embed();
     leave_unit(kEmbeddingUnit);
   } else {  // the schedule holds what the stage before has sent
     embeds = g_.constant(m_.residual_tokens() * a.hidden, m_.width);
@@ -67,9 +69,12 @@ Var Pass::run_base() {
   }
   Var x = embeds;
   Var rows;  // held by the model's forward
-  if (m_.positions >= 0) {
-    rows = embedding(g_, positions_, m_.sequence, a.hidden, m_.positions);
-    x = add(g_, embeds, rows, Name::kHidden);
+  if (m_.token_types >= 0 && m_.has_embedding) x = embed_types(g_, m_, x);
+  if (m_.project_in.w >= 0) x = project(g_, m_, x, m_.project_in, Name::kHidden);
+  if (m_.positions >= 0 && a.patches == 0) {
+    const std::int64_t placed = m_.family.positions_by_token ? m_.tokens() : m_.sequence;
+    rows = embedding(g_, positions_, placed, a.hidden, m_.positions);
+    x = add(g_, x, rows, Name::kHidden);
   }
   if (m_.torchtitan) {  // frequencies are a buffer of the model
     shared_.cos = g_.constant(m_.sequence * model::softmax_attention(a).head_dim, 4);
@@ -86,7 +91,9 @@ Var Pass::run_base() {
   if (m_.has_loss) {
     enter_unit(kHeadUnit);
     tape_.at(Operation::kFinalNorm);
-    if (a.final_norm) hidden = norm(g_, m_, hidden, m_.residual_tokens(), m_.final_norm, Name::kNormOutput);
+    if (a.final_norm || m_.family.norm == NormForm::kBare)
+      hidden = norm(g_, m_, hidden, m_.residual_tokens(), m_.final_norm, Name::kNormOutput);
+    if (m_.project_out.w >= 0) hidden = project(g_, m_, hidden, m_.project_out, Name::kHidden);
     if (m_.sequence_parallel) hidden = all_gather(g_, hidden, m_.tensor);
   }
   positions_.reset();
@@ -97,6 +104,8 @@ Var Pass::run_base() {
 
 Var Pass::head(const Var& hidden) {
   tape_.at(Operation::kHead);
+  if (m_.architecture().head == model::Head::kMasked) return masked_head(g_, m_, hidden);
+  if (m_.architecture().head == model::Head::kClasses) return class_head(g_, m_, hidden);
   Var logits = linear(g_, hidden, m_.head.w, m_.head.bias, Name::kLogits);
   if (m_.family.scaled_logits) logits = scale(g_, logits, Name::kLogits);
   if (m_.architecture().final_softcap) {
@@ -133,7 +142,7 @@ Var Pass::loss(const Var& logits) {
   tape_.at(Operation::kLoss);
   Var upcast = cast(g_, logits, 4, Name::kLogitsFp32);
   Var padded, labels = ids_;
-  if (!m_.torchtitan) {  // labels are shifted by one
+  if (!m_.torchtitan && m_.architecture().head == model::Head::kLanguage) {  // labels are shifted by one
     padded = g_.alloc(m_.tokens() + m_.batch, 8, Name::kTokens);
     labels = g_.alloc(m_.tokens(), 8, Name::kTokens);
   }

@@ -12,8 +12,7 @@ namespace plimsoll::step::transformers {
 namespace {
 
 std::int64_t rotary_dim(const Model& m, std::int64_t head_dim) {
-  const double share = m.architecture().rope_share < 1 ? m.architecture().rope_share : m.family.rotary;
-  const auto dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * share);
+  const auto dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * m.architecture().rope_share);
   return dim / 2 * 2;
 }
 

@@ -89,7 +89,7 @@ class Collector {
     if (m_.family.classic && !spec.parallel_block) ids.norm[1] = norm(h);
     if (spec.ffn.is_moe()) {
       mixture(spec.ffn, ids);
-    } else {
+    } else if (!spec.ffn.is_empty()) {
       dense(spec.ffn, ids);
     }
     if (!m_.family.classic)
@@ -125,6 +125,9 @@ class Collector {
     const std::int64_t kv = std::max<std::int64_t>(1, a.kv_heads / m_.tensor) * a.head_dim;
     if (a.kind == model::AttentionKind::kMla) return latent(a, ids);
     if (a.kind == model::AttentionKind::kLinear) return delta_net(a, ids);
+    if (a.kind == model::AttentionKind::kNone) return;
+    if (a.kind == model::AttentionKind::kMamba2) return mamba(a.mamba, ids.mamba);
+    if (a.mamba.heads > 0) mamba(a.mamba, ids.mamba);
     if (a.fused_qkv) {
       if (m_.family.slices_qkv) ids.o = linear({"o_proj"}, q, h, a.out_bias);
       ids.qkv = linear({"qkv_proj", "query_key_value", "c_attn", "wqkv", "Wqkv"}, h, q + 2 * kv, a.qkv_bias);
@@ -172,6 +175,21 @@ class Collector {
     ids.decays = linear({"in_proj_ba", "in_proj_b", "in_proj_a"}, h, 2 * heads, false);
     ids.q_norm = norm(a.linear_value_dim);
     ids.o = linear({"out_proj"}, values, h, false);
+  }
+
+  void mamba(const model::StateSpace& s, MambaIds& ids) {
+    const std::int64_t h = job_.model.hidden;
+    const std::int64_t inner = s.inner() / m_.tensor;
+    const std::int64_t channels = s.conv_channels() / m_.tensor;
+    const std::int64_t heads = s.heads / m_.tensor;
+    ids.dt_bias = vector(heads);
+    ids.a_log = vector(heads);
+    ids.skip = vector(heads);
+    ids.conv = vector(channels * s.conv);
+    if (s.conv_bias) ids.conv_bias = vector(channels);
+    ids.in = linear({"in_proj"}, h, inner + channels + heads, s.bias);
+    if (s.norm) ids.norm.w = vector(inner);
+    ids.out = linear({"out_proj"}, inner, h, s.bias);
   }
 
   void dense(const model::FeedForward& f, LayerIds& ids) {
@@ -263,18 +281,36 @@ Model make_model(const job::Job& job, const job::Chunk& stage) {
   // The fullest rank: DTensor gives the first ones a row more where the vocabulary does not divide.
   const std::int64_t rows = ceil_div(job.vocab_rows > 0 ? job.vocab_rows : a.vocab, m.tensor);
   const std::int64_t embedding = a.embedding_dim > 0 ? a.embedding_dim : a.hidden;
-  if (stage.has_embedding) {
+  if (stage.has_embedding && a.patches > 0) {
+    m.sequence = a.patches + 1;
+    m.class_token = collect.vector(a.hidden);
+    m.positions = collect.table(m.sequence, a.hidden, WeightKind::kEmbedding);
+    m.patches = collect.linear({"projection"}, a.patch_values, a.hidden, true);
+  } else if (stage.has_embedding) {
     m.embedding = collect.table(rows, embedding, WeightKind::kEmbedding);
     if (a.position_rows > 0) m.positions = collect.table(a.position_rows, a.hidden, WeightKind::kEmbedding);
+    if (a.token_types > 0) m.token_types = collect.table(a.token_types, a.hidden, WeightKind::kEmbedding);
     if (a.embedding_norm) m.embedding_norm = collect.norm(a.hidden);
   }
   for (std::int64_t i = 0; i < stage.num_layers; ++i) collect.layer(a.layer(stage.first_layer + i));
+  if (a.embedding_dim > 0 && stage.has_embedding)
+    m.project_in = collect.linear({"project_in"}, a.embedding_dim, a.hidden, false);
   if (!stage.has_loss) return m;
+  if (a.embedding_dim > 0) m.project_out = collect.linear({"project_out"}, a.hidden, a.embedding_dim, false);
   if (a.final_norm) m.final_norm = collect.norm(a.hidden);
+  if (a.head == model::Head::kMasked) {
+    m.transform = collect.linear({"vocab_transform"}, a.hidden, a.hidden, true);
+    m.transform_norm = collect.norm(a.hidden);
+  }
+  if (a.head == model::Head::kClasses) {
+    m.head = collect.linear({"classifier"}, a.hidden, a.classes, true);
+    m.tied = false;
+    return m;
+  }
   // A tied head on a stage of its own is a copy of the embedding.
   m.tied = m.tied && stage.has_embedding;
   m.head.w = m.tied ? m.embedding : collect.table(rows, embedding, WeightKind::kHead);
-  if (a.head_bias) m.head.bias = collect.vector(rows);
+  if (a.head_bias || a.head == model::Head::kMasked) m.head.bias = collect.vector(rows);
   return m;
 }
 
