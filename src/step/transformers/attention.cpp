@@ -14,10 +14,13 @@ Var core_attention(Graph& g, const Model& m, const AttentionShape& s, const mode
   g.tape().at(Operation::kCoreAttention);
   const bool local = a.sliding_window > 0;
   const Var& mask = local ? shared.sliding_mask : shared.full_mask;
-  // No kernel takes fp32 with grouped heads, nor keys of one head that are not repeated: PyTorch falls back to its
-  // unfused form.
-  const bool unfused =
-      m.eager_attention || (s.kv_heads < s.heads && ((q.width == 4 && !g.autocast) || m.family.picks_heads));
+  if (m.family.picks_heads && !m.eager_attention && s.kv_heads < s.heads) {
+    const bool casts = g.autocast && q.width == 4;
+    return math_attention(g, s, casts ? cast(g, q, 2, Name::kQuery) : q, casts ? cast(g, k, 2, Name::kKey) : k,
+                          g.autocast ? cast(g, v, 2, Name::kValue) : v, mask);
+  }
+  // No kernel takes fp32 with grouped heads: PyTorch falls back to its unfused form.
+  const bool unfused = m.eager_attention || (q.width == 4 && !g.autocast && s.kv_heads < s.heads);
   if (unfused) return eager_attention(g, m, s, a, sinks, q, k, v, shared);
   const auto laid_out = [&](const Var& y) {  // the kernel's output has the query's layout
     return y.head_major ? copy(g, y, Name::kAttentionOutput) : y;

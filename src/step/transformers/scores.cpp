@@ -59,6 +59,34 @@ Var probabilities_of(Graph& g, const Model& m, const Var& weights, std::uint8_t 
 
 }  // namespace
 
+Var math_attention(Graph& g, const AttentionShape& s, const Var& q, const Var& k, const Var& v, const Var& mask) {
+  const std::int64_t groups = s.heads / s.kv_heads;
+  const std::int64_t pairs = s.batch * s.heads * s.sequence * s.sequence;
+  const Var bias = g.alloc(mask ? s.batch * s.sequence * s.sequence : 0, q.width, Name::kMask);
+  const Var wide_q = cast(g, q, 4, Name::kQuery);
+  const Var wide_k = cast(g, k, 4, Name::kKey);
+  const Var wide_v = cast(g, v, 4, Name::kValue);
+  const bool outer = g.autocast;
+  g.autocast = false;  // the kernels below are inside one function, which autocast does not enter
+  Var scores;
+  const Var scaled_q = scale(g, wide_q, Name::kQuery);
+  {
+    const Var scaled_k = scale(g, wide_k, Name::kKey);
+    const Var keys = expand(g, scaled_k, groups, Name::kKey);
+    const BatchShape product{s.batch * s.heads, s.sequence, s.head_dim, s.sequence};
+    scores = batched_matmul(g, scaled_q, keys, product, Name::kAttentionTemp);
+  }
+  const Var probabilities = softmax(g, scores, Name::kScores);
+  if (!g.stopped()) g.tape().touch(pairs, Name::kAttentionTemp);  // rows that are masked whole
+  scores.reset();
+  const Var returned = g.alloc(q.width < 4 ? pairs : 0, q.width, Name::kAttentionTemp);
+  const Var values = expand(g, wide_v, groups, Name::kValue);
+  const BatchShape mix{s.batch * s.heads, s.sequence, s.sequence, s.value_dim};
+  const Var output = batched_matmul(g, probabilities, values, mix, Name::kHidden);
+  g.autocast = outer;
+  return copy(g, cast(g, output, q.width, Name::kHidden), Name::kAttentionOutput);
+}
+
 Var eager_attention(Graph& g, const Model& m, const AttentionShape& s, const model::Attention& a, std::int32_t sinks,
                     const Var& q, const Var& k, const Var& v, const Shared& shared) {
   const std::int64_t groups = s.heads / s.kv_heads;
