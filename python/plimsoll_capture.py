@@ -506,7 +506,7 @@ def run_step(torch, writer, model, inputs, optimizer, loss_of, options, step):
     writer.phase(first + "forward")
     loss = loss_of(model, inputs)
     writer.phase(first + "backward")
-    loss.backward()
+    torch.autograd.backward(loss)  # not loss.backward(), inside which calls would not be watched
     del loss
     writer.phase(first + "update")
     if options.get("max_grad_norm", 1.0):
@@ -601,20 +601,25 @@ def transformers_job(arguments):
         optimizer = make_optimizer(torch, model, arguments.optim)
         return model, inputs, optimizer, loss_of
 
+    def widened(out):
+        """accelerate hands the outputs of a model under autocast on in fp32."""
+        return {key: value.float() if torch.is_tensor(value) and value.is_floating_point() else value
+                for key, value in out.items()}
+
     def loss_of(model, inputs):
+        if arguments.label_smoothing:  # the Trainer then takes the loss over from the model
+            labels = inputs["labels"]
+            inputs = {key: value for key, value in inputs.items() if key != "labels"}
         if wide is None:
             out = model(**inputs)
         else:
             with torch.autocast("cuda", dtype=wide):
                 out = model(**inputs)
-            # accelerate hands the outputs of a model under autocast on in fp32
-            for key, value in list(out.items()):
-                if torch.is_tensor(value) and value.is_floating_point():
-                    out[key] = value.float()
+            out = widened(out)
         if not arguments.label_smoothing:
             return out["loss"]
         from transformers.trainer_pt_utils import LabelSmoother
-        return LabelSmoother(epsilon=arguments.label_smoothing)(out, inputs["labels"], shift_labels=True)
+        return LabelSmoother(epsilon=arguments.label_smoothing)(out, labels, shift_labels=True)
 
     return build
 
@@ -697,7 +702,7 @@ def explained(error):
     import traceback
     kind = type(error).__name__
     own = [line for line in traceback.extract_tb(error.__traceback__)
-           if "/torch/" not in line.filename and line.filename != __file__ and not line.filename.startswith("<")]
+           if "/torch/" not in line.filename and line.filename != globals().get("__file__", "<string>") and not line.filename.startswith("<")]
     where = f" at {own[-1].filename}:{own[-1].lineno}" if own else ""
     if kind == "DynamicOutputShapeException":
         return f"the shapes of this step depend on its data ({error.func}{where}), which a capture does not have"
