@@ -280,7 +280,7 @@ def calls_mode(torch, choice, device, autocast):
 
         def backward(self, loss, gradient=None, retain_graph=None, create_graph=False, inputs=None):
             with self:  # checkpoints run their forward again inside
-                torch.autograd.backward(loss, gradient, retain_graph, create_graph, inputs=inputs)
+                run_backward(torch, loss, gradient, bool(retain_graph), create_graph)
 
         def dropped(self, func, input, p=0.5, training=True, *rest, **kwargs):
             training = kwargs.get("train", training)
@@ -501,12 +501,20 @@ def watched_resizes(torch, writer):
         torch.UntypedStorage.resize_ = plain
 
 
+def run_backward(torch, loss, gradient=None, retain_graph=False, create_graph=False):
+    """As loss.backward() does it, but calls inside (checkpoints run their forward again) stay watched."""
+    from torch.autograd.graph import _engine_run_backward
+    gradient = torch.ones_like(loss) if gradient is None else gradient
+    _engine_run_backward((loss,), (gradient,), retain_graph or create_graph, create_graph, (), allow_unreachable=True,
+                         accumulate_grad=True)
+
+
 def run_step(torch, writer, model, inputs, optimizer, loss_of, options, step):
     first = "first " if step == 0 else ""
     writer.phase(first + "forward")
     loss = loss_of(model, inputs)
     writer.phase(first + "backward")
-    torch.autograd.backward(loss)  # not loss.backward(), inside which calls would not be watched
+    run_backward(torch, loss)
     del loss
     writer.phase(first + "update")
     if options.get("max_grad_norm", 1.0):
