@@ -15,7 +15,15 @@ Var leave_block(Graph& g, const Model& m, const Var& y) {
 
 Var attend_block(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
                  const Var& x) {
-  return leave_block(g, m, attention(g, m, spec, ids, shared, enter_block(g, m, x)));
+  const Var input = enter_block(g, m, x);
+  if (spec.attention.kind != model::AttentionKind::kGqa || spec.attention.mamba.heads == 0)
+    return leave_block(g, m, attention(g, m, spec, ids, shared, input));
+  // A mixer beside the attention of the same layer; both results are scaled and added (Falcon-H1).
+  Var mixed = mamba_mixer(g, m, spec.attention.mamba, ids.mamba, input);
+  mixed = scale(g, mixed, Name::kHidden);
+  Var attended = attention(g, m, spec, ids, shared, scale(g, input, Name::kHidden));
+  attended = scale(g, attended, Name::kHidden);
+  return leave_block(g, m, add(g, mixed, attended, Name::kHidden));
 }
 
 Var feed_forward(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Var& x) {

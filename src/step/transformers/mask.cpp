@@ -39,8 +39,9 @@ Var build(Graph& g, const Model& m, bool sliding) {
   return g.alloc(m.batch * square, 1, Name::kMask);
 }
 
-// Eager attention adds the mask in the compute dtype, always.
+// Eager attention adds the mask in the compute dtype, always; a compiled graph makes it once for all layers.
 Var additive(Graph& g, const Model& m, const Var& mask) {
+  if (mask && m.compiled) return g.alloc(m.batch * m.sequence * m.sequence, m.autocast ? 2 : m.width, Name::kMask);
   if (!mask || !m.eager_attention || m.family.scores == Scores::kFilled) return mask;
   return g.alloc(m.batch * m.sequence * m.sequence, m.width, Name::kMask);
 }
@@ -77,7 +78,7 @@ void make_masks(Graph& g, const Model& m, Shared& shared) {
     (window > 0 ? any_window : any_full) = true;
     any_reached = any_reached || (window > 0 && m.sequence >= window);
   }
-  const bool always = m.job->batch.padding_mask || m.eager_attention || m.family.masks_always;
+  const bool always = m.job->batch.padding_mask || m.eager_attention || m.family.masks_always || m.compiled;
   if (any_full) {
     if (!m.job->batch.padding_mask) look_for_packing(g, m);
     if (always) shared.full_mask = additive(g, m, build(g, m, false));

@@ -154,6 +154,7 @@ struct Model {
   bool eager_attention = false;
   bool liger = false;
   bool torchtitan = false;
+  bool compiled = false;
   std::int64_t tensor = 1;         // tensor-parallel ranks: heads, MLP width and vocabulary are divided
   bool sequence_parallel = false;  // the residual stream is divided too
   std::int64_t context = 1;        // context-parallel ranks: `sequence` is this rank's part
@@ -218,6 +219,9 @@ Var activate(Graph& g, const Model& m, model::Activation activation, const Var& 
 Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x);
 // moe.cpp
 Var mixture(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x);
+// compiled.cpp: the same under torch.compile, where the family's layers are of the plain kind
+[[nodiscard]] bool compiles(const Model& m);
+Var compiled_layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, const Var& x, bool materialise);
 // layer.cpp
 Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, const Var& x);
 

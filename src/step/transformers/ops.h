@@ -85,6 +85,11 @@ Var liger_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, N
 // One function of autograd whose forward and backward are chains of their own: only the input is kept.
 Var bloom_gelu(Graph& g, const Var& x, Name name);
 Var liger_swiglu(Graph& g, const Var& gate, const Var& up, Name name);
+// Inductor's: the normalised value is kept, its input is not; a sum that no kernel writes keeps what is added.
+Var fused_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, std::int32_t bias, std::uint8_t width);
+Var fused_add(Graph& g, const Var& residual, const Var& branch);
+// Loss of 16-bit logits, whose gradient overwrites them; `outputs` is what the caller's conversion spreads.
+Var fused_cross_entropy(Graph& g, const Var& logits, const Var& labels, std::int64_t rows);
 Var in_place(Graph& g, const Var& x, const Var& saved_a, const Var& saved_b);
 struct FusedLoss {
   std::int64_t tokens = 0;

@@ -140,6 +140,12 @@ Var Pass::run_fused_loss(const Var& hidden) {
 
 Var Pass::loss(const Var& logits) {
   tape_.at(Operation::kLoss);
+  if (m_.compiled && g_.grad_enabled) {
+    const Var labels = g_.alloc(m_.tokens() + m_.batch, 8, Name::kTokens);
+    Var value = fused_cross_entropy(g_, logits, labels, m_.tokens());
+    if (m_.autocast) tape_.touch(logits.elements * 4, Name::kLogitsFp32);  // the outputs, converted for the caller
+    return value;
+  }
   Var upcast = cast(g_, logits, 4, Name::kLogitsFp32);
   Var padded, labels = ids_;
   if (!m_.torchtitan && m_.architecture().head == model::Head::kLanguage) {  // labels are shifted by one
@@ -206,6 +212,10 @@ Tensor Pass::backward() {
     ones = g_.alloc(1, 4, Name::kTokens);
   }
   if (units_ != nullptr) units_->before_backward(kRootUnit);
+  // A compiled graph is one function: outputs that nobody used get a gradient of zeros.
+  Var unused;
+  if (m_.compiled && m_.autocast && m_.has_loss)
+    unused = g_.alloc(m_.tokens() * m_.weights[static_cast<std::size_t>(m_.head.w)].rows, 4, Name::kLogitsGrad);
   if (m_.has_loss) {
     g_.start_backward(loss_, g_.alloc(1, 4, Name::kTokens));
     g_.backward(after_head_);

@@ -275,6 +275,7 @@ Model make_model(const job::Job& job, const job::Chunk& stage) {
   m.device.fused_attention = hopper;
   m.device.multiprocessors = job.cluster.gpu.is_blackwell() ? 148 : hopper ? 132 : 108;
 
+  m.compiled = compiles(m);
   Collector collect(job, m);
   m.width = collect.activation_width();
   const model::Architecture& a = job.model;
