@@ -72,7 +72,8 @@ Var compiled_mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const 
 
 bool compiles(const Model& m) {
   if (!m.job->kernels.torch_compile || m.torchtitan || m.tensor > 1 || m.context > 1 || m.liger) return false;
-  if (m.eager_attention || m.job->sharding.kind != job::ShardingKind::kNone) return false;
+  const job::ShardingKind sharding = m.job->sharding.kind;
+  if (m.eager_attention || (sharding != job::ShardingKind::kNone && sharding != job::ShardingKind::kDdp)) return false;
   const model::Architecture& a = m.architecture();
   return std::all_of(a.kinds.begin(), a.kinds.end(), [&](const model::Layer& kind) {
     return kind.attention.kind == model::AttentionKind::kGqa && kind.attention.mamba.heads == 0 && !kind.ffn.is_moe() &&

@@ -109,7 +109,8 @@ Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, co
   const bool four = spec.norms == 4;
   Var residual = x;
   Var hidden = x;
-  if (!a.post_norm_only) {
+  const bool late = spec.norms == 1;  // only the MLP has a norm before it (the first layer of ModernBERT)
+  if (!a.post_norm_only && !late) {
     g.tape().at(Operation::kNorm1);
     hidden = norm(g, m, hidden, tokens, ids.norm[0], Name::kNormOutput);
   }
@@ -125,7 +126,7 @@ Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, co
   residual = hidden;
   if (!a.post_norm_only) {
     g.tape().at(Operation::kNorm2);
-    hidden = norm(g, m, hidden, tokens, ids.norm[four ? 2 : 1], Name::kNormOutput);
+    hidden = norm(g, m, hidden, tokens, ids.norm[four ? 2 : late ? 0 : 1], Name::kNormOutput);
   }
   hidden = feed_forward(g, m, spec, ids, hidden);
   if (a.hidden_dropout > 0) hidden = dropout(g, hidden, a.hidden_dropout, Name::kHidden);

@@ -71,7 +71,8 @@ void make_masks(Graph& g, const Model& m, Shared& shared) {
   bool any_window = false;
   bool any_reached = false;
   for (const model::Layer& layer : m.architecture().kinds) {
-    if (!layer.attention.causal && !m.job->batch.padding_mask && !m.eager_attention) continue;
+    const bool sees_all = !layer.attention.causal && layer.attention.sliding_window == 0;
+    if (sees_all && !m.job->batch.padding_mask && !m.eager_attention) continue;
     if (layer.attention.kind == model::AttentionKind::kMamba2 || layer.attention.kind == model::AttentionKind::kNone)
       continue;
     const std::int64_t window = layer.attention.sliding_window;

@@ -47,7 +47,8 @@ void add_warnings(const job::Job& job, RankResult& result) {
   for (const model::Layer& kind : job.model.kinds) {
     if (kind.attention.kind != model::AttentionKind::kLinear) continue;
     result.warnings.emplace_back(
-        "linear attention: working memory of the delta-net kernels is derived from their source, not from a recording");
+        "linear attention: counted as Transformers' own operations; with flash-linear-attention installed it needs "
+        "less");
     break;
   }
 }

@@ -300,7 +300,7 @@ Model make_model(const job::Job& job, const job::Chunk& stage) {
   if (a.embedding_dim > 0) m.project_out = collect.linear({"project_out"}, a.hidden, a.embedding_dim, false);
   if (a.final_norm) m.final_norm = collect.norm(a.hidden);
   if (a.head == model::Head::kMasked) {
-    m.transform = collect.linear({"vocab_transform"}, a.hidden, a.hidden, true);
+    m.transform = collect.linear({"vocab_transform"}, a.hidden, a.hidden, a.kinds.front().ffn.bias);
     m.transform_norm = collect.norm(a.hidden);
   }
   if (a.head == model::Head::kClasses) {
