@@ -14,6 +14,7 @@ using test::kGolden;
 using test::kMegatron;
 using test::kThroughput;
 using test::kTorch;
+using test::kTrainer;
 using test::only;
 using test::with;
 
@@ -177,7 +178,7 @@ TEST(Golden, wrong_fields_and_flags_skip_the_record) {
 // The container of before November 2025 is a fact of the record, not of what it measured.
 TEST(Golden, of_old_containers_ran_unfused_attention_where_it_had_to_be_deterministic) {
   const std::string old =
-      with(with(kGolden, "2026-01-01", "2025-10-21"), R"("test_case")", R"("environment": "lts", "test_case")");
+      with(with(kGolden, "2026-01-01", "2025-10-21"), R"("environment": "dev")", R"("environment": "lts")");
   const std::string deterministic =
       with(old, R"("--hidden-size")",
            R"("--transformer-impl": "transformer_engine", "--deterministic-mode": true, "--hidden-size")");
@@ -185,7 +186,8 @@ TEST(Golden, of_old_containers_ran_unfused_attention_where_it_had_to_be_determin
   EXPECT_EQ(only(deterministic).job.kernels.attention, job::AttentionBackend::kUnfused);
   EXPECT_NE(only(with(deterministic, "2025-10-21", "2025-11-06")).job.kernels.attention,
             job::AttentionBackend::kUnfused);
-  EXPECT_NE(only(with(deterministic, "lts", "dev")).job.kernels.attention, job::AttentionBackend::kUnfused);
+  EXPECT_NE(only(with(deterministic, R"("environment": "lts")", R"("environment": "dev")")).job.kernels.attention,
+            job::AttentionBackend::kUnfused);
 }
 
 TEST(Golden, figures_of_one_test_that_differ_are_all_scored) {
@@ -222,15 +224,6 @@ TEST(Throughput, that_cannot_be_predicted_says_why) {
   EXPECT_NE(only(with(kThroughput, "\"gbs\": 128", "\"gbs\": \"many\"")).skip.find("gbs"), std::string::npos);
   EXPECT_NE(only(with(kThroughput, "\"tp\": 2", "\"tp\": 7")).skip, "");
 }
-
-// A run of the Trainer: what `fit` would be given, and what was measured.
-constexpr const char* kTrainer = R"({"id": "run", "gpu": "h200-sxm-141gb", "gpus": 1, "seq_length": 512,
-  "attention": "sdpa", "weights": "bfloat16",
-  "config": {"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2,
-             "num_attention_heads": 4, "vocab_size": 1000, "dtype": "bfloat16"},
-  "training_args": {"bf16": true, "per_device_train_batch_size": 3, "gradient_checkpointing": true},
-  "measured": {"peak_allocated": 1000, "peak_reserved": 2000, "step_seconds": 0.5,
-               "evaluation_peak_allocated": 1500, "evaluation_peak_reserved": 1700}})";
 
 TEST(TrainerRecord, is_read_as_fit_would_read_its_files) {
   const Record r = only(kTrainer);
