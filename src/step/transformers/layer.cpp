@@ -55,6 +55,30 @@ Var parallel_layer(Graph& g, const Model& m, const model::Layer& spec, const Lay
   return y;
 }
 
+// Queries of the decoder, keys and values of the encoder's output.
+Var cross_attend(Graph& g, const Model& m, const model::Attention& a, const LayerIds& ids, const Shared& shared,
+                 const Var& x) {
+  g.tape().at(Operation::kQkvLinear);
+  Var q = to_heads(g, project(g, m, x, ids.cross_q, Name::kQuery));
+  Var k = to_heads(g, project(g, m, shared.encoded, ids.cross_k, Name::kKey));
+  Var v = to_heads(g, project(g, m, shared.encoded, ids.cross_v, Name::kValue));
+  g.tape().at(Operation::kCoreAttention);
+  const AttentionShape s{m.batch, m.sequence, a.heads, a.heads, a.head_dim, a.head_dim, 1};
+  Var output = m.eager_attention ? eager_attention(g, m, s, a, -1, q, k, v, {}) : fused_attention(g, s, q, k, v, {});
+  g.tape().at(Operation::kProjection);
+  return project(g, m, output, ids.cross_o, Name::kHidden);
+}
+
+Var cross_block(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
+                const Var& x) {
+  const model::Architecture& a = m.architecture();
+  Var hidden = a.post_norm_only ? x : norm(g, m, x, m.residual_tokens(), ids.cross_norm, Name::kNormOutput);
+  hidden = cross_attend(g, m, spec.attention, ids, shared, hidden);
+  hidden = dropout(g, hidden, a.hidden_dropout, Name::kHidden);
+  hidden = add(g, x, hidden, Name::kNormInput);
+  return a.post_norm_only ? norm(g, m, hidden, m.residual_tokens(), ids.cross_norm, Name::kNormOutput) : hidden;
+}
+
 // A mixer or an MLP alone is the layer (Mamba-2, Nemotron-H).
 Var single_block_layer(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
                        const Var& x) {
@@ -122,6 +146,7 @@ Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, co
   if (m.family.scaled_residual) hidden = scale(g, hidden, Name::kHidden);
   hidden = add(g, residual, hidden, Name::kNormInput);
   if (after_sum) hidden = norm(g, m, hidden, tokens, ids.norm[0], Name::kNormOutput);
+  if (spec.cross_attention) hidden = cross_block(g, m, spec, ids, shared, hidden);
 
   residual = hidden;
   if (!a.post_norm_only) {

@@ -89,6 +89,10 @@ void make_masks(Graph& g, const Model& m, Shared& shared) {
     if (always || any_reached) shared.sliding_mask = additive(g, m, build(g, m, true));
   }
   if (m.architecture().alibi) make_position_biases(g, m, shared);
+  if (m.architecture().relative_buckets > 0) {  // a bias for every head and pair, which layers share
+    const std::int64_t heads = m.architecture().kinds.front().attention.heads;
+    shared.full_mask = g.alloc(heads * m.sequence * m.sequence, m.autocast ? 2 : m.width, Name::kMask);
+  }
 }
 
 }  // namespace plimsoll::step::transformers

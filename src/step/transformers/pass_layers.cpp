@@ -81,6 +81,7 @@ Var Pass::run_layers(Var x) {
   } else {
     hidden = std::move(x);
     for (std::int64_t i = 0; i < depth; ++i) {
+      if (i == m_.encoder_depth && i > 0) hidden = enter_decoder(std::move(hidden));
       tape_.layer(m_.first_layer + i);
       enter_unit(i);
       starts_.push_back(g_.size());

@@ -44,6 +44,9 @@ void add_warnings(const job::Job& job, RankResult& result) {
                     kind.ffn.experts, shards, shards));
     break;
   }
+  if (job.model.relative_buckets > 0)
+    result.warnings.emplace_back(
+        "t5: its masks with biases by distance are derived from the code, not from a recording");
   for (const model::Layer& kind : job.model.kinds) {
     if (kind.attention.kind != model::AttentionKind::kLinear) continue;
     result.warnings.emplace_back(
@@ -60,7 +63,7 @@ class Rank {
     sharder_ = make_sharder(model_, tape);
     // Hooks on single gradients cross layers, so their layers are not folded.
     // A compiled graph reuses what layers below have kept, so its layers are not folded either.
-    const bool folds = folded && !sharder_->follows_gradients() && !model_.compiled;
+    const bool folds = folded && !sharder_->follows_gradients() && !model_.compiled && model_.encoder_depth == 0;
     if (folds) profiles_ = std::make_unique<LayerProfiles>(model_);
     pass_ = std::make_unique<Pass>(model_, tape, workspaces_, sharder_.get(), profiles_.get());
     if (sharder_->follows_gradients())
