@@ -14,9 +14,10 @@ namespace {
 using Aliases = std::initializer_list<std::string_view>;
 
 // PEFT's default targets (facts other-frameworks-memory.md 3.1).
-bool is_default_target(Aliases names) {
+bool is_default_target(Aliases names, bool phi) {
   for (const std::string_view name : names)
-    if (name == "q_proj" || name == "v_proj" || name == "c_attn" || name == "query_key_value" || name == "qkv_proj")
+    if ((phi && (name == "fc1" || name == "fc2")) || name == "q_proj" || name == "v_proj" || name == "c_attn" ||
+        name == "query_key_value" || name == "qkv_proj")
       return true;
   return false;
 }
@@ -118,7 +119,7 @@ class Collector {
 
   bool is_target(Aliases names) const {
     if (!adapted_) return false;
-    if (job_.adapter.targets.empty()) return is_default_target(names);
+    if (job_.adapter.targets.empty()) return is_default_target(names, job_.model.model_type == "phi");
     for (const std::string& target : job_.adapter.targets) {
       if (target == "all-linear") return true;
       for (const std::string_view name : names)
