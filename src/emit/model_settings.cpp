@@ -42,8 +42,11 @@ std::string_view name_of(Activation activation) {
     case Activation::kSilu:
       return "silu";
     case Activation::kGelu:
+    case Activation::kQuickGelu:
       return "gelu";
     case Activation::kGeluNew:
+    case Activation::kGeluFast:
+    case Activation::kBloomGelu:
       return "gelu_new";
     case Activation::kRelu:
       return "relu";

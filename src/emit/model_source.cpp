@@ -48,6 +48,11 @@ const char* activation_name(model::Activation activation) {
       return "relu";
     case model::Activation::kSquaredRelu:
       return "relu2";
+    case model::Activation::kQuickGelu:
+      return "quick_gelu";
+    case model::Activation::kGeluFast:
+    case model::Activation::kBloomGelu:
+      return "gelu_fast";
   }
   return "silu";
 }

@@ -41,7 +41,8 @@ struct LayerCache {
 };
 
 LayerCache layer_cache(const Server& server, const Attention& attention, std::int64_t block_size) {
-  if (attention.kind == AttentionKind::kLinear) return {CacheKind::kState, 0, layer_state_bytes(server, attention)};
+  if (attention.kind == AttentionKind::kLinear || attention.kind == AttentionKind::kMamba2)
+    return {CacheKind::kState, 0, layer_state_bytes(server, attention)};
   const std::int64_t page = block_size * layer_bytes_per_token(server, attention);
   const bool by_kind = server.engine == Engine::kVllm && server.version >= kHybridCache;
   if (attention.sliding_window > 0 && by_kind) return {CacheKind::kWindow, attention.sliding_window, page};
@@ -90,6 +91,8 @@ double kv_element_bytes(const Server& server) {
 std::int64_t layer_bytes_per_token(const Server& server, const Attention& a) {
   switch (a.kind) {
     case AttentionKind::kLinear:
+    case AttentionKind::kMamba2:
+    case AttentionKind::kNone:
       return 0;
     case AttentionKind::kMla: {
       // One latent for all heads, on every GPU; the indexer of sparse attention keeps one fp8 key with a scale per 128.
@@ -107,6 +110,11 @@ std::int64_t layer_bytes_per_token(const Server& server, const Attention& a) {
 
 // The convolution's last inputs in the model's type; the recurrent state too, but Qwen3.5 asks for fp32.
 std::int64_t layer_state_bytes(const Server& server, const Attention& a) {
+  if (a.kind == AttentionKind::kMamba2) {
+    const std::int64_t element = server.weights == WeightType::kFp32 ? 4 : 2;
+    const model::StateSpace& m = a.mamba;
+    return (m.conv_channels() / server.tensor * (m.conv - 1) + m.inner() / server.tensor * m.state) * element;
+  }
   if (a.kind != AttentionKind::kLinear) return 0;
   const std::int64_t key = a.linear_key_heads * a.linear_key_dim;
   const std::int64_t value = a.linear_value_heads * a.linear_value_dim;

@@ -58,6 +58,11 @@ double forward_bytes(const Server& server) {
         attention = static_cast<double>(2 * (a.linear_key_heads * a.linear_key_dim) +
                                         2 * (a.linear_value_heads * a.linear_value_dim));
         break;
+      case model::AttentionKind::kMamba2:
+        attention = static_cast<double>(2 * a.mamba.inner() + 2 * a.mamba.groups * a.mamba.state + a.mamba.heads);
+        break;
+      case model::AttentionKind::kNone:
+        break;
     }
     const double branches = ffn.gated ? 3 : 2;
     const double dense = branches * static_cast<double>(ffn.width);

@@ -86,6 +86,14 @@ Matrices attention_matrices(const Server& server, const Attention& a) {
       m.add(h, value);
       break;
     }
+    case AttentionKind::kMamba2: {
+      const double inner = static_cast<double>(a.mamba.inner()) / tp;
+      m.add(inner + static_cast<double>(a.mamba.conv_channels() + a.mamba.heads) / tp, h);
+      m.add(h, inner);
+      break;
+    }
+    case AttentionKind::kNone:
+      break;
   }
   return m;
 }

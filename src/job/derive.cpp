@@ -32,7 +32,8 @@ void use(Job& job, DType params, DType compute) {
 }
 
 // Load dtype and autocast (facts other-frameworks-memory.md 1 and 2.6): Transformers 5 loads what the
-// checkpoint holds, so bf16=True trains pure bf16 unless the weights were loaded in fp32.
+// checkpoint holds. bf16=True runs the forward under autocast, which has no weights to cast where they are 16-bit
+// already, but still runs norms, powers and sums in fp32.
 void derive_transformers_precision(Job& job) {
   Precision& precision = job.precision;
   if (!precision.load_dtype)
@@ -42,7 +43,7 @@ void derive_transformers_precision(Job& job) {
   const DType loaded = precision.load_dtype.value_or(DType::kBf16);
   const auto amp = half(job);
   use(job, loaded, loaded == DType::kFp32 && amp ? *amp : loaded);
-  if (!job.has("autocast")) precision.autocast = loaded == DType::kFp32 && amp.has_value();
+  if (!job.has("autocast")) precision.autocast = amp.has_value();
 }
 
 // FSDP mixed precision: fp32 shards, 16-bit compute; accelerate also reduces in 16 bits (6.3).

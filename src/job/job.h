@@ -64,6 +64,8 @@ struct Batch {
   std::int64_t eval_seq_length = 0;
   std::int64_t eval_batches_kept = 0;  // batches whose logits stay on the GPU
   bool eval_logits_fp32 = false;
+  std::int64_t eval_accumulation = 0;   // batches after which kept logits go to the host; 0: at the end
+  std::int64_t decoder_seq_length = 0;  // of an encoder-decoder model; 0: seq_length
 };
 
 struct Precision {
@@ -232,6 +234,8 @@ struct Kernels {
   bool loss_fusion = false;
   LossKind loss_fusion_impl = LossKind::kNativeFused;
   bool keeps_outputs = false;  // the caller holds the model's logits through backward
+  double label_smoothing = 0;  // Trainer: a loss of its own, outside the model
+  double embedding_noise = 0;  // NEFTune
 };
 
 struct Job {

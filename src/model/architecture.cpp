@@ -55,6 +55,19 @@ void check_attention(Bounds& bounds, const Attention& attention) {
     check_product(bounds, "linear value width", attention.linear_value_heads, attention.linear_value_dim);
     return;
   }
+  if (attention.kind == AttentionKind::kMamba2 || attention.mamba.heads != 0) {
+    const StateSpace& m = attention.mamba;
+    bounds.positive("state-space heads", m.heads, limits::kHeads);
+    bounds.positive("the state-space head dimension", m.head_dim, limits::kHeadDim);
+    bounds.positive("the state size", m.state, limits::kHeadDim);
+    bounds.positive("state-space groups", m.groups, limits::kHeads);
+    bounds.positive("the convolution width", m.conv, limits::kConv);
+    bounds.positive("the chunk of the scan", m.chunk, limits::kPositions);
+    check_product(bounds, "state-space heads x dimension", m.heads, m.head_dim);
+    check_product(bounds, "state-space groups x state", m.groups, m.state);
+    if (bounds.ok() && m.heads % m.groups != 0)
+      bounds.fail(fmt::format("{} state-space heads are not a multiple of {} groups", m.heads, m.groups));
+  }
   bounds.positive("attention heads", attention.heads, limits::kHeads);
   if (attention.kind == AttentionKind::kMla) {
     bounds.optional("the query latent rank", attention.q_lora_rank, limits::kWidth);
@@ -81,7 +94,8 @@ void check_attention(Bounds& bounds, const Attention& attention) {
                             attention.kv_heads));
 }
 
-void check_feed_forward(Bounds& bounds, const FeedForward& ffn) {
+void check_feed_forward(Bounds& bounds, const FeedForward& ffn, bool may_be_empty) {
+  if (ffn.is_empty() && may_be_empty) return;
   if (ffn.experts == 0) {
     bounds.positive("the FFN width", ffn.width, limits::kWidth);
     return;
@@ -120,6 +134,11 @@ Status validate(const Architecture& model) {
     if (kind >= model.kinds.size()) bounds.fail(fmt::format("a layer is of kind {}, which does not exist", kind));
   bounds.optional("the position table", model.position_rows, limits::kPositionRows);
   bounds.optional("the embedding dimension", model.embedding_dim, limits::kHidden);
+  bounds.optional("relative position buckets", model.relative_buckets, limits::kPositionRows);
+  bounds.optional("the table of token types", model.token_types, limits::kPositionRows);
+  bounds.optional("the number of patches", model.patches, limits::kPositions);
+  bounds.optional("the values of a patch", model.patch_values, limits::kWidth);
+  if (model.head == Head::kClasses) bounds.positive("the number of classes", model.classes, limits::kVocab);
   bounds.optional("the number of MTP layers", model.mtp_layers, limits::kMtpLayers);
   bounds.optional("the context length", model.max_positions, limits::kPositions);
   bounds.probability("hidden dropout", model.hidden_dropout);
@@ -127,9 +146,10 @@ Status validate(const Architecture& model) {
   bounds.probability("embedding dropout", model.embedding_dropout);
   for (const Layer& kind : model.kinds) {
     check_attention(bounds, kind.attention);
-    check_feed_forward(bounds, kind.ffn);
-    if (kind.norms != 1 && kind.norms != 2 && kind.norms != 4)
-      bounds.fail(fmt::format("{} norms per layer; wanted 1, 2 or 4", kind.norms));
+    // A mixer alone is a layer in models that alternate them (Mamba-2, Nemotron-H).
+    check_feed_forward(bounds, kind.ffn, kind.norms == 1 && kind.attention.kind != AttentionKind::kNone);
+    if (kind.norms != 0 && kind.norms != 1 && kind.norms != 2 && kind.norms != 4)
+      bounds.fail(fmt::format("{} norms per layer; wanted 0, 1, 2 or 4", kind.norms));
   }
   if (bounds.ok()) check_total(bounds, model);
   return bounds.status();

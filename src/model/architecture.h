@@ -19,16 +19,38 @@ enum class Activation : std::uint8_t {
   kGeluNew,  // GPT-2's chain of Python operations
   kRelu,
   kSquaredRelu,
+  kQuickGelu,  // x * sigmoid(1.702 x)
+  kGeluFast,   // a chain that multiplies where kGeluNew raises to a power
+  kBloomGelu,  // one function of autograd around the same chain
 };
 enum class AttentionKind : std::uint8_t {
   kGqa,     // multi-head, grouped or multi-query
   kMla,     // multi-head latent attention (DeepSeek)
   kLinear,  // gated delta net (Qwen3-Next)
+  kMamba2,  // state-space mixer
+  kNone,    // a layer that is only an MLP (Nemotron-H)
 };
 enum class QkNorm : std::uint8_t {
   kNone,
   kPerHead,  // one weight of head_dim shared by all heads (Qwen3, Gemma 3)
   kFull,     // one weight per projected channel (OLMo 2, MiniMax, Command-R+)
+};
+
+// A Mamba-2 mixer.
+struct StateSpace {
+  std::int64_t heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t state = 0;
+  std::int64_t groups = 0;
+  std::int64_t conv = 0;   // kernel of the causal convolution
+  std::int64_t chunk = 0;  // tokens of one block of the scan
+  bool conv_bias = true;
+  bool bias = false;  // of both projections
+  bool norm = true;   // gated norm before the output projection
+
+  [[nodiscard]] std::int64_t inner() const { return heads * head_dim; }
+  [[nodiscard]] std::int64_t conv_channels() const { return inner() + 2 * groups * state; }
+  friend bool operator==(const StateSpace&, const StateSpace&) = default;
 };
 
 struct Attention {
@@ -45,6 +67,8 @@ struct Attention {
   bool qk_norm_has_weight = true;   // Llama 4 normalises without weights
   std::int64_t sliding_window = 0;  // tokens; 0 means full attention (Llama 4: the chunk size)
   bool softcap = false;             // Gemma 2: tanh on the scores
+  bool causal = true;               // false: every token sees every other (encoders)
+  bool rotates = true;              // false: a layer without rotation in a rotary model (SmolLM3, Llama 4)
   // kMla
   std::int64_t q_lora_rank = 0;  // 0: the query is projected directly
   std::int64_t kv_lora_rank = 0;
@@ -59,6 +83,7 @@ struct Attention {
   std::int64_t linear_value_heads = 0;
   std::int64_t linear_value_dim = 0;
   std::int64_t linear_conv = 0;
+  StateSpace mamba;  // kMamba2, or beside the attention of the same layer (Falcon-H1) where heads > 0
 
   friend bool operator==(const Attention&, const Attention&) = default;
 };
@@ -79,6 +104,7 @@ struct FeedForward {
   bool shared_gate = false;
 
   [[nodiscard]] bool is_moe() const { return experts > 0; }
+  [[nodiscard]] bool is_empty() const { return experts == 0 && width == 0; }
   friend bool operator==(const FeedForward&, const FeedForward&) = default;
 };
 
@@ -89,8 +115,17 @@ struct Layer {
   // Attention and MLP read the same input: through one norm (Phi-2, Command-R, Falcon 7B) or one each
   // (norms == 2: GPT-NeoX, Falcon 40B).
   bool parallel_block = false;
+  bool encoder = false;          // of the encoder of an encoder-decoder model
+  bool cross_attention = false;  // also attends to the encoder's output, with a norm of its own
 
   friend bool operator==(const Layer&, const Layer&) = default;
+};
+
+// What makes a loss of the last hidden state.
+enum class Head : std::uint8_t {
+  kLanguage,  // one product with the vocabulary
+  kMasked,    // dense, activation and norm before it, and a bias per word (BERT)
+  kClasses,   // one product with the classes, of one token of each input (ViT)
 };
 
 struct Architecture {
@@ -109,7 +144,14 @@ struct Architecture {
   bool head_bias = false;                // Phi-2
   bool final_softcap = false;            // Gemma 2
   bool rope = true;
-  std::int64_t position_rows = 0;  // learned position table; 0: none
+  std::int64_t position_rows = 0;     // learned position table; 0: none
+  bool alibi = false;                 // linear biases on the scores by distance
+  std::int64_t relative_buckets = 0;  // T5: a table of biases per head, one for each stack
+  std::int64_t token_types = 0;       // BERT: rows of a second table of embeddings
+  Head head = Head::kLanguage;
+  std::int64_t classes = 0;        // kClasses
+  std::int64_t patches = 0;        // of an image: tokens without the class token; 0: input is text
+  std::int64_t patch_values = 0;   // channels x height x width of one patch
   std::int64_t embedding_dim = 0;  // OPT-350M: word_embed_proj_dim where it differs from hidden; 0: same
   std::int64_t mtp_layers = 0;     // multi-token prediction depths
   double hidden_dropout = 0;
@@ -126,6 +168,12 @@ struct Architecture {
 
   [[nodiscard]] std::int64_t depth() const { return static_cast<std::int64_t>(layers.size()); }
   [[nodiscard]] const Layer& layer(std::int64_t i) const { return kinds[layers[static_cast<std::size_t>(i)]]; }
+  // Layers of the encoder come first.
+  [[nodiscard]] std::int64_t encoder_depth() const {
+    std::int64_t count = 0;
+    for (const std::uint8_t kind : layers) count += kinds[kind].encoder ? 1 : 0;
+    return count;
+  }
   [[nodiscard]] bool has_moe() const {
     for (const Layer& kind : kinds)
       if (kind.ffn.is_moe()) return true;

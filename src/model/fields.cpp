@@ -50,7 +50,21 @@ bool Fields::is_list(std::string_view key) const {
   return node != nullptr && node->is_array();
 }
 
+// A null in the file is an answer of its own: the class default does not stand in for it.
 Fields::Found Fields::find(std::string_view key) {
+  Found found = find_in_file(key);
+  if (found.value != nullptr || defaults_ == nullptr) return found;
+  const std::vector<std::string_view> names = split(key, '|');
+  for (const std::string_view name : names)
+    if (is_null(name)) return found;
+  for (const std::string_view name : names) {
+    const Node* node = walk(*defaults_, name);
+    if (!is_absent(node)) return {node, name, true};
+  }
+  return found;
+}
+
+Fields::Found Fields::find_in_file(std::string_view key) {
   Found found;
   for (const std::string_view name : split(key, '|')) {
     const Node* node = walk(*table_, name);
@@ -79,7 +93,10 @@ std::optional<std::int64_t> Fields::bounded(std::string_view name, const Node& v
 
 std::int64_t Fields::size(std::string_view key, std::int64_t limit, std::int64_t least) {
   const Found found = find(key);
-  if (found.value != nullptr) return bounded(found.name, *found.value, least, limit).value_or(least);
+  if (found.value != nullptr) {
+    if (found.is_default) assumed_.push_back(fmt::format("{} {}", found.name, shown(*found.value)));
+    return bounded(found.name, *found.value, least, limit).value_or(least);
+  }
   fail(fmt::format("the key {} is missing", spelled(key)));
   return least;
 }
@@ -99,9 +116,9 @@ bool Fields::flag_of(const Found& found, bool fallback) {
 bool Fields::flag(std::string_view key, bool fallback) { return flag_of(find(key), fallback); }
 
 bool Fields::flag_here_or_outside(std::string_view key, bool fallback) {
-  if (outer_ == nullptr || has(key)) return flag(key, fallback);
+  if (outer_ == nullptr || find_in_file(key).value != nullptr) return flag(key, fallback);
   const Node* node = walk(*outer_, key);
-  return flag_of({is_absent(node) ? nullptr : node, key}, fallback);
+  return is_absent(node) ? flag(key, fallback) : flag_of({node, key}, fallback);
 }
 
 double Fields::probability(std::string_view key, double fallback) {

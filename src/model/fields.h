@@ -18,7 +18,10 @@ namespace plimsoll::model {
 class Fields {
  public:
   // `outer` is the file around a text_config: some keys are only there (facts models.md, trap 8).
-  explicit Fields(const document::Node& table, const document::Node* outer = nullptr) : table_(&table), outer_(outer) {}
+  // `defaults` is what the family's class assumes where neither has a key.
+  explicit Fields(const document::Node& table, const document::Node* outer = nullptr,
+                  const document::Node* defaults = nullptr)
+      : table_(&table), outer_(outer), defaults_(defaults) {}
 
   // Keys: "hidden_size", a path "attn_config.kv_n_heads", or spellings "n_layer|num_hidden_layers", of
   // which two with different values are a contradiction. A null counts as absent, except for is_null().
@@ -42,6 +45,9 @@ class Fields {
   [[nodiscard]] std::optional<std::vector<std::int64_t>> integers(std::string_view key, std::int64_t limit);
   [[nodiscard]] std::optional<std::vector<std::string>> texts(std::string_view key);
 
+  // Keys that must be there and came from the defaults, with their values.
+  [[nodiscard]] const std::vector<std::string>& assumed() const { return assumed_; }
+
   void fail(std::string message, std::string hint = {});
   [[nodiscard]] bool ok() const { return !error_.has_value(); }
   [[nodiscard]] Status status() const;
@@ -50,9 +56,11 @@ class Fields {
   struct Found {
     const document::Node* value = nullptr;  // nullptr: absent
     std::string_view name;                  // the spelling that the file uses
+    bool is_default = false;                // not in the file
   };
 
   [[nodiscard]] Found find(std::string_view key);
+  [[nodiscard]] Found find_in_file(std::string_view key);
   [[nodiscard]] std::optional<std::int64_t> bounded(std::string_view name, const document::Node& value,
                                                     std::int64_t least, std::int64_t limit);
   [[nodiscard]] bool flag_of(const Found& found, bool fallback);
@@ -60,6 +68,8 @@ class Fields {
 
   const document::Node* table_;
   const document::Node* outer_;
+  const document::Node* defaults_;
+  std::vector<std::string> assumed_;
   std::optional<Error> error_;
 };
 

@@ -37,6 +37,48 @@ Architecture read_gpt2(Fields& in) {
   return stack(std::move(draft));
 }
 
+Architecture read_gpt_bigcode(Fields& in) {
+  Draft draft = start_plain(in, {.tied = true, .activation = "gelu_pytorch_tanh"});
+  use_full_heads(draft);
+  if (in.flag("multi_query", true)) draft.layer.attention.kv_heads = 1;
+  draft.layer.attention.fused_qkv = true;
+  set_all_biases(draft.layer, true);
+  draft.layer.ffn.width = in.size_or("n_inner", limits::kWidth, 4 * draft.model.hidden);
+  draft.model.rope = false;
+  draft.model.position_rows = in.size("n_positions|max_position_embeddings", limits::kPositionRows);
+  draft.model.hidden_dropout = in.probability("resid_pdrop", 0.1);
+  draft.model.embedding_dropout = in.probability("embd_pdrop", 0.1);
+  draft.model.attention_dropout = in.probability("attn_pdrop", 0.1);
+  return stack(std::move(draft));
+}
+
+Architecture read_gptj(Fields& in) {
+  Draft draft = start_plain(in, {.activation = "gelu_new"});
+  use_full_heads(draft);
+  draft.layer.ffn.bias = true;
+  draft.layer.ffn.width = in.size_or("n_inner", limits::kWidth, 4 * draft.model.hidden);
+  draft.layer.norms = 1;
+  draft.layer.parallel_block = true;
+  draft.model.head_bias = true;
+  draft.model.hidden_dropout = in.probability("resid_pdrop", 0);
+  draft.model.embedding_dropout = in.probability("embd_pdrop", 0);
+  draft.model.attention_dropout = in.probability("attn_pdrop", 0);
+  return stack(std::move(draft));
+}
+
+// Biases by distance instead of positions; norms and projections without biases.
+Architecture read_mpt(Fields& in) {
+  Draft draft = start_plain(in, {.tied = true, .activation = "gelu"});
+  use_full_heads(draft);
+  draft.model.norm = NormKind::kLayerNoBias;
+  draft.layer.attention.fused_qkv = true;
+  draft.layer.ffn.width = in.size_or("expansion_ratio", 1 << 10, 4) * draft.model.hidden;
+  draft.model.rope = false;
+  draft.model.alibi = in.flag("attn_config.alibi", true);
+  draft.model.hidden_dropout = draft.model.attention_dropout = in.probability("attn_config.attn_pdrop", 0);
+  return stack(std::move(draft));
+}
+
 Architecture read_gpt_neox(Fields& in) {
   Draft draft = start_plain(in, {.activation = "gelu"});
   use_full_heads(draft);
@@ -77,7 +119,9 @@ Architecture read_bloom(Fields& in) {
   draft.layer.attention.fused_qkv = true;
   set_all_biases(draft.layer, true);
   draft.layer.ffn.width = 4 * draft.model.hidden;
+  draft.layer.ffn.activation = Activation::kBloomGelu;
   draft.model.rope = false;
+  draft.model.alibi = true;
   draft.model.embedding_norm = true;
   draft.model.hidden_dropout = in.probability("hidden_dropout", 0);
   return stack(std::move(draft));
@@ -103,7 +147,8 @@ Architecture read_falcon(Fields& in) {
     draft.layer.norms = static_cast<int>(in.size_or("num_ln_in_parallel_attn", 2, 2));
   else if (draft.layer.parallel_block)
     draft.layer.norms = 1;
-  draft.model.rope = !in.flag("alibi", false);
+  draft.model.alibi = in.flag("alibi", false);
+  draft.model.rope = !draft.model.alibi;
   draft.model.hidden_dropout = in.probability("hidden_dropout", 0);
   return stack(std::move(draft));
 }
@@ -141,21 +186,41 @@ Architecture read_starcoder2(Fields& in) {
   return stack(std::move(draft));
 }
 
-Architecture read_cohere(Fields& in) {
+Draft start_cohere(Fields& in) {
   Draft draft = start(in, {.tied = true});
   draft.model.norm = NormKind::kLayerNoBias;
   set_attention_bias(draft.layer, in.flag("attention_bias", false));
-  if (in.flag("use_qk_norm", false)) draft.layer.attention.qk_norm = QkNorm::kFull;
   draft.layer.ffn.width = in.size("intermediate_size", limits::kWidth);
   draft.layer.norms = 1;
   draft.layer.parallel_block = true;
+  return draft;
+}
+
+Architecture read_cohere(Fields& in) {
+  Draft draft = start_cohere(in);
+  if (in.flag("use_qk_norm", false)) draft.layer.attention.qk_norm = QkNorm::kFull;
   return stack(std::move(draft));
 }
 
+// Three layers with a window, which rotate, then one that sees everything and does not.
+Architecture read_cohere2(Fields& in) {
+  Draft draft = start_cohere(in);
+  const std::int64_t window = in.size_or("sliding_window", limits::kPositions, 4096);
+  const std::int64_t period = in.size_or("sliding_window_pattern|_sliding_window_pattern", limits::kDepth, 4);
+  const LayerRule full = full_attention_layers(in, draft.depth, "sliding_attention",
+                                               [period](std::int64_t i) { return (i + 1) % period == 0; });
+  return stack(std::move(draft), [&](std::int64_t i, Layer& layer) {
+    layer.attention.sliding_window = full(i) ? 0 : window;
+    layer.attention.rotates = !full(i);
+  });
+}
+
 constexpr Family kFamilies[] = {
-    {"gpt2", read_gpt2},     {"gpt_neox", read_gpt_neox}, {"opt", read_opt},
-    {"bloom", read_bloom},   {"falcon", read_falcon},     {"phi", read_phi},
-    {"cohere", read_cohere}, {"nemotron", read_nemotron}, {"starcoder2", read_starcoder2},
+    {"gpt2", read_gpt2},       {"gpt_neox", read_gpt_neox},       {"opt", read_opt},
+    {"bloom", read_bloom},     {"falcon", read_falcon},           {"phi", read_phi},
+    {"cohere", read_cohere},   {"nemotron", read_nemotron},       {"starcoder2", read_starcoder2},
+    {"cohere2", read_cohere2}, {"gpt_bigcode", read_gpt_bigcode}, {"gptj", read_gptj},
+    {"mpt", read_mpt},
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/hf_config.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,11 @@
 #include "base/text.h"
 #include "model/fields.h"
 #include "model/hf_family.h"
+#include "model/limits.h"
+
+namespace plimsoll::catalog {
+extern const std::string_view kFamiliesJson;  // catalog/families.json, embedded by cmake/embed.cmake
+}
 
 namespace plimsoll::model {
 
@@ -16,9 +22,17 @@ namespace {
 
 using document::Node;
 
+// The file is part of the program, so a flaw in it is ours and is found by the tests that read every family.
+const Node* defaults_of(std::string_view model_type) {
+  static const Node kRoot = document::parse_json(catalog::kFamiliesJson).value_or(Node{});
+  const Node* families = kRoot.find("families");
+  return families == nullptr ? nullptr : families->find(model_type);
+}
+
 std::vector<Family> all_families() {
   std::vector<Family> all;
-  for (const auto& part : {dense_families(), classic_families(), moe_families(), latent_families(), hybrid_families()})
+  for (const auto& part : {dense_families(), classic_families(), moe_families(), latent_families(), hybrid_families(),
+                           state_space_families(), encoder_families(), seq2seq_families()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }
@@ -92,7 +106,9 @@ Result<Named> text_family_name(const Node& root, const Node& text) {
 double usual_rope_share(std::string_view model_type) {
   for (const std::string_view half : {"phi", "glm", "glm4", "glm4_moe", "nemotron"})
     if (model_type == half) return 0.5;
-  return model_type == "gpt_neox" || model_type == "stablelm" ? 0.25 : 1.0;
+  for (const std::string_view quarter : {"gpt_neox", "stablelm", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"})
+    if (model_type == quarter) return 0.25;
+  return 1.0;
 }
 
 // Keys that shape no tensor. Transformers 5 keeps those of positions in rope_parameters; a rope_parameters with
@@ -106,6 +122,10 @@ void read_numerics(Fields& in, std::string_view model_type, Architecture& model)
   if (static_cast<double>(whole) == base) model.rope_base = whole;
   model.rope_share = in.positive_or("partial_rotary_factor|rope_parameters.partial_rotary_factor|rotary_pct", 1,
                                     usual_rope_share(model_type));
+  if (in.has("rotary_dim") && !model.kinds.empty()) {  // GPT-J counts dimensions
+    const auto dim = static_cast<double>(model.kinds.front().attention.head_dim);
+    model.rope_share = std::min(1.0, static_cast<double>(in.size("rotary_dim", limits::kHeadDim)) / dim);
+  }
   for (const char* table : {"rope_scaling", "rope_parameters"}) {
     const auto key = [table](const char* name) { return fmt::format("{}.{}", table, name); };
     const std::string type = in.text(key("rope_type"), in.text(key("type"), ""));
@@ -132,7 +152,7 @@ Result<Architecture> read_hf_config(const Node& root) {
   const Node& table = text != nullptr ? *text : root;
   PLIMSOLL_TRY(named, text_family_name(root, table));
   PLIMSOLL_TRY(family, family_of(named));
-  Fields in(table, text != nullptr ? &root : nullptr);
+  Fields in(table, text != nullptr ? &root : nullptr, defaults_of(family->model_type));
   Architecture model = family->read(in);
   read_numerics(in, family->model_type, model);
   Status status = in.status();
@@ -141,6 +161,11 @@ Result<Architecture> read_hf_config(const Node& root) {
     return tl::make_unexpected(
         std::move(status.error()).with_context(fmt::format("config of family {}", family->model_type)));
   model.model_type = family->model_type;
+  if (!in.assumed().empty())
+    model.warnings.push_back(
+        fmt::format("config.json: leaves out keys of the {} family; Transformers' defaults are "
+                    "counted: {}",
+                    family->model_type, join(in.assumed(), ", ")));
   if (root.has("vision_config") || root.has("audio_config"))
     model.warnings.push_back("text_config: only the language model is in the numbers, not the vision or audio part");
   return model;

@@ -99,6 +99,15 @@ Architecture read_qwen2_moe(Fields& in) {
   return stack_qwen_moe(in, std::move(draft), SharedExpert::kGated);
 }
 
+Architecture read_olmoe(Fields& in) {
+  Draft draft = start(in, {});
+  set_attention_bias(draft.layer, in.flag("attention_bias", false));
+  draft.layer.attention.qk_norm = QkNorm::kFull;
+  set_experts(draft.layer.ffn, in.size("num_experts|num_local_experts", limits::kExperts),
+              in.size("num_experts_per_tok", limits::kExperts), in.size("intermediate_size", limits::kWidth));
+  return stack(std::move(draft));
+}
+
 Architecture read_qwen3_moe(Fields& in) {
   Draft draft = start(in, {.kv_heads = 4});
   set_attention_bias(draft.layer, in.flag("attention_bias", false));
@@ -147,7 +156,7 @@ constexpr Family kFamilies[] = {
     {"mixtral", read_mixtral},    {"phimoe", read_phimoe},       {"granitemoe", read_granitemoe},
     {"grok-1", read_grok},        {"gpt_oss", read_gpt_oss},     {"minimax_m2", read_minimax_m2},
     {"dbrx", read_dbrx},          {"qwen2_moe", read_qwen2_moe}, {"qwen3_moe", read_qwen3_moe},
-    {"llama4_text", read_llama4}, {"glm4_moe", read_glm4_moe},
+    {"llama4_text", read_llama4}, {"glm4_moe", read_glm4_moe},   {"olmoe", read_olmoe},
 };
 
 }  // namespace

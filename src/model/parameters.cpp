@@ -46,6 +46,17 @@ std::int64_t linear_parameters(std::int64_t hidden, const Attention& a) {
          2 * a.linear_value_heads + a.linear_value_dim + value * hidden;
 }
 
+// Mamba-2: one projection to gate, convolved channels and steps; the convolution; A, D and the step's bias of every
+// head; the gated norm and the projection back.
+std::int64_t mamba_parameters(std::int64_t hidden, const StateSpace& m) {
+  const std::int64_t projected = m.inner() + m.conv_channels() + m.heads;
+  std::int64_t count = hidden * projected + m.conv_channels() * m.conv + 3 * m.heads + m.inner() * hidden;
+  if (m.conv_bias) count += m.conv_channels();
+  if (m.bias) count += projected + hidden;
+  if (m.norm) count += m.inner();
+  return count;
+}
+
 std::int64_t mlp_parameters(std::int64_t hidden, std::int64_t width, bool gated, bool bias) {
   const std::int64_t up = gated ? 2 * width : width;
   return hidden * up + width * hidden + (bias ? up + hidden : 0);
@@ -54,13 +65,20 @@ std::int64_t mlp_parameters(std::int64_t hidden, std::int64_t width, bool gated,
 }  // namespace
 
 std::int64_t attention_parameters(const Architecture& model, const Attention& attention) {
+  const std::int64_t beside = attention.kind == AttentionKind::kGqa && attention.mamba.heads > 0
+                                  ? mamba_parameters(model.hidden, attention.mamba)
+                                  : 0;
   switch (attention.kind) {
     case AttentionKind::kGqa:
-      return gqa_parameters(model.hidden, attention);
+      return gqa_parameters(model.hidden, attention) + beside;
     case AttentionKind::kMla:
       return mla_parameters(model.hidden, attention);
     case AttentionKind::kLinear:
       return linear_parameters(model.hidden, attention);
+    case AttentionKind::kMamba2:
+      return mamba_parameters(model.hidden, attention.mamba);
+    case AttentionKind::kNone:
+      return 0;
   }
   return 0;
 }
@@ -84,8 +102,11 @@ std::int64_t norm_parameters(const Architecture& model, std::int64_t width) {
 }
 
 std::int64_t layer_parameters(const Architecture& model, const Layer& layer) {
-  return attention_parameters(model, layer.attention) + feed_forward_parameters(model, layer.ffn) +
-         layer.norms * norm_parameters(model, model.hidden);
+  std::int64_t count = attention_parameters(model, layer.attention) + feed_forward_parameters(model, layer.ffn) +
+                       layer.norms * norm_parameters(model, model.hidden);
+  if (layer.cross_attention)
+    count += attention_parameters(model, layer.attention) + norm_parameters(model, model.hidden);
+  return count;
 }
 
 std::int64_t embedding_parameters(const Architecture& model) {
@@ -104,10 +125,20 @@ Parameters count_parameters(const Architecture& model) {
   Parameters result;
   result.total = embedding_parameters(model) * (model.tied_embeddings ? 1 : 2);
   if (model.head_bias) result.total += model.vocab;
+  const std::int64_t stacks = model.encoder_depth() > 0 ? 2 : 1;
+  result.total += stacks * model.relative_buckets * (model.kinds.empty() ? 0 : model.kinds.front().attention.heads);
+  result.total += model.token_types * model.hidden;
+  if (model.head == Head::kMasked)
+    result.total += model.hidden * model.hidden + (model.kinds.front().ffn.bias ? model.hidden : 0) +
+                    norm_parameters(model, model.hidden) + model.vocab;
+  if (model.head == Head::kClasses) result.total = model.classes * (model.hidden + 1);
+  if (model.patches > 0)  // convolution with its bias, the class token and a position for each
+    result.total += model.hidden * (model.patch_values + 1) + model.hidden * (model.patches + 2);
   if (model.embedding_dim > 0) result.total += 2 * model.embedding_dim * model.hidden;
-  result.total += model.position_rows * model.hidden;
-  if (model.embedding_norm) result.total += norm_parameters(model, model.hidden);
-  if (model.final_norm) result.total += norm_parameters(model, model.hidden);
+  // The encoder of an encoder-decoder model has positions and norms of its own.
+  result.total += stacks * model.position_rows * model.hidden;
+  if (model.embedding_norm) result.total += stacks * norm_parameters(model, model.hidden);
+  if (model.final_norm) result.total += stacks * norm_parameters(model, model.hidden);
   std::int64_t unvisited = 0;
   for (const std::uint8_t kind : model.layers) {
     result.total += of_kind[kind].total;

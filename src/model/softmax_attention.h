@@ -7,10 +7,10 @@
 
 namespace plimsoll::model {
 
-// The attention of the first kind of layer that is not linear; of the first kind where all are.
+// The attention of the first kind of layer that has scores; of the first kind where all are.
 [[nodiscard]] inline const Attention& softmax_attention(const Architecture& model) {
   for (const Layer& kind : model.kinds)
-    if (kind.attention.kind != AttentionKind::kLinear) return kind.attention;
+    if (kind.attention.kind == AttentionKind::kGqa || kind.attention.kind == AttentionKind::kMla) return kind.attention;
   return model.kinds.front().attention;
 }
 

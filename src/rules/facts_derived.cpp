@@ -93,6 +93,9 @@ std::string_view name_of(model::Activation activation) {
       return "silu";
     case model::Activation::kGelu:
     case model::Activation::kGeluNew:
+    case model::Activation::kQuickGelu:
+    case model::Activation::kGeluFast:
+    case model::Activation::kBloomGelu:
       return "gelu";
     case model::Activation::kRelu:
       return "relu";

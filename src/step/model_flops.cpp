@@ -33,6 +33,12 @@ Products attention_products(const model::Architecture& model, const model::Atten
     const double v = real(a.linear_value_heads * a.linear_value_dim);
     return {h * (2 * k + 2 * v) + v * h, 2 * v * real(a.linear_key_dim)};
   }
+  if (a.kind == model::AttentionKind::kNone) return {};
+  if (a.kind == model::AttentionKind::kMamba2) {
+    const double inner = real(a.mamba.inner());
+    return {h * (2 * inner + 2 * real(a.mamba.groups * a.mamba.state) + real(a.mamba.heads)) + inner * h,
+            2 * inner * real(a.mamba.state)};
+  }
   const double window = real(a.sliding_window);
   return {h * (n * (a.output_gate ? 2 : 1) + 2 * real(a.kv_heads)) * d + n * d * h,
           window > 0 && window < seq ? 2 * window * n * d : seq * n * d};

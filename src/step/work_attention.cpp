@@ -19,6 +19,7 @@ void core_attention(WorkList& list, const Shape& s, const model::Attention& a) {
   double keys = seq / 2;  // the causal half
   if (window > 0 && window < seq) keys = window - window * window / (2 * seq);
   constexpr double kChunk = 64;  // linear attention works inside chunks and on a state
+  if (a.kind == model::AttentionKind::kMamba2) keys = kChunk + real(a.mamba.state);
   if (a.kind == model::AttentionKind::kLinear) keys = kChunk + real(std::max(a.linear_key_dim, a.linear_value_dim));
   Work& w = list.add(Doing::kAttention, Part::kCore);
   w.flops = 2 * s.tokens * keys * heads * (qk + v);

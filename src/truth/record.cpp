@@ -39,6 +39,7 @@ Reader reader_for(const Node& record) {
   if (record.has("golden_file")) return read_golden;
   if (record.has("tokens_per_s_per_gpu") || record.has("suite")) return read_published_throughput;
   if (!record.has("measured")) return nullptr;
+  if (record.has("training_args")) return read_trainer_recording;
   return record.has("parallel") ? read_megatron_recording : read_torch_recording;
 }
 
@@ -56,13 +57,13 @@ Result<RecordFile> read_records(const std::string& path, std::string_view text) 
     ++number;
     const Reader reader = node.is_object() ? reader_for(node) : nullptr;
     if (reader == nullptr)
-      return bad_input(fmt::format("record {} is of no known kind", number),
-                       "wanted the fields of a recording (measured, model, train), a Megatron golden value "
-                       "(golden_file, args) or a published throughput (suite, tokens_per_s_per_gpu)");
+      return bad_input(
+          fmt::format("record {} is of no known kind", number),
+          "wanted the fields of a recording (measured, model, train, or config, training_args), a Megatron golden "
+          "value (golden_file, args) or a published throughput (suite, tokens_per_s_per_gpu)");
     file.records.push_back(reader(node));
     if (file.records.back().id.empty()) file.records.back().id = fmt::format("record-{}", number);
   }
-  skip_contradicted(*records, file.records);
   return file;
 }
 

@@ -38,12 +38,9 @@ const Alias kRows[] = {
     {"tp_size", kKey, "tensor_model_parallel_size"},
     {"cp_size", kKey, "context_parallel_size"},
 
-    {"label_smoothing_factor", kNotModelled, "a second log-softmax of 4 to 8 bytes per logit is not counted"},
-    {"neftune_noise_alpha", kNotModelled, "the noise on the embedding output is not counted"},
     {"auto_find_batch_size", kNotModelled, "the given micro-batch size is counted, not the one it ends with"},
     {"bf16_full_eval", kNotModelled, "evaluation is counted in the training dtype"},
     {"fp16_full_eval", kNotModelled, "evaluation is counted in the training dtype"},
-    {"eval_accumulation_steps", kNotModelled, "kept evaluation logits are counted by eval_batches_kept alone"},
     {"optim_target_modules", kNotModelled, "every weight is counted with full optimizer states"},
     {"load_in_8bit", kNotModelled, "8-bit weights are counted as if they were loaded in 16 bits"},
     {"lora_modules_to_save", kNotModelled, "trained copies of whole modules are not counted"},

@@ -220,6 +220,10 @@ const Key kKernelKeys[] = {
     {"cuda_graph_impl", PLIMSOLL_FIELD(kernels.cuda_graphs), "what is captured in CUDA graphs"},
     {"cuda_graph_modules", PLIMSOLL_FIELD(kernels.cuda_graph_modules), "per layer: which modules"},
     {"keeps_outputs", PLIMSOLL_FIELD(kernels.keeps_outputs), "the training loop holds the logits through backward"},
+    {"label_smoothing_factor", PLIMSOLL_FIELD(kernels.label_smoothing),
+     "Trainer: share of the loss that is spread over all words; the loss is computed outside the model", kFraction},
+    {"neftune_noise_alpha", PLIMSOLL_FIELD(kernels.embedding_noise), "noise on the embedding output (NEFTune)",
+     Range{0, 1e6}},
 };
 
 }  // namespace

@@ -45,7 +45,15 @@ Var magnitude_scaled(Graph& g, const Model& m, const Var& x, const Var& base_res
 
 Var project(Graph& g, const Model& m, const Var& x, const LinearIds& ids, Name name) {
   const bool quantized = weight_of(m, ids.w).quantized;
-  Var result = quantized ? quantized_linear(g, x, ids.w, ids.bias, name) : linear(g, x, ids.w, ids.bias, name);
+  Var result;
+  if (quantized) {
+    result = quantized_linear(g, x, ids.w, ids.bias, name);
+  } else if (m.family.loose_bias) {
+    result = linear(g, x, ids.w, -1, name);
+    if (ids.bias >= 0) result = add(g, result, g.use(ids.bias), name);
+  } else {
+    result = linear(g, x, ids.w, ids.bias, name);
+  }
   if (ids.lora_a < 0) return result;
   if (quantized) result = copy(g, result, name);
   const std::uint8_t result_width = result.width;

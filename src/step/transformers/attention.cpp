@@ -9,52 +9,19 @@ namespace plimsoll::step::transformers {
 
 namespace {
 
-// Scores are materialised: bf16 scores, their fp32 softmax and its 16-bit copy.
-Var eager(Graph& g, const Model& m, const AttentionShape& s, const model::Attention& a, std::int32_t sinks,
-          const Var& q, const Var& k, const Var& v, const Var& mask) {
-  const std::int64_t groups = s.heads / s.kv_heads;
-  Var keys = expand(g, k, groups, Name::kKey);
-  Var values = expand(g, v, groups, Name::kValue);
-  const BatchShape scores{s.batch * s.heads, s.sequence, s.head_dim, s.sequence};
-  Var weights;
-  {
-    Var product = batched_matmul(g, q, keys, scores, Name::kAttentionTemp);
-    weights = scale(g, product, Name::kAttentionTemp);
-  }
-  if (a.softcap) {
-    weights = scale(g, weights, Name::kAttentionTemp);
-    weights = keeps_result(g, weights, Name::kScores);
-    weights = scale(g, weights, Name::kAttentionTemp);
-  }
-  if (mask) weights = add(g, weights, mask, Name::kAttentionTemp);
-  if (sinks >= 0) {  // gpt-oss: a learned column joins the softmax and is cut off again
-    const std::int64_t rows = s.batch * s.heads * s.sequence;
-    Var joined = cat(g, weights, expand_view(g, g.use(sinks), rows), Name::kAttentionTemp);
-    joined = add_number(g, joined, Name::kAttentionTemp);
-    Var probabilities = softmax(g, joined, Name::kScores);
-    joined.reset();
-    weights = slice(g, probabilities, rows * s.sequence, true);
-  } else if (m.family.conv1d) {
-    weights = softmax(g, weights, Name::kScores);
-  } else {
-    Var probabilities = softmax_fp32(g, weights, Name::kScores);
-    weights = cast(g, probabilities, q.width, Name::kScores);
-  }
-  weights = dropout(g, weights, m.architecture().attention_dropout, Name::kScores);
-  const BatchShape mix{s.batch * s.heads, s.sequence, s.sequence, s.value_dim};
-  Var output = batched_matmul(g, weights, values, mix, Name::kHidden);
-  output = copy(g, output, Name::kAttentionOutput);
-  return output;
-}
-
 Var core_attention(Graph& g, const Model& m, const AttentionShape& s, const model::Attention& a, std::int32_t sinks,
                    const Var& q, const Var& k, const Var& v, const Shared& shared) {
   g.tape().at(Operation::kCoreAttention);
   const bool local = a.sliding_window > 0;
   const Var& mask = local ? shared.sliding_mask : shared.full_mask;
+  if (m.family.picks_heads && !m.eager_attention && s.kv_heads < s.heads) {
+    const bool casts = g.autocast && q.width == 4;
+    return math_attention(g, s, casts ? cast(g, q, 2, Name::kQuery) : q, casts ? cast(g, k, 2, Name::kKey) : k,
+                          g.autocast ? cast(g, v, 2, Name::kValue) : v, mask);
+  }
   // No kernel takes fp32 with grouped heads: PyTorch falls back to its unfused form.
   const bool unfused = m.eager_attention || (q.width == 4 && !g.autocast && s.kv_heads < s.heads);
-  if (unfused) return eager(g, m, s, a, sinks, q, k, v, mask);
+  if (unfused) return eager_attention(g, m, s, a, sinks, q, k, v, shared);
   const auto laid_out = [&](const Var& y) {  // the kernel's output has the query's layout
     return y.head_major ? copy(g, y, Name::kAttentionOutput) : y;
   };
@@ -70,6 +37,35 @@ Var core_attention(Graph& g, const Model& m, const AttentionShape& s, const mode
 Var head_norm(Graph& g, const Model& m, const Var& x, const NormIds& ids, Name name) {
   if (ids.w < 0) return x;
   return norm(g, m, x, x.elements / m.weights[static_cast<std::size_t>(ids.w)].elements, ids, name);
+}
+
+// Falcon's grouped layout repeats keys and values to all heads as it picks them.
+AttentionShape core_shape(const Model& m, AttentionShape s) {
+  if (m.family.picks_heads && s.kv_heads > 1) s.kv_heads = s.heads;
+  return s;
+}
+
+// Falcon: full heads are selected, one or a few key and value heads are picked by index; with groups they are
+// repeated for every query, and laying the result out copies all three.
+std::array<Var, 3> picked_heads(Graph& g, const Model& m, const AttentionShape& s, const Var& packed,
+                                const std::array<std::int64_t, 3>& sizes) {
+  std::array<Var, 3> parts;
+  parts[0] = slice(g, packed, sizes[0], false);
+  if (s.kv_heads == s.heads) {
+    for (std::size_t i = 1; i < 3; ++i) parts[i] = slice(g, packed, sizes[i], false);
+    return parts;
+  }
+  std::array<Var, 3> picked;
+  for (std::size_t i = 1; i < 3; ++i) {
+    const Var index = g.alloc(1, 8, Name::kTokens);
+    picked[i] = gather(g, packed, index, sizes[i], i == 1 ? Name::kKey : Name::kValue);
+  }
+  (void)m;
+  if (s.kv_heads == 1) return {parts[0], picked[1], picked[2]};
+  parts[0] = copy(g, parts[0], Name::kQuery);
+  for (std::size_t i = 1; i < 3; ++i) parts[i] = expand(g, picked[i], s.heads / s.kv_heads, Name::kKey);
+  for (std::size_t i = 1; i < 3; ++i) parts[i].head_major = false;
+  return parts;
 }
 
 AttentionShape shape_of(const Model& m, const model::Attention& a) {
@@ -100,6 +96,7 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
   Var q, k, v, gate;
   if (ids.qkv.w >= 0) {
     Var packed = project(g, m, x, ids.qkv, Name::kQkv);
+    if (m.family.clamps_qkv) packed = keeps_input(g, packed, Name::kQkv);
     const std::array<std::int64_t, 3> sizes{tokens * s.heads * a.head_dim, tokens * s.kv_heads * a.head_dim,
                                             tokens * s.kv_heads * a.head_dim};
     std::array<Var, 3> parts;
@@ -109,8 +106,10 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
       q = parts[0];
       k = parts[1];
       v = parts[2];
-    } else if (m.family.slices_qkv) {
+    } else if (m.family.slices_qkv || m.family.copies_heads) {
       for (std::size_t i = 0; i < 3; ++i) parts[i] = slice(g, packed, sizes[i], false);
+    } else if (m.family.picks_heads) {
+      parts = picked_heads(g, m, s, packed, sizes);
     } else {
       parts = split(g, packed, sizes, false);
     }
@@ -121,8 +120,9 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
       v = to_heads(g, parts[2]);
     }
   } else {
-    const bool early = !m.family.norms_after_heads;
+    const bool early = !m.family.norms_after_heads && !m.family.norms_after_rotation;
     q = project(g, m, x, ids.q, Name::kQuery);
+    if (m.family.scaled_query) q = scale(g, q, Name::kQuery);
     if (a.output_gate) {  // projected beside the queries
       const std::int64_t half = tokens * s.heads * a.head_dim;
       auto parts = split(g, q, {half, half, 0}, false);
@@ -135,17 +135,21 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
     if (early) k = head_norm(g, m, k, ids.k_norm, Name::kKey);
     k = to_heads(g, k);
     v = to_heads(g, project(g, m, x, ids.v, Name::kValue));
-    if (!early) {
+    if (m.family.norms_after_heads) {
       q = head_norm(g, m, q, ids.q_norm, Name::kQuery);
       k = head_norm(g, m, k, ids.k_norm, Name::kKey);
     }
   }
   std::array<Var, 4> held;
-  if (m.architecture().rope) {
+  if (m.architecture().rope && a.rotates) {
     g.tape().at(Operation::kRotary);
     held = rotate(g, m, shared, a.head_dim, q, k);
   }
-  Var output = attend(g, m, s, a, ids.sinks, q, k, v, shared);
+  if (m.family.norms_after_rotation) {
+    q = head_norm(g, m, q, ids.q_norm, Name::kQuery);
+    k = head_norm(g, m, k, ids.k_norm, Name::kKey);
+  }
+  Var output = attend(g, m, core_shape(m, s), a, ids.sinks, q, k, v, shared);
   if (gate) output = mul(g, output, keeps_result(g, gate, Name::kActivation), Name::kAttentionOutput);
   gate.reset();
   g.tape().at(Operation::kProjection);

@@ -51,6 +51,7 @@ MeasuredLayer LayerProfiles::measure(std::int64_t index, const LayerSituation& s
                    ? g.alloc(given[i]->elements, given[i]->width, Name::kRope)
                    : g.constant(given[i]->elements, given[i]->width);
   }
+  if (shared.positions) tables.positions = g.constant(shared.positions.elements, shared.positions.width);
   const std::int64_t elements = scratch_.residual_tokens() * scratch_.architecture().hidden;
   Var x =
       situation.input_is_held ? g.constant(elements, input_width) : g.alloc(elements, input_width, Name::kLayerInput);

@@ -289,7 +289,7 @@ void Graph::first_backward_product() {
 Var Graph::cast_weight(std::int32_t id) {
   const Weight& w = weight(id);
   if (w.width == 2) return use(id);
-  if (!w.trainable) return cast(*this, use(id), 2, Name::kCastWeight);
+  if (!w.trainable || w.loose) return cast(*this, use(id), 2, Name::kCastWeight);
   const auto index = static_cast<std::size_t>(id);
   if (casts_.size() < weights_.size()) casts_.resize(weights_.size());
   if (!casts_[index]) {

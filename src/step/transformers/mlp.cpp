@@ -14,7 +14,9 @@ Var activate(Graph& g, const Model& m, model::Activation activation, const Var& 
     case model::Activation::kRelu:
       return keeps_result(g, x, Name::kActivation);
     case model::Activation::kSquaredRelu: {
+      // Autocast squares in fp32.
       Var positive = keeps_result(g, x, Name::kActivation);
+      if (g.autocast) positive = cast(g, positive, 4, Name::kActivation);
       return pow(g, positive, Name::kActivation);
     }
     case model::Activation::kGeluNew: {
@@ -32,6 +34,28 @@ Var activate(Graph& g, const Model& m, model::Activation activation, const Var& 
       inner = add_number(g, inner, Name::kActivation);
       return mul(g, half, inner, Name::kActivation);
     }
+    case model::Activation::kQuickGelu: {
+      Var scaled = scale(g, x, Name::kHidden);
+      Var open = keeps_result(g, scaled, Name::kActivation);
+      scaled.reset();
+      return mul(g, x, open, Name::kActivation);
+    }
+    case model::Activation::kGeluFast: {
+      // 0.5 * x * (1 + tanh(x * c * (1 + d * x * x)))
+      Var half = scale(g, x, Name::kActivation);
+      Var inner = scale(g, x, Name::kHidden);
+      {
+        Var bent = scale(g, x, Name::kHidden);
+        bent = mul(g, bent, x, Name::kHidden);
+        bent = add_number(g, bent, Name::kHidden);
+        inner = mul(g, inner, bent, Name::kHidden);
+      }
+      inner = keeps_result(g, inner, Name::kActivation);
+      inner = add_number(g, inner, Name::kActivation);
+      return mul(g, half, inner, Name::kActivation);
+    }
+    case model::Activation::kBloomGelu:
+      return bloom_gelu(g, x, Name::kActivation);
   }
   return {};
 }

@@ -28,7 +28,21 @@ struct NormIds {
   std::int32_t bias = -1;
 };
 
+// A state-space mixer.
+struct MambaIds {
+  LinearIds in, out;
+  std::int32_t conv = -1;
+  std::int32_t conv_bias = -1;
+  std::int32_t dt_bias = -1;
+  std::int32_t a_log = -1;
+  std::int32_t skip = -1;
+  NormIds norm;
+};
+
 struct LayerIds {
+  MambaIds mamba;
+  LinearIds cross_q, cross_k, cross_v, cross_o;  // attention to the encoder's output
+  NormIds cross_norm;
   NormIds norm[4];  // before attention, before MLP; with four norms: in, after attention, before MLP, after MLP
   LinearIds q, k, v, o, qkv;
   LinearIds q_down, kv_down;  // MLA
@@ -52,26 +66,66 @@ enum class Rotation : std::uint8_t {
   kJoinEach,      // query, then key, even where nothing stands still (Phi-3)
   kJoinBoth,      // after both have turned (GPT-NeoX)
   kJoinBothHeld,  // as before, and the attention function still holds the parts (Phi-2)
+  kHalves,        // the two halves turn apart and are joined (gpt-oss)
+  kPairs,         // tables are gathered and repeated in every layer, keys turn first (GPT-J)
 };
 
-// What differs between families in the code around the layers.
+// How attention without a fused kernel makes probabilities of scores.
+enum class Scores : std::uint8_t {
+  kStandard,  // scaled, masked, softmax in fp32, converted back
+  kNarrow,    // softmax in the dtype of the scores (GPT-2 outside autocast, Falcon)
+  kBiased,    // one product adds scaled scores to the biases of positions (BLOOM)
+  kFilled,    // biases of positions are added, masked scores are filled (MPT)
+  kWide,      // queries and keys are converted to fp32 first (GPT-J)
+};
+
+// Norms that are neither one kernel nor Llama's chain.
+enum class NormForm : std::uint8_t {
+  kUsual,
+  kCentred,    // LayerNorm as a chain of operations in fp32 (Command-R)
+  kPlusOne,    // LayerNorm whose weight is shifted by one and that autocast runs in 16 bits (Nemotron)
+  kBare,       // LayerNorm in fp32 without weights (OLMo)
+  kNarrowed,   // LayerNorm whose output is converted back to its input's dtype (DBRX)
+  kWideWeight  // RMS norm whose weight is converted to fp32 and multiplies there (Helium)
+};
+
+// What differs between families in the code around the layers: the defaults are Llama's. Rows: families.cpp.
 struct Family {
-  bool classic = false;            // GPT-2, OPT, BLOOM, Falcon, GPT-NeoX: norms come first in construction
-  bool conv1d = false;             // GPT-2: weights stored [in, out], always addmm
-  bool scaled_embedding = false;   // Gemma
-  bool norms_after_heads = false;  // Gemma 3: query and key are normalised after all projections
-  bool dropout_add = false;        // BLOOM, Falcon, GPT-NeoX: residual additions without a kept block output
-  double rotary = 1.0;             // part of a head that rotates
+  bool classic = false;               // norms come first in construction
+  bool conv1d = false;                // GPT-2: weights stored [in, out], always addmm
+  bool named_outputs = false;         // a block's output lives to the end of the layer (GPT-2)
+  bool norms_sums = false;            // norms that follow blocks take the sum with the residual (BERT, OPT 350M)
+  bool positions_by_token = false;    // positions follow from the words, so every sequence has its own (RoBERTa)
+  bool scaled_embedding = false;      // Gemma, Granite
+  bool scaled_residual = false;       // Granite: each block's output is multiplied before it is added
+  bool wide_residual = false;         // the residual stream is fp32 (Mamba-2)
+  bool norms_after_heads = false;     // query and key are normalised after all projections (Gemma 3)
+  bool norms_after_rotation = false;  // HunYuan
   Rotation rotation = Rotation::kWhole;
-  bool wide_rotation = false;   // OLMo 2, Command-R: rotation in fp32, converted back
-  bool wide_tables = false;     // OLMo 2: rotary tables stay in fp32
-  bool weight_in_fp32 = false;  // OLMo 2, gpt-oss: the norm's weight multiplies before the conversion
-  bool wide_router = false;     // DeepSeek: routing in fp32 from the hidden state on
+  bool wide_rotation = false;   // rotation in fp32, converted back (OLMo 2, Command-R)
+  bool wide_inputs = false;     // queries and keys are converted to fp32 before they turn (Command-R)
+  bool wide_tables = false;     // rotary tables stay in fp32 (OLMo 2)
+  bool local_tables = false;    // rotary tables are repeated in every layer (Ernie, GLM)
+  bool weight_in_fp32 = false;  // the norm's weight multiplies before the conversion (OLMo 2, gpt-oss)
+  bool wide_router = false;     // routing in fp32 from the hidden state on (DeepSeek)
   bool narrow_weights = false;  // routing weights are converted to the hidden state's dtype
+  bool late_softmax = false;    // routing: the softmax of the chosen scores (gpt-oss, Granite)
+  bool plain_weights = false;   // routing weights are not divided by their sum
+  bool looped_experts = false;  // one expert after the other, weights sliced (DBRX)
   bool scaled_logits = false;   // Command-R, Granite
-  bool centred_norm = false;    // Command-R: LayerNorm as a chain of operations in fp32
-  bool splits_heads = false;    // GPT-NeoX: the packed projection is split per head, after the transpose
-  bool slices_qkv = false;      // Phi-3: the packed projection is sliced, not split
+  bool shifted_logits = false;  // a constant is added to the logits (BART)
+  NormForm norm = NormForm::kUsual;
+  bool splits_heads = false;  // the packed projection is split per head, after the transpose (GPT-NeoX)
+  bool slices_qkv = false;    // the packed projection is sliced, not split (Phi-3)
+  bool copies_heads = false;  // query, key and value are laid out anew before the product (BLOOM)
+  bool clamps_qkv = false;    // DBRX
+  bool picks_heads = false;   // keys and values are picked by index and repeated (Falcon)
+  bool eager = false;         // Transformers has no fused attention for it
+  bool masks_always = false;  // the mask is built where the causal flag would do (Falcon)
+  bool loose_bias = false;    // a linear is a product and an addition (Falcon)
+  bool scaled_query = false;  // OPT
+  bool keeps_scores = false;  // a layer returns its probabilities (BLOOM, MPT, GPT-J)
+  Scores scores = Scores::kStandard;
 };
 
 struct Model {
@@ -85,6 +139,16 @@ struct Model {
   bool has_loss = true;
   std::int32_t embedding = -1;
   std::int32_t positions = -1;
+  std::int32_t token_types = -1;
+  std::int32_t class_token = -1;
+  LinearIds patches;                  // of an image
+  LinearIds transform;                // BERT: before the product with the words
+  LinearIds project_in, project_out;  // OPT 350M
+  NormIds transform_norm;
+  std::int64_t encoder_depth = 0;  // layers of an encoder before those of the decoder
+  std::int32_t decoder_positions = -1;
+  NormIds encoder_norm, decoder_embedding_norm;
+  std::array<std::int32_t, 2> relative_bias{-1, -1};  // T5: of the encoder, of the decoder
   NormIds embedding_norm, final_norm;
   LinearIds head;  // the embedding's own weight where tied
   bool tied = false;
@@ -97,6 +161,7 @@ struct Model {
   bool eager_attention = false;
   bool liger = false;
   bool torchtitan = false;
+  bool compiled = false;
   std::int64_t tensor = 1;         // tensor-parallel ranks: heads, MLP width and vocabulary are divided
   bool sequence_parallel = false;  // the residual stream is divided too
   std::int64_t context = 1;        // context-parallel ranks: `sequence` is this rank's part
@@ -119,11 +184,18 @@ struct Model {
 struct Shared {
   Var cos, sin;
   Var full_mask;     // empty: causal flag only
+  Var encoded;       // the encoder's output, for every layer of the decoder
+  Var positions;     // biases by distance of the eager families (BLOOM, MPT)
   Var sliding_mask;  // for layers with a window that the sequence reaches
 };
 
 // norm.cpp
 Var norm(Graph& g, const Model& m, const Var& x, std::int64_t rows, const NormIds& ids, Name name);
+// encoder.cpp: how encoders embed and what they do before their loss
+Var embed_patches(Graph& g, const Model& m, const Var& pixels);
+Var embed_types(Graph& g, const Model& m, const Var& words);
+Var masked_head(Graph& g, const Model& m, const Var& hidden);
+Var class_head(Graph& g, const Model& m, const Var& hidden);
 // adapter.cpp: a linear with its LoRA or DoRA adapter, or 4-bit weight
 Var project(Graph& g, const Model& m, const Var& x, const LinearIds& ids, Name name);
 // rotary.cpp
@@ -132,6 +204,11 @@ void make_rotary(Graph& g, const Model& m, Shared& shared);
 std::array<Var, 4> rotate(Graph& g, const Model& m, const Shared& shared, std::int64_t head_dim, Var& q, Var& k);
 // mask.cpp
 void make_masks(Graph& g, const Model& m, Shared& shared);
+// scores.cpp: attention without a fused kernel
+Var eager_attention(Graph& g, const Model& m, const AttentionShape& shape, const model::Attention& a,
+                    std::int32_t sinks, const Var& q, const Var& k, const Var& v, const Shared& shared);
+// PyTorch's own form where no kernel takes the arguments: in fp32, keys and values repeated (Falcon's single head).
+Var math_attention(Graph& g, const AttentionShape& s, const Var& q, const Var& k, const Var& v, const Var& mask);
 // attention.cpp
 Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
               const Var& x);
@@ -143,11 +220,16 @@ Var latent_attention(Graph& g, const Model& m, const model::Layer& spec, const L
                      const Var& x);
 // delta_net.cpp
 Var delta_net(Graph& g, const Model& m, const model::Attention& a, const LayerIds& ids, const Var& x);
+// mamba.cpp
+Var mamba_mixer(Graph& g, const Model& m, const model::StateSpace& s, const MambaIds& ids, const Var& x);
 // mlp.cpp
 Var activate(Graph& g, const Model& m, model::Activation activation, const Var& x);
 Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x);
 // moe.cpp
 Var mixture(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x);
+// compiled.cpp: the same under torch.compile, where the family's layers are of the plain kind
+[[nodiscard]] bool compiles(const Model& m);
+Var compiled_layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, const Var& x, bool materialise);
 // layer.cpp
 Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, const Var& x);
 

@@ -58,6 +58,19 @@ Var centred_norm(Graph& g, const Var& x, std::int64_t rows, const NormIds& ids, 
   return cast(g, hidden, x.width, name);
 }
 
+// The weight is converted to fp32 and multiplies there.
+Var wide_weight_norm(Graph& g, const Var& x, std::int64_t rows, const NormIds& ids, Name name) {
+  Var variance;
+  Var hidden = cast(g, x, 4, Name::kNormFp32);
+  hidden = normalise(g, hidden, rows, variance);
+  Var weighted;
+  {
+    const Var weight = cast(g, g.use(ids.w), 4, Name::kCastWeight);
+    weighted = mul(g, weight, hidden, Name::kNormFp32);
+  }
+  return cast(g, weighted, x.width, name);
+}
+
 // The weight (plus one) is applied in fp32 and the result converted at the end.
 Var gemma_norm(Graph& g, const Var& x, std::int64_t rows, const NormIds& ids, Name name) {
   Var output;
@@ -87,7 +100,23 @@ Var gemma_norm(Graph& g, const Var& x, std::int64_t rows, const NormIds& ids, Na
 
 Var norm(Graph& g, const Model& m, const Var& x, std::int64_t rows, const NormIds& ids, Name name) {
   const model::Architecture& a = m.architecture();
-  if (m.family.centred_norm) return centred_norm(g, x, rows, ids, name);
+  switch (m.family.norm) {
+    case NormForm::kUsual:
+      break;
+    case NormForm::kCentred:
+      return centred_norm(g, x, rows, ids, name);
+    case NormForm::kPlusOne:
+      return shifted_layer_norm(g, x, rows, ids.w, ids.bias, name);
+    case NormForm::kBare: {
+      const Var wide = cast(g, x, 4, Name::kCastInput);
+      const Var normalised = layer_norm(g, wide, rows, -1, -1, Name::kNormFp32);
+      return cast(g, normalised, x.width, name);
+    }
+    case NormForm::kNarrowed:
+      return cast(g, layer_norm(g, x, rows, ids.w, ids.bias, name), x.width, name);
+    case NormForm::kWideWeight:
+      return wide_weight_norm(g, x, rows, ids, name);
+  }
   if (a.norm != model::NormKind::kRms) return layer_norm(g, x, rows, ids.w, ids.bias, name);
   if (m.torchtitan) return rms_norm(g, x, rows, ids.w, name);
   if (m.liger) return liger_norm(g, x, rows, ids.w, name);

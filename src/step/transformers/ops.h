@@ -18,6 +18,9 @@ Var pow(Graph& g, const Var& x, Name name);
 Var keeps_input(Graph& g, const Var& x, Name name);   // SiLU, one-kernel GELU
 Var keeps_result(Graph& g, const Var& x, Name name);  // tanh, sigmoid, ReLU
 Var mul(Graph& g, const Var& a, const Var& b, Name name);
+// A product of tensors that broadcast against one another to `elements`, and the same summed to `result` at once.
+Var mul_sized(Graph& g, const Var& a, const Var& b, std::int64_t elements, Name name);
+Var mul_sum(Graph& g, const Var& a, const Var& b, std::int64_t elements, std::int64_t result, Name name);
 Var dropout(Graph& g, const Var& x, double p, Name name);
 
 // Rows and channels (ops_rows.cpp). A value of `rows` rows; channels = elements / rows.
@@ -26,6 +29,10 @@ Var rsqrt(Graph& g, const Var& x, Name name);
 Var softmax(Graph& g, const Var& x, Name name);
 Var softmax_fp32(Graph& g, const Var& x, Name name);  // through an fp32 copy where x is narrower
 Var layer_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, std::int32_t bias, Name name);
+// The same of tensors; the weight plus one, in 16 bits under autocast (Nemotron).
+Var layer_norm_of(Graph& g, const Var& input, std::int64_t rows, const Var& w, const Var& b, Name name);
+Var shifted_layer_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, std::int32_t bias, Name name);
+Var max_rows(Graph& g, const Var& x, std::int64_t rows, Name name);  // gradients flow to the largest
 Var rms_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, Name name);  // torch's fused kernel
 // Sums a gradient to fewer elements: per channel (with scratch in global memory) or per row.
 void sum_to(Graph& g, Var& grad, std::int64_t elements, bool channels);
@@ -47,6 +54,8 @@ Var reduce_scatter(Graph& g, const Var& x, std::int64_t ranks);
 
 // Matrices (ops_matrix.cpp)
 Var linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name);
+// A depthwise convolution along tokens to `elements` values, through a copy of its input.
+Var convolution(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, std::int64_t elements);
 // A 4-bit weight is dequantised for each product; nothing but the packed weight is kept.
 Var quantized_linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name);
 // a [m,k] times b [k,n] in `count` batches; a or b that is not laid out for it is copied first.
@@ -73,7 +82,14 @@ Var fused_attention(Graph& g, const AttentionShape& shape, const Var& q, const V
 
 // Fused kernels (ops_fused.cpp)
 Var liger_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, Name name);
+// One function of autograd whose forward and backward are chains of their own: only the input is kept.
+Var bloom_gelu(Graph& g, const Var& x, Name name);
 Var liger_swiglu(Graph& g, const Var& gate, const Var& up, Name name);
+// Inductor's: the normalised value is kept, its input is not; a sum that no kernel writes keeps what is added.
+Var fused_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, std::int32_t bias, std::uint8_t width);
+Var fused_add(Graph& g, const Var& residual, const Var& branch);
+// Loss of 16-bit logits, whose gradient overwrites them; `outputs` is what the caller's conversion spreads.
+Var fused_cross_entropy(Graph& g, const Var& logits, const Var& labels, std::int64_t rows);
 Var in_place(Graph& g, const Var& x, const Var& saved_a, const Var& saved_b);
 struct FusedLoss {
   std::int64_t tokens = 0;
@@ -91,6 +107,8 @@ Var fused_loss(Graph& g, const Var& hidden, const FusedLoss& loss);
 Var gather(Graph& g, const Var& x, const Var& index, std::int64_t elements, Name name);
 Var masked_fill(Graph& g, const Var& x, const Var& mask, bool in_place, Name name);
 Var top_k(Graph& g, const Var& scores, std::int64_t elements, Var& indices);
+// Adds rows at an index in place.
+Var add_rows(Graph& g, const Var& to, const Var& rows, const Var& index);
 // Rows sorted by expert times the experts' three-dimensional weight.
 Var grouped_matmul(Graph& g, const Var& x, std::int32_t w, std::int64_t rows, std::int64_t out, Name name);
 Var sum_copies(Graph& g, const Var& x, std::int64_t elements, Name name);  // over a token's experts
@@ -99,5 +117,8 @@ Var sum_copies(Graph& g, const Var& x, std::int64_t elements, Name name);  // ov
 Var embedding(Graph& g, const Var& ids, std::int64_t tokens, std::int64_t hidden, std::int32_t weight);
 // Log-softmax and negative log-likelihood of fp32 logits; returns the scalar loss.
 Var cross_entropy(Graph& g, const Var& logits, const Var& labels);
+// The Trainer's label smoothing: logits of all but the last token of each sequence are copied, and their negated
+// log-softmax is both gathered and summed.
+Var smoothed_cross_entropy(Graph& g, const Var& logits, std::int64_t rows, std::int64_t tokens);
 
 }  // namespace plimsoll::step::transformers

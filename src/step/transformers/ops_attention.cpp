@@ -40,7 +40,9 @@ Var fused_attention(Graph& g, const AttentionShape& s, const Var& query, const V
   const std::int64_t rows = s.batch * s.heads * s.sequence;
   // A bool mask becomes an additive one in every layer.
   Var bias;
-  if (mask) {
+  if (mask && mask.width > 1) {  // additive already: autocast converts it like the others
+    bias = cast(g, mask, q.width, Name::kMask);
+  } else if (mask) {
     Var zero = g.alloc(1, q.width, Name::kAttentionTemp);
     Var minus_infinity = g.alloc(1, q.width, Name::kAttentionTemp);
     bias = g.alloc(s.batch * s.sequence * s.sequence, q.width, Name::kMask);

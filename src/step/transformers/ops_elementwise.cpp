@@ -76,6 +76,12 @@ void mul_backward(Graph& g, Node& node, Grads& result) {
   }
 }
 
+// A sum spreads its gradient without a copy.
+void spread_backward(Graph& g, Node& node, Grads& result) {
+  result[0] = g.constant(node.n[0], node.w[0]);
+  result[0].is_view = true;
+}
+
 void dropout_backward(Graph& g, Node& node, Grads& result) { result[0] = like(g, node.grads[0], Name::kGrad); }
 
 // A broadcast vector runs along the last dimension (weights, biases) or is one value per row.
@@ -160,6 +166,36 @@ Var mul(Graph& g, const Var& a, const Var& b, Name name) {
   if (a.has_grad()) g.save(node, b);
   if (b.has_grad()) g.save(node, a);
   return binary(g, a, b, node, name);
+}
+
+Var mul_sized(Graph& g, const Var& a, const Var& b, std::int64_t elements, Name name) {
+  const std::int32_t node = g.node(mul_backward, a, b);
+  if (a.has_grad()) g.save(node, b);
+  if (b.has_grad()) g.save(node, a);
+  if (node >= 0) {
+    Node& n = g.at(node);
+    n.n[0] = a.elements;
+    n.n[1] = b.elements;
+    n.w[0] = a.width;
+    n.w[1] = b.width;
+  }
+  Var y = g.alloc(elements, wider(a, b), name);
+  y.head_major = true;
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+Var mul_sum(Graph& g, const Var& a, const Var& b, std::int64_t elements, std::int64_t result, Name name) {
+  const Var product = mul_sized(g, a, b, elements, Name::kAttentionTemp);
+  const std::int32_t node = g.node(spread_backward, product);
+  if (node >= 0) {
+    g.at(node).n[0] = elements;
+    g.at(node).w[0] = product.width;
+  }
+  Var y = g.alloc(result, product.width, name);
+  y.head_major = true;
+  if (node >= 0) g.produced(y, node);
+  return y;
 }
 
 Var dropout(Graph& g, const Var& x, double p, Name name) {

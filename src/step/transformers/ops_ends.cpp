@@ -48,6 +48,12 @@ void log_softmax_backward(Graph& g, Node& node, Grads& result) { result[0] = g.a
 
 void nll_backward(Graph& g, Node& node, Grads& result) { result[0] = g.alloc(node.n[0], 4, Name::kLogitsGrad); }
 
+// A sum spreads its gradient without a copy.
+void spread_backward(Graph& g, Node& node, Grads& result) {
+  result[0] = g.constant(node.n[0], 4);
+  result[0].is_view = true;
+}
+
 }  // namespace
 
 Var embedding(Graph& g, const Var& ids, std::int64_t tokens, std::int64_t hidden, std::int32_t weight) {
@@ -76,6 +82,33 @@ Var cross_entropy(Graph& g, const Var& logits, const Var& labels) {
   g.save(node, total);
   if (node >= 0) g.produced(loss, node);
   return loss;
+}
+
+Var smoothed_cross_entropy(Graph& g, const Var& logits, std::int64_t rows, std::int64_t tokens) {
+  const std::int64_t elements = logits.elements / tokens * rows;
+  const Var part = slice(g, logits, elements, false);
+  const Var shifted = copy(g, part, Name::kLogitsFp32);
+  const Var labels = g.alloc(rows, 8, Name::kTokens);
+  const std::int32_t softmax = g.node(log_softmax_backward, shifted);
+  if (softmax >= 0) g.at(softmax).n[0] = elements;
+  Var probabilities = g.alloc(elements, 4, Name::kLogitsFp32);
+  if (softmax >= 0) g.produced(probabilities, softmax);
+  g.save(softmax, probabilities);
+  const Var negated = neg(g, probabilities, Name::kLogitsFp32);
+  probabilities.reset();
+  const Var padding = g.alloc(rows, 1, Name::kTokens);
+  const Var chosen_ids = g.alloc(rows, 8, Name::kTokens);
+
+  const std::int32_t gathered = g.node(nll_backward, negated);
+  if (gathered >= 0) g.at(gathered).n[0] = elements;
+  g.save(gathered, chosen_ids);
+  Var chosen = g.alloc(rows, 4, Name::kTokens);
+  if (gathered >= 0) g.produced(chosen, gathered);
+  const std::int32_t summed = g.node(spread_backward, negated);
+  if (summed >= 0) g.at(summed).n[0] = elements;
+  Var all = g.alloc(rows, 4, Name::kTokens);
+  if (summed >= 0) g.produced(all, summed);
+  return add(g, chosen, all, Name::kTokens);
 }
 
 }  // namespace plimsoll::step::transformers

@@ -66,7 +66,34 @@ void quantized_backward(Graph& g, Node& node, Grads& result) {
   g.first_backward_product();
 }
 
+// Input, weight and bias, each of its own; the input's gradient is laid out through a copy.
+void convolution_backward(Graph& g, Node& node, Grads& result) {
+  if (node.edges[0].exists()) {
+    Var laid_out = g.alloc(node.n[0], node.w[0], Name::kGrad);
+    result[0] = g.alloc(node.n[0], node.w[0], Name::kGrad);
+  }
+  if (node.edges[1].exists()) result[1] = g.alloc(node.n[1], node.w[0], Name::kWeightGrad);
+  if (node.edges[2].exists()) result[2] = g.alloc(node.n[2], node.w[0], Name::kWeightGrad);
+}
+
 }  // namespace
+
+Var convolution(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, std::int64_t elements) {
+  const Var input = g.autocast ? cast(g, x, 2, Name::kCastInput) : x;
+  const Var b = bias < 0 ? Var{} : g.autocast ? g.cast_weight(bias) : g.use(bias);
+  const Var matrix = g.autocast ? g.cast_weight(w) : g.use(w);
+  const std::int32_t node = g.node(convolution_backward, input, matrix, b);
+  if (node >= 0) {
+    g.at(node).n = {input.elements, matrix.elements, b.elements};
+    g.at(node).w[0] = input.width;
+  }
+  g.save(node, input);
+  g.save(node, matrix);
+  const Var laid_out = g.alloc(input.elements, input.width, Name::kHidden);
+  Var y = g.alloc(elements, input.width, Name::kActivation);
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
 
 Var linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name) {
   const Weight& weight = g.weight(w);

@@ -58,6 +58,19 @@ Var mean_rows(Graph& g, const Var& x, std::int64_t rows, Name name) {
   return y;
 }
 
+Var max_rows(Graph& g, const Var& x, std::int64_t rows, Name name) {
+  const std::int32_t node = g.node(mean_backward, x);
+  Var y = g.alloc(rows, x.width, name);
+  const Var indices = g.alloc(rows, 8, name);
+  g.save(node, indices);
+  if (node >= 0) {
+    g.at(node).n[0] = x.elements;
+    g.at(node).w[0] = x.width;
+    g.produced(y, node);
+  }
+  return y;
+}
+
 Var rsqrt(Graph& g, const Var& x, Name name) {
   const std::int32_t node = g.node(rsqrt_backward, x);
   Var y = g.alloc(x.elements, x.width, name);
@@ -84,8 +97,22 @@ Var layer_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, s
   // Autocast runs layer_norm in fp32 (facts other-frameworks-memory.md 2.6).
   const std::uint8_t width = g.autocast ? 4 : x.width;
   Var b = bias >= 0 ? cast(g, g.use(bias), width, Name::kCastWeight) : Var{};
-  Var w = cast(g, g.use(weight), width, Name::kCastWeight);
-  Var input = cast(g, x, width, Name::kCastInput);
+  Var w = weight >= 0 ? cast(g, g.use(weight), width, Name::kCastWeight) : Var{};
+  return layer_norm_of(g, cast(g, x, width, Name::kCastInput), rows, w, b, name);
+}
+
+Var shifted_layer_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, std::int32_t bias, Name name) {
+  const std::uint8_t width = g.autocast ? 2 : x.width;
+  Var shifted = add_number(g, g.use(weight), Name::kCastWeight);
+  const Var input = cast(g, x, width, Name::kCastInput);
+  const Var w = cast(g, shifted, width, Name::kCastWeight);
+  shifted.reset();
+  const Var b = cast(g, g.use(bias), width, Name::kCastWeight);
+  return layer_norm_of(g, input, rows, w, b, name);
+}
+
+Var layer_norm_of(Graph& g, const Var& input, std::int64_t rows, const Var& w, const Var& b, Name name) {
+  const std::uint8_t width = input.width;
   const std::int32_t node = g.node(layer_norm_backward, input, w, b);
   if (node >= 0) {
     g.at(node).n = {input.elements, w.elements};

@@ -29,7 +29,9 @@ void Pass::leave_unit(std::int64_t unit) {
 }
 
 void Pass::load_batch() {
-  Var ids = g_.alloc(m_.tokens(), 8, Name::kTokens);
+  const model::Architecture& a = m_.architecture();
+  Var ids = a.patches > 0 ? g_.alloc(m_.batch * a.patches * a.patch_values, 4, Name::kTokens)
+                          : g_.alloc(m_.tokens(), 8, Name::kTokens);
   ids_ = std::move(ids);
   if (m_.job->batch.padding_mask) {
     Var padding = g_.alloc(m_.tokens(), 8, Name::kTokens);
@@ -42,8 +44,33 @@ Var Pass::embed() {
   const model::Architecture& a = m_.architecture();
   const std::int64_t h = a.embedding_dim > 0 ? a.embedding_dim : a.hidden;
   Var x = embedding(g_, ids_, m_.tokens(), h, m_.embedding);
+  if (m_.job->kernels.embedding_noise > 0 && g_.grad_enabled) {
+    const Var noise = g_.alloc(x.elements, x.width, Name::kHidden);
+    x = add(g_, x, noise, Name::kHidden);
+  }
   if (m_.family.scaled_embedding) x = scale(g_, x, Name::kHidden);
   return x;
+}
+
+Var Pass::enter_decoder(Var encoded) {
+  const model::Architecture& a = m_.architecture();
+  tape_.layer(-1);
+  if (m_.encoder_norm.w >= 0) {
+    encoded = norm(g_, m_, encoded, m_.tokens(), m_.encoder_norm, Name::kNormOutput);
+    encoded = dropout(g_, encoded, a.hidden_dropout, Name::kHidden);
+  }
+  shared_.encoded = std::move(encoded);
+  decoder_ids_ = g_.alloc(m_.tokens(), 8, Name::kTokens);  // the labels, shifted
+  tape_.at(Operation::kEmbedding);
+  Var x = embedding(g_, decoder_ids_, m_.tokens(), a.hidden, m_.embedding);
+  if (m_.family.scaled_embedding) x = scale(g_, x, Name::kHidden);
+  if (m_.decoder_positions >= 0) {
+    const Var places = g_.alloc(m_.sequence, 8, Name::kTokens);
+    const Var rows = embedding(g_, places, m_.sequence, a.hidden, m_.decoder_positions);
+    x = add(g_, x, rows, Name::kHidden);
+  }
+  if (a.embedding_norm) x = norm(g_, m_, x, m_.tokens(), m_.decoder_embedding_norm, Name::kNormOutput);
+  return dropout(g_, x, a.embedding_dropout, Name::kLayerInput);
 }
 
 Var Pass::run_base() {
@@ -51,7 +78,7 @@ Var Pass::run_base() {
   Var embeds;
   if (m_.has_embedding) {
     enter_unit(kEmbeddingUnit);
-    embeds = embed();
+    embeds = a.patches > 0 ? embed_patches(g_, m_, ids_) : embed();
     leave_unit(kEmbeddingUnit);
   } else {  // the schedule holds what the stage before has sent
     embeds = g_.constant(m_.residual_tokens() * a.hidden, m_.width);
@@ -63,9 +90,12 @@ Var Pass::run_base() {
   }
   Var x = embeds;
   Var rows;  // held by the model's forward
-  if (m_.positions >= 0) {
-    rows = embedding(g_, positions_, m_.sequence, a.hidden, m_.positions);
-    x = add(g_, embeds, rows, Name::kHidden);
+  if (m_.token_types >= 0 && m_.has_embedding) x = embed_types(g_, m_, x);
+  if (m_.project_in.w >= 0) x = project(g_, m_, x, m_.project_in, Name::kHidden);
+  if (m_.positions >= 0 && a.patches == 0) {
+    const std::int64_t placed = m_.family.positions_by_token ? m_.tokens() : m_.sequence;
+    rows = embedding(g_, positions_, placed, a.hidden, m_.positions);
+    x = add(g_, x, rows, Name::kHidden);
   }
   if (m_.torchtitan) {  // frequencies are a buffer of the model
     shared_.cos = g_.constant(m_.sequence * model::softmax_attention(a).head_dim, 4);
@@ -82,7 +112,9 @@ Var Pass::run_base() {
   if (m_.has_loss) {
     enter_unit(kHeadUnit);
     tape_.at(Operation::kFinalNorm);
-    if (a.final_norm) hidden = norm(g_, m_, hidden, m_.residual_tokens(), m_.final_norm, Name::kNormOutput);
+    if (a.final_norm || m_.family.norm == NormForm::kBare)
+      hidden = norm(g_, m_, hidden, m_.residual_tokens(), m_.final_norm, Name::kNormOutput);
+    if (m_.project_out.w >= 0) hidden = project(g_, m_, hidden, m_.project_out, Name::kHidden);
     if (m_.sequence_parallel) hidden = all_gather(g_, hidden, m_.tensor);
   }
   positions_.reset();
@@ -93,7 +125,10 @@ Var Pass::run_base() {
 
 Var Pass::head(const Var& hidden) {
   tape_.at(Operation::kHead);
+  if (m_.architecture().head == model::Head::kMasked) return masked_head(g_, m_, hidden);
+  if (m_.architecture().head == model::Head::kClasses) return class_head(g_, m_, hidden);
   Var logits = linear(g_, hidden, m_.head.w, m_.head.bias, Name::kLogits);
+  if (m_.family.shifted_logits) logits = add_number(g_, logits, Name::kLogits);
   if (m_.family.scaled_logits) logits = scale(g_, logits, Name::kLogits);
   if (m_.architecture().final_softcap) {
     logits = scale(g_, logits, Name::kLogits);
@@ -102,6 +137,8 @@ Var Pass::head(const Var& hidden) {
   }
   return logits;
 }
+
+bool Pass::smooths() const { return m_.job->kernels.label_smoothing > 0 && !m_.torchtitan && !has_fused_loss(); }
 
 bool Pass::has_fused_loss() const {
   const job::LossKind kind = m_.job->kernels.loss;
@@ -125,15 +162,30 @@ Var Pass::run_fused_loss(const Var& hidden) {
 
 Var Pass::loss(const Var& logits) {
   tape_.at(Operation::kLoss);
+  if (m_.compiled && g_.grad_enabled) {
+    const Var labels = g_.alloc(m_.tokens() + m_.batch, 8, Name::kTokens);
+    Var value = fused_cross_entropy(g_, logits, labels, m_.tokens());
+    if (m_.autocast) tape_.touch(logits.elements * 4, Name::kLogitsFp32);  // the outputs, converted for the caller
+    return value;
+  }
   Var upcast = cast(g_, logits, 4, Name::kLogitsFp32);
   Var padded, labels = ids_;
-  if (!m_.torchtitan) {  // labels are shifted by one
+  if (!m_.torchtitan && m_.architecture().head == model::Head::kLanguage &&
+      m_.encoder_depth == 0) {  // labels are shifted by one
     padded = g_.alloc(m_.tokens() + m_.batch, 8, Name::kTokens);
     labels = g_.alloc(m_.tokens(), 8, Name::kTokens);
   }
   Var value = cross_entropy(g_, upcast, labels);
   upcast.reset();
   return value;
+}
+
+// The Trainer takes the logits, which accelerate has converted to fp32 after autocast, and computes a loss of its own.
+Var Pass::smoothed_loss(Var logits) {
+  tape_.at(Operation::kLoss);
+  Var wide = cast(g_, logits, 4, Name::kLogitsFp32);
+  logits.reset();
+  return smoothed_cross_entropy(g_, wide, m_.batch * (m_.sequence - 1), m_.tokens());
 }
 
 Tensor Pass::forward() {
@@ -160,11 +212,16 @@ Tensor Pass::forward() {
     logits = head(hidden);
     leave_unit(kHeadUnit);
     after_head_ = g_.size();
-    loss_ = loss(logits);
+    if (!smooths()) loss_ = loss(logits);
   }
   leave_unit(kRootUnit);
   hidden.reset();
   if (m_.job->kernels.keeps_outputs) kept_logits_ = logits;
+  if (smooths()) {
+    leave_autocast();
+    loss_ = smoothed_loss(std::move(logits));
+    return {};
+  }
   logits.reset();
   leave_autocast();
   return {};
@@ -178,6 +235,10 @@ Tensor Pass::backward() {
     ones = g_.alloc(1, 4, Name::kTokens);
   }
   if (units_ != nullptr) units_->before_backward(kRootUnit);
+  // A compiled graph is one function: outputs that nobody used get a gradient of zeros.
+  Var unused;
+  if (m_.compiled && m_.autocast && m_.has_loss)
+    unused = g_.alloc(m_.tokens() * m_.weights[static_cast<std::size_t>(m_.head.w)].rows, 4, Name::kLogitsGrad);
   if (m_.has_loss) {
     g_.start_backward(loss_, g_.alloc(1, 4, Name::kTokens));
     g_.backward(after_head_);
@@ -211,7 +272,7 @@ Tensor Pass::backward() {
 }
 
 void Pass::release() {
-  for (Var* value : {&ids_, &evaluated_ids_, &padding_, &positions_}) value->reset();
+  for (Var* value : {&ids_, &decoder_ids_, &evaluated_ids_, &padding_, &positions_}) value->reset();
 }
 
 void Pass::evaluate(bool with_loss, std::vector<Tensor>* kept, bool kept_fp32) {
@@ -225,10 +286,16 @@ void Pass::evaluate(bool with_loss, std::vector<Tensor>* kept, bool kept_fp32) {
   Var hidden = run_base();
   drop_tables();
   Var logits = head(hidden);
-  if (with_loss) loss_ = loss(logits);
+  if (with_loss && !smooths()) loss_ = loss(logits);
   leave_unit(kHeadUnit);
   leave_unit(kRootUnit);
   hidden.reset();
+  if (with_loss && smooths()) {
+    const bool outer = g_.autocast;
+    g_.autocast = false;
+    loss_ = smoothed_loss(logits);
+    g_.autocast = outer;
+  }
   tape_.at(Operation::kLogitsKept);
   if (kept != nullptr && kept_fp32) logits = cast(g_, logits, 4, Name::kEvalLogits);
   if (kept != nullptr) kept->push_back(g_.take(logits));

@@ -12,7 +12,7 @@ namespace plimsoll::step::transformers {
 namespace {
 
 std::int64_t rotary_dim(const Model& m, std::int64_t head_dim) {
-  const auto dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * m.family.rotary);
+  const auto dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * m.architecture().rope_share);
   return dim / 2 * 2;
 }
 
@@ -33,16 +33,60 @@ Var turn(Graph& g, const Var& x, const Shared& shared) {
   return y;
 }
 
+// Halves of a head are turned apart: first * cos - second * sin, second * cos + first * sin.
+Var turn_halves(Graph& g, const Var& x, const Shared& shared) {
+  const std::int64_t half = x.elements / 2;
+  auto parts = split(g, x, {half, half, 0}, true);
+  std::array<Var, 2> turned;
+  for (std::size_t i = 0; i < 2; ++i) {
+    Var straight = mul(g, parts[i], shared.cos, Name::kRopeTemp);
+    Var across = mul(g, parts[1 - i], shared.sin, Name::kRopeTemp);
+    turned[i] = add(g, straight, across, Name::kRopeTemp);
+  }
+  return cat(g, turned[0], turned[1], Name::kQuery);
+}
+
+// GPT-J: tables are gathered from a buffer and widened to pairs in every layer, for keys, then for queries.
+void rotate_pairs(Graph& g, const Model& m, std::int64_t head_dim, std::int64_t dim, Var& q, Var& k) {
+  const std::int64_t n = m.sequence * dim;
+  Var both;
+  {
+    Var repeated = g.alloc(m.architecture().max_positions * dim, 4, Name::kRopeTemp);
+    Var index = g.alloc(n, 8, Name::kRopeTemp);
+    Var raw = g.alloc(n, 4, Name::kRopeTemp);
+    both = k.width == 4 ? raw : g.alloc(n, k.width, Name::kRope);
+  }
+  const auto part = [&](const Var& x, std::int64_t dims) { return slice(g, x, x.elements / head_dim * dims, false); };
+  const bool whole = dim == head_dim;
+  const Var k_turning = whole ? k : part(k, dim);
+  const Var k_still = whole ? Var{} : part(k, head_dim - dim);
+  const Var q_turning = whole ? q : part(q, dim);
+  const Var q_still = whole ? Var{} : part(q, head_dim - dim);
+  Var turned[2];
+  for (int i = 0; i < 2; ++i) {
+    Shared tables;
+    tables.sin = g.alloc(n, k.width, Name::kRope);
+    tables.cos = g.alloc(n, k.width, Name::kRope);
+    turned[i] = turn(g, i == 0 ? k_turning : q_turning, tables);
+  }
+  k = whole ? turned[0] : cat(g, turned[0], k_still, Name::kKey);
+  q = whole ? turned[1] : cat(g, turned[1], q_still, Name::kQuery);
+  k.head_major = q.head_major = false;
+}
+
 }  // namespace
 
 void make_rotary(Graph& g, const Model& m, Shared& shared) {
   const model::Attention& a = model::softmax_attention(m.architecture());
   const std::int64_t head = a.kind == model::AttentionKind::kMla ? a.qk_rope_dim : a.head_dim;
-  const std::int64_t n = m.sequence * (a.kind == model::AttentionKind::kMla ? head : rotary_dim(m, head));
+  if (m.family.rotation == Rotation::kPairs) return;  // every layer makes its own
+  const bool halves = m.family.rotation == Rotation::kHalves;
+  const std::int64_t dim = a.kind == model::AttentionKind::kMla ? head : rotary_dim(m, head);
+  const std::int64_t n = m.sequence * (halves ? dim / 2 : dim);
   Var positions = g.alloc(m.sequence, 4, Name::kRopeTemp);
-  Var frequencies = g.alloc(n / 2, 4, Name::kRopeTemp);
+  Var frequencies = g.alloc(halves ? n : n / 2, 4, Name::kRopeTemp);
   g.first_forward_product(false);
-  Var both = g.alloc(n, 4, Name::kRopeTemp);
+  Var both = halves ? Var{} : g.alloc(n, 4, Name::kRopeTemp);
   Var cos, sin;
   for (Var* table : {&cos, &sin}) {
     Var raw = g.alloc(n, 4, Name::kRopeTemp);
@@ -72,10 +116,19 @@ std::array<Var, 4> rotate(Graph& g, const Model& m, const Shared& shared, std::i
     }
     return {};
   }
+  if (m.family.rotation == Rotation::kPairs) {
+    rotate_pairs(g, m, head_dim, dim, q, k);
+    return {};
+  }
+  if (m.family.rotation == Rotation::kHalves) {
+    q = turn_halves(g, q, shared);
+    k = turn_halves(g, k, shared);
+    return {};
+  }
   if (m.family.rotation == Rotation::kWhole) {
     const std::uint8_t width = q.width;
     Var turned_q, turned_k;
-    if (m.family.centred_norm) {  // Command-R converts its inputs first
+    if (m.family.wide_inputs) {
       const Var wide_q = cast(g, q, 4, Name::kRopeTemp);
       const Var wide_k = cast(g, k, 4, Name::kRopeTemp);
       turned_q = turn(g, wide_q, shared);

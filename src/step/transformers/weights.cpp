@@ -54,6 +54,7 @@ class Collector {
     ids.w = push({in * out, by_input ? in : out, out, WeightKind::kMatrix, width_});
     m_.weights.back().quantized = quantized_;
     m_.weights.back().by_input = by_input;
+    m_.weights.back().loose = m_.family.loose_bias;
     if (bias) ids.bias = vector(out);
     if (!is_target(names)) return ids;
     const auto width = static_cast<std::uint8_t>(job::size_of(job_.adapter.dtype));
@@ -87,9 +88,17 @@ class Collector {
     }
     attention(spec.attention, ids);
     if (m_.family.classic && !spec.parallel_block) ids.norm[1] = norm(h);
+    if (spec.cross_attention) {
+      const std::int64_t q = spec.attention.heads * spec.attention.head_dim;
+      ids.cross_k = linear({"k_proj", "k"}, h, q, spec.attention.qkv_bias);
+      ids.cross_v = linear({"v_proj", "v"}, h, q, spec.attention.qkv_bias);
+      ids.cross_q = linear({"q_proj", "q"}, h, q, spec.attention.qkv_bias);
+      ids.cross_o = linear({"out_proj", "o"}, q, h, spec.attention.out_bias);
+      ids.cross_norm = norm(h);
+    }
     if (spec.ffn.is_moe()) {
       mixture(spec.ffn, ids);
-    } else {
+    } else if (!spec.ffn.is_empty()) {
       dense(spec.ffn, ids);
     }
     if (!m_.family.classic)
@@ -125,6 +134,9 @@ class Collector {
     const std::int64_t kv = std::max<std::int64_t>(1, a.kv_heads / m_.tensor) * a.head_dim;
     if (a.kind == model::AttentionKind::kMla) return latent(a, ids);
     if (a.kind == model::AttentionKind::kLinear) return delta_net(a, ids);
+    if (a.kind == model::AttentionKind::kNone) return;
+    if (a.kind == model::AttentionKind::kMamba2) return mamba(a.mamba, ids.mamba);
+    if (a.mamba.heads > 0) mamba(a.mamba, ids.mamba);
     if (a.fused_qkv) {
       if (m_.family.slices_qkv) ids.o = linear({"o_proj"}, q, h, a.out_bias);
       ids.qkv = linear({"qkv_proj", "query_key_value", "c_attn", "wqkv", "Wqkv"}, h, q + 2 * kv, a.qkv_bias);
@@ -174,6 +186,21 @@ class Collector {
     ids.o = linear({"out_proj"}, values, h, false);
   }
 
+  void mamba(const model::StateSpace& s, MambaIds& ids) {
+    const std::int64_t h = job_.model.hidden;
+    const std::int64_t inner = s.inner() / m_.tensor;
+    const std::int64_t channels = s.conv_channels() / m_.tensor;
+    const std::int64_t heads = s.heads / m_.tensor;
+    ids.dt_bias = vector(heads);
+    ids.a_log = vector(heads);
+    ids.skip = vector(heads);
+    ids.conv = vector(channels * s.conv);
+    if (s.conv_bias) ids.conv_bias = vector(channels);
+    ids.in = linear({"in_proj"}, h, inner + channels + heads, s.bias);
+    if (s.norm) ids.norm.w = vector(inner);
+    ids.out = linear({"out_proj"}, inner, h, s.bias);
+  }
+
   void dense(const model::FeedForward& f, LayerIds& ids) {
     const std::int64_t h = job_.model.hidden;
     const std::int64_t width = f.width / m_.tensor;
@@ -220,37 +247,7 @@ class Collector {
   std::int32_t layer_ = -1;
 };
 
-bool is_one_of(std::string_view type, std::initializer_list<std::string_view> types) {
-  return std::find(types.begin(), types.end(), type) != types.end();
-}
-
 }  // namespace
-
-Family family_of(const job::Job& job) {
-  const std::string_view type = job.model.model_type;
-  Family family;
-  family.classic = is_one_of(type, {"gpt2", "opt", "bloom", "falcon", "gpt_neox", "phi", "gpt_bigcode"});
-  family.conv1d = type == "gpt2";
-  family.scaled_embedding = is_one_of(type, {"gemma", "gemma2", "gemma3_text", "gemma3"});
-  family.norms_after_heads = is_one_of(type, {"gemma3_text", "gemma3"});
-  const bool hybrid = is_one_of(type, {"qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"});
-  if (type == "gpt_neox" || type == "stablelm" || hybrid) family.rotary = 0.25;
-  if (is_one_of(type, {"phi", "glm", "glm4", "glm4_moe", "nemotron"})) family.rotary = 0.5;
-  family.slices_qkv = type == "phi3";
-  family.wide_rotation = is_one_of(type, {"olmo2", "cohere"});
-  family.weight_in_fp32 = is_one_of(type, {"olmo2", "gpt_oss"});
-  family.wide_tables = type == "olmo2";
-  family.centred_norm = type == "cohere";
-  family.wide_router =
-      is_one_of(type, {"deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "glm4_moe", "glm_moe_dsa"});
-  family.narrow_weights = is_one_of(type, {"qwen2_moe", "qwen3_moe", "gpt_oss", "qwen3_next"});
-  family.scaled_logits = is_one_of(type, {"cohere", "granite", "granitemoe"});
-  family.splits_heads = is_one_of(type, {"gpt_neox", "bloom"});
-  if (is_one_of(type, {"phi", "stablelm"})) family.rotation = Rotation::kJoinBothHeld;
-  if (type == "gpt_neox" || hybrid) family.rotation = Rotation::kJoinBoth;
-  if (is_one_of(type, {"phi3", "glm", "glm4", "glm4_moe", "nemotron"})) family.rotation = Rotation::kJoinEach;
-  return family;
-}
 
 std::int64_t Model::parameters() const {
   std::int64_t sum = 0;
@@ -276,8 +273,7 @@ Model make_model(const job::Job& job, const job::Chunk& stage) {
   m.batch = job.batch.micro_batch;
   m.sequence = job.batch.seq_length / std::max<std::int64_t>(1, job.parallel.context);
   m.autocast = job.precision.autocast;
-  // Falcon's multi-query call always carries a mask, so PyTorch computes it unfused.
-  m.eager_attention = job.kernels.attention == job::AttentionBackend::kUnfused || job.model.model_type == "falcon";
+  m.eager_attention = job.kernels.attention == job::AttentionBackend::kUnfused || m.family.eager;
   m.liger = job.kernels.liger;
   m.tensor = std::max<std::int64_t>(1, job.parallel.tensor);
   m.context = std::max<std::int64_t>(1, job.parallel.context);
@@ -288,24 +284,58 @@ Model make_model(const job::Job& job, const job::Chunk& stage) {
   m.device.fused_attention = hopper;
   m.device.multiprocessors = job.cluster.gpu.is_blackwell() ? 148 : hopper ? 132 : 108;
 
+  m.compiled = compiles(m);
   Collector collect(job, m);
   m.width = collect.activation_width();
   const model::Architecture& a = job.model;
   // The fullest rank: DTensor gives the first ones a row more where the vocabulary does not divide.
   const std::int64_t rows = ceil_div(job.vocab_rows > 0 ? job.vocab_rows : a.vocab, m.tensor);
   const std::int64_t embedding = a.embedding_dim > 0 ? a.embedding_dim : a.hidden;
-  if (stage.has_embedding) {
+  if (stage.has_embedding && a.patches > 0) {
+    m.sequence = a.patches + 1;
+    m.class_token = collect.vector(a.hidden);
+    m.positions = collect.table(m.sequence, a.hidden, WeightKind::kEmbedding);
+    m.patches = collect.linear({"projection"}, a.patch_values, a.hidden, true);
+  } else if (stage.has_embedding) {
     m.embedding = collect.table(rows, embedding, WeightKind::kEmbedding);
     if (a.position_rows > 0) m.positions = collect.table(a.position_rows, a.hidden, WeightKind::kEmbedding);
+    if (a.token_types > 0) m.token_types = collect.table(a.token_types, a.hidden, WeightKind::kEmbedding);
     if (a.embedding_norm) m.embedding_norm = collect.norm(a.hidden);
   }
-  for (std::int64_t i = 0; i < stage.num_layers; ++i) collect.layer(a.layer(stage.first_layer + i));
+  m.encoder_depth = a.encoder_depth();
+  const std::int64_t heads = a.kinds.front().attention.heads;
+  const auto relative = [&](std::size_t which) {
+    if (a.relative_buckets > 0)
+      m.relative_bias[which] = collect.table(a.relative_buckets, heads, WeightKind::kEmbedding);
+  };
+  relative(m.encoder_depth > 0 ? 0 : 1);
+  for (std::int64_t i = 0; i < stage.num_layers; ++i) {
+    if (i == m.encoder_depth && i > 0) {
+      if (a.final_norm) m.encoder_norm = collect.norm(a.hidden);
+      if (a.position_rows > 0) m.decoder_positions = collect.table(a.position_rows, a.hidden, WeightKind::kEmbedding);
+      if (a.embedding_norm) m.decoder_embedding_norm = collect.norm(a.hidden);
+      relative(1);
+    }
+    collect.layer(a.layer(stage.first_layer + i));
+  }
+  if (a.embedding_dim > 0 && stage.has_embedding)
+    m.project_in = collect.linear({"project_in"}, a.embedding_dim, a.hidden, false);
   if (!stage.has_loss) return m;
+  if (a.embedding_dim > 0) m.project_out = collect.linear({"project_out"}, a.hidden, a.embedding_dim, false);
   if (a.final_norm) m.final_norm = collect.norm(a.hidden);
+  if (a.head == model::Head::kMasked) {
+    m.transform = collect.linear({"vocab_transform"}, a.hidden, a.hidden, a.kinds.front().ffn.bias);
+    m.transform_norm = collect.norm(a.hidden);
+  }
+  if (a.head == model::Head::kClasses) {
+    m.head = collect.linear({"classifier"}, a.hidden, a.classes, true);
+    m.tied = false;
+    return m;
+  }
   // A tied head on a stage of its own is a copy of the embedding.
   m.tied = m.tied && stage.has_embedding;
   m.head.w = m.tied ? m.embedding : collect.table(rows, embedding, WeightKind::kHead);
-  if (a.head_bias) m.head.bias = collect.vector(rows);
+  if (a.head_bias || a.head == model::Head::kMasked) m.head.bias = collect.vector(rows);
   return m;
 }
 

@@ -28,6 +28,7 @@ struct Weight {
   bool trainable = true;
   bool quantized = false;    // 4-bit storage
   bool by_input = false;     // stored [in, out] (GPT-2)
+  bool loose = false;        // used through a transpose: autocast does not keep its copy
   bool per_channel = false;  // a vector along the last dimension
   std::int32_t layer = -1;
   Tensor memory{};

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models whose mixer is a Mamba-2 state space: alone (Mamba-2), in turn with MLPs and attention (Nemotron-H), or
+// beside the attention of every layer (Falcon-H1).
+#include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "model/hf_family.h"
+#include "model/limits.h"
+
+namespace plimsoll::model {
+
+namespace {
+
+// heads, kv_heads and head_dim are set for every kind of mixer: whoever splits layers divides by them.
+void use_mixer(Attention& attention, const StateSpace& mamba) {
+  attention = {};
+  attention.kind = AttentionKind::kMamba2;
+  attention.mamba = mamba;
+  attention.heads = attention.kv_heads = mamba.heads;
+  attention.head_dim = mamba.head_dim;
+}
+
+Architecture read_mamba2(Fields& in) {
+  Draft draft;
+  draft.model.hidden = in.size("hidden_size", limits::kHidden);
+  draft.depth = in.size("num_hidden_layers", limits::kDepth);
+  draft.model.vocab = in.size("vocab_size", limits::kVocab);
+  draft.model.tied_embeddings = in.flag("tie_word_embeddings", false);
+  draft.model.rope = false;
+  StateSpace mamba;
+  mamba.heads = in.size("num_heads", limits::kHeads);
+  mamba.head_dim = in.size("head_dim", limits::kHeadDim);
+  mamba.state = in.size("state_size", limits::kHeadDim);
+  mamba.groups = in.size("n_groups", limits::kHeads);
+  mamba.conv = in.size("conv_kernel", limits::kConv);
+  mamba.chunk = in.size("chunk_size", limits::kPositions);
+  mamba.bias = in.flag("use_bias", false);
+  mamba.conv_bias = in.flag("use_conv_bias", true);
+  use_mixer(draft.layer.attention, mamba);
+  draft.layer.norms = 1;
+  return stack(std::move(draft));
+}
+
+// One letter for each layer: M a mixer, - an MLP, * attention, E experts.
+Architecture read_nemotron_h(Fields& in) {
+  const std::string pattern = in.text("hybrid_override_pattern", "");
+  Draft draft;
+  draft.model.hidden = in.size("hidden_size", limits::kHidden);
+  draft.depth = in.size_or("num_hidden_layers", limits::kDepth, static_cast<std::int64_t>(pattern.size()));
+  draft.model.vocab = in.size("vocab_size", limits::kVocab);
+  draft.model.tied_embeddings = in.flag("tie_word_embeddings", false);
+  draft.model.rope = false;
+  draft.model.max_positions = in.size_or("max_position_embeddings", limits::kPositions, 0);
+  draft.layer.norms = 1;
+  if (in.ok() && static_cast<std::int64_t>(pattern.size()) != draft.depth)
+    in.fail(fmt::format("hybrid_override_pattern has {} letters; wanted one for each of the {} layers", pattern.size(),
+                        draft.depth));
+  Attention attention;
+  attention.heads = in.size("num_attention_heads", limits::kHeads);
+  attention.kv_heads = in.size("num_key_value_heads", limits::kHeads);
+  attention.head_dim = in.size("head_dim", limits::kHeadDim);
+  attention.rotates = false;
+  attention.qkv_bias = attention.out_bias = in.flag("attention_bias", false);
+  draft.model.attention_dropout = in.probability("attention_dropout", 0);
+  StateSpace mamba;
+  mamba.heads = in.size("mamba_num_heads", limits::kHeads);
+  mamba.head_dim = in.size("mamba_head_dim", limits::kHeadDim);
+  mamba.state = in.size("ssm_state_size", limits::kHeadDim);
+  mamba.groups = in.size("n_groups", limits::kHeads);
+  mamba.conv = in.size("conv_kernel", limits::kConv);
+  mamba.chunk = in.size("chunk_size", limits::kPositions);
+  mamba.bias = in.flag("mamba_proj_bias|use_bias", false);
+  mamba.conv_bias = in.flag("use_conv_bias", true);
+  FeedForward mlp;
+  mlp.width = in.size("intermediate_size", limits::kWidth);
+  mlp.gated = false;
+  mlp.bias = in.flag("mlp_bias", false);
+  mlp.activation = activation(in, "mlp_hidden_act", "relu2");
+  for (const char letter : pattern)
+    if (letter != 'M' && letter != '-' && letter != '*') {
+      in.fail(fmt::format("hybrid_override_pattern holds '{}'; wanted M, - or *", letter));
+      break;
+    }
+  return stack(std::move(draft), [&](std::int64_t i, Layer& layer) {
+    const char letter = in.ok() ? pattern[static_cast<std::size_t>(i)] : 'M';
+    if (letter == 'M') {
+      use_mixer(layer.attention, mamba);
+    } else if (letter == '*') {
+      layer.attention = attention;
+    } else {
+      layer.attention.kind = AttentionKind::kNone;
+      layer.attention.heads = layer.attention.kv_heads = attention.heads;
+      layer.attention.head_dim = attention.head_dim;
+      layer.ffn = mlp;
+    }
+  });
+}
+
+Architecture read_falcon_h1(Fields& in) {
+  Draft draft = start(in, {.kv_heads = 8});
+  set_attention_bias(draft.layer, in.flag("attention_bias", false));
+  draft.layer.ffn.width = in.size("intermediate_size", limits::kWidth);
+  draft.layer.ffn.bias = in.flag("mlp_bias", false);
+  StateSpace& mamba = draft.layer.attention.mamba;
+  mamba.heads = in.size("mamba_n_heads", limits::kHeads);
+  const std::int64_t inner = in.size_or("mamba_d_ssm", limits::kWidth, 2 * draft.model.hidden);
+  mamba.head_dim = std::max<std::int64_t>(1, inner / mamba.heads);  // mamba_d_head says the same, or "auto"
+  mamba.state = in.size("mamba_d_state", limits::kHeadDim);
+  mamba.groups = in.size("mamba_n_groups", limits::kHeads);
+  mamba.conv = in.size("mamba_d_conv", limits::kConv);
+  mamba.chunk = in.size("mamba_chunk_size", limits::kPositions);
+  mamba.conv_bias = in.flag("mamba_conv_bias", true);
+  mamba.bias = in.flag("mamba_proj_bias", false);
+  mamba.norm = in.flag("mamba_rms_norm", false);
+  return stack(std::move(draft));
+}
+
+constexpr Family kFamilies[] = {
+    {"mamba2", read_mamba2}, {"nemotron_h", read_nemotron_h}, {"falcon_h1", read_falcon_h1}};
+
+}  // namespace
+
+std::span<const Family> state_space_families() { return kFamilies; }
+
+}  // namespace plimsoll::model

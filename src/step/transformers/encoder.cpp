@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ends of encoders: token types and patches below the layers, heads of masked words and of classes above them.
+#include "step/transformers/model.h"
+#include "step/transformers/ops.h"
+
+namespace plimsoll::step::transformers {
+
+// A convolution whose kernel is its stride: one product over the values of each patch. The class token joins in
+// front, and a position is added to each.
+Var embed_patches(Graph& g, const Model& m, const Var& pixels) {
+  const model::Architecture& a = m.architecture();
+  Var x;
+  {
+    const Var patches = linear(g, pixels, m.patches.w, m.patches.bias, Name::kHidden);
+    const Var first = expand_view(g, g.use(m.class_token), m.batch * a.hidden);
+    x = cat(g, first, patches, Name::kHidden);
+  }
+  x.head_major = false;
+  return add(g, x, g.use(m.positions), Name::kHidden);
+}
+
+// One row for each token of each sequence, although all are alike.
+Var embed_types(Graph& g, const Model& m, const Var& words) {
+  const Var ids = g.alloc(m.sequence, 8, Name::kTokens);
+  const Var types = embedding(g, ids, m.tokens(), m.architecture().hidden, m.token_types);
+  return add(g, words, types, Name::kHidden);
+}
+
+Var masked_head(Graph& g, const Model& m, const Var& hidden) {
+  Var x = project(g, m, hidden, m.transform, Name::kHidden);
+  x = activate(g, m, m.architecture().kinds.front().ffn.activation, x);
+  x = norm(g, m, x, m.tokens(), m.transform_norm, Name::kNormOutput);
+  return linear(g, x, m.head.w, m.head.bias, Name::kLogits);
+}
+
+// Of the class token alone.
+Var class_head(Graph& g, const Model& m, const Var& hidden) {
+  const Var first = slice(g, hidden, m.batch * m.architecture().hidden, false);
+  return linear(g, first, m.head.w, m.head.bias, Name::kLogits);
+}
+
+}  // namespace plimsoll::step::transformers

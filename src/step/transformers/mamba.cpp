@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Mamba-2 mixer as Transformers writes it without the kernels of mamba-ssm: a causal convolution and a scan over
+// chunks of tokens in plain operations in fp32, whose broadcast products are far larger than what they sum to.
+#include "base/checked.h"
+#include "step/transformers/model.h"
+#include "step/transformers/ops.h"
+
+namespace plimsoll::step::transformers {
+
+namespace {
+
+struct ScanShape {
+  std::int64_t tokens = 0;  // with the padding of the last chunk
+  std::int64_t chunks = 0;  // of all sequences
+  std::int64_t per_sequence = 0;
+  std::int64_t batch = 0;
+  std::int64_t heads = 0;
+  std::int64_t dim = 0;
+  std::int64_t state = 0;
+  std::int64_t chunk = 0;
+};
+
+ScanShape scan_shape(const Model& m, const model::StateSpace& s) {
+  const std::int64_t per_sequence = ceil_div(m.sequence, s.chunk);
+  const std::int64_t chunks = m.batch * per_sequence;
+  return {chunks * s.chunk, chunks, per_sequence, m.batch, s.heads / m.tensor, s.head_dim, s.state, s.chunk};
+}
+
+// exp of the sums between every two positions of `n`, below the diagonal.
+Var decay_between(Graph& g, const Var& x, std::int64_t lines, std::int64_t n, Name name) {
+  const auto triangle = [&] {
+    const Var ones = g.alloc(n * n, 1, Name::kMask);
+    const Var lower = g.alloc(n * n, 1, Name::kMask);
+    return g.alloc(n * n, 1, Name::kMask);
+  };
+  const Var spread = expand_view(g, x, lines * n * n);
+  const Var below = masked_fill(g, spread, triangle(), false, Name::kAttentionTemp);
+  const Var sums = neg(g, below, Name::kAttentionTemp);
+  const Var cut = masked_fill(g, sums, triangle(), false, Name::kAttentionTemp);
+  return keeps_result(g, cut, name);
+}
+
+// Channels along tokens: the convolution pads, its end is cut, and SiLU keeps what it cut from.
+Var convolve(Graph& g, const Model& m, const Var& x, const model::StateSpace& s, const MambaIds& ids) {
+  const std::int64_t channels = s.conv_channels() / m.tensor;
+  const Var padded = convolution(g, x, ids.conv, ids.conv_bias, m.batch * channels * (m.sequence + s.conv - 1));
+  const Var cut = slice(g, padded, m.tokens() * channels, false);
+  return keeps_input(g, cut, Name::kActivation);
+}
+
+// softplus(dt + bias), clamped; autocast runs it in fp32.
+Var step_sizes(Graph& g, const Var& dt, const MambaIds& ids) {
+  Var shifted = add(g, dt, g.use(ids.dt_bias), Name::kRouter);
+  const Var wide = g.autocast ? cast(g, shifted, 4, Name::kRouter) : shifted;
+  shifted.reset();
+  const Var positive = keeps_input(g, wide, Name::kRouter);
+  return keeps_input(g, positive, Name::kRouter);
+}
+
+// Groups share B and C among their heads.
+Var spread_groups(Graph& g, const Var& x, std::int64_t times) {
+  const Var wide = cast(g, x, 4, Name::kKey);
+  return times > 1 ? expand(g, wide, times, Name::kKey) : wide;
+}
+
+Var scan(Graph& g, const Model& m, const model::StateSpace& s, const MambaIds& ids, const Var& x, const Var& b,
+         const Var& c, const Var& dt_raw, const Var& a_vector) {
+  const ScanShape n = scan_shape(m, s);
+  const Var dt = step_sizes(g, dt_raw, ids);
+  const auto padded = [&](const Var& v) { return copy(g, v, Name::kAttentionTemp); };
+  Var hidden = cast(g, x, 4, Name::kQuery);
+  Var keys = spread_groups(g, b, s.heads / s.groups);
+  Var queries = spread_groups(g, c, s.heads / s.groups);
+  const Var skip = mul(g, g.use(ids.skip), padded(hidden), Name::kAttentionTemp);
+  hidden = mul(g, hidden, dt, Name::kAttentionTemp);
+  Var decay = mul(g, a_vector, dt, Name::kRouter);
+  hidden = padded(hidden);
+  decay = padded(decay);
+  keys = padded(keys);
+  queries = padded(queries);
+  const Var sums = neg(g, decay, Name::kRouter);
+  const Var within = decay_between(g, decay, n.chunks * n.heads, n.chunk, Name::kScores);
+  const std::int64_t pairs = n.tokens * n.chunk * n.heads;
+  const Var weights = mul_sum(g, queries, keys, pairs * n.state, pairs, Name::kScores);
+  const Var masked = mul_sum(g, weights, within, pairs, pairs, Name::kScores);
+  const Var inside = mul_sum(g, masked, hidden, pairs * n.dim, n.tokens * n.heads * n.dim, Name::kAttentionOutput);
+  Var to_end;
+  {
+    const Var difference = add(g, sums, sums, Name::kRouter);
+    to_end = keeps_result(g, difference, Name::kRouter);
+  }
+  const Var fading = mul(g, keys, to_end, Name::kKey);
+  const std::int64_t state = n.heads * n.dim * n.state;
+  Var first = g.alloc(n.batch * state, 4, Name::kHidden);
+  Var states;
+  {
+    const Var of_chunks = mul_sum(g, fading, hidden, n.tokens * state, n.chunks * state, Name::kHidden);
+    states = cat(g, first, of_chunks, Name::kHidden);
+  }
+  const std::int64_t ends = n.per_sequence + 1;
+  const Var ended = slice(g, sums, n.batch * n.heads * ends, true);
+  const Var between = decay_between(g, ended, n.batch * n.heads, ends, Name::kRouter);
+  const Var carried = mul_sum(g, between, states, n.batch * ends * ends * state, n.batch * ends * state, Name::kHidden);
+  const Var before = slice(g, carried, n.chunks * state, true);
+  const Var fade = keeps_result(g, sums, Name::kRouter);
+  const Var spread = mul_sized(g, queries, before, n.tokens * state, Name::kAttentionTemp);
+  const Var read = sum_copies(g, spread, n.tokens * n.heads * n.dim, Name::kAttentionOutput);
+  const Var across = mul(g, read, fade, Name::kAttentionOutput);
+  const Var both = add(g, inside, across, Name::kAttentionOutput);
+  return add(g, both, skip, Name::kAttentionOutput);
+}
+
+// RMS norm of what the gate lets through.
+Var gated_norm(Graph& g, const Model& m, const Var& x, const Var& gate, const NormIds& ids) {
+  Var hidden = cast(g, x, 4, Name::kNormFp32);
+  {
+    const Var wide = cast(g, gate, 4, Name::kNormFp32);
+    const Var open = keeps_input(g, wide, Name::kNormFp32);
+    hidden = mul(g, hidden, open, Name::kNormFp32);
+  }
+  if (ids.w < 0) return hidden;
+  const Var variance = mean_rows(g, pow(g, hidden, Name::kHidden), m.tokens(), Name::kNormStats);
+  const Var inverse = rsqrt(g, add_number(g, variance, Name::kNormStats), Name::kNormStats);
+  hidden = mul(g, hidden, inverse, Name::kNormFp32);
+  return mul(g, g.use(ids.w), hidden, Name::kNormOutput);
+}
+
+}  // namespace
+
+Var mamba_mixer(Graph& g, const Model& m, const model::StateSpace& s, const MambaIds& ids, const Var& x) {
+  g.tape().at(Operation::kQkvLinear);
+  const Var projected = project(g, m, x, ids.in, Name::kQkv);
+  const Var logarithm = cast(g, g.use(ids.a_log), 4, Name::kRouter);
+  const Var power = keeps_result(g, logarithm, Name::kRouter);
+  const Var a = neg(g, power, Name::kRouter);
+  const std::int64_t inner = s.inner() / m.tensor;
+  const std::int64_t channels = s.conv_channels() / m.tensor;
+  const auto parts =
+      split(g, projected, {m.tokens() * inner, m.tokens() * channels, m.tokens() * s.heads / m.tensor}, false);
+  g.tape().at(Operation::kCoreAttention);
+  const Var convolved = convolve(g, m, parts[1], s, ids);
+  const std::int64_t grouped = m.tokens() * s.groups * s.state / m.tensor;
+  const auto mixed = split(g, convolved, {m.tokens() * inner, grouped, grouped}, false);
+  const Var output = scan(g, m, s, ids, mixed[0], mixed[1], mixed[2], parts[2], a);
+  const Var normed = gated_norm(g, m, output, parts[0], ids.norm);
+  g.tape().at(Operation::kProjection);
+  return project(g, m, cast(g, normed, x.width, Name::kAttentionOutput), ids.out, Name::kHidden);
+}
+
+}  // namespace plimsoll::step::transformers
