@@ -91,6 +91,20 @@ void fused_loss_backward(Graph& g, Node& node, Grads& result) {
   for (Var& value : node.saved) value.reset();
 }
 
+// Three products over all chunks, all of them in forward, and passes over the logits: one kernel that reads and
+// overwrites them, or the fp32 copy, softmax and gradients of plain operations.
+void meter_loss(Graph& g, const Var& hidden, const Var& matrix, const FusedLoss& loss) {
+  const auto real = [](std::int64_t value) { return static_cast<double>(value); };
+  const double tokens = real(loss.tokens);
+  const double vocabulary = real(loss.vocabulary);
+  const double width = real(hidden.elements) / tokens;
+  const std::int64_t logits = loss.tokens * loss.vocabulary;
+  g.meter->in_place(logits * (loss.unfused ? 40 : 6));
+  g.multiplies({tokens, vocabulary, width, 1, 2});
+  g.multiplies({tokens, width, vocabulary, 1, 2});
+  if (matrix.has_grad()) g.multiplies({vocabulary, width, tokens, 1, 2});
+}
+
 }  // namespace
 
 Var liger_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, Name name) {
@@ -191,6 +205,7 @@ Var fused_loss(Graph& g, const Var& hidden, const FusedLoss& loss) {
     g.at(node).w[0] = hidden.width;
   }
   const bool trains_head = matrix.has_grad();
+  if (g.meter != nullptr && !g.stopped()) meter_loss(g, hidden, matrix, loss);
   Var grad_hidden = g.alloc(hidden.elements, loss.wide_gradient ? 4 : hidden.width, Name::kLogitsGrad);
   Var grad_weight = trains_head ? g.alloc(matrix.elements, matrix.width, Name::kWeightGrad) : Var{};
   Var per_token = g.alloc(loss.tokens, 4, Name::kTokens);
