@@ -62,8 +62,10 @@ class Rank {
       : job_(job), tape_(tape), model_(make_model(job, whole_model(job))) {
     sharder_ = make_sharder(model_, tape);
     // Hooks on single gradients cross layers, so their layers are not folded.
-    // A compiled graph reuses what layers below have kept, so its layers are not folded either.
-    const bool folds = folded && !sharder_->follows_gradients() && !model_.compiled && model_.encoder_depth == 0;
+    // A compiled graph reuses what layers below have kept, and the first of layers with a wide residual stream has a
+    // narrow input: their layers are not folded either.
+    const bool folds = folded && !sharder_->follows_gradients() && !model_.compiled && model_.encoder_depth == 0 &&
+                       !model_.family.wide_residual;
     if (folds) profiles_ = std::make_unique<LayerProfiles>(model_);
     pass_ = std::make_unique<Pass>(model_, tape, workspaces_, sharder_.get(), profiles_.get());
     if (sharder_->follows_gradients())
