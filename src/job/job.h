@@ -64,8 +64,7 @@ struct Batch {
   std::int64_t eval_seq_length = 0;
   std::int64_t eval_batches_kept = 0;  // batches whose logits stay on the GPU
   bool eval_logits_fp32 = false;
-  std::int64_t eval_accumulation = 0;   // batches after which kept logits go to the host; 0: at the end
-  std::int64_t decoder_seq_length = 0;  // of an encoder-decoder model; 0: seq_length
+  std::int64_t eval_accumulation = 0;  // batches after which kept logits go to the host; 0: at the end
 };
 
 struct Precision {

@@ -2,6 +2,8 @@
 #include "memory/interval.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 
 namespace plimsoll::memory {
 
@@ -30,6 +32,22 @@ bool is_recorded_family(const job::Job& job) {
   return job.framework == job::Framework::kTransformers || job.framework == job::Framework::kFsdp2;
 }
 
+// Families of which models of usual sizes were recorded.
+bool is_well_recorded(const job::Job& job) {
+  constexpr std::string_view kTypes[] = {
+      "bloom", "deepseek_v2", "deepseek_v3", "falcon",    "gemma",   "gemma2",    "gemma3_text", "glm4",
+      "gpt2",  "gpt_neox",    "gpt_oss",     "llama",     "mistral", "mixtral",   "olmo2",       "opt",
+      "phi",   "phi3",        "qwen2",       "qwen2_moe", "qwen3",   "qwen3_moe", "starcoder2"};
+  return std::find(std::begin(kTypes), std::end(kTypes), job.model.model_type) != std::end(kTypes);
+}
+bool mixes_otherwise(const job::Job& job) {
+  return job.model.head != model::Head::kLanguage || job.model.encoder_depth() > 0 ||
+         std::any_of(job.model.kinds.begin(), job.model.kinds.end(), [](const model::Layer& kind) {
+           return kind.attention.kind == model::AttentionKind::kMamba2 || kind.attention.mamba.heads > 0 ||
+                  kind.attention.kind == model::AttentionKind::kLinear;
+         });
+}
+
 constexpr Mechanism kMechanisms[] = {
     // megatron-h200.json and its blind part: 98 ranks.
     {[](const job::Job& job) { return job.is_megatron() && !has_engine(job); }, 0.0005, 0.25},
@@ -37,6 +55,9 @@ constexpr Mechanism kMechanisms[] = {
     {is_recorded_family, 0.0005, 0.1},
     {[](const job::Job& job) { return is_recorded_family(job) && (job.model.has_moe() || has_latents(job)); }, 0.001,
      0.2},
+    // trainer-families-h200.json: small models of families that the others do not hold, and of encoders and mixers.
+    {[](const job::Job& job) { return is_recorded_family(job) && !is_well_recorded(job); }, 0.004, 0.3},
+    {[](const job::Job& job) { return is_recorded_family(job) && mixes_otherwise(job); }, 0.008, 0.5},
     // megatron-golden.json: 211 dense and 41 MoE figures under Transformer Engine, 53 of Megatron's own modules in
     // containers that have it installed, 3 of Megatron-FSDP, 5 with FP8.
     {[](const job::Job& job) { return job.is_megatron() && !has_engine(job) && has_engine_installed(job); }, 0.022,
@@ -48,7 +69,7 @@ constexpr Mechanism kMechanisms[] = {
     // Read in sources, in no recording.
     {[](const job::Job& job) { return !job.is_megatron() && !is_recorded_family(job); }, 0.05, 0.3},
     {[](const job::Job& job) { return job.precision.fp4 || job.adapter.quantized_base; }, 0.05, 0.3},
-    {[](const job::Job& job) { return job.kernels.torch_compile; }, 0.1, 0.3},
+    {[](const job::Job& job) { return job.kernels.torch_compile; }, 0.05, 0.3},
 };
 
 constexpr std::int64_t kLeast = 8 << 20;  // workspaces and segments that come and go

@@ -113,7 +113,7 @@ Draft start(Fields& in, const Defaults& defaults) {
     in.fail(fmt::format("num_attention_heads {} is not a multiple of num_key_value_heads {}{}", attention.heads,
                         attention.kv_heads, in.has("num_key_value_heads") ? "" : " (the default of this family)"));
   if (in.has("head_dim"))
-    attention.head_dim = in.size("head_dim", limits::kHeadDim);
+    attention.head_dim = in.size_or("head_dim", limits::kHeadDim, 1);  // a default among them is no news
   else
     attention.head_dim =
         defaults.head_dim > 0 ? defaults.head_dim : divided_head_dim(in, model.hidden, attention.heads);

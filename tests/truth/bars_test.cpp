@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "base/file.h"
+#include "job/pipeline_layout.h"
 #include "model/parameters.h"
+#include "step/program.h"
 #include "truth/score.h"
 
 namespace plimsoll::truth {
@@ -111,6 +113,21 @@ TEST(Truth, parameters_of_every_recorded_family_are_exact) {
       EXPECT_EQ(model::count_parameters(file.records[i].job.model).total,
                 integer_or(root.find("records")->items[i], "parameters", 0))
           << file.records[i].id;
+  }
+}
+
+// Searches add measured layers instead of walking them; they must see the same peak in every family.
+TEST(Truth, folded_steps_of_every_recorded_family_reach_the_walked_peak) {
+  const std::string path = std::string(PLIMSOLL_SOURCE_DIR) + "/tests/data/truth/trainer-families-h200.json";
+  const RecordFile file = read_records(path, read_file(path).value()).value();
+  for (const Record& record : file.records) {
+    const auto layout = job::pipeline_layout(record.job);
+    ASSERT_TRUE(layout) << record.id;
+    step::Tape walked(true);
+    (void)step::run_rank(record.job, *layout, 0, walked, false);
+    step::Tape folded;
+    (void)step::run_rank(record.job, *layout, 0, folded, true);
+    EXPECT_EQ(folded.peak(), walked.peak()) << record.id;
   }
 }
 

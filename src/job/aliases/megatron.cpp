@@ -55,6 +55,7 @@ const Alias kRows[] = {
     {"encoder_num_layers", kRefused, kEncoderDecoder},
     {"decoder_num_layers", kRefused, kEncoderDecoder},
     {"encoder_seq_length", kRefused, kEncoderDecoder},
+    {"decoder_seq_length", kRefused, kEncoderDecoder},
     {"vocab_extra_ids", kRefused, kEncoderDecoder},
     {"hybrid_layer_pattern", kRefused, kHybrid},
     {"hybrid_override_pattern", kRefused, kHybrid},

@@ -166,8 +166,6 @@ const Key kBatchKeys[] = {
     {"eval_logits_fp32", PLIMSOLL_FIELD(batch.eval_logits_fp32), "kept evaluation logits are fp32"},
     {"eval_accumulation_steps", PLIMSOLL_FIELD(batch.eval_accumulation),
      "evaluation batches after which kept logits go to the host; 0: at the end", Range{0, 1 << 30}},
-    {"decoder_seq_length", PLIMSOLL_FIELD(batch.decoder_seq_length),
-     "tokens of a decoder's sequence in an encoder-decoder model; 0: seq_length", Range{0, 1 << 27}},
 };
 
 }  // namespace

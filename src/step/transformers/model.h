@@ -105,7 +105,6 @@ struct Family {
   bool wide_rotation = false;   // rotation in fp32, converted back (OLMo 2, Command-R)
   bool wide_inputs = false;     // queries and keys are converted to fp32 before they turn (Command-R)
   bool wide_tables = false;     // rotary tables stay in fp32 (OLMo 2)
-  bool local_tables = false;    // rotary tables are repeated in every layer (Ernie, GLM)
   bool weight_in_fp32 = false;  // the norm's weight multiplies before the conversion (OLMo 2, gpt-oss)
   bool wide_router = false;     // routing in fp32 from the hidden state on (DeepSeek)
   bool narrow_weights = false;  // routing weights are converted to the hidden state's dtype
@@ -124,7 +123,6 @@ struct Family {
   bool masks_always = false;  // the mask is built where the causal flag would do (Falcon)
   bool loose_bias = false;    // a linear is a product and an addition (Falcon)
   bool scaled_query = false;  // OPT
-  bool keeps_scores = false;  // a layer returns its probabilities (BLOOM, MPT, GPT-J)
   Scores scores = Scores::kStandard;
 };
 

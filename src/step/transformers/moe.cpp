@@ -16,6 +16,13 @@ struct Routing {
 
 Routing route(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x) {
   Routing routing;
+  const std::int64_t pairs = m.tokens() * ffn.experts_per_token;
+  if (m.family.late_softmax) {  // of the chosen scores alone
+    routing.logits = linear(g, x, ids.router.w, ids.router.bias, Name::kRouter);
+    const Var values = top_k(g, routing.logits, pairs, routing.indices);
+    routing.weights = softmax(g, values, Name::kRouter);
+    return routing;
+  }
   Var probabilities;
   if (m.family.wide_router) {
     const Var wide = cast(g, x, 4, Name::kRouter);
@@ -25,11 +32,14 @@ Routing route(Graph& g, const Model& m, const model::FeedForward& ffn, const Lay
     routing.logits = linear(g, x, ids.router.w, ids.router.bias, Name::kRouter);
     probabilities = softmax_fp32(g, routing.logits, Name::kRouter);
   }
-  const std::int64_t pairs = m.tokens() * ffn.experts_per_token;
   Var values = top_k(g, probabilities, pairs, routing.indices);
   probabilities.reset();
-  Var sum = sum_copies(g, values, m.tokens(), Name::kRouter);
-  routing.weights = mul(g, values, sum, Name::kRouter);
+  if (m.family.plain_weights) {
+    routing.weights = values;
+  } else {
+    Var sum = sum_copies(g, values, m.tokens(), Name::kRouter);
+    routing.weights = mul(g, values, sum, Name::kRouter);
+  }
   if (m.family.narrow_weights) routing.weights = cast(g, routing.weights, x.width, Name::kRouter);
   return routing;
 }

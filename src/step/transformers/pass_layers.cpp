@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The layers of a pass: walked one by one, or added as measured profiles.
+#include <algorithm>
 #include <array>
 
 #include "step/transformers/ops.h"
@@ -38,13 +39,16 @@ Var Pass::fold_layers(Var x) {
   for (const LayerIds& ids : m_.layers)
     for (const LinearIds* linear_ids : {&ids.q, &ids.qkv, &ids.o, &ids.up, &ids.down, &ids.gate})
       biased = biased || linear_ids->bias >= 0;
-  g_.first_forward_product(biased);
+  g_.first_forward_product(biased && !m_.family.loose_bias);
   // The lowest layer that saves a table frees it in its backward.
   lowest_ = 0;
-  if (g_.grad_enabled && depth > 0) {
-    LayerSituation probe = situation_of(0);
+  for (std::int64_t i = 0; g_.grad_enabled && i < depth; ++i) {
+    LayerSituation probe = situation_of(i);
     probe.frees_tables = true;
-    if (depth > 1 && folded_->of(0, probe, shared_, x.width).keeps_tables == 0) lowest_ = 1;
+    probe.input_needs_grad = i > 0 || needs_grad_[0];
+    lowest_ = i;
+    if (folded_->of(i, probe, shared_, x.width).keeps_tables != 0) break;
+    if (i + 1 == depth) lowest_ = std::min<std::int64_t>(1, depth - 1);  // none does
   }
   Var hidden = std::move(x);
   for (std::int64_t i = 0; i < depth; ++i) {

@@ -62,8 +62,15 @@ class Rank {
       : job_(job), tape_(tape), model_(make_model(job, whole_model(job))) {
     sharder_ = make_sharder(model_, tape);
     // Hooks on single gradients cross layers, so their layers are not folded.
-    // A compiled graph reuses what layers below have kept, so its layers are not folded either.
-    const bool folds = folded && !sharder_->follows_gradients() && !model_.compiled && model_.encoder_depth == 0;
+    const auto& kinds = job.model.kinds;
+    const bool hybrid = std::any_of(kinds.begin(), kinds.end(), [](const model::Layer& kind) {
+      return kind.attention.kind == model::AttentionKind::kLinear;
+    });
+    // Hybrids of linear attention free what layers share in an order of their own; a compiled graph reuses what layers
+    // below have kept, and the first of layers with a wide residual stream has a narrow input: their layers are not
+    // folded either.
+    const bool folds = folded && !sharder_->follows_gradients() && !model_.compiled && model_.encoder_depth == 0 &&
+                       !model_.family.wide_residual && !hybrid;
     if (folds) profiles_ = std::make_unique<LayerProfiles>(model_);
     pass_ = std::make_unique<Pass>(model_, tape, workspaces_, sharder_.get(), profiles_.get());
     if (sharder_->follows_gradients())

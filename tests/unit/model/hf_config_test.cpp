@@ -196,7 +196,8 @@ TEST(HfConfig, deepseek_starts_dense_and_then_mixes) {
 }
 
 TEST(HfConfig, the_query_rank_of_latent_attention_is_absent_null_or_stated) {
-  const std::string latent = R"("kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8)";
+  const std::string latent = R"("kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8,
+      "num_experts_per_tok": 2)";
   EXPECT_EQ(read(small("deepseek_v2", latent))->layer(0).attention.q_lora_rank, 1536);
   EXPECT_EQ(read(small("deepseek_v2", latent + R"(, "q_lora_rank": null)"))->layer(0).attention.q_lora_rank, 0);
   EXPECT_EQ(read(small("deepseek_v2", latent + R"(, "q_lora_rank": 7)"))->layer(0).attention.q_lora_rank, 7);
