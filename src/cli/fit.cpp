@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/fit_capture.h"
+#include "cli/fit_gpus.h"
 #include "cli/fit_json.h"
 #include "cli/fit_report.h"
 #include "cli/fit_time.h"
@@ -62,8 +63,13 @@ void suggest_next(const FitAnswer& fit, const Arguments& arguments, const Consol
   const lever::PricedChange* smallest = nullptr;
   for (const lever::PricedChange& priced : fit.changes)
     if (priced.fits && (smallest == nullptr || priced.difference > smallest->difference)) smallest = &priced;
-  console.next(smallest == nullptr ? fmt::format("{} --all-ranks", command)
-                                   : fmt::format("{} {}", command, lever::as_flags(smallest->change.settings)));
+  // Where no single change is enough, several are: the ladder looks for them.
+  const bool has_files = std::any_of(arguments.operands.begin(), arguments.operands.end(),
+                                     [](const std::string& operand) { return file_exists(operand); });
+  const std::string ladder = "plimsoll plan --from" + command.substr(std::string_view{"plimsoll fit"}.size());
+  console.next(smallest != nullptr ? fmt::format("{} {}", command, lever::as_flags(smallest->change.settings))
+               : has_files         ? ladder
+                                   : fmt::format("{} --all-ranks", command));
 }
 
 Result<ExitCode> run_one(const job::Request& request, const Arguments& arguments, const memory::AskedRanks& asked,
@@ -129,6 +135,7 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   PLIMSOLL_TRY(asked, asked_ranks(arguments));
   PLIMSOLL_TRY(points, sweep_points(arguments.values("sweep")));
   PLIMSOLL_TRY(request, read_input(arguments));
+  if (!arguments.has("sweep") && asks_for_gpus(request)) return fit_common_gpus(request, arguments, console);
   if (!arguments.has("sweep")) return run_one(request, arguments, asked, console);
   for (const auto& [key, value] : points.front())
     if (request.sets(key)) return usage_error(fmt::format("{} is both a flag and swept", key));

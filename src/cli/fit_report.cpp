@@ -63,8 +63,11 @@ std::string verdict(const FitAnswer& fit, const memory::RankAnswer& rank, const 
 }
 
 std::string job_lines(const job::Job& job) {
+  const std::string gpu = job.cluster.gpu.id.empty()
+                              ? fmt::format("a GPU of {}", format_bytes(job.cluster.gpu.capacity))
+                              : job.cluster.gpu.id;
   std::string text = fmt::format("job: {}, {}, {} x {}, {}\n", job.model.name, job::name_of(job.framework),
-                                 job.cluster.gpus, job.cluster.gpu.id, describe_split(job));
+                                 job.cluster.gpus, gpu, describe_split(job));
   text += fmt::format("     sequence {}, micro-batch {}, {} micro-batches per step\n", job.batch.seq_length,
                       job.batch.micro_batch, job.micro_batches);
   return text;

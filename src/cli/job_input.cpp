@@ -66,6 +66,9 @@ const std::vector<Flag>& job_flags() {
        .argument = "WORDS",
        .help = "what a launch script is started with: NAME=value, then $1, ..."},
       {.name = "command", .argument = "N", .help = "which training command of a script, where it has several"},
+      {.name = "config",
+       .argument = "NAME",
+       .help = "which configuration of a file that holds several, or the recipe below a Bridge file"},
       {.name = "strict", .argument = "", .help = "refuse every key of a file that is not known"},
   };
   return kFlags;
@@ -107,6 +110,7 @@ Result<job::Request> read_input(const Arguments& arguments) {
     if (parsed.ec != std::errc{} || parsed.ptr != number->data() + number->size() || options.command < 1)
       return usage_error(fmt::format("--command is '{}'; wanted 1, 2, ...", *number));
   }
+  options.config = arguments.value("config").value_or("");
   options.strict = arguments.has("strict");
   options.overrides = arguments.keys;
   if (files.empty() && !arguments.has("model")) assume_usual(options);

@@ -19,6 +19,7 @@
 #include "cli/rl_timeline.h"
 #include "cli/verb.h"
 #include "rl/frameworks/config.h"
+#include "rl/frameworks/tools.h"
 #include "rl/keys.h"
 #include "rl/observe/amounts.h"
 #include "rl/read.h"
@@ -65,12 +66,14 @@ Result<Input> read_input(const Arguments& arguments) {
   const std::string& path = arguments.operands.front();
   PLIMSOLL_TRY(text, read_file(path));
   const std::string name = path == "-" ? "standard input" : path;
-  const auto framework = rl::recognise_config(text);
-  if (!framework) {
+  const auto framework = rl::recognise_config(text, name);
+  const auto tool = framework ? std::nullopt : rl::recognise_tool(text);
+  if (!framework && !tool) {
     input.file = job::InputFile{name, std::move(text)};
     return input;
   }
-  auto config = rl::read_config_settings(*framework, name, text, arguments.keys);
+  auto config = tool ? rl::read_tool_settings(*tool, name, text, arguments.keys)
+                     : rl::read_config_settings(*framework, name, text, arguments.keys);
   if (!config) return tl::make_unexpected(std::move(config.error()).with_context(name));
   input.warnings = config->assumed;
   if (!config->ignored.empty()) {

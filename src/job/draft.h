@@ -69,11 +69,14 @@ struct Joined {
 // Whether an option or override gives this canonical key.
 [[nodiscard]] bool decided_by_option(const ReadOptions& options, std::string_view key);
 
+// Recognises and reads one file: what the readers of scripts do with a file that a command names.
+[[nodiscard]] Result<Draft> read_any(const InputFile& file, const ReadOptions& options);
+
 // One per file kind (src/job/readers).
 [[nodiscard]] Result<Draft> read_job_file(const InputFile& file);
 [[nodiscard]] Result<Draft> read_megatron_args(const InputFile& file);
 [[nodiscard]] Result<Draft> read_launch_script(const InputFile& file, const ReadOptions& options);
-[[nodiscard]] Result<Draft> read_bridge_config(const InputFile& file);
+[[nodiscard]] Result<Draft> read_bridge_config(const InputFile& file, const ReadOptions& options);
 [[nodiscard]] Result<Draft> read_bridge_overrides(const InputFile& file);
 [[nodiscard]] Result<Draft> read_training_arguments(const InputFile& file);
 [[nodiscard]] Result<Draft> read_accelerate_config(const InputFile& file);
@@ -84,5 +87,12 @@ struct Joined {
 [[nodiscard]] Result<Draft> read_nanotron_config(const InputFile& file);
 [[nodiscard]] Result<Draft> read_gpt_neox_config(const InputFile& file);
 [[nodiscard]] Result<Draft> read_primus_config(const InputFile& file);
+[[nodiscard]] Result<Draft> read_nemo_rl_config(const InputFile& file);
+[[nodiscard]] Result<Draft> read_prime_rl_config(const InputFile& file);
+[[nodiscard]] Result<Draft> read_verl_sft_config(const InputFile& file);
+[[nodiscard]] Result<Draft> read_torchtitan_python(const InputFile& file, const ReadOptions& options);
+[[nodiscard]] Result<Draft> read_trainer_state(const InputFile& file);
+[[nodiscard]] Result<Draft> read_wandb_config(const InputFile& file, const ReadOptions& options);
+[[nodiscard]] Result<Draft> read_megatron_log(const InputFile& file);
 
 }  // namespace plimsoll::job

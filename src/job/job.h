@@ -259,6 +259,7 @@ struct Job {
   Adapter adapter;
   Kernels kernels;
   bool clip_grad = true;
+  bool reference_model = false;  // a frozen copy of the weights stands beside a fully trained model: DPO, KTO
   std::map<std::string, std::string> environment;  // PYTORCH_CUDA_ALLOC_CONF, NCCL_*
   bool launch_is_whole = false;                    // read from a launch script: what it does not set is not set
   std::vector<std::string> warnings;               // named: "key: why its effect is not in the numbers"

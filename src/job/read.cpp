@@ -27,7 +27,7 @@ Result<Draft> read_one(const InputFile& file, FileKind kind, std::string_view in
     case FileKind::kLaunchScript:
       return read_launch_script(file, options);
     case FileKind::kBridgeConfig:
-      return read_bridge_config(file);
+      return read_bridge_config(file, options);
     case FileKind::kBridgeOverrides:
       return read_bridge_overrides(file);
     case FileKind::kTrainingArguments:
@@ -52,11 +52,30 @@ Result<Draft> read_one(const InputFile& file, FileKind kind, std::string_view in
       return read_gpt_neox_config(file);
     case FileKind::kPrimus:
       return read_primus_config(file);
+    case FileKind::kNemoRl:
+      return read_nemo_rl_config(file);
+    case FileKind::kTorchtitanPython:
+      return read_torchtitan_python(file, options);
+    case FileKind::kPrimeRl:
+      return read_prime_rl_config(file);
+    case FileKind::kVerlSft:
+      return read_verl_sft_config(file);
+    case FileKind::kTrainerState:
+      return read_trainer_state(file);
+    case FileKind::kWandbConfig:
+      return read_wandb_config(file, options);
+    case FileKind::kMegatronLog:
+      return read_megatron_log(file);
   }
   return bad_input("unknown kind of file");
 }
 
 }  // namespace
+
+Result<Draft> read_any(const InputFile& file, const ReadOptions& options) {
+  PLIMSOLL_TRY(kind, recognise(file));
+  return read_one(file, kind, {}, options);
+}
 
 Result<Request> read_request(std::vector<InputFile> files, const ReadOptions& options) {
   std::vector<FileKind> kinds;

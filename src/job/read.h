@@ -36,6 +36,13 @@ enum class FileKind {
   kNanotron,           // nanotron YAML
   kGptNeox,            // GPT-NeoX YAML
   kPrimus,             // Primus YAML
+  kNemoRl,             // NeMo-RL YAML: supervised and preference training; plimsoll rl reads the rest
+  kPrimeRl,            // prime-rl's SFT TOML
+  kVerlSft,            // verl's SFT trainer: Hydra keys
+  kTorchtitanPython,   // torchtitan's config_registry.py
+  kTrainerState,       // trainer_state.json of a Transformers run
+  kWandbConfig,        // config.yaml of a Weights & Biases run
+  kMegatronLog,        // a log with Megatron's printed arguments
 };
 
 struct InputFile {
@@ -60,6 +67,7 @@ struct ReadOptions {
   std::optional<std::int64_t> gpus;      // --gpus
   std::vector<std::string> script_args;  // --script-args: what a script is started with
   int command = 0;                       // --command: which training command of a script
+  std::string config;                    // --config: which configuration of a file that holds several
   bool strict = false;                   // --strict: an unknown key is an error
   std::vector<std::string> notes;        // what was assumed for the asker; the job carries them
   // Of resolve(request, problems) alone: where to collect what would have ended the reading.

@@ -7,7 +7,12 @@
 #include "job/keys.h"
 #include "job/read.h"
 #include "job/readers/dialects.h"
+#include "job/readers/nemo_rl.h"
+#include "job/readers/omega.h"
 #include "job/readers/parse.h"
+#include "job/readers/rl_trainers.h"
+#include "job/readers/run_records.h"
+#include "job/readers/torchtitan.h"
 #include "model/hf_config.h"
 #include "model/safetensors_index.h"
 
@@ -162,6 +167,8 @@ Result<FileKind> recognise(const InputFile& file) {
   const std::string_view text = file.text;
   if (trim(text).empty()) return bad_input("the file is empty");
   if (trim(text).front() != '{') {
+    if (is_megatron_log(text)) return FileKind::kMegatronLog;
+    if (is_torchtitan_registry(text)) return FileKind::kTorchtitanPython;
     if (is_shell_script(text, file.path)) return FileKind::kLaunchScript;
     if (has_override_lines(text)) return FileKind::kBridgeOverrides;
   }
@@ -169,13 +176,20 @@ Result<FileKind> recognise(const InputFile& file) {
   if (root.is_object()) {
     if (is_table(root.find("args")) || is_table(root.find("MODEL_ARGS"))) return FileKind::kMegatronArgs;
     if (model::looks_like_safetensors_index(root)) return FileKind::kSafetensorsIndex;
+    if (is_wandb_config(root)) return FileKind::kWandbConfig;
+    if (is_trainer_state(root)) return FileKind::kTrainerState;
     if (root.has("peft_type")) return FileKind::kPeftConfig;
     if (root.has("framework")) return FileKind::kJob;
     if (is_primus(root)) return FileKind::kPrimus;
+    if (root.has("defaults"))  // what it is may be said by the files below it
+      if (auto whole = load_omega(text, file.path); whole && whole->is_object()) root = *std::move(whole);
+    if (is_nemo_rl(root)) return FileKind::kNemoRl;
+    if (is_verl_sft(root)) return FileKind::kVerlSft;
     if (is_nanotron(root)) return FileKind::kNanotron;
     if (is_gpt_neox(root)) return FileKind::kGptNeox;
     if (const auto dialect = dialect_of_keys(root)) return *dialect;
     if (model::looks_like_hf_config(root)) return FileKind::kHfConfig;
+    if (is_prime_rl_sft(root)) return FileKind::kPrimeRl;
     if (is_torchtitan(root)) return FileKind::kTorchtitanConfig;
     if (is_accelerate(root)) return FileKind::kAccelerateConfig;
     if (is_bridge(root)) return FileKind::kBridgeConfig;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/outside.h"
 
+#include <algorithm>
+
 #include "base/bytes.h"
+#include "model/parameters.h"
 
 namespace plimsoll::memory {
 
@@ -23,6 +26,20 @@ bool is_off(const job::Job& job, const char* variable) {
   return found != job.environment.end() && found->second == "0";
 }
 
+// A frozen copy in the dtype of the weights, sharded where weights are. Adapters are their own reference: without them
+// the base answers.
+std::int64_t reference_bytes(const job::Job& job) {
+  if (!job.reference_model || job.adapter.kind != job::AdapterKind::kNone) return 0;
+  const std::int64_t weights = model::count_parameters(job.model).total;
+  const std::int64_t each = job::size_of(job.precision.params);
+  const job::Sharding& sharding = job.sharding;
+  const bool shards = sharding.kind == job::ShardingKind::kFsdp1 || sharding.kind == job::ShardingKind::kFsdp2 ||
+                      (sharding.kind == job::ShardingKind::kZero && sharding.zero_stage == 3);
+  const std::int64_t ranks =
+      std::max<std::int64_t>(1, shards ? job.data_parallel / std::max<std::int64_t>(1, sharding.replicas) : 1);
+  return weights / std::max<std::int64_t>(1, job.parallel.tensor * job.parallel.pipeline) * each / ranks;
+}
+
 }  // namespace
 
 std::vector<OutsideItem> outside_torch(const job::Job& job) {
@@ -42,6 +59,8 @@ std::vector<OutsideItem> outside_torch(const job::Job& job) {
   }
   if (job.moe.dispatcher == job::DispatcherKind::kDeepEp || job.moe.dispatcher == job::DispatcherKind::kHybridEp)
     items.push_back({"expert-parallel library buffers", kGiB, kGiB / 2, 3 * kGiB});
+  if (const std::int64_t bytes = reference_bytes(job); bytes > 0)
+    items.push_back({"reference model", bytes, bytes, bytes});
   return items;
 }
 

@@ -16,6 +16,9 @@ constexpr std::string_view kDistillation = "knowledge distillation holds a teach
 constexpr std::string_view kElastic = "elastic (flextron) training is not modelled";
 
 const Alias kRows[] = {
+    {"embedding_weights_in_fp32", kNotModelled, "embeddings in fp32 are counted in bf16"},
+    {"encoder_tensor_model_parallel_size", kRefused, "an encoder with ranks of its own is not modelled", "0"},
+    {"encoder_pipeline_model_parallel_size", kRefused, "an encoder with ranks of its own is not modelled", "0"},
     {"num_experts", kKey, "num_moe_experts"},
     {"num_virtual_stages_per_pipeline_rank", kKey, "virtual_pipeline_model_parallel_size"},
     {"microbatch_group_size_per_virtual_pipeline_stage", kKey, "microbatch_group_size_per_vp_stage"},
@@ -163,6 +166,8 @@ const Alias kRows[] = {
 };
 
 constexpr std::string_view kWithoutEffect = R"(
+    tp_comm_overlap_rs disable_tp_comm_bulk_dgrad disable_tp_comm_bulk_wgrad disable_tp_comm_overlap_ag
+    disable_tp_comm_overlap_rs disable_tp_comm_split_ag disable_tp_comm_split_rs no_fp8_wgrad pipeline_model_parallel_split_rank
     activation_func_clamp_value adam_beta1 adam_beta2 adam_eps adaptive_muon_* add_skipping adlr_* align_grad_reduce
     align_param_gather allow_ambiguous_pad_token allow_ambiguous_pad_tokens app_tag_run_name app_tag_run_version
     apply_layernorm_1p apply_residual_connection_post_layernorm apply_wd_to_qk_layernorm ascii_tokenizer

@@ -106,6 +106,8 @@ const Key kOptimizerKeys[] = {
     {"reduce_scatter_with_fp32_accumulation", PLIMSOLL_FIELD(optimizer.reduce_scatter_fp32_accumulation),
      "reduce-scatter accumulates in fp32 through a scratch bucket"},
     {"clip_grad", Custom{set_clip, "number"}, "gradients are clipped unless it is 0"},
+    {"reference_model", PLIMSOLL_FIELD(reference_model),
+     "a frozen copy of the weights stands beside a fully trained model: DPO, KTO"},
 };
 
 const Key kShardingKeys[] = {

@@ -8,6 +8,7 @@
 #include "job/aliases/table.h"
 #include "job/keys.h"
 #include "job/readers/dialect_rows.h"
+#include "job/readers/preference.h"
 #include "job/value.h"
 
 namespace plimsoll::job {
@@ -19,7 +20,16 @@ namespace {
 using enum AliasKind;
 
 const Alias kRows[] = {
-    {"sequence_parallel_degree", kRefused, "ring attention of axolotl is not modelled", "1"},
+    {"sequence_parallel_degree", kKey, "context_parallel_size"},
+    {"layer_offloading", kNotModelled, "layers on the host are counted on the GPU"},
+    {"selective_checkpointing", kNotModelled, "every layer's input alone is counted as kept"},
+    {"recompute_layer_types", kNotModelled, "every layer is counted as recomputed"},
+    {"fp32_norms", kNotModelled, "norms in fp32 are counted in bf16"},
+    {"fp8_enable_fsdp_float8_all_gather", kNoEffect},
+    {"nvfp4_merge_aware", kNoEffect},
+    {"model_quantization_config", kNotModelled, "weights are counted as if they were loaded in 16 bits"},
+    {"model_quantization_config_kwargs", kNoEffect},
+    {"expert_parallel_size", kKey, "expert_model_parallel_size"},
     {"lora_modules_to_save", kNotModelled, "trained copies of whole modules are not counted"},
     {"relora", kNotModelled, "ReLoRA is counted as LoRA"},
     {"relora_steps", kNotModelled, "ReLoRA is counted as LoRA"},
@@ -69,6 +79,8 @@ constexpr std::string_view kWithoutEffect = R"(
     swanlab_* use_swanlab gpu_memory_limit embeddings_skip_upcast load_best_model_at_end noisy_embedding_alpha flash_attn_* rl_beta
     pretrain_multipack_* sampling_* sample_packing_* multipack_real_batches curriculum_sampling batch_flattening axolotl_config_path
     use_ray ray_* xformers_attention_kwargs chat_template_kwargs dataset_num_proc llama4_linearized_experts excess_length_strategy
+    merge_lora qlora_sharded_model_loading peft_init_lora_weights peft_use_rslora peft_ensure_weight_tying num_labels
+    peft_autocast_adapter_dtype lora_alpha_pattern relora_cpu_offload streaming_partial_batch fp32_norm_classes
     debug seed learning_rate weight_decay cut_cross_entropy_* scaling_softmax use_scattermoe gc_steps activation_offloading_kwargs
     mean_resizing_embeddings resize_token_embeddings_to_32x added_tokens_overrides shrink_embeddings tiled_mlp_*
 )";
@@ -168,12 +180,13 @@ void read_precision(const Node& root, Translation& to) {
 Result<Node> from_axolotl(const Node& root, Draft& draft) {
   draft.names = names();
   Translation to(root);
-  PLIMSOLL_TRY_STATUS(refuse_other_training("rl", to.takes_word("rl")));
+  PLIMSOLL_TRY(preference, preference_named("rl", to.takes_word("rl")));
   PLIMSOLL_TRY_STATUS(read_adapter(root, to, draft));
   to.rename("base_model", "model_name_or_path");
   to.rename("sequence_len", "max_length");
   to.rename("micro_batch_size", "per_device_train_batch_size");
   if (!to.has("per_device_train_batch_size")) to.put("per_device_train_batch_size", integer_node(1));
+  if (preference) put_preference(*preference, to, draft);
   to.rename("tensor_parallel_size", "tp_size");
   to.rename("context_parallel_size", "cp_size");
   if (to.takes_true("sample_packing")) to.put("packed_sequences", bool_node(true), "sample_packing");

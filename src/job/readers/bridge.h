@@ -3,6 +3,7 @@
 #pragma once
 
 #include "job/draft.h"
+#include "job/readers/shell.h"
 
 namespace plimsoll::job {
 
@@ -12,5 +13,15 @@ namespace plimsoll::job {
 // The value of a Python literal: numbers, strings, True, None, lists, dotted names, calls with keywords.
 //   [1, 2]  ->  a list;  LoRA(dim=8)  ->  {_target_: LoRA, dim: 8};  torch.bfloat16  ->  "torch.bfloat16"
 [[nodiscard]] Result<document::Node> parse_python(std::string_view text);
+
+// What a recipe sets, as the tree of a ConfigContainer; its model is named in the draft, its number of GPUs assumed.
+[[nodiscard]] Result<document::Node> bridge_recipe(std::string_view name, Draft& draft);
+
+// A recipe (`flavor`) with arguments that stand beside one another, as Primus writes them.
+[[nodiscard]] Status read_bridge_recipe(const document::Node& arguments, const std::string& model, Draft& draft);
+
+// run_recipe.py --recipe NAME model.x=y ...
+[[nodiscard]] bool names_bridge_recipe(const std::vector<ShellWord>& words);
+[[nodiscard]] Status read_recipe_command(const std::vector<ShellWord>& words, Draft& draft);
 
 }  // namespace plimsoll::job

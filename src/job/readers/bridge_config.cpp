@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "job/keys.h"
 #include "job/readers/bridge.h"
+#include "job/readers/omega.h"
 #include "job/readers/parse.h"
 #include "job/value.h"
 #include "model/catalog.h"
@@ -265,7 +266,7 @@ Status read_bridge_tree(const Node& root, Draft& draft) {
   return {};
 }
 
-Result<Draft> read_bridge_config(const InputFile& file) {
+Result<Draft> read_bridge_config(const InputFile& file, const ReadOptions& options) {
   Draft draft;
   draft.path = file.path;
   draft.kind = FileKind::kBridgeConfig;
@@ -273,6 +274,11 @@ Result<Draft> read_bridge_config(const InputFile& file) {
   draft.framework = Framework::kMegatronBridge;
   PLIMSOLL_TRY(root, parse_json_or_yaml(file.text));
   if (!root.is_object()) return bad_input("wanted a table of sections (model, train, ...)");
+  if (!options.config.empty()) {  // overrides of a recipe
+    PLIMSOLL_TRY(recipe, bridge_recipe(options.config, draft));
+    lay_over(root, recipe);
+    root = std::move(recipe);
+  }
   PLIMSOLL_TRY_STATUS(read_bridge_tree(root, draft));
   return draft;
 }

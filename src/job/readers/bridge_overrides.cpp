@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "job/readers/bridge.h"
+#include "job/readers/omega.h"
 #include "job/value.h"
 #include "model/catalog.h"
 
@@ -125,11 +126,24 @@ Result<Draft> read_bridge_overrides(const InputFile& file) {
         equals == std::string::npos ? "" : trim(std::string_view(statement).substr(equals + 1));
     if (++statements > kMaxStatements) return bad_input("more assignments than any configuration has");
     if (equals != std::string::npos && (left == "cfg" || left == "config")) {
-      read_recipe(right, draft);
+      const std::string_view call_name = right.substr(0, right.find('('));
+      auto recipe = bridge_recipe(trim(call_name), draft);
+      if (recipe) {
+        lay_over(*recipe, root);
+      } else {
+        read_recipe(right, draft);
+      }
       // What the recipe is called with; a call that is no plain list of names and values says only the model.
       if (const auto call = parse_python(right); call && call->is_object())
-        for (const auto& [key, argument] : call->members)
-          if (key.substr(0, 1) != "_" && !argument.is_null() && !argument.is_object()) draft.assign(key, argument);
+        for (const auto& [key, argument] : call->members) {
+          if (key.substr(0, 1) == "_" || argument.is_null() || argument.is_object()) continue;
+          const bool is_batch = key == "global_batch_size" || key == "micro_batch_size";
+          if (recipe) {
+            put_path(root, (is_batch ? "train." : "model.") + key, argument);
+          } else {
+            draft.assign(key, argument);
+          }
+        }
       continue;
     }
     const bool is_field = left.substr(0, 4) == "cfg." || left.substr(0, 7) == "config.";

@@ -42,6 +42,17 @@ void Translation::rename(std::string_view key, std::string_view target) {
   if (const Node* value = take(key)) put(target, *value, key);
 }
 
+const Node* Translation::peek(std::string_view target) const {
+  const Node* found = result_.find(target);
+  if (found == nullptr) found = source_.find(target);
+  return found == nullptr || found->is_null() ? nullptr : found;
+}
+
+std::string Translation::name_of(std::string_view target) const {
+  const auto found = names_.find(target);
+  return found == names_.end() ? std::string(target) : found->second;
+}
+
 Node Translation::finish(Draft& draft) {
   draft.written_names = std::move(names_);
   for (const auto& [key, value] : source_.members) {
@@ -76,10 +87,10 @@ Status refuse_other_training(std::string_view key, std::string_view value) {
   for (const std::string_view fine :
        {"", "sft", "pt", "full", "pretrain", "none", "null", "false", "trl_sft", "hf", "oumi"})
     if (value == fine) return {};
-  return bad_input(
-      fmt::format("{}: '{}' is not plain or supervised training; preference and reinforcement training hold "
-                  "other models and batches, which are not modelled",
-                  key, value));
+  return bad_input(fmt::format("{}: '{}' is neither supervised nor preference training; reinforcement learning, reward "
+                               "models and distillation hold other models and batches, which are not modelled here",
+                               key, value),
+                   "plimsoll rl sizes GRPO and PPO runs");
 }
 
 }  // namespace plimsoll::job

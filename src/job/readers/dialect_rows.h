@@ -36,6 +36,10 @@ class Translation {
   // `key` of the tool is `target` of TrainingArguments.
   void rename(std::string_view key, std::string_view target);
   [[nodiscard]] bool has(std::string_view target) const { return result_.has(target); }
+  // What `target` is so far, put or as the tool gives it; nullptr where nothing says.
+  [[nodiscard]] const document::Node* peek(std::string_view target) const;
+  // The tool's own key that decided `target`, or `target`.
+  [[nodiscard]] std::string name_of(std::string_view target) const;
 
   // The keys that were not taken stand as they are. The draft learns the tool's names.
   [[nodiscard]] document::Node finish(Draft& draft);

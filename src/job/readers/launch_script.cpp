@@ -11,10 +11,12 @@
 #include "job/draft.h"
 #include "job/keys.h"
 #include "job/keys/table.h"
+#include "job/readers/bridge.h"
 #include "job/readers/dialects.h"
 #include "job/readers/include.h"
 #include "job/readers/launch.h"
 #include "job/readers/megatron_flags.h"
+#include "job/readers/omega.h"
 #include "job/readers/parse.h"
 #include "job/readers/resolve.h"
 #include "job/readers/tokenizer.h"
@@ -30,7 +32,8 @@ struct Candidate {
   const ShellCommand* command = nullptr;
   Launch launch;
   FileKind kind = FileKind::kMegatronScript;
-  int known = 0;  // flags that say something here
+  int known = 0;         // flags that say something here
+  bool by_file = false;  // its settings are in a file, with overrides on the command line
 };
 
 bool takes_no_value(const std::string& key) {
@@ -66,12 +69,34 @@ bool is_other_work(std::string_view program) {
 
 // Reinforcement learning has a verb of its own.
 bool is_reinforcement(const Launch& launch) {
+  if (launch.program.find("sft") != std::string::npos) return false;
   for (const std::string_view part : {"verl.", "main_ppo", "openrlhf", "train_ppo", "nemo_rl", "slime", "train_async"})
     if (launch.program.find(part) != std::string::npos) return true;
   return std::any_of(launch.arguments.begin(), launch.arguments.end(), [](const ShellWord& word) {
     return word.text.rfind("--actor-num-nodes", 0) == 0 || word.text.rfind("--rollout-", 0) == 0 ||
            word.text.rfind("actor_rollout_ref.", 0) == 0;
   });
+}
+
+// "--config run.yaml a.b=c", "@ run.toml --a.b c": a file of settings under what the command says.
+bool names_settings_file(const Launch& launch) {
+  const auto is_file = [](std::string_view name) {
+    return name.ends_with(".yaml") || name.ends_with(".yml") || name.ends_with(".toml");
+  };
+  const std::vector<ShellWord>& words = launch.arguments;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i].text;
+    const std::size_t equals = word.find('=');
+    const std::string_view flag = std::string_view(word).substr(0, equals);
+    if (word.size() > 1 && word.front() == '@' && is_file(word)) return true;
+    if (flag == "model.partial_pretrain") return true;  // verl's SFT trainer, whose file holds its defaults alone
+    bool names = false;
+    for (const std::string_view known : {"--config", "--config-file", "--config_file", "@", "--job.config_file"})
+      names = names || flag == known;
+    if (!names) continue;
+    if (equals != std::string::npos ? is_file(word) : i + 1 < words.size() && is_file(words[i + 1].text)) return true;
+  }
+  return false;
 }
 
 Candidate examine(const ShellCommand& command) {
@@ -86,6 +111,16 @@ Candidate examine(const ShellCommand& command) {
   }
   const std::optional<FileKind> dialect = dialect_of_program(candidate.launch);
   candidate.known = std::max(megatron, trainer);
+  if (names_bridge_recipe(candidate.launch.arguments)) {
+    candidate.kind = FileKind::kBridgeConfig;
+    candidate.known = std::max(candidate.known, 1);
+    return candidate;
+  }
+  if (!dialect && candidate.known <= 2 && names_settings_file(candidate.launch)) {
+    candidate.by_file = true;
+    candidate.known = std::max(candidate.known, 1);
+    return candidate;
+  }
   const std::string& program = candidate.launch.program;
   if (program == "megatron sft" || program == "megatron pt") {  // ms-swift's; its flags may all be in a file
     candidate.known = std::max(candidate.known, 1);
@@ -299,12 +334,45 @@ Status read_trainer_command(const Candidate& candidate, const Shell& shell, Draf
   return {};
 }
 
+// The file that the command names, with the command's overrides in it, as if it had been given like that.
+Status read_file_command(const Candidate& candidate, const ReadOptions& options, Draft& draft) {
+  PLIMSOLL_TRY(configured, read_configured_command(candidate.launch.arguments, parent_folder(draft.path)));
+  interpolate(configured.root);
+  if (configured.path.empty()) configured.path = draft.path;
+  auto inner = read_any(InputFile{configured.path, document::to_json(configured.root)}, options);
+  if (!inner) return tl::make_unexpected(std::move(inner.error()).with_context(configured.path));
+  for (const auto& [path, variable] : configured.unknown)
+    for (Assignment& assignment : inner->assignments)
+      if (assignment.where.ends_with(path))
+        assignment.problem = fmt::format("its value needs {}, which the script does not set", variable);
+  const std::vector<Assignment> launcher = std::move(draft.assignments);
+  const std::string path = std::move(draft.path);
+  draft = *std::move(inner);
+  draft.path = path;
+  draft.notes.push_back(fmt::format("{}: settings of {}", path, configured.path));
+  for (const Assignment& given : launcher) {
+    const bool is_said = std::any_of(draft.assignments.begin(), draft.assignments.end(),
+                                     [&given](const Assignment& one) { return one.key == given.key; });
+    if (!is_said) draft.assignments.push_back(given);
+  }
+  return {};
+}
+
+// `run: |` of a job for SkyPilot and tools like it; empty where the file is a script itself.
+std::string script_in_yaml(std::string_view text) {
+  if (text.find("\nrun:") == std::string_view::npos || trim(text).starts_with("#!")) return {};
+  const auto root = document::parse_yaml(text);
+  const Node* run = root && root->is_object() ? root->find("run") : nullptr;
+  return run != nullptr && run->is_string() ? run->text : std::string{};
+}
+
 }  // namespace
 
 Result<Draft> read_launch_script(const InputFile& file, const ReadOptions& options) {
   Draft draft;
   draft.path = file.path;
   ShellOptions shell_options;
+  shell_options.path = file.path;
   shell_options.arguments = options.script_args;
   shell_options.read_file = [&file](const std::string& path) -> std::optional<std::string> {
     const auto found = locate(path, parent_folder(file.path));
@@ -312,7 +380,8 @@ Result<Draft> read_launch_script(const InputFile& file, const ReadOptions& optio
     auto text = read_named_file(*found);
     return text ? std::optional(*std::move(text)) : std::nullopt;
   };
-  PLIMSOLL_TRY(shell, read_shell(file.text, shell_options));
+  const std::string run = script_in_yaml(file.text);
+  PLIMSOLL_TRY(shell, read_shell(run.empty() ? file.text : run, shell_options));
   // A script that only sets flags for another one is read as that command would be.
   const bool only_sets = shell.commands.empty() && !shell.unused.empty();
   if (only_sets) shell.commands.push_back(ShellCommand{shell.unused, 1, true, {}});
@@ -322,7 +391,11 @@ Result<Draft> read_launch_script(const InputFile& file, const ReadOptions& optio
   std::map<std::string, std::string> environment = shell.environment;
   for (const auto& [name, value] : candidate.command->environment) environment[name] = value;
   read_launcher(candidate.launch, shell.batch_options, environment, draft);
-  if (candidate.kind == FileKind::kMegatronScript) {
+  if (candidate.by_file) {
+    PLIMSOLL_TRY_STATUS(read_file_command(candidate, options, draft));
+  } else if (candidate.kind == FileKind::kBridgeConfig) {
+    PLIMSOLL_TRY_STATUS(read_recipe_command(candidate.launch.arguments, draft));
+  } else if (candidate.kind == FileKind::kMegatronScript) {
     PLIMSOLL_TRY_STATUS(read_megatron_command(candidate, shell, draft));
   } else {
     PLIMSOLL_TRY_STATUS(read_trainer_command(candidate, shell, draft));

@@ -7,6 +7,7 @@
 #include "job/aliases/table.h"
 #include "job/keys.h"
 #include "job/readers/dialect_rows.h"
+#include "job/readers/preference.h"
 #include "job/value.h"
 
 namespace plimsoll::job {
@@ -29,6 +30,12 @@ const Alias kRows[] = {
     {"use_adam_mini", kRefused, "Adam-mini's states are not modelled"},
     {"use_muon", kNotModelled, "Muon's states are counted as Adam's"},
     {"shift_attn", kNoEffect},
+    {"quantization_method", kNoEffect},  // bitsandbytes unless quantization_bit names another
+    {"fp8_backend", kNoEffect},
+    {"fp8_enable_fsdp_float8_all_gather", kNoEffect},
+    {"ref_model_adapters", kNoEffect},
+    {"ref_model_quantization_bit", kNotModelled, "the reference is counted in 16 bits"},
+    {"use_hyper_parallel", kRefused, "HyperParallel's sharding is not modelled"},
     {"rope_scaling", kNoEffect},
     {"low_cpu_mem_usage", kNoEffect},
 };
@@ -79,7 +86,13 @@ void read_adapter(Translation& to, const std::string& tuning) {
 Result<Node> from_llama_factory(const Node& root, Draft& draft) {
   draft.names = names();
   Translation to(root);
-  PLIMSOLL_TRY_STATUS(refuse_other_training("stage", to.takes_word("stage")));
+  PLIMSOLL_TRY(preference, preference_named("stage", to.takes_word("stage")));
+  if (preference) {
+    // DPO's loss decides whether there is a reference (hparams/finetuning_args.py).
+    const std::string loss = to.takes_word("pref_loss");
+    if (loss == "orpo" || loss == "simpo") preference->reference = false;
+    put_preference(*preference, to, draft);
+  }
   std::string tuning = to.takes_word("finetuning_type");
   if (tuning.empty()) tuning = "lora";  // its default
   if (tuning != "lora" && tuning != "full")

@@ -113,6 +113,7 @@ void add_parser_defaults(Draft& draft) {
       draft.assign("cpu_offloading", bool_node(true), "the parser's rule for cpu_offloading_num_layers", true);
     break;
   }
+  settle_megatron(draft);
 }
 
 Result<Draft> read_megatron_args(const InputFile& file) {

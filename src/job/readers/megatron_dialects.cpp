@@ -43,7 +43,7 @@ const Alias kDeepSpeedRows[] = {
     {"curriculum_learning", kNotModelled, "every step is counted at the full sequence length"},
     {"curriculum_learning_legacy", kNotModelled, "every step is counted at the full sequence length"},
     {"embed_layernorm", kNotModelled, "the norm behind the embedding is not counted"},
-    {"pp_partition_method", kNotModelled, "stages are counted as even"},
+    {"pp_partition_method", kNoEffect},  // read before the flags
     {"use_rotary_position_embeddings", kNoEffect},
     {"use_flash_attn", kNoEffect},
     {"use_flash_attn_v1", kNoEffect},
@@ -165,6 +165,11 @@ Status use_deepspeed(const LaunchFlags& flags, const std::map<std::string, std::
     draft.assignments.push_back(std::move(refused));
     return {};
   }
+  // "type:transformer|embedding" counts embedding and head as layers.
+  if (value_of(flags, "pp_partition_method").find("embedding") != std::string::npos) {
+    draft.assign("account_for_embedding_in_pipeline_split", bool_node(true), "--pp-partition-method");
+    draft.assign("account_for_loss_in_pipeline_split", bool_node(true), "--pp-partition-method");
+  }
   // In bf16 DeepSpeed's optimizer shards its states at stage 0, too.
   const bool shards = stage == 1 || find(flags, "bf16") != nullptr;
   draft.assign("use_distributed_optimizer", bool_node(shards), "zero_stage");
@@ -184,6 +189,7 @@ Status use_swift(const LaunchFlags& flags, const std::string& model, Draft& draf
     return bad_input(fmt::format("tuner_type: found '{}'; only full and lora are modelled", tuning));
   }
   draft.assign("bf16", bool_node(true), "ms-swift's default", true);
+  draft.assign("expert_tensor_parallel_size", integer_node(1), "ms-swift's default", true);
   return name_model(model, draft);
 }
 

@@ -18,4 +18,7 @@ void assign_flag(Draft& draft, std::string_view flag, document::Node value);
 // one where their number is not given.
 void add_parser_defaults(Draft& draft);
 
+// Settings that mean something else here: no layers to recompute, PyTorch's FSDP2.
+void settle_megatron(Draft& draft);
+
 }  // namespace plimsoll::job

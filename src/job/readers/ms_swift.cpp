@@ -7,6 +7,7 @@
 #include "job/aliases/table.h"
 #include "job/keys.h"
 #include "job/readers/dialect_rows.h"
+#include "job/readers/preference.h"
 #include "job/value.h"
 
 namespace plimsoll::job {
@@ -18,7 +19,10 @@ namespace {
 using enum AliasKind;
 
 const Alias kRows[] = {
-    {"sequence_parallel_size", kRefused, "Ulysses and ring sequence parallelism of ms-swift are not modelled", "1"},
+    {"sequence_parallel_size", kNoEffect},  // becomes context_parallel_size
+    {"galore_quantization", kNoEffect},
+    {"adapter_act", kNoEffect},
+    {"adapter_length", kNoEffect},
     {"freeze_parameters", kRefused, "frozen layers are not modelled"},
     {"freeze_parameters_ratio", kRefused, "frozen layers are not modelled"},
     {"trainable_parameters", kRefused, "training of chosen parameters is not modelled"},
@@ -45,7 +49,8 @@ constexpr std::string_view kWithoutEffect = R"(
     ignore_args_error vit_lr aligner_lr vit_gradient_checkpointing acc_strategy swanlab_* use_swanlab logprobs cached_dataset
     sequence_parallel_mode norm_bbox template_backend rope_scaling max_model_len bnb_4bit_* hqq_axis loss remove_unused_columns
     train_dataloader_shuffle dataset_info callbacks enable_channel_loss safe_serialization new_special_tokens
-    quant_method target_regex llm_lr zero_hpz_partition_size deepspeed_autotp_size
+    quant_method target_regex llm_lr merge_lora lmdeploy_* lora_ga_* vera_* quant_* max_batch_size max_shard_size mcore_adapter
+    write_batch_size num_sampling_batch_size to_peft_format galore_proj_quant ref_adapters zero_hpz_partition_size deepspeed_autotp_size
 )";
 
 const std::vector<Alias>& names() {
@@ -58,7 +63,11 @@ const std::vector<Alias>& names() {
 Result<Node> from_ms_swift(const Node& root, Draft& draft) {
   draft.names = names();
   Translation to(root);
-  PLIMSOLL_TRY_STATUS(refuse_other_training("rlhf_type", to.takes_word("rlhf_type")));
+  PLIMSOLL_TRY(preference, preference_named("rlhf_type", to.takes_word("rlhf_type")));
+  if (preference) {
+    if (to.peek("per_device_train_batch_size") == nullptr) to.put("per_device_train_batch_size", integer_node(1));
+    put_preference(*preference, to, draft);
+  }
   std::string tuning = to.takes_word("tuner_type");
   if (tuning.empty()) tuning = to.takes_word("train_type");
   static_cast<void>(to.take("train_type"));
@@ -91,7 +100,12 @@ Result<Node> from_ms_swift(const Node& root, Draft& draft) {
   if (is_fp16 && !root.has("fp16")) to.put("fp16", bool_node(true));
   // Weights that fp16 trains whole are kept in fp32.
   to.put("load_dtype", text_node(is_bf16 ? "bf16" : is_fp16 && tuning == "lora" ? "fp16" : "fp32"));
-  if (!root.has("per_device_train_batch_size")) to.put("per_device_train_batch_size", integer_node(1));
+  if (to.peek("per_device_train_batch_size") == nullptr) to.put("per_device_train_batch_size", integer_node(1));
+  if (const Node* ranks = to.take("sequence_parallel_size"); ranks != nullptr && document::to_text(*ranks) != "1") {
+    to.put("cp_size", *ranks, "sequence_parallel_size");
+    draft.warnings.emplace_back(
+        "sequence_parallel_size: Ulysses and ring attention are counted as context parallelism");
+  }
   if (!root.has("gradient_checkpointing")) to.put("gradient_checkpointing", bool_node(true));
   const std::string attention = to.takes_word("attn_impl");
   if (attention == "flash_attn" || attention == "flash_attention_2" || attention == "flash_attention_3")

@@ -40,6 +40,11 @@ constexpr Row kRows[] = {
     {"lion_8bit", kLion, kFused, false, "8-bit states of Lion are counted in 32 bits"},
     {"paged_lion_8bit", kLion, kFused, true, "8-bit states of Lion are counted in 32 bits"},
     {"adamw_torch_8bit", kAdam8bit, kFused, false, "torchao's 8-bit states are counted as bitsandbytes'"},
+    {"adamw_torch_4bit", kAdam8bit, kFused, false, "torchao's 4-bit states are counted as 8-bit ones"},
+    {"rmsprop", kSgd, kForeach, false, "one state per weight is counted, as SGD with momentum has"},
+    {"muon", kSgd, kForeach, false, "one state per weight is counted, as SGD with momentum has"},
+    {"lomo", kSgd, kForeach, false, "counted as SGD without momentum"},
+    {"adalomo", kSgd, kForeach, false, "counted as SGD without momentum"},
     {"schedule_free_adamw", kAdam, kForeach, false, "counted as AdamW (foreach)"},
     {"stable_adamw", kAdam, kForeach, false, "counted as AdamW (foreach)"},
 };
@@ -56,7 +61,8 @@ Status read_optimizer_name(const document::Node& value, std::string_view written
     draft.assign("optimizer", text_node(std::string(name_of(row.kind))), written_as);
     draft.assign("optimizer_implementation", text_node(std::string(name_of(row.impl))), written_as);
     if (row.paged) draft.assign("paged_optimizer", bool_node(true), written_as);
-    if (row.kind == kSgd) draft.assign("sgd_momentum", real_node(0), written_as, true);
+    const bool has_momentum = row.name == "rmsprop" || row.name == "muon";
+    if (row.kind == kSgd) draft.assign("sgd_momentum", real_node(has_momentum ? 0.9 : 0), written_as, true);
     if (!row.note.empty()) draft.warnings.push_back(fmt::format("{} {}: {}", written_as, name, row.note));
     return {};
   }

@@ -6,6 +6,7 @@
 #include "job/aliases/table.h"
 #include "job/keys.h"
 #include "job/readers/dialect_rows.h"
+#include "job/readers/preference.h"
 #include "job/value.h"
 
 namespace plimsoll::job {
@@ -106,9 +107,13 @@ Result<Node> from_oumi(const Node& root, Draft& draft) {
   if (model == nullptr || !model->is_object()) return bad_input("model: wanted a table");
   if (training != nullptr && training->is_object()) {
     const Node* trainer = training->find("trainer_type");
-    if (trainer != nullptr && trainer->is_string())
-      PLIMSOLL_TRY_STATUS(refuse_other_training("training.trainer_type", lower(trainer->text)));
+    std::optional<Preference> preference;
+    if (trainer != nullptr && trainer->is_string()) {
+      PLIMSOLL_TRY(named, preference_named("training.trainer_type", lower(trainer->text)));
+      preference = named;
+    }
     read_training(*training, to, draft);
+    if (preference) put_preference(*preference, to, draft);
   }
   if (const Node* name = model->find("model_name"); name != nullptr) to.put("model_name_or_path", *name);
   if (const Node* length = model->find("model_max_length"); length != nullptr)

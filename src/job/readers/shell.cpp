@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "job/readers/shell_arithmetic.h"
+#include "job/readers/shell_batch.h"
 #include "job/readers/shell_condition.h"
 #include "job/readers/shell_patterns.h"
 #include "job/readers/shell_syntax.h"
@@ -44,6 +45,8 @@ class Runner {
 
   Result<Shell> run(std::string_view text) {
     PLIMSOLL_TRY_STATUS(take_arguments());
+    variables_.script_path = options_.path;
+    if (!options_.path.empty()) PLIMSOLL_TRY_STATUS(name_source(options_.path));
     PLIMSOLL_TRY_STATUS(run_text(text));
     shell_.environment = exported();
     keep_unused_flags();
@@ -133,6 +136,11 @@ class Runner {
     --depth_;
     if (!done) return tl::make_unexpected(std::move(done.error()));
     return {};
+  }
+
+  // ${BASH_SOURCE[0]} of what is followed now.
+  Status name_source(const std::string& path) {
+    return variables_.set("BASH_SOURCE", {ShellWord{path, {}}}, true, false);
   }
 
   // The status of the last command.
@@ -228,6 +236,13 @@ class Runner {
   Result<Truth> run_if(const ShellNode& node) {
     PLIMSOLL_TRY(truth, run_condition(node.body[0]));
     const bool has_else = node.body.size() > 2;
+    ++guarded_;
+    auto done = run_if_branches(node, truth, has_else);
+    --guarded_;
+    return done;
+  }
+
+  Result<Truth> run_if_branches(const ShellNode& node, Truth truth, bool has_else) {
     if (truth == Truth::kTrue) {
       PLIMSOLL_TRY_STATUS(run_body(node.body[1]));
     } else if (truth == Truth::kFalse) {
@@ -390,6 +405,10 @@ class Runner {
     if (name == "false") return Truth::kFalse;
     if (is_one_of(name, {"echo", "printf", "cat", "tee", "cd", "mkdir", "ulimit", "module", "wait", "trap", "pip"}))
       return is_condition_ ? Truth::kUnknown : Truth::kTrue;
+    // A guard ("if the image is not set, say so and leave"): who starts the script gets past it.
+    const bool is_failure =
+        command.words.size() > 1 && command.words[1].text != "0" && command.words[1].unknown.empty();
+    if (name == "exit" && is_failure && guarded_ > 0) return Truth::kTrue;
     if (is_one_of(name, {"exit", "return", "break", "continue"})) {
       flow_ = name == "exit"     ? Flow::kExit
               : name == "return" ? Flow::kReturn
@@ -403,6 +422,7 @@ class Runner {
     }
     if (name == "shift") return shift(command);
     if (name == "set") return set_positional(command);
+    if (name == "read" && !node.here_string.empty()) return read_words(node, command);
     if (name == "read" || name == "mapfile" || name == "readarray") {
       for (std::size_t i = 1; i < command.words.size(); ++i)
         if (is_name(command.words[i].text)) {
@@ -440,6 +460,30 @@ class Runner {
     if (bytes_ > (16U << 20U)) return bad_input("the script runs more words than any launch script");
     shell_.commands.push_back(std::move(command));
     return is_condition_ ? Truth::kUnknown : Truth::kTrue;
+  }
+
+  // IFS=, read -r A B <<< "$LIST": the words of the list, the rest to the last name.
+  Result<Truth> read_words(const ShellNode& node, const ShellCommand& command) {
+    PLIMSOLL_TRY(list, variables_.expand_value(node.here_string));
+    std::string separators = " \t\n";
+    if (const ShellVariable* ifs = variables_.find("IFS"); ifs != nullptr && ifs->words.size() == 1)
+      separators = ifs->words.front().text;
+    std::vector<std::string> names;
+    bool fills_array = false;
+    for (std::size_t i = 1; i < command.words.size(); ++i) {
+      const std::string& word = command.words[i].text;
+      if (word.starts_with('-')) fills_array = fills_array || word.find('a') != std::string::npos;
+      if (is_name(word)) names.push_back(word);
+    }
+    std::vector<ShellWord> parts;
+    for (std::string& part : split_fields(list.text, separators, fills_array ? 1000 : names.size()))
+      parts.push_back(ShellWord{part, marked_names(part)});
+    if (fills_array && !names.empty())
+      PLIMSOLL_TRY_STATUS(variables_.set(names.front(), std::move(parts), true, false));
+    for (std::size_t i = 0; i < names.size() && !fills_array; ++i)
+      PLIMSOLL_TRY_STATUS(variables_.set(names[i], {i < parts.size() ? parts[i] : ShellWord{}}, false, false));
+    variables_.unset("IFS");
+    return Truth::kTrue;
   }
 
   Result<Truth> run_inner(const std::string& text, std::vector<ShellWord> launcher, int line) {
@@ -499,7 +543,9 @@ class Runner {
       return Truth::kUnknown;
     }
     if (sourced_ += text->size(); sourced_ > kMaxFileBytes) return bad_input("the script sources too much");
+    if (!options_.path.empty()) PLIMSOLL_TRY_STATUS(name_source(word.text));
     PLIMSOLL_TRY_STATUS(run_text(*text));
+    if (!options_.path.empty()) PLIMSOLL_TRY_STATUS(name_source(options_.path));
     return Truth::kTrue;
   }
 
@@ -534,6 +580,7 @@ class Runner {
   Flow flow_ = Flow::kOn;
   bool is_condition_ = false;
   int unsure_ = 0;
+  int guarded_ = 0;  // conditions around the command
   int depth_ = 0;
   int steps_ = 0;
   std::size_t sourced_ = 0;
@@ -543,26 +590,7 @@ class Runner {
 }  // namespace
 
 Result<Shell> read_shell(std::string_view text, const ShellOptions& options) {
-  std::vector<std::string> batch_options;
-  std::size_t at = 0;
-  while (at < text.size() && batch_options.size() < 1000) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view line = text.substr(at, end - at);
-    at = end + 1;
-    constexpr std::string_view kBatch = "#SBATCH";
-    if (line.substr(0, kBatch.size()) != kBatch) continue;
-    std::string_view rest = line.substr(kBatch.size());
-    rest = trim(rest.substr(0, rest.find('#')));
-    for (const std::string_view option : split(rest, ' '))
-      if (!option.empty()) batch_options.emplace_back(option);
-  }
-  // "--nodes 4" as "--nodes=4".
-  for (std::size_t i = 0; i + 1 < batch_options.size(); ++i)
-    if (batch_options[i].substr(0, 1) == "-" && batch_options[i].find('=') == std::string::npos &&
-        batch_options[i + 1].substr(0, 1) != "-") {
-      batch_options[i] += '=' + batch_options[i + 1];
-      batch_options.erase(batch_options.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-    }
+  std::vector<std::string> batch_options = batch_options_of(text);
   Runner runner(options);
   PLIMSOLL_TRY_STATUS(runner.set_batch_options(std::move(batch_options)));
   return runner.run(text);

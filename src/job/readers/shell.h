@@ -42,6 +42,8 @@ struct Shell {
 };
 
 struct ShellOptions {
+  // Where the script lies: its $0 and ${BASH_SOURCE[0]}. Empty: not known.
+  std::string path;
   // What stands behind the script's name on the command line; NAME=value in front sets variables.
   std::vector<std::string> arguments;
   // A file that the script sources, or nothing where it is not found.

@@ -2,6 +2,7 @@
 // Expansion of words: quotes, variables and their edits, arithmetic, and the few commands whose output follows
 // from the script alone.
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -36,6 +37,28 @@ std::string folder_of(std::string_view path) {
   const std::size_t slash = path.rfind('/');
   if (slash == std::string_view::npos) return ".";
   return slash == 0 ? "/" : std::string(path.substr(0, slash));
+}
+
+// Without "." and ".." inside; links are not looked up.
+std::string normal_path(std::string_view path) {
+  const std::string text = std::filesystem::path(path).lexically_normal().string();
+  return text.empty() ? "." : text;
+}
+
+// s#from#to# and s/from/to/g, where `from` is plain text.
+bool substitute(std::string_view command, std::string& text) {
+  if (command.size() < 4 || command.front() != 's') return false;
+  const std::vector<std::string_view> parts = split(command.substr(2), command[1]);
+  if (parts.size() != 3 || parts[0].empty() || (!parts[2].empty() && parts[2] != "g")) return false;
+  if (parts[0].find_first_of("*[]^$\\+?(){}|") != std::string_view::npos) return false;
+  if (parts[1].find_first_of("\\&") != std::string_view::npos) return false;
+  std::size_t at = text.find(parts[0]);
+  for (int round = 0; at != std::string::npos && round < 1000; ++round) {
+    text.replace(at, parts[0].size(), parts[1]);
+    if (parts[2].empty()) break;
+    at = text.find(parts[0], at + parts[1].size());
+  }
+  return text.size() < (1U << 16U);
 }
 
 }  // namespace
@@ -345,7 +368,8 @@ Status ShellVariables::expand_arithmetic(std::string_view expression, int depth,
   return {};
 }
 
-// $(basename X), $(dirname X), $(echo X), $(echo "2 * 4" | bc): the few whose output is in the script.
+// $(basename X), $(dirname X), $(realpath X), $(cd X && pwd), $(echo X), $(echo "2 * 4" | bc), $(echo X | sed
+// 's/a/b/'): the few whose output is in the script.
 Status ShellVariables::expand_command(std::string_view command, bool quoted, int depth, Expansion& out) {
   const auto give_up = [&out] {
     out.unknown("the output of a command");
@@ -370,7 +394,10 @@ Status ShellVariables::expand_command(std::string_view command, bool quoted, int
     }
   }
   if (words.empty()) return give_up();
+  std::erase_if(words, [](const ShellWord& word) { return word.text == "--"; });
   const std::string program = words.front().text;
+  const bool has_second = script->body.size() == 2;
+  const std::string second = has_second ? script->body[1].words.front().text : "";
   std::string text;
   if (program == "echo" || program == "expr") {
     for (std::size_t i = 1; i < words.size(); ++i)
@@ -380,12 +407,26 @@ Status ShellVariables::expand_command(std::string_view command, bool quoted, int
     if (words.size() == 3 && text.ends_with(words[2].text)) text.resize(text.size() - words[2].text.size());
   } else if (program == "dirname" && words.size() == 2) {
     text = folder_of(words[1].text);
+  } else if ((program == "realpath" || program == "readlink") && words.size() >= 2) {
+    text = normal_path(words.back().text);
+  } else if (program == "cd" && words.size() == 2 && second == "pwd") {
+    append_words({ShellWord{normal_path(words[1].text), {}}}, quoted, false, out);
+    return {};
+  } else if (program == "pwd" && words.size() <= 2) {
+    text = ".";
   } else {
     return give_up();
   }
-  const bool pipes = script->body.size() == 2;
-  if (pipes && (!first.is_piped || script->body[1].words.front().text != "bc")) return give_up();
-  if (pipes || program == "expr") {
+  if (has_second && !first.is_piped) return give_up();
+  if (second == "sed" && script->body[1].words.size() == 2) {
+    Expansion inner;
+    PLIMSOLL_TRY_STATUS(expand_into(script->body[1].words[1].text, depth + 1, inner));
+    inner.finish();
+    if (inner.done.size() != 1 || !substitute(inner.done.front().text, text)) return give_up();
+  } else if (has_second && second != "bc") {
+    return give_up();
+  }
+  if (second == "bc" || program == "expr") {
     const auto value = evaluate_arithmetic(text);
     if (!value) return give_up();
     text = std::to_string(*value);
@@ -425,6 +466,11 @@ Status ShellVariables::expand_dollar(std::string_view raw, std::size_t& at, bool
   }
   if (next == '#' && positional) {
     out.append(std::to_string(positional->size()));
+    at += 2;
+    return {};
+  }
+  if (next == '0' && !script_path.empty()) {
+    out.append(script_path);
     at += 2;
     return {};
   }

@@ -545,6 +545,8 @@ class Parser {
         node.here_document = lexer_.announce(std::move(target), sign == "<<-");
       } else if (sign == ">" || sign == ">|") {
         node.output = std::move(target);
+      } else if (sign == "<<<") {
+        node.here_string = std::move(target);
       }
       PLIMSOLL_TRY_STATUS(advance());
     }

@@ -37,8 +37,9 @@ struct ShellNode {
   bool has_items = false;  // for NAME in ...; without, it goes over the script's arguments
   bool is_piped = false;   // its status is not that of the pipeline
   int line = 0;
-  int here_document = -1;  // into ShellScript::documents
-  std::string output;      // the target of >, as written
+  int here_document = -1;   // into ShellScript::documents
+  std::string output;       // the target of >, as written
+  std::string here_string;  // the word behind <<<, as written
   std::vector<RawWord> words;
   std::vector<std::vector<std::string>> patterns;
   std::vector<std::vector<ShellNode>> body;

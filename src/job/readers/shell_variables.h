@@ -48,6 +48,8 @@ class ShellVariables {
   // $1, $2, ...; nothing where the arguments of the script are not known.
   std::optional<std::vector<ShellWord>> positional;
 
+  std::string script_path;  // $0; empty where it is not known
+
   [[nodiscard]] const std::set<std::string>& assumed_unset() const { return assumed_unset_; }
 
  private:

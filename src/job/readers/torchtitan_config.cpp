@@ -7,7 +7,9 @@
 #include "base/checked.h"
 #include "base/text.h"
 #include "job/draft.h"
+#include "job/readers/include.h"
 #include "job/readers/parse.h"
+#include "job/readers/torchtitan.h"
 #include "job/value.h"
 #include "model/catalog.h"
 
@@ -57,9 +59,7 @@ Status read_model(const Node& root, Draft& draft) {
   for (const Row& row : kRows)
     if (family == row.family && size == row.size) catalogue = row.catalogue;
   auto model = model::find_model(catalogue);
-  if (!model)
-    return bad_input(fmt::format("model.name '{}' with flavor '{}' is not in the catalogue", name->text, flavor->text),
-                     "name the model with --model, or give its config.json");
+  if (!model) return name_model(fmt::format("{} {}", name->text, flavor->text), draft);
   draft.model = *std::move(model);
   return {};
 }
@@ -195,14 +195,10 @@ Status read_optimizer(const Node& root, Draft& draft) {
 
 }  // namespace
 
-Result<Draft> read_torchtitan_config(const InputFile& file) {
-  Draft draft;
-  draft.path = file.path;
+Status read_torchtitan_tree(const Node& root, Draft& draft) {
   draft.kind = FileKind::kTorchtitanConfig;
   draft.vocabulary = Framework::kTorchtitan;
   draft.framework = Framework::kTorchtitan;
-  PLIMSOLL_TRY(root, parse_document(file.text));
-  if (!root.is_object()) return bad_input("wanted tables such as [model] and [training]");
   constexpr std::string_view kElsewhere[] = {"model.name",
                                              "model.flavor",
                                              "training.local_batch_size",
@@ -227,7 +223,15 @@ Result<Draft> read_torchtitan_config(const InputFile& file) {
   PLIMSOLL_TRY_STATUS(read_model(root, draft));
   PLIMSOLL_TRY_STATUS(read_parallelism(root, draft));
   PLIMSOLL_TRY_STATUS(read_checkpointing(root, draft));
-  PLIMSOLL_TRY_STATUS(read_optimizer(root, draft));
+  return read_optimizer(root, draft);
+}
+
+Result<Draft> read_torchtitan_config(const InputFile& file) {
+  Draft draft;
+  draft.path = file.path;
+  PLIMSOLL_TRY(root, parse_document(file.text));
+  if (!root.is_object()) return bad_input("wanted tables such as [model] and [training]");
+  PLIMSOLL_TRY_STATUS(read_torchtitan_tree(root, draft));
   return draft;
 }
 

@@ -101,6 +101,8 @@ Result<Node> from_trainer_script(const Node& root, Draft& draft) {
   if (lora || is_on(dimension)) {
     to.put("use_peft", bool_node(true));
     if (is_on(dimension)) to.put("lora_r", *dimension);
+    // Qwen's finetune.py has a rank of its own where --lora_r is not given.
+    if (root.has("use_lora") && !root.has("lora_r") && !root.has("lora_rank")) to.put("lora_r", integer_node(64));
     if (!root.has("lora_target_modules")) to.put("lora_target_modules", text_node("all-linear"));
     if (four) {
       to.put("load_in_4bit", bool_node(true));

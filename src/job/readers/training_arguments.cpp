@@ -11,6 +11,7 @@
 #include "job/keys.h"
 #include "job/readers/include.h"
 #include "job/readers/parse.h"
+#include "job/readers/preference.h"
 #include "job/readers/resolve.h"
 #include "job/value.h"
 
@@ -177,6 +178,17 @@ Status read_key(const std::string& key, const Node& value, Draft& draft) {
     draft.assign("load_dtype", value, key);
     return {};
   }
+  if (key == "attn_implementation" && value.is_string()) {
+    // Kernels of the Hub and others that keep no matrix of scores either.
+    const std::string name = lower(value.text);
+    const bool is_flash = name.find("flash-attn") != std::string::npos ||
+                          name.find("flash_attn") != std::string::npos || name == "xformers" ||
+                          name == "flex_attention" || name == "sage_attention";
+    if (is_flash) {
+      draft.assign(key, text_node("flash_attention_2"));
+      return {};
+    }
+  }
   if (key == "loss_type") {
     if (value.is_null()) return {};
     if (value.is_string() && value.text != "nll" && value.text != "chunked_nll")
@@ -200,8 +212,10 @@ Status read_key(const std::string& key, const Node& value, Draft& draft) {
 
 }  // namespace
 
-Status read_training_tree(const Node& root, Draft& draft) {
-  if (!root.is_object()) return bad_input("wanted a table of TrainingArguments");
+Status read_training_tree(const Node& arguments, Draft& draft) {
+  if (!arguments.is_object()) return bad_input("wanted a table of TrainingArguments");
+  Node root = arguments;
+  PLIMSOLL_TRY_STATUS(take_trl_preference(root, draft));
   for (const auto& [key, value] : root.members) PLIMSOLL_TRY_STATUS(read_key(key, value, draft));
   PLIMSOLL_TRY_STATUS(read_fsdp(root, draft));
   PLIMSOLL_TRY_STATUS(read_deepspeed(root, draft));

@@ -8,8 +8,9 @@
 
 #include "base/text.h"
 #include "job/keys.h"
+#include "job/readers/nemo_rl.h"
+#include "job/readers/omega.h"
 #include "rl/frameworks/items.h"
-#include "rl/frameworks/omega.h"
 #include "rl/frameworks/settings.h"
 #include "rl/frameworks/unread.h"
 #include "rl/keys.h"
@@ -109,6 +110,17 @@ std::vector<std::string> differences(const Settings& wanted, const Settings& fou
   return keys;
 }
 
+Result<Settings> reread(const Run& run, const std::string& text) {
+  PLIMSOLL_TRY(again, read_config(run.framework, file_name(run.framework), text));
+  return settings_of(again);
+}
+
+}  // namespace
+
+namespace {
+constexpr std::int64_t kUsualPrompt = 1024;
+}
+
 // A framework's own file has the longest lengths, never the usual ones: half of them is taken.
 void assume_means(const Settings& given, ConfigSettings& config) {
   const auto value = [&](const std::string& key) -> std::int64_t {
@@ -123,21 +135,22 @@ void assume_means(const Settings& given, ConfigSettings& config) {
   for (const auto& [what, limit] : kLengths) {
     const std::string mean = fmt::format("{}_mean", what);
     if (is_said(mean) || is_said(fmt::format("{}_histogram", what))) continue;
-    const std::int64_t longest = value(limit) > 0 ? value(limit) : value("max_model_len") / 2;
-    if (longest < 2) continue;
+    std::int64_t longest = value(limit) > 0 ? value(limit) : value("max_model_len") / 2;
+    if (longest < 2) {  // a prompt of a file that limits answers alone
+      longest = std::min(kUsualPrompt, value("max_tokens"));
+      if (longest < 2) continue;
+      put_setting(config.settings, mean, std::to_string(longest / 2));
+      config.assumed.push_back(
+          fmt::format("{}: neither it nor a limit is in the file; {} tokens are assumed (--{}-mean changes that)", mean,
+                      longest / 2, what));
+      continue;
+    }
     put_setting(config.settings, mean, std::to_string(longest / 2));
     config.assumed.push_back(
         fmt::format("{}: not in the file; half of the longest, {} tokens, is assumed (--{}-mean changes that)", mean,
                     longest / 2, what));
   }
 }
-
-Result<Settings> reread(const Run& run, const std::string& text) {
-  PLIMSOLL_TRY(again, read_config(run.framework, file_name(run.framework), text));
-  return settings_of(again);
-}
-
-}  // namespace
 
 bool can_be_told(const Run& run, const Settings& trainer) {
   if (run.framework == Framework::kGeneric) return true;
@@ -214,8 +227,11 @@ Result<ConfigSettings> read_config_settings(Framework framework, std::string_vie
   };
   Result<Values> values = Values{};
   const std::string path{name};
-  if (framework == Framework::kTelescope || framework == Framework::kNemoRl)
-    values = parse_tree(parse_omega(text, path));
+  if (framework == Framework::kNemoRl && !is_yaml(text))
+    values = parse_configured(text, path);
+  else if (framework == Framework::kTelescope || framework == Framework::kNemoRl ||
+           (framework == Framework::kVerl && is_yaml(text)))
+    values = parse_tree(job::parse_omega(text, path));
   else if (framework == Framework::kPrimeRl || framework == Framework::kGeneric)
     values = parse_tree(document::parse_toml(text));
   else if (framework == Framework::kVerl)
@@ -246,6 +262,13 @@ Result<ConfigSettings> read_config_settings(Framework framework, std::string_vie
     case Framework::kGeneric:
       return in_file({Code::kBadInput, "a generic run is read by read_run()", {}, {}});
   }
+  // Engines without an account of their own.
+  if (const std::string engine{setting(result.settings, "engine")};
+      engine == "megatron" || engine == "trtllm" || engine == "tensorrt_llm") {
+    put_setting(result.settings, "engine", "vllm");
+    result.assumed.push_back(
+        fmt::format("engine: servers of '{}' are counted as vLLM's (--engine changes that)", engine));
+  }
   for (auto& [key, value] : parse_directives(text)) put_setting(result.settings, key, value);
   assume_means(given, result);
   if (auto read = check_unread(framework, *values, given, result.ignored); !read)
@@ -273,7 +296,7 @@ Result<Run> read_config(Framework framework, const std::string& path, std::strin
   return run;
 }
 
-std::optional<Framework> recognise_config(std::string_view text) {
+std::optional<Framework> recognise_config(std::string_view text, const std::string& path) {
   struct Sign {
     std::string_view text;
     Framework framework;
@@ -284,6 +307,9 @@ std::optional<Framework> recognise_config(std::string_view text) {
       {"--actor.model_name_or_path", Framework::kOpenRlhf},
       {"\ngrpo:", Framework::kNemoRl},
       {"\npolicy:", Framework::kNemoRl},
+      {"run_grpo", Framework::kNemoRl},
+      {"run_vlm_grpo", Framework::kNemoRl},
+      {"\nactor_rollout_ref:", Framework::kVerl},
       {"[orchestrator", Framework::kPrimeRl},
       {"prompts_batch_size_for_trainer:", Framework::kTelescope},
       {"inference_num_workers:", Framework::kTelescope},
@@ -293,6 +319,12 @@ std::optional<Framework> recognise_config(std::string_view text) {
     if (text.find(sign.text) != std::string_view::npos ||
         (sign.text.starts_with('\n') && text.starts_with(sign.text.substr(1))))
       return sign.framework;
+  // What a file of a few lines is may be said by the files below it.
+  if (text.find("defaults:") != std::string_view::npos && is_yaml(text))
+    if (const auto whole = job::load_omega(text, path); whole && whole->is_object()) {
+      if (job::is_nemo_rl(*whole)) return Framework::kNemoRl;
+      if (whole->has("actor_rollout_ref")) return Framework::kVerl;
+    }
   return std::nullopt;
 }
 

@@ -44,6 +44,9 @@ struct ConfigSettings {
   std::vector<std::string> assumed;  // what no such file has, and what is taken for it
 };
 
+// Mean lengths from the longest ones, where neither the file nor `given` says them.
+void assume_means(const Settings& given, ConfigSettings& config);
+
 // The keys that a framework's own configuration sets. Unset ones keep the framework's defaults. `given` are keys that
 // flags decide: what the file leaves open about them is no error.
 [[nodiscard]] Result<ConfigSettings> read_config_settings(Framework framework, std::string_view name,
@@ -54,6 +57,7 @@ struct ConfigSettings {
                                       const Settings& overrides = {});
 
 // Whose configuration this looks like: a TOML, YAML or shell file with keys that one framework has and others do not.
-[[nodiscard]] std::optional<Framework> recognise_config(std::string_view text);
+// `path` is where files of its `defaults:` are looked for.
+[[nodiscard]] std::optional<Framework> recognise_config(std::string_view text, const std::string& path = {});
 
 }  // namespace plimsoll::rl

@@ -96,6 +96,12 @@ void take_trainer_names(Values& values, std::span<const TrainerName> names, Sett
 
 [[nodiscard]] Result<Values> parse_tree(const Result<document::Node>& root);
 // "path=value" and "--path value" words of the command that a script starts; its variables are filled in.
+// The same with the file that --config names below them.
+[[nodiscard]] Result<Values> parse_configured(std::string_view text, const std::string& path);
+// Whether a text is a YAML file and no script.
+[[nodiscard]] bool is_yaml(std::string_view text);
+// OpenRLHF before its flags had sections: --actor_num_nodes is actor.num_nodes. Empty for other words.
+[[nodiscard]] std::string_view current_openrlhf_name(std::string_view flag);
 [[nodiscard]] Result<Values> parse_overrides(std::string_view text, const std::string& path);
 [[nodiscard]] Result<Values> parse_flags(std::string_view text, const std::string& path);
 // "# plimsoll: key = value" lines.

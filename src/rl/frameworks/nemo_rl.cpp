@@ -17,6 +17,7 @@ constexpr TrainerName kDtensor[] = {
     {"context_parallel_size", "policy.dtensor_cfg.context_parallel_size"},
     {"expert_model_parallel_size", "policy.dtensor_cfg.expert_parallel_size"},
     {"gradient_checkpointing", "policy.dtensor_cfg.activation_checkpointing"},
+    {"fsdp_cpu_offload", "policy.dtensor_cfg.cpu_offload"},
 };
 constexpr TrainerName kMegatron[] = {
     {"tensor_model_parallel_size", "policy.megatron_cfg.tensor_model_parallel_size"},
@@ -25,6 +26,11 @@ constexpr TrainerName kMegatron[] = {
     {"expert_model_parallel_size", "policy.megatron_cfg.expert_model_parallel_size"},
     {"expert_tensor_parallel_size", "policy.megatron_cfg.expert_tensor_parallel_size"},
     {"sequence_parallel", "policy.megatron_cfg.sequence_parallel"},
+    {"num_layers_in_first_pipeline_stage", "policy.megatron_cfg.num_layers_in_first_pipeline_stage"},
+    {"num_layers_in_last_pipeline_stage", "policy.megatron_cfg.num_layers_in_last_pipeline_stage"},
+    {"first_last_layers_bf16", "policy.megatron_cfg.first_last_layers_bf16"},
+    {"num_layers_at_start_in_bf16", "policy.megatron_cfg.num_layers_at_start_in_bf16"},
+    {"num_layers_at_end_in_bf16", "policy.megatron_cfg.num_layers_at_end_in_bf16"},
     {"moe_router_dtype", "policy.megatron_cfg.moe_router_dtype"},
     {"use_precision_aware_optimizer", "policy.megatron_cfg.optimizer.use_precision_aware_optimizer"},
     {"use_distributed_optimizer", "policy.megatron_cfg.optimizer.use_distributed_optimizer"},
@@ -143,6 +149,29 @@ void take_recomputation(Values& values, Settings& settings) {
   put_setting(settings, "recompute_num_layers", layers.empty() || layers == "null" ? "1" : layers);
 }
 
+void take_fp8(Values& values, Settings& settings) {
+  const std::string section = "policy.megatron_cfg.fp8_cfg";
+  const bool is_on = values.take_flag(section + ".enabled").value_or(false);
+  const std::string format = values.take_word(section + ".fp8");
+  const std::string recipe = values.take_word(section + ".fp8_recipe");
+  const auto gathers = values.take_flag(section + ".fp8_param");
+  if (!is_on) return;
+  put_setting(settings, "fp8_format", format.empty() ? "e4m3" : format);
+  if (!recipe.empty()) put_setting(settings, "fp8_recipe", recipe);
+  if (gathers.value_or(false)) put_setting(settings, "fp8_param_gather", "true");
+}
+
+void take_adapter(Values& values, Settings& settings, const std::string& section, const char* all) {
+  const bool is_on = values.take_flag(section + ".enabled").value_or(false);
+  const std::string rank = values.take_word(section + ".dim");
+  const std::string targets = values.take_word(section + ".target_modules");
+  const bool takes_all = values.take_flag(section + ".match_all_linear").value_or(false);
+  if (!is_on) return;
+  put_setting(settings, "peft", "lora");
+  if (!rank.empty()) put_setting(settings, "lora_rank", rank);
+  put_setting(settings, "lora_target_modules", takes_all || targets.empty() || targets == "[]" ? all : targets);
+}
+
 }  // namespace
 
 void decode_nemo_rl(Values& values, Settings& settings) {
@@ -166,6 +195,13 @@ void decode_nemo_rl(Values& values, Settings& settings) {
   const std::int64_t micro = values.take_integer("policy.train_micro_batch_size").value_or(1);
   if (micro > 1 && sane(micro) && integer("seq_len") > 0)
     put_setting(settings, "seq_len", std::to_string(micro * integer("seq_len")));
+  const bool is_sglang = setting(settings, "engine") == "sglang";
+  for (const auto& [path, key] :
+       {std::pair{"policy.generation.sglang_cfg.tp_size", "inference_tensor_parallel_size"},
+        std::pair{"policy.generation.sglang_cfg.context_length", "max_model_len"},
+        std::pair{"policy.generation.sglang_cfg.mem_fraction_static", "gpu_memory_utilization"}})
+    if (const std::string word = values.take_word(path); !word.empty() && word != "null" && is_sglang)
+      put_setting(settings, key, word);
   if (const std::string word = values.take_word("policy.generation.vllm_cfg.kv_cache_dtype"); !word.empty())
     put_setting(settings, "kv_cache_dtype", word);
   if (const std::string word = values.take_word("policy.generation.vllm_cfg.precision"); word == "fp8")
@@ -195,8 +231,11 @@ void decode_nemo_rl(Values& values, Settings& settings) {
   if (megatron) {
     take_trainer_names(values, kMegatron, settings);
     take_recomputation(values, settings);
+    take_fp8(values, settings);
+    take_adapter(values, settings, "policy.megatron_cfg.peft", "linear_qkv linear_proj linear_fc1 linear_fc2");
   } else {
     take_trainer_names(values, kDtensor, settings);
+    take_adapter(values, settings, "policy.dtensor_cfg.lora_cfg", "all-linear");
   }
 }
 

@@ -75,6 +75,21 @@ Status encode_openrlhf(const Run& run, Items& items) {
   return {};
 }
 
+namespace {
+
+void take_adapter(Values& values, Settings& settings) {
+  const auto rank = values.take_integer("ds.lora.rank");
+  const std::string targets = values.take_word("ds.lora.target_modules");
+  static_cast<void>(values.take("ds.lora.alpha"));
+  static_cast<void>(values.take("ds.lora.dropout"));
+  if (!rank || *rank < 1) return;
+  put_setting(settings, "peft", "lora");
+  put_setting(settings, "lora_rank", std::to_string(*rank));
+  put_setting(settings, "lora_target_modules", targets.empty() ? "all-linear" : targets);
+}
+
+}  // namespace
+
 void decode_openrlhf(Values& values, Settings& settings) {
   for (const KeyName& name : key_names_in(Framework::kOpenRlhf)) {
     const std::string word = values.take_word(name.path);
@@ -83,6 +98,17 @@ void decode_openrlhf(Values& values, Settings& settings) {
     else if (is_switch(name.key))
       put_setting(settings, name.key, "false");
   }
+  if (const std::string word = values.take_word("data.prompt_max_len"); !word.empty())
+    put_setting(settings, "prompt_max", word);
+  // What the flags are where they are not given (cli/train_ppo_ray.py).
+  const auto otherwise = [&](const char* key, const char* path, const char* value) {
+    if (setting(settings, key).empty() && values.unknown().find(path) == values.unknown().end())
+      put_setting(settings, key, value);
+  };
+  otherwise("group_size", "rollout.n_samples_per_prompt", "1");
+  otherwise("prompts_batch_size_for_trainer", "rollout.batch_size", "1024");
+  otherwise("max_tokens", "rollout.max_new_tokens", "1024");
+  take_adapter(values, settings);
   const std::int64_t nodes = values.take_integer("actor.num_nodes").value_or(1);
   const std::int64_t per_node = values.take_integer("actor.num_gpus_per_node").value_or(8);
   const std::int64_t engines = values.take_integer("vllm.num_engines").value_or(0);
@@ -112,8 +138,10 @@ void decode_openrlhf(Values& values, Settings& settings) {
   const bool is_dynamic = values.take_flag("train.dynamic_batch_enable").value_or(false);
   const std::int64_t micro = values.take_integer("train.micro_batch_size").value_or(0);
   static_cast<void>(values.take("rollout.micro_batch_size"));  // passes without gradients
-  if (!is_dynamic && micro > 0 && sane(micro) && integer("max_model_len") > 0)
-    put_setting(settings, "seq_len", std::to_string(micro * integer("max_model_len")));
+  const std::int64_t longest =
+      integer("max_model_len") > 0 ? integer("max_model_len") : integer("prompt_max") + integer("max_tokens");
+  if (!is_dynamic && micro > 0 && sane(micro) && longest > 0)
+    put_setting(settings, "seq_len", std::to_string(micro * longest));
   if (values.take_flag("ds.adam_offload").value_or(false)) put_setting(settings, "offload_optimizer_device", "cpu");
   static_cast<void>(values.take("vllm.sync_backend"));
   if (const std::string word = values.take_word("algo.advantage.estimator"); !word.empty())

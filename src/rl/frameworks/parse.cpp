@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "job/readers/omega.h"
 #include "job/readers/resolve.h"
 #include "job/readers/shell.h"
 #include "rl/frameworks/items.h"
@@ -29,6 +30,7 @@ void flatten(const Node& node, const std::string& prefix, Values& values) {
 template <class Counts>
 Result<std::vector<job::ShellWord>> find_command(std::string_view text, const std::string& path, const Counts& counts) {
   job::ShellOptions options;
+  options.path = path;
   options.read_file = [&path](const std::string& name) -> std::optional<std::string> {
     const auto found = job::locate(name, parent_folder(path));
     if (!found) return std::nullopt;
@@ -65,6 +67,28 @@ Result<Values> parse_tree(const Result<Node>& root) {
   return values;
 }
 
+Result<Values> parse_configured(std::string_view text, const std::string& file) {
+  const auto is_own = [](const job::ShellWord& word) {
+    return !job::split_override(word.text).path.empty() || word.text.find(".yaml") != std::string::npos;
+  };
+  PLIMSOLL_TRY(words, find_command(text, file, is_own));
+  PLIMSOLL_TRY(configured, job::read_configured_command(words, parent_folder(file)));
+  job::interpolate(configured.root);
+  PLIMSOLL_TRY(values, parse_tree(configured.root));
+  for (auto& [path, variable] : configured.unknown) values.put_unknown(path, variable);
+  return values;
+}
+
+bool is_yaml(std::string_view text) {
+  for (const std::string_view raw : split(text.substr(0, 1 << 16), '\n')) {
+    const std::string_view line = trim(raw);
+    if (line.empty() || line.front() == '#' || line == "---") continue;
+    const std::size_t colon = line.find(':');
+    return colon != std::string_view::npos && line.substr(0, colon).find_first_of(" =$") == std::string_view::npos;
+  }
+  return false;
+}
+
 Result<Values> parse_overrides(std::string_view text, const std::string& file) {
   const auto split_word = [](const job::ShellWord& word) -> std::pair<std::string_view, std::string_view> {
     const std::size_t equals = word.text.find('=');
@@ -77,6 +101,13 @@ Result<Values> parse_overrides(std::string_view text, const std::string& file) {
   PLIMSOLL_TRY(words,
                find_command(text, file, [&](const job::ShellWord& word) { return !split_word(word).first.empty(); }));
   Values values;
+  // A configuration of one's own lies below the overrides; those of the package hold its defaults.
+  if (auto configured = job::read_configured_command(words, parent_folder(file));
+      configured && !configured->path.empty()) {
+    job::interpolate(configured->root);
+    PLIMSOLL_TRY(below, parse_tree(configured->root));
+    values = std::move(below);
+  }
   for (std::size_t i = 0; i < words.size(); ++i) {
     const job::ShellWord& word = words[i];
     constexpr std::string_view kConfig = "--config-name";
@@ -99,7 +130,9 @@ Result<Values> parse_overrides(std::string_view text, const std::string& file) {
 
 Result<Values> parse_flags(std::string_view text, const std::string& file) {
   const auto is_own = [](const job::ShellWord& word) {
-    return word.text.starts_with("--") && is_path(std::string_view{word.text}.substr(2, word.text.find('=') - 2));
+    if (!word.text.starts_with("--")) return false;
+    const std::string_view name = std::string_view{word.text}.substr(2, word.text.find('=') - 2);
+    return is_path(name) || !current_openrlhf_name(name).empty();
   };
   PLIMSOLL_TRY(words, find_command(text, file, is_own));
   Values values;
@@ -107,7 +140,8 @@ Result<Values> parse_flags(std::string_view text, const std::string& file) {
     if (!is_own(words[i])) continue;
     const std::string_view word = std::string_view{words[i].text}.substr(2);
     const std::size_t equals = word.find('=');
-    const std::string path{word.substr(0, equals)};
+    std::string path{word.substr(0, equals)};
+    if (const std::string_view current = current_openrlhf_name(path); !current.empty()) path = current;
     // "$@" adds flags; it is no value.
     const bool adds_flags = i + 1 < words.size() && words[i + 1].text.empty() && !words[i + 1].unknown.empty() &&
                             (words[i + 1].unknown.front() == "@" || words[i + 1].unknown.front() == "*");

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // verl: Hydra overrides on a command line. Three programs: main_ppo (synchronous, hybrid engine), one_step_off_policy
 // and fully_async_policy (separate pools; a trainer step takes require_batches minibatches).
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/bytes.h"
+#include "job/keys.h"
 #include "rl/frameworks/items.h"
 #include "rl/frameworks/settings.h"
 
@@ -22,6 +25,7 @@ constexpr TrainerName kMegatron[] = {
     {"expert_model_parallel_size", "actor_rollout_ref.actor.megatron.expert_model_parallel_size"},
     {"expert_tensor_parallel_size", "actor_rollout_ref.actor.megatron.expert_tensor_parallel_size"},
     {"virtual_pipeline_model_parallel_size", "actor_rollout_ref.actor.megatron.virtual_pipeline_model_parallel_size"},
+    {"sequence_parallel", "actor_rollout_ref.actor.megatron.sequence_parallel"},
     {"recompute_granularity", "actor_rollout_ref.actor.megatron.override_transformer_config.recompute_granularity"},
     {"recompute_method", "actor_rollout_ref.actor.megatron.override_transformer_config.recompute_method"},
     {"recompute_num_layers", "actor_rollout_ref.actor.megatron.override_transformer_config.recompute_num_layers"},
@@ -112,9 +116,12 @@ Status encode_verl(const Run& run, Items& items) {
 namespace {
 
 // Without dynamic batches a micro-batch is a number of samples; each may be as long as prompt and response together.
-void take_micro_batch(Values& values, Settings& settings) {
+void take_micro_batch(Values& values, std::int64_t trainer, Settings& settings) {
   const bool is_dynamic = values.take_flag("actor_rollout_ref.actor.use_dynamic_bsz").value_or(false);
-  const auto micro = values.take_integer("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu");
+  auto micro = values.take_integer("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu");
+  // The old name counts over all GPUs.
+  const auto over_all = values.take_integer("actor_rollout_ref.actor.ppo_micro_batch_size");
+  if (!micro && over_all && trainer > 0) micro = std::max<std::int64_t>(1, *over_all / trainer);
   if (is_dynamic || !micro || *micro < 1 || *micro > (1 << 20)) return;
   const auto length = [&settings](std::string_view key, std::int64_t otherwise) {
     const document::Node node = document::parse_scalar(setting(settings, key));
@@ -123,9 +130,33 @@ void take_micro_batch(Values& values, Settings& settings) {
   put_setting(settings, "seq_len", std::to_string(*micro * (length("prompt_max", 512) + length("max_tokens", 512))));
 }
 
+// override_transformer_config.X is X of Megatron's TransformerConfig; what the trainer's job has a key for is read.
+void take_transformer_config(Values& values, Settings& settings) {
+  constexpr std::string_view kPrefix = "actor_rollout_ref.actor.megatron.override_transformer_config.";
+  for (const std::string& path : values.left_over()) {
+    if (!path.starts_with(kPrefix)) continue;
+    const std::string name = path.substr(kPrefix.size());
+    const job::Alias* alias = job::find_alias(job::Framework::kMegatronLm, name);
+    const bool sets = job::is_key(name) || (alias != nullptr && alias->kind == job::AliasKind::kKey);
+    const document::Node* value = values.look(path);
+    if (!sets || value == nullptr || value->is_null()) continue;
+    put_setting(settings, name, values.take_word(path));
+  }
+}
+
+// Shards over fewer ranks than there are: the rest are replicas.
+void take_shards(Values& values, std::int64_t trainer, Settings& settings) {
+  const std::int64_t shards = values.take_integer("actor_rollout_ref.actor.fsdp_config.fsdp_size").value_or(-1);
+  if (shards > 0 && trainer > shards && trainer % shards == 0)
+    put_setting(settings, "dp_replicate", std::to_string(trainer / shards));
+}
+
 void take_adapter(Values& values, Settings& settings) {
-  const auto rank = values.take_integer("actor_rollout_ref.model.lora_rank");
-  const std::string targets = values.take_word("actor_rollout_ref.model.target_modules");
+  auto rank = values.take_integer("actor_rollout_ref.model.lora_rank");
+  std::string targets = values.take_word("actor_rollout_ref.model.target_modules");
+  if (const auto nested = values.take_integer("actor_rollout_ref.model.lora.rank")) rank = nested;
+  if (const std::string nested = values.take_word("actor_rollout_ref.model.lora.target_modules"); !nested.empty())
+    targets = nested;
   static_cast<void>(values.take("actor_rollout_ref.model.lora_alpha"));
   static_cast<void>(values.take("actor_rollout_ref.rollout.load_format"));
   static_cast<void>(values.take("actor_rollout_ref.rollout.layered_summon"));
@@ -140,7 +171,6 @@ void take_adapter(Values& values, Settings& settings) {
 void decode_verl(Values& values, Settings& settings) {
   for (const KeyName& name : key_names_in(Framework::kVerl))
     if (const std::string word = values.take_word(name.path); !word.empty()) put_setting(settings, name.key, word);
-  take_micro_batch(values, settings);
   take_adapter(values, settings);
   static_cast<void>(values.take("data.gen_batch_size"));
   if (const std::string word = values.take_word("rollout.n"); !word.empty()) put_setting(settings, "group_size", word);
@@ -184,6 +214,7 @@ void decode_verl(Values& values, Settings& settings) {
   };
   const std::int64_t trainer = pool("trainer");
   const std::int64_t rollout = pool("rollout");
+  take_micro_batch(values, trainer, settings);
   const bool separate = rollout > 0 || values.has("actor_rollout_ref.hybrid_engine");
   static_cast<void>(values.take("actor_rollout_ref.hybrid_engine"));
   if (trainer > 0) put_setting(settings, "trainer_num_workers", std::to_string(trainer));
@@ -198,8 +229,12 @@ void decode_verl(Values& values, Settings& settings) {
   if (!strategy.empty()) put_setting(settings, "trainer_framework", strategy == "megatron" ? "megatron-lm" : "fsdp2");
   if (strategy == "megatron") {
     take_trainer_names(values, kMegatron, settings);
+    take_transformer_config(values, settings);
   } else {
     take_trainer_names(values, kFsdp, settings);
+    take_shards(values, trainer, settings);
+    if (const std::string dtype = values.take_word("actor_rollout_ref.actor.fsdp_config.model_dtype"); !dtype.empty())
+      put_setting(settings, "stored_dtype", dtype);
   }
   if (const auto sleeps = values.take_flag("actor_rollout_ref.rollout.free_cache_engine"))
     put_setting(settings, "sleep_level", *sleeps ? "2" : "none");

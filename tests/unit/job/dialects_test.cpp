@@ -36,8 +36,9 @@ TEST(Axolotl, a_quantised_adapter_is_read_with_its_batch_and_length) {
 }
 
 TEST(Axolotl, other_training_than_supervised_is_refused) {
-  const auto job = read_text("base_model: gpt2\nsequence_len: 128\nrl: dpo\ndatasets: []\n", on("a100", 1));
-  EXPECT_NE(text_of(job).find("rl: 'dpo' is not plain or supervised training"), std::string::npos) << text_of(job);
+  const auto job = read_text("base_model: gpt2\nsequence_len: 128\nrl: grpo\ndatasets: []\n", on("a100", 1));
+  EXPECT_NE(text_of(job).find("rl: 'grpo' is neither supervised nor preference training"), std::string::npos)
+      << text_of(job);
 }
 
 TEST(LlamaFactory, layers_are_checkpointed_and_lengths_have_a_default) {

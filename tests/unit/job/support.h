@@ -58,6 +58,14 @@ inline const std::vector<std::pair<std::string, FileKind>>& samples() {
       {"nanotron.yaml", FileKind::kNanotron},
       {"gpt-neox.yml", FileKind::kGptNeox},
       {"primus.yaml", FileKind::kPrimus},
+      {"nemo-rl.yaml", FileKind::kNemoRl},
+      {"nemo-rl-dpo.yaml", FileKind::kNemoRl},
+      {"prime-rl-sft.toml", FileKind::kPrimeRl},
+      {"verl-sft.yaml", FileKind::kVerlSft},
+      {"llama3/config_registry.py", FileKind::kTorchtitanPython},
+      {"trainer_state.json", FileKind::kTrainerState},
+      {"wandb.yaml", FileKind::kWandbConfig},
+      {"megatron.log", FileKind::kMegatronLog},
   };
   return all;
 }

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/readers/omega.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "job/readers/resolve.h"
+#include "job/value.h"
+
+namespace plimsoll::job {
+
+using document::Node;
+
+namespace {
+
+constexpr int kMaxFiles = 12;  // one below the other
+constexpr int kMaxDepth = 16;
+constexpr std::size_t kMaxText = 1 << 16;     // of one value that is filled in
+constexpr std::size_t kMaxMembers = 200'000;  // of all files together
+
+Node empty_table() {
+  Node node;
+  node.kind = Node::Kind::kObject;
+  return node;
+}
+
+std::size_t count_members(const Node& node) {
+  std::size_t count = node.members.size() + node.items.size();
+  for (const auto& member : node.members) count += count_members(member.second);
+  for (const Node& item : node.items) count += count_members(item);
+  return count;
+}
+
+struct DefaultFile {
+  std::string name;     // of the file, with its group's folder
+  std::string package;  // where its keys go; empty: at the top
+};
+
+// "- base", "- group: name", "- group@package: name", "- optional group: name".
+void add_default(const Node& item, std::vector<DefaultFile>& files) {
+  const auto file_of = [](std::string name) { return name.find(".y") == std::string::npos ? name + ".yaml" : name; };
+  if (item.is_string() && item.text != "_self_") {
+    const std::size_t at = item.text.find('@');
+    files.push_back({file_of(item.text.substr(0, at)), at == std::string::npos ? "" : item.text.substr(at + 1)});
+  }
+  for (const auto& [written, value] : item.members) {
+    std::string key = written;
+    for (const std::string_view word : {"optional ", "override "})
+      if (key.starts_with(word)) key = key.substr(word.size());
+    const std::size_t at = key.find('@');
+    const std::string group = key.substr(0, at);
+    std::string package = at == std::string::npos ? replace(group, '/', '.') : key.substr(at + 1);
+    if (package == "_global_") package.clear();
+    while (package.starts_with('.')) package.erase(0, 1);
+    if (group.starts_with("hydra")) continue;
+    if (value.is_string()) files.push_back({file_of(group + "/" + value.text), package});
+    for (const Node& one : value.items)
+      if (one.is_string()) files.push_back({file_of(group + "/" + one.text), package});
+  }
+}
+
+Result<Node> with_defaults(std::string_view text, const std::string& path, int depth) {
+  PLIMSOLL_TRY(root, document::parse_yaml(text));
+  if (!root.is_object()) return root;
+  const Node* defaults = root.find("defaults");
+  if (defaults == nullptr || defaults->is_object()) return root;
+  if (depth > kMaxFiles) return bad_input("defaults: files name each other in a circle");
+  std::vector<DefaultFile> files;
+  if (defaults->is_string()) add_default(*defaults, files);
+  for (const Node& item : defaults->items) add_default(item, files);
+  Node base = empty_table();
+  for (const DefaultFile& file : files) {
+    PLIMSOLL_TRY(found, locate(file.name, parent_folder(path)));
+    PLIMSOLL_TRY(inner_text, read_named_file(found));
+    auto inner = with_defaults(inner_text, found, depth + 1);
+    if (!inner) return tl::make_unexpected(std::move(inner.error()).with_context(found));
+    if (file.package.empty()) {
+      lay_over(*inner, base);
+    } else {
+      Node wrapped = empty_table();
+      put_path(wrapped, file.package, *std::move(inner));
+      lay_over(wrapped, base);
+    }
+    if (count_members(base) > kMaxMembers)
+      return bad_input("defaults: the files hold more keys than any configuration");
+  }
+  lay_over(root, base);
+  std::erase_if(base.members, [](const auto& member) { return member.first == "defaults"; });
+  return base;
+}
+
+const Node* at(const Node& root, std::string_view path) {
+  const Node* node = &root;
+  for (const std::string_view part : split(path, '.')) {
+    node = node->is_object() ? node->find(part) : nullptr;
+    if (node == nullptr) return nullptr;
+  }
+  return node;
+}
+
+// The end of the "${" at `start`, behind its brace.
+std::size_t end_of_reference(std::string_view text, std::size_t start) {
+  int open = 0;
+  for (std::size_t i = start; i < text.size(); ++i) {
+    if (text[i] == '{') ++open;
+    if (text[i] == '}' && --open == 0) return i + 1;
+  }
+  return std::string_view::npos;
+}
+
+std::vector<std::string_view> split_arguments(std::string_view text) {
+  std::vector<std::string_view> parts;
+  int open = 0;
+  std::size_t start = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '{' || text[i] == '(') ++open;
+    if (text[i] == '}' || text[i] == ')') --open;
+    if (text[i] == ',' && open == 0) {
+      parts.push_back(trim(text.substr(start, i - start)));
+      start = i + 1;
+    }
+  }
+  parts.push_back(trim(text.substr(start)));
+  return parts;
+}
+
+Node number_node(double value) {
+  if (value == std::floor(value) && std::abs(value) < 1e15) return integer_node(static_cast<std::int64_t>(value));
+  return real_node(value);
+}
+
+class Interpolator {
+ public:
+  explicit Interpolator(const Node& root) : root_(root) {}
+
+  void fill(Node& node, int depth) const {
+    if (depth > document::kMaxDepth) return;
+    for (auto& member : node.members) fill(member.second, depth + 1);
+    for (Node& item : node.items) fill(item, depth + 1);
+    if (!node.is_string() || node.text.find("${") == std::string::npos) return;
+    if (auto value = value_of(node.text, 0)) {
+      value->line = node.line;
+      node = *std::move(value);
+    }
+  }
+
+ private:
+  // A text with references in it; nothing where one of them cannot be filled in.
+  [[nodiscard]] std::optional<Node> value_of(std::string_view text, int depth) const {
+    if (depth > kMaxDepth) return std::nullopt;
+    if (text.starts_with("${") && end_of_reference(text, 0) == text.size())
+      return reference(text.substr(2, text.size() - 3), depth);
+    std::string filled;
+    for (std::size_t i = 0; i < text.size();) {
+      const std::size_t start = std::min(text.find("${", i), text.size());
+      filled += text.substr(i, start - i);
+      if (start == text.size()) break;
+      const std::size_t end = end_of_reference(text, start);
+      if (end == std::string_view::npos) return std::nullopt;
+      const auto inner = reference(text.substr(start + 2, end - start - 3), depth);
+      if (!inner || inner->is_object() || inner->is_array()) return std::nullopt;
+      filled += document::to_text(*inner);
+      if (filled.size() > kMaxText) return std::nullopt;
+      i = end;
+    }
+    return document::parse_scalar(filled);
+  }
+
+  [[nodiscard]] std::optional<Node> reference(std::string_view inside, int depth) const {
+    const std::size_t colon = inside.find(':');
+    const std::size_t brace = inside.find("${");
+    if (colon != std::string_view::npos && (brace == std::string_view::npos || colon < brace))
+      return computed(trim(inside.substr(0, colon)), inside.substr(colon + 1), depth);
+    if (brace != std::string_view::npos) return std::nullopt;
+    while (inside.starts_with('.')) inside.remove_prefix(1);
+    const Node* target = at(root_, trim(inside));
+    if (target == nullptr || target->is_object()) return std::nullopt;
+    if (target->is_string() && target->text.find("${") != std::string::npos) return value_of(target->text, depth + 1);
+    return *target;
+  }
+
+  // ${oc.env:NAME,default}, ${mul:a,b}, ${div:a,b}, ...
+  [[nodiscard]] std::optional<Node> computed(std::string_view name, std::string_view rest, int depth) const {
+    const std::vector<std::string_view> parts = split_arguments(rest);
+    if (name == "oc.env" || name == "env") {
+      if (parts.size() < 2) return std::nullopt;  // of the machine
+      return value_of(rest.substr(rest.find(',') + 1), depth + 1);
+    }
+    if (name == "oc.select" || name == "select") {
+      if (const Node* found = at(root_, parts.front()); found != nullptr && !found->is_object()) return *found;
+      return parts.size() < 2 ? std::nullopt : value_of(parts[1], depth + 1);
+    }
+    std::vector<double> numbers;
+    for (const std::string_view part : parts) {
+      auto value = value_of(part, depth + 1);
+      if (value && value->is_string()) value = document::parse_scalar(trim(value->text));
+      if (!value || !value->is_number()) return std::nullopt;
+      numbers.push_back(value->as_real());
+    }
+    if (name == "int" && numbers.size() == 1) return number_node(std::trunc(numbers[0]));
+    if (numbers.size() < 2) return std::nullopt;
+    double result = numbers.front();
+    for (std::size_t i = 1; i < numbers.size(); ++i) {
+      const double next = numbers[i];
+      if (name == "mul" || name == "multiply") {
+        result *= next;
+      } else if (name == "add" || name == "sum") {
+        result += next;
+      } else if (name == "sub" || name == "subtract") {
+        result -= next;
+      } else if ((name == "div" || name == "divide") && next != 0) {
+        result = std::floor(result / next);
+      } else if (name == "max") {
+        result = std::max(result, next);
+      } else if (name == "min") {
+        result = std::min(result, next);
+      } else {
+        return std::nullopt;
+      }
+    }
+    return number_node(result);
+  }
+
+  const Node& root_;
+};
+
+bool is_dotted_path(std::string_view text) {
+  if (text.empty() || text.find('=') != std::string_view::npos || text.front() == '-') return false;
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+           c == '-' || c == '@' || c == '/';
+  });
+}
+
+}  // namespace
+
+void lay_over(const Node& top, Node& base) {
+  for (const auto& [key, value] : top.members) {
+    const auto same = std::find_if(base.members.begin(), base.members.end(),
+                                   [&wanted = key](const auto& member) { return member.first == wanted; });
+    if (same == base.members.end()) {
+      base.members.emplace_back(key, value);
+    } else if (same->second.is_object() && value.is_object()) {
+      lay_over(value, same->second);
+    } else {
+      same->second = value;
+    }
+  }
+}
+
+void put_path(Node& root, std::string_view path, Node value) {
+  Node* node = &root;
+  const std::vector<std::string_view> parts = split(path, '.');
+  if (parts.size() > static_cast<std::size_t>(document::kMaxDepth)) return;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (!node->is_object()) *node = empty_table();
+    auto found = std::find_if(node->members.begin(), node->members.end(),
+                              [&parts, i](const auto& member) { return member.first == parts[i]; });
+    if (found == node->members.end()) {
+      node->members.emplace_back(std::string(parts[i]), Node{});
+      found = std::prev(node->members.end());
+    }
+    node = &found->second;
+  }
+  *node = std::move(value);
+}
+
+void interpolate(Node& root) {
+  const Node before = root;
+  Interpolator(before).fill(root, 0);
+}
+
+Result<Node> load_omega(std::string_view text, const std::string& path) { return with_defaults(text, path, 0); }
+
+Result<Node> parse_omega(std::string_view text, const std::string& path) {
+  PLIMSOLL_TRY(root, load_omega(text, path));
+  interpolate(root);
+  return root;
+}
+
+Override split_override(std::string_view word) {
+  if (word.starts_with('~')) return is_dotted_path(word.substr(1)) ? Override{word.substr(1), {}, true} : Override{};
+  while (word.starts_with('+')) word.remove_prefix(1);
+  const std::size_t equals = word.find('=');
+  if (equals == std::string_view::npos || !is_dotted_path(word.substr(0, equals))) return {};
+  return {word.substr(0, equals), word.substr(equals + 1), false};
+}
+
+Result<Configured> read_configured_command(std::span<const ShellWord> words, const std::string& folder) {
+  std::string name;
+  std::string config_folder;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i].text;
+    const auto value_of = [&](std::string_view flag) -> std::optional<std::string> {
+      if (word == flag) return i + 1 < words.size() ? std::optional(words[i + 1].text) : std::nullopt;
+      if (word.starts_with(flag) && word.size() > flag.size() && word[flag.size()] == '=')
+        return word.substr(flag.size() + 1);
+      return std::nullopt;
+    };
+    for (const char* flag : {"--config", "--config-name", "--config_name", "--config-file", "--config_file", "-c", "@",
+                             "--job.config_file"})
+      if (const auto value = value_of(flag)) name = *value;
+    if (word.size() > 1 && word.front() == '@') name = word.substr(1);
+    for (const char* flag : {"--config-path", "--config_path", "--config-dir"})
+      if (const auto value = value_of(flag)) config_folder = *value;
+  }
+  Configured configured;
+  configured.root = empty_table();
+  if (!name.empty()) {
+    const bool is_toml = name.ends_with(".toml");
+    if (!is_toml && name.find(".y") == std::string::npos) name += ".yaml";
+    if (!config_folder.empty() && name.front() != '/') name = config_folder + "/" + name;
+    PLIMSOLL_TRY(found, locate(name, folder));
+    PLIMSOLL_TRY(text, read_named_file(found));
+    auto root = is_toml ? document::parse_toml(text) : load_omega(text, found);
+    if (!root) return tl::make_unexpected(std::move(root.error()).with_context(found));
+    if (!root->is_object()) return bad_input(fmt::format("{}: wanted a table of keys", found));
+    configured.root = *std::move(root);
+    configured.path = found;
+  }
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const ShellWord& word = words[i];
+    // "--training.steps 10" of torchtitan and prime-rl.
+    const bool is_dotted_flag = word.text.starts_with("--") && word.text.find('.') < word.text.find('=') &&
+                                word.text.find('.') != std::string::npos;
+    if (is_dotted_flag && word.text != "--job.config_file") {
+      const std::string_view bare = std::string_view(word.text).substr(2);
+      const std::size_t equals = bare.find('=');
+      const std::string path = replace(bare.substr(0, equals), '-', '_');
+      const bool takes_next =
+          equals == std::string_view::npos && i + 1 < words.size() && !words[i + 1].text.starts_with("--");
+      if (takes_next && !words[i + 1].unknown.empty()) {
+        configured.unknown.emplace_back(path, words[i + 1].unknown.front());
+      } else {
+        const std::string_view value = takes_next                         ? std::string_view(words[i + 1].text)
+                                       : equals == std::string_view::npos ? "true"
+                                                                          : bare.substr(equals + 1);
+        put_path(configured.root, path, document::parse_scalar(value));
+      }
+      continue;
+    }
+    const Override given = split_override(word.text);
+    if (given.path.empty()) continue;
+    if (given.deletes) {
+      put_path(configured.root, given.path, Node{});
+    } else if (!word.unknown.empty()) {
+      configured.unknown.emplace_back(given.path, word.unknown.front());
+    } else {
+      put_path(configured.root, given.path, document::parse_scalar(given.value));
+    }
+  }
+  return configured;
+}
+
+}  // namespace plimsoll::job

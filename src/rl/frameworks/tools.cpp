@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+// Read in the repositories: slime (utils/arguments.py, docs/en/get_started/usage.md), AReaL
+// (areal/api/cli_args.py, alloc_mode.py), TRL (trainer/grpo_config.py).
+#include "rl/frameworks/tools.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "job/keys.h"
+#include "job/readers/launch.h"
+#include "job/readers/omega.h"
+#include "job/readers/parse.h"
+#include "job/readers/resolve.h"
+#include "job/readers/shell.h"
+#include "job/value.h"
+#include "rl/frameworks/items.h"
+#include "rl/frameworks/settings.h"
+
+namespace plimsoll::rl {
+
+namespace {
+
+using document::Node;
+
+constexpr std::int64_t kMost = 1 << 20;
+
+struct Row {
+  std::string_view name;  // of the tool
+  std::string_view key;
+};
+
+void take_rows(std::span<const Row> rows, Values& values, Settings& settings) {
+  for (const Row& row : rows)
+    if (const std::string word = values.take_word(row.name); !word.empty() && word != "null")
+      put_setting(settings, row.key, word);
+}
+
+std::int64_t integer(const Settings& settings, std::string_view key) {
+  const Node node = document::parse_scalar(setting(settings, key));
+  return node.is_integer() && node.integer > 0 && node.integer < (1 << 26) ? node.integer : 0;
+}
+
+std::int64_t take_count(Values& values, std::string_view path, std::int64_t otherwise) {
+  const auto number = values.take_integer(path);
+  return number && *number > 0 && *number < kMost ? *number : otherwise;
+}
+
+void take_model(const std::string& word, Settings& settings) {
+  if (!word.empty()) put_setting(settings, "model", word);
+}
+
+// The flags of the command with most of the wanted ones.
+Result<Values> flags_of_script(std::string_view text, const std::string& path,
+                               std::span<const std::string_view> wanted) {
+  job::ShellOptions options;
+  options.path = path;
+  options.read_file = [&path](const std::string& name) -> std::optional<std::string> {
+    const auto found = job::locate(name, parent_folder(path));
+    if (!found) return std::nullopt;
+    auto read = job::read_named_file(*found);
+    return read ? std::optional(*std::move(read)) : std::nullopt;
+  };
+  PLIMSOLL_TRY(shell, job::read_shell(text, options));
+  const auto is_wanted = [&wanted](const job::ShellWord& word) {
+    return job::is_flag(word.text) &&
+           std::find(wanted.begin(), wanted.end(), job::key_of_flag(word.text)) != wanted.end();
+  };
+  const job::ShellCommand* best = nullptr;
+  std::int64_t most = 0;
+  for (const job::ShellCommand& command : shell.commands) {
+    const auto count = std::count_if(command.words.begin(), command.words.end(), is_wanted);
+    if (count > most) {
+      most = count;
+      best = &command;
+    }
+  }
+  if (best == nullptr) return bad_input("no command that trains is in the script");
+  const job::Launch launch = job::split_command(*best);
+  const job::LaunchFlags read = job::read_flags(launch.arguments, [](const std::string&) { return false; });
+  Values values;
+  values.put("program", job::text_node(launch.program));
+  for (const job::LaunchFlag& flag : read.flags) {
+    const auto unknown = std::find_if(flag.values.begin(), flag.values.end(),
+                                      [](const job::ShellWord& word) { return !word.unknown.empty(); });
+    if (unknown != flag.values.end()) values.put_unknown(job::key_of_flag(flag.written), unknown->unknown.front());
+  }
+  const Node table = job::table_of(read);
+  for (const auto& [key, value] : table.members)
+    if (values.unknown().find(key) == values.unknown().end()) values.put(key, value);
+  return values;
+}
+
+constexpr Row kSlimeRows[] = {
+    {"rollout_batch_size", "prompts_batch_size_for_trainer"},
+    {"n_samples_per_prompt", "group_size"},
+    {"rollout_max_response_len", "max_tokens"},
+    {"rollout_max_prompt_len", "prompt_max"},
+    {"rollout_max_context_len", "max_model_len"},
+    {"rollout_num_gpus_per_engine", "inference_tensor_parallel_size"},
+    {"sglang_mem_fraction_static", "gpu_memory_utilization"},
+    {"decoder_last_pipeline_num_layers", "num_layers_in_last_pipeline_stage"},
+    {"decoder_first_pipeline_num_layers", "num_layers_in_first_pipeline_stage"},
+};
+
+// Flags of Megatron that shape the trainer, not its model.
+constexpr std::string_view kTrainerFlags[] = {
+    "tensor_model_parallel_size",
+    "pipeline_model_parallel_size",
+    "virtual_pipeline_model_parallel_size",
+    "context_parallel_size",
+    "expert_model_parallel_size",
+    "expert_tensor_parallel_size",
+    "sequence_parallel",
+    "recompute_granularity",
+    "recompute_method",
+    "recompute_num_layers",
+    "recompute_modules",
+    "optimizer_cpu_offload",
+    "use_precision_aware_optimizer",
+    "use_distributed_optimizer",
+    "overlap_grad_reduce",
+    "overlap_param_gather",
+    "moe_token_dispatcher_type",
+    "moe_router_dtype",
+    "moe_permute_fusion",
+    "moe_grouped_gemm",
+    "fp8_recipe",
+    "gradient_checkpointing",
+};
+
+Result<ConfigSettings> read_slime(const std::string& path, std::string_view text) {
+  constexpr std::string_view kWanted[] = {"rollout_batch_size", "n_samples_per_prompt", "hf_checkpoint",
+                                          "actor_num_nodes", "num_rollout"};
+  PLIMSOLL_TRY(values, flags_of_script(text, path, kWanted));
+  ConfigSettings result;
+  Settings& settings = result.settings;
+  const bool is_fsdp = values.take_word("train_backend") == "fsdp";
+  put_setting(settings, "trainer_framework", is_fsdp ? "fsdp2" : "megatron-lm");
+  take_model(values.take_word("hf_checkpoint"), settings);
+  take_rows(kSlimeRows, values, settings);
+  for (const std::string_view flag : kTrainerFlags)
+    if (const std::string word = values.take_word(flag); !word.empty()) put_setting(settings, flag, word);
+  if (!is_fsdp) {
+    put_setting(settings, "bf16", "true");
+    put_setting(settings, "grad_reduce_in_fp32",
+                values.take_flag("accumulate_allreduce_grads_in_fp32").value_or(false) ? "true" : "false");
+  }
+  put_setting(settings, "engine", "sglang");
+  const std::int64_t trainer =
+      take_count(values, "actor_num_nodes", 1) * take_count(values, "actor_num_gpus_per_node", 8);
+  const bool colocated = values.take_flag("colocate").value_or(false);
+  const std::int64_t serving = take_count(values, "rollout_num_gpus", 0);
+  const bool is_unknown = values.unknown().find("actor_num_gpus_per_node") != values.unknown().end() ||
+                          values.unknown().find("actor_num_nodes") != values.unknown().end();
+  put_setting(settings, "placement", colocated ? "colocated" : "disaggregated");
+  const bool is_async = values.take_word("program").find("async") != std::string::npos;
+  put_setting(settings, "mode", is_async ? "one-step-off" : "sync");
+  if (!is_unknown && trainer < kMost) {
+    put_setting(settings, "trainer_num_workers", std::to_string(trainer));
+    const std::int64_t servers = colocated ? trainer : serving;
+    if (servers > 0) put_setting(settings, "inference_num_workers", std::to_string(servers));
+    if (colocated || serving > 0)
+      put_setting(settings, "gpus", std::to_string(colocated ? trainer : trainer + serving));
+  }
+  const std::int64_t samples = integer(settings, "prompts_batch_size_for_trainer") * integer(settings, "group_size");
+  const std::int64_t batch = take_count(values, "global_batch_size", 0);
+  if (batch > 0 && samples > 0 && samples % batch == 0)
+    put_setting(settings, "number_of_minibatches", std::to_string(samples / batch));
+  // A micro-batch is filled with sequences up to max_tokens_per_gpu on every context-parallel rank.
+  const bool is_dynamic = values.take_flag("use_dynamic_batch_size").value_or(false);
+  const std::int64_t tokens = take_count(values, "max_tokens_per_gpu", 0);
+  const std::int64_t micro = take_count(values, "micro_batch_size", 1);
+  const std::int64_t ranks = std::max<std::int64_t>(1, integer(settings, "context_parallel_size"));
+  const std::int64_t longest = integer(settings, "prompt_max") + integer(settings, "max_tokens");
+  if (is_dynamic && tokens > 0) {
+    put_setting(settings, "seq_len", std::to_string(tokens * ranks));
+  } else if (longest > 0) {
+    put_setting(settings, "seq_len", std::to_string(micro * longest));
+  }
+  put_setting(settings, "reference_pass", values.take_flag("use_kl_loss").value_or(false) ? "true" : "false");
+  if (values.take_word("advantage_estimator") == "ppo") put_setting(settings, "critic", "true");
+  result.assumed.push_back(fmt::format("{}: read as slime", path));
+  return result;
+}
+
+// "sglang.d4p1t2+d4p1t1": the servers' and the trainer's sizes; d data, p pipeline, t tensor, c context, e expert.
+struct Allocation {
+  std::int64_t data = 1, pipeline = 1, tensor = 1, context = 1, expert = 1;
+  std::string backend;
+};
+
+Allocation parse_allocation(std::string_view text) {
+  Allocation allocation;
+  const std::size_t dot = std::max(text.rfind('.') + 1, text.rfind(':') + 1);
+  if (dot > 0) allocation.backend = text.substr(0, dot - 1);
+  for (std::size_t i = dot; i < text.size();) {
+    const char letter = text[i++];
+    std::int64_t number = 0;
+    while (i < text.size() && text[i] >= '0' && text[i] <= '9' && number < kMost)
+      number = number * 10 + (text[i++] - '0');
+    if (number < 1) continue;
+    if (letter == 'd') allocation.data = number;
+    if (letter == 'p') allocation.pipeline = number;
+    if (letter == 't') allocation.tensor = number;
+    if (letter == 'c') allocation.context = number;
+    if (letter == 'e') allocation.expert = number;
+  }
+  return allocation;
+}
+
+Result<ConfigSettings> read_areal(const std::string& path, std::string_view text) {
+  PLIMSOLL_TRY(values, parse_tree(job::parse_omega(text, path)));
+  ConfigSettings result;
+  Settings& settings = result.settings;
+  take_model(values.take_word("actor.path"), settings);
+  constexpr Row kRows[] = {{"gconfig.n_samples", "group_size"},
+                           {"gconfig.max_new_tokens", "max_tokens"},
+                           {"train_dataset.batch_size", "prompts_batch_size_for_trainer"},
+                           {"train_dataset.max_length", "prompt_max"},
+                           {"actor.mb_spec.max_tokens_per_mb", "seq_len"},
+                           {"actor.gradient_checkpointing", "gradient_checkpointing"},
+                           {"actor.ppo_n_minibatches", "number_of_minibatches"},
+                           {"sglang.context_length", "max_model_len"},
+                           {"sglang.mem_fraction_static", "gpu_memory_utilization"}};
+  take_rows(kRows, values, settings);
+  const std::string mode = values.take_word("allocation_mode");
+  const std::size_t plus = mode.find('+');
+  if (mode.empty() || plus == std::string::npos)
+    return bad_input(fmt::format("allocation_mode: found '{}'; wanted one such as sglang.d4p1t1+d4p1t1", mode));
+  const Allocation serving = parse_allocation(mode.substr(0, plus));
+  const Allocation training = parse_allocation(mode.substr(plus + 1));
+  const bool is_megatron = training.backend == "megatron" || training.pipeline > 1 || training.expert > 1;
+  put_setting(settings, "trainer_framework", is_megatron ? "megatron-lm" : "fsdp2");
+  if (is_megatron) put_setting(settings, "bf16", "true");
+  const auto put_size = [&settings](const char* key, std::int64_t size) {
+    if (size > 1) put_setting(settings, key, std::to_string(size));
+  };
+  put_size("tensor_model_parallel_size", training.tensor);
+  put_size("pipeline_model_parallel_size", training.pipeline);
+  put_size("context_parallel_size", training.context);
+  put_size("expert_model_parallel_size", training.expert);
+  put_setting(settings, "engine", serving.backend == "vllm" ? "vllm" : "sglang");
+  put_setting(settings, "inference_tensor_parallel_size", std::to_string(serving.tensor));
+  put_size("inference_pipeline_parallel_size", serving.pipeline);
+  const auto product = [](const Allocation& a) { return a.data * a.pipeline * a.tensor; };
+  const std::int64_t servers = product(serving);
+  const std::int64_t trainers = product(training) * training.context;
+  if (servers > kMost || trainers > kMost) return bad_input("allocation_mode: more GPUs than any cluster has");
+  put_setting(settings, "placement", "disaggregated");
+  put_setting(settings, "trainer_num_workers", std::to_string(trainers));
+  put_setting(settings, "inference_num_workers", std::to_string(servers));
+  put_setting(settings, "gpus", std::to_string(servers + trainers));
+  const auto ahead = values.take_integer("rollout.max_head_offpolicyness");
+  put_setting(settings, "mode", ahead.value_or(0) > 0 ? "async" : "sync");
+  if (ahead.value_or(0) > 0) put_setting(settings, "max_async_rollout", std::to_string(*ahead));
+  if (const std::string rank = values.take_word("actor.lora_rank");
+      values.take_flag("actor.use_lora").value_or(false)) {
+    put_setting(settings, "peft", "lora");
+    if (!rank.empty()) put_setting(settings, "lora_rank", rank);
+    put_setting(settings, "lora_target_modules", "all-linear");
+  }
+  const std::string kl = values.take_word("actor.kl_ctl");
+  put_setting(settings, "reference_pass", kl.empty() || kl == "0" || kl == "0.0" ? "false" : "true");
+  put_setting(settings, "logprob_pass", values.take_flag("actor.recompute_logprob").value_or(false) ? "true" : "false");
+  if (values.has_section("critic")) put_setting(settings, "critic", "true");
+  result.assumed.push_back(fmt::format("{}: read as AReaL", path));
+  return result;
+}
+
+Result<ConfigSettings> read_trl(const std::string& path, std::string_view text, const Settings& given) {
+  constexpr std::string_view kWanted[] = {
+      "num_generations", "max_completion_length", "per_device_train_batch_size", "use_vllm",
+      "rlhf_type",       "reward_funcs"};
+  Result<Values> read =
+      is_yaml(text) ? parse_tree(job::parse_json_or_yaml(text)) : flags_of_script(text, path, kWanted);
+  if (!read) return tl::make_unexpected(std::move(read.error()));
+  Values& values = *read;
+  ConfigSettings result;
+  Settings& settings = result.settings;
+  std::string name = values.take_word("model_name_or_path");
+  if (name.empty()) name = values.take_word("model");
+  take_model(name, settings);
+  constexpr Row kRows[] = {{"num_generations", "group_size"},
+                           {"max_completion_length", "max_tokens"},
+                           {"max_prompt_length", "prompt_max"},
+                           {"max_length", "prompt_max"},
+                           {"gradient_checkpointing", "gradient_checkpointing"},
+                           {"vllm_gpu_memory_utilization", "gpu_memory_utilization"},
+                           {"vllm_tensor_parallel_size", "inference_tensor_parallel_size"},
+                           {"vllm_max_model_len", "max_model_len"},
+                           {"vllm_max_model_length", "max_model_len"}};
+  take_rows(kRows, values, settings);
+  if (setting(settings, "group_size").empty()) put_setting(settings, "group_size", "8");  // GRPOConfig's
+  if (setting(settings, "max_tokens").empty()) put_setting(settings, "max_tokens", "256");
+  if (setting(settings, "prompt_max").empty()) put_setting(settings, "prompt_max", "512");
+  // Trainer shards through a file of accelerate or DeepSpeed that stands elsewhere.
+  std::string stage = values.take_word("deepspeed");
+  const bool is_named = stage.starts_with("zero") && stage.size() > 4 && stage[4] >= '0' && stage[4] <= '3';
+  put_setting(settings, "trainer_framework", "deepspeed");
+  put_setting(settings, "zero_stage", is_named ? stage.substr(4, 1) : "3");
+  if (!is_named)
+    result.assumed.emplace_back(
+        "zero_stage: how the trainer shards is in another file; DeepSpeed's stage 3 is assumed");
+  const std::string tuning = values.take_word("tuner_type") + values.take_word("train_type");
+  const bool has_adapter = tuning == "lora" || values.take_flag("use_peft").value_or(false);
+  if (has_adapter) {
+    put_setting(settings, "peft", "lora");
+    std::string rank = values.take_word("lora_rank");
+    if (rank.empty()) rank = values.take_word("lora_r");
+    if (!rank.empty()) put_setting(settings, "lora_rank", rank);
+    std::string targets = values.take_word("target_modules");
+    if (targets.empty()) targets = values.take_word("lora_target_modules");
+    put_setting(settings, "lora_target_modules", targets.empty() ? "all-linear" : targets);
+  }
+  const std::int64_t gpus = integer(given, "gpus");
+  if (gpus == 0) return bad_input("the number of GPUs is not known", "give --gpus");
+  const std::int64_t micro = take_count(values, "per_device_train_batch_size", 8);
+  const std::int64_t accumulation = take_count(values, "gradient_accumulation_steps", 1);
+  const bool serves_apart = values.take_word("vllm_mode") == "server" && !values.has("vllm_colocate");
+  const std::int64_t servers =
+      serves_apart ? std::max<std::int64_t>(1, integer(settings, "inference_tensor_parallel_size")) : gpus;
+  const std::int64_t trainers = serves_apart ? gpus - servers : gpus;
+  if (trainers < 1) return bad_input("the servers take every GPU", "give more --gpus");
+  put_setting(settings, "placement", serves_apart ? "disaggregated" : "colocated");
+  put_setting(settings, "mode", "sync");
+  put_setting(settings, "trainer_num_workers", std::to_string(trainers));
+  put_setting(settings, "inference_num_workers", std::to_string(servers));
+  const std::int64_t samples = micro * trainers * accumulation;
+  put_setting(settings, "prompts_batch_size_for_trainer",
+              std::to_string(std::max<std::int64_t>(1, samples / integer(settings, "group_size"))));
+  put_setting(settings, "seq_len",
+              std::to_string(micro * (integer(settings, "prompt_max") + integer(settings, "max_tokens"))));
+  const std::string beta = values.take_word("beta");
+  put_setting(settings, "reference_pass",
+              beta.empty() || beta == "0" || beta == "0.0" || has_adapter ? "false" : "true");
+  result.assumed.push_back(fmt::format("{}: read as GRPO of TRL", path));
+  return result;
+}
+
+}  // namespace
+
+std::optional<Tool> recognise_tool(std::string_view text) {
+  const auto has = [text](std::string_view sign) { return text.find(sign) != std::string_view::npos; };
+  if (has("--rollout-batch-size") && has("--n-samples-per-prompt")) return Tool::kSlime;
+  if (has("allocation_mode:") && (has("gconfig:") || has("experiment_name:"))) return Tool::kAreal;
+  const bool is_grpo = has("rlhf_type grpo") || has("rlhf_type: grpo") || has("num_generations");
+  if (is_grpo && (has("per_device_train_batch_size") || has("max_completion_length"))) return Tool::kTrl;
+  return std::nullopt;
+}
+
+Result<ConfigSettings> read_tool_settings(Tool tool, const std::string& path, std::string_view text,
+                                          const Settings& given) {
+  Result<ConfigSettings> read = tool == Tool::kSlime   ? read_slime(path, text)
+                                : tool == Tool::kAreal ? read_areal(path, text)
+                                                       : read_trl(path, text, given);
+  if (!read) return read;
+  assume_means(given, *read);
+  return read;
+}
+
+}  // namespace plimsoll::rl

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tools that are read and not written: slime, AReaL, and GRPO of TRL and of tools around it. Their runs are described
+// with our own keys.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "rl/frameworks/config.h"
+
+namespace plimsoll::rl {
+
+enum class Tool { kSlime, kAreal, kTrl };
+
+// Whose file this is, by keys that only one tool has.
+[[nodiscard]] std::optional<Tool> recognise_tool(std::string_view text);
+
+// `given` are the keys that flags decide; GRPO of TRL counts its prompts by the number of GPUs.
+[[nodiscard]] Result<ConfigSettings> read_tool_settings(Tool tool, const std::string& path, std::string_view text,
+                                                        const Settings& given);
+
+}  // namespace plimsoll::rl

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tools that are read and not written: slime, AReaL, GRPO of TRL.
+#include "rl/frameworks/tools.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "rl/frameworks/settings.h"
+
+namespace plimsoll::rl {
+namespace {
+
+const std::string kSlime =
+    "NUM_GPUS=8\nROLLOUT_ARGS=(\n  --rollout-batch-size 32\n  --n-samples-per-prompt 8\n  --rollout-max-response-len "
+    "8192\n"
+    "  --global-batch-size 128\n)\nray job submit --address x -- python3 train.py --actor-num-nodes 2 "
+    "--actor-num-gpus-per-node ${NUM_GPUS} --colocate --hf-checkpoint /models/Qwen3-4B ${ROLLOUT_ARGS[@]} "
+    "--tensor-model-parallel-size 2 --context-parallel-size 2 --recompute-granularity full --recompute-method uniform "
+    "--recompute-num-layers 1 --use-dynamic-batch-size --max-tokens-per-gpu 9216 --rollout-num-gpus-per-engine 2 "
+    "--use-kl-loss\n";
+
+const std::string kAreal =
+    "experiment_name: math\nallocation_mode: sglang.d4p1t2+d2p1t4\ngconfig:\n  n_samples: 4\n  max_new_tokens: 1024\n"
+    "actor:\n  path: Qwen/Qwen2.5-1.5B-Instruct\n  mb_spec:\n    max_tokens_per_mb: 10240\n"
+    "train_dataset:\n  batch_size: 256\nrollout:\n  max_head_offpolicyness: 2\n";
+
+std::string value(const ConfigSettings& config, std::string_view key) {
+  return std::string{setting(config.settings, key)};
+}
+
+TEST(Slime, flags_become_a_run) {
+  ASSERT_EQ(recognise_tool(kSlime), Tool::kSlime);
+  const auto read = read_tool_settings(Tool::kSlime, "run.sh", kSlime, {});
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(value(*read, "model"), "/models/Qwen3-4B");
+  EXPECT_EQ(value(*read, "gpus"), "16");
+  EXPECT_EQ(value(*read, "placement"), "colocated");
+  EXPECT_EQ(value(*read, "number_of_minibatches"), "2");
+  EXPECT_EQ(value(*read, "seq_len"), "18432");  // on each of two context-parallel ranks
+  EXPECT_EQ(value(*read, "tensor_model_parallel_size"), "2");
+  EXPECT_EQ(value(*read, "reference_pass"), "true");
+  Settings settings = read->settings;
+  put_setting(settings, "gpu", "h100-sxm-80gb");
+  const auto run = read_run(std::nullopt, settings);
+  ASSERT_TRUE(run) << to_string(run.error());
+  EXPECT_EQ(run->trainer.parallel.tensor, 2);
+  EXPECT_EQ(run->trainer.parallel.context, 2);
+}
+
+TEST(Areal, the_allocation_says_both_pools) {
+  ASSERT_EQ(recognise_tool(kAreal), Tool::kAreal);
+  const auto read = read_tool_settings(Tool::kAreal, "run.yaml", kAreal, {});
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(value(*read, "inference_num_workers"), "8");
+  EXPECT_EQ(value(*read, "trainer_num_workers"), "8");
+  EXPECT_EQ(value(*read, "inference_tensor_parallel_size"), "2");
+  EXPECT_EQ(value(*read, "tensor_model_parallel_size"), "4");
+  EXPECT_EQ(value(*read, "mode"), "async");
+  EXPECT_EQ(value(*read, "max_async_rollout"), "2");
+}
+
+TEST(Areal, an_allocation_that_says_nothing_is_an_error) {
+  const auto read = read_tool_settings(Tool::kAreal, "run.yaml", "allocation_mode: d4\ngconfig:\n  n_samples: 2\n", {});
+  ASSERT_FALSE(read);
+  EXPECT_THAT(to_string(read.error()), testing::HasSubstr("sglang.d4p1t1+d4p1t1"));
+}
+
+TEST(Trl, prompts_follow_from_batch_and_gpus) {
+  const std::string text =
+      "model_name_or_path: Qwen/Qwen2.5-1.5B-Instruct\nnum_generations: 16\nmax_prompt_length: 512\n"
+      "max_completion_length: 1024\nper_device_train_batch_size: 16\ngradient_accumulation_steps: 4\nuse_vllm: true\n";
+  ASSERT_EQ(recognise_tool(text), Tool::kTrl);
+  EXPECT_FALSE(read_tool_settings(Tool::kTrl, "run.yaml", text, {}));
+  const auto read = read_tool_settings(Tool::kTrl, "run.yaml", text, {{"gpus", "8"}});
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(value(*read, "prompts_batch_size_for_trainer"), "32");
+  EXPECT_EQ(value(*read, "seq_len"), "24576");
+}
+
+TEST(Tools, a_text_cut_anywhere_is_read_or_refused) {
+  for (const std::string* text : {&kSlime, &kAreal})
+    for (std::size_t size = 0; size < text->size(); ++size) {
+      const std::string cut = text->substr(0, size);
+      if (const auto tool = recognise_tool(cut))
+        if (const auto read = read_tool_settings(*tool, "run", cut, {{"gpus", "8"}}); !read)
+          EXPECT_FALSE(read.error().message.empty());
+    }
+}
+
+}  // namespace
+}  // namespace plimsoll::rl
