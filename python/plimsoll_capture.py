@@ -280,7 +280,7 @@ def calls_mode(torch, choice, device, autocast):
 
         def backward(self, loss, gradient=None, retain_graph=None, create_graph=False, inputs=None):
             with self:  # checkpoints run their forward again inside
-                torch.autograd.backward(loss, gradient, retain_graph, create_graph, inputs=inputs)
+                run_backward(torch, loss, gradient, bool(retain_graph), create_graph)
 
         def dropped(self, func, input, p=0.5, training=True, *rest, **kwargs):
             training = kwargs.get("train", training)
@@ -501,12 +501,20 @@ def watched_resizes(torch, writer):
         torch.UntypedStorage.resize_ = plain
 
 
+def run_backward(torch, loss, gradient=None, retain_graph=False, create_graph=False):
+    """As loss.backward() does it, but calls inside (checkpoints run their forward again) stay watched."""
+    from torch.autograd.graph import _engine_run_backward
+    gradient = torch.ones_like(loss) if gradient is None else gradient
+    _engine_run_backward((loss,), (gradient,), retain_graph or create_graph, create_graph, (), allow_unreachable=True,
+                         accumulate_grad=True)
+
+
 def run_step(torch, writer, model, inputs, optimizer, loss_of, options, step):
     first = "first " if step == 0 else ""
     writer.phase(first + "forward")
     loss = loss_of(model, inputs)
     writer.phase(first + "backward")
-    loss.backward()
+    run_backward(torch, loss)
     del loss
     writer.phase(first + "update")
     if options.get("max_grad_norm", 1.0):
@@ -601,20 +609,25 @@ def transformers_job(arguments):
         optimizer = make_optimizer(torch, model, arguments.optim)
         return model, inputs, optimizer, loss_of
 
+    def widened(out):
+        """accelerate hands the outputs of a model under autocast on in fp32."""
+        return {key: value.float() if torch.is_tensor(value) and value.is_floating_point() else value
+                for key, value in out.items()}
+
     def loss_of(model, inputs):
+        if arguments.label_smoothing:  # the Trainer then takes the loss over from the model
+            labels = inputs["labels"]
+            inputs = {key: value for key, value in inputs.items() if key != "labels"}
         if wide is None:
             out = model(**inputs)
         else:
             with torch.autocast("cuda", dtype=wide):
                 out = model(**inputs)
-            # accelerate hands the outputs of a model under autocast on in fp32
-            for key, value in list(out.items()):
-                if torch.is_tensor(value) and value.is_floating_point():
-                    out[key] = value.float()
+            out = widened(out)
         if not arguments.label_smoothing:
             return out["loss"]
         from transformers.trainer_pt_utils import LabelSmoother
-        return LabelSmoother(epsilon=arguments.label_smoothing)(out, inputs["labels"], shift_labels=True)
+        return LabelSmoother(epsilon=arguments.label_smoothing)(out, labels, shift_labels=True)
 
     return build
 
@@ -697,7 +710,7 @@ def explained(error):
     import traceback
     kind = type(error).__name__
     own = [line for line in traceback.extract_tb(error.__traceback__)
-           if "/torch/" not in line.filename and line.filename != __file__ and not line.filename.startswith("<")]
+           if "/torch/" not in line.filename and line.filename != globals().get("__file__", "<string>") and not line.filename.startswith("<")]
     where = f" at {own[-1].filename}:{own[-1].lineno}" if own else ""
     if kind == "DynamicOutputShapeException":
         return f"the shapes of this step depend on its data ({error.func}{where}), which a capture does not have"

@@ -23,7 +23,7 @@ std::uint32_t CachingAllocator::add_stream(std::uint64_t handle) {
   return number;
 }
 
-CachingAllocator::Cache& CachingAllocator::cache_at(std::uint32_t pool, std::uint32_t stream) {
+CachingAllocator::Cache& CachingAllocator::new_cache(std::uint32_t pool, std::uint32_t stream) {
   if (pool >= pools_.size()) pools_.resize(pool + 1);
   std::vector<Cache>& caches = pools_[pool].by_stream;
   if (stream >= caches.size()) caches.resize(stream + 1);
@@ -248,6 +248,11 @@ void CachingAllocator::complete_free(BlockId id) {
   at(pending_.back()).pending_at = block.pending_at;
   pending_.pop_back();
   block.pending = false;
+  make_free(id);
+}
+
+void CachingAllocator::make_free(BlockId id) {
+  Block& block = at(id);
   stats_.active -= block.size;
   stats_.requested -= block.requested;
   block.requested = 0;

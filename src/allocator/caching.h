@@ -83,8 +83,10 @@ class CachingAllocator {
   [[nodiscard]] std::optional<BlockId> allocate(const Request& request);
   [[nodiscard]] std::optional<BlockId> allocate(std::int64_t bytes) { return allocate(Request{bytes}); }
   void free(BlockId block) {
-    request_free(block);
-    complete_free(block);
+    Block& freed = at(block);
+    freed.allocated = false;
+    stats_.allocated -= freed.size;
+    make_free(block);
   }
   // The two halves of a free when another stream still uses the block: it is no longer allocated, but not
   // reusable before complete_free().
@@ -168,7 +170,11 @@ class CachingAllocator {
   Block& at(BlockId block) { return blocks_[index(block)]; }
   [[nodiscard]] const Block& at(BlockId block) const { return blocks_[index(block)]; }
   Cache& cache_of(const Block& block) { return cache_at(block.cache, block.stream); }
-  Cache& cache_at(std::uint32_t pool, std::uint32_t stream);
+  Cache& cache_at(std::uint32_t pool, std::uint32_t stream) {
+    if (pool < pools_.size() && stream < pools_[pool].by_stream.size()) return pools_[pool].by_stream[stream];
+    return new_cache(pool, stream);
+  }
+  Cache& new_cache(std::uint32_t pool, std::uint32_t stream);
   [[nodiscard]] const Cache* find_cache(std::uint32_t pool, std::uint32_t stream) const;
   [[nodiscard]] std::int64_t granule(const Block& block) const {
     return block.small() ? kSmallSegment : settings_.large_segment;
@@ -176,6 +182,8 @@ class CachingAllocator {
   [[nodiscard]] Place place_of(const Request& request) const;
   BlockId new_block();
   void drop_block(BlockId block);
+  // A block that nobody uses, with the free ones beside it, into the cache.
+  void make_free(BlockId block);
   void insert_free(BlockId block);
   void erase_free(BlockId block);
   void add_unmapped(BlockId block);

@@ -123,6 +123,11 @@ Answer answer(const Capture& capture, const cluster::Gpu& gpu, const allocator::
       }
     }
   }
+  if (gpu.is_hopper_or_newer() != (capture.capability >= 90))
+    result.warnings.push_back(fmt::format(
+        "captured with the attention kernels of another generation of GPUs; plimsoll capture --gpu {} takes "
+        "this one's",
+        gpu.id));
   for (const std::string& assumed : capture.assumed)
     result.warnings.push_back(
         fmt::format("the step asked for a value that a capture does not have; assumed: {}", assumed));

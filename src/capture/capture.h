@@ -39,6 +39,7 @@ struct Event {
 
 struct Capture {
   std::string torch;
+  std::int64_t capability = 90;  // of the GPU whose kernels were chosen, times ten
   std::int64_t batch = 0;
   std::int64_t sequence = 0;
   std::vector<std::string> names;

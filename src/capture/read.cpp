@@ -123,6 +123,8 @@ Result<std::int64_t> Reader::head(std::string_view text) {
     return bad_input(fmt::format("line 1: {} events; wanted at most {}", events->integer, with_commas(kMaxEvents)));
   for (const document::Node& name : names->items) capture_.names.push_back(name.text);
   if (const document::Node* torch = parsed->find("torch")) capture_.torch = torch->text;
+  if (const document::Node* of = parsed->find("capability"); of != nullptr && of->is_integer())
+    capture_.capability = of->integer;
   if (const document::Node* sizes = parsed->find("sizes")) {
     if (const document::Node* batch = sizes->find("batch")) capture_.batch = batch->integer;
     if (const document::Node* sequence = sizes->find("seq")) capture_.sequence = sequence->integer;

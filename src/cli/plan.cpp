@@ -173,8 +173,9 @@ void print_what_would_fit(const Question& question, const Arguments& arguments, 
       console.print(fmt::format("would fit with --framework fsdp2: {}\n", shown(*found, found->best.front())));
     return;
   }
-  if (const auto found = fewest_gpus(question, options_of(console, 1, arguments, world), gpus + 1, 16 * gpus))
-    console.print(fmt::format("would fit on {} GPUs: {}\n", found->gpus, shown(found->plan, found->plan.best.front())));
+  if (const auto found = plan_on_fewest(question, options_of(console, 1, arguments, world), gpus + 1, 16 * gpus))
+    console.print(
+        fmt::format("would fit on {} GPUs: {}\n", found->fewest.gpus, shown(found->plan, found->plan.best.front())));
 }
 
 Result<ExitCode> run(const Arguments& given, const Console& console) {

@@ -19,25 +19,10 @@ namespace plimsoll::cli {
 namespace {
 
 std::optional<plan::Plan> plan_on(const Question& question, const plan::SearchOptions& options, std::int64_t gpus) {
-  Question other = question;
-  other.request = question.request.with("gpus", std::to_string(gpus));
   remember_progress(fmt::format("trying {} GPUs", gpus));
-  auto found = plan_for(other, options);
+  auto found = plan_for(plan::with_gpus(question, gpus), options);
   if (!found || found->best.empty() || found->interrupted) return std::nullopt;
   return *std::move(found);
-}
-
-// The first count from here on that is a power of two within a node, or whole nodes.
-std::int64_t whole(std::int64_t gpus, std::int64_t per_node) {
-  if (gpus > per_node) return round_up(gpus, per_node);
-  std::int64_t power = 1;
-  while (power < gpus) power *= 2;
-  return std::min(power, per_node);
-}
-
-std::int64_t gpus_per_node(const Question& question) {
-  const auto job = first_job(question);
-  return job ? std::max<std::int64_t>(1, job->cluster.gpus_per_node) : 8;
 }
 
 // "1T", "300B", "15e12": tokens.
@@ -57,48 +42,64 @@ std::optional<double> token_count(std::string_view text) {
   return value * scale;
 }
 
+Question with_value(const Question& question, const std::string& key, std::int64_t value) {
+  Question with = question;
+  with.request = question.request.with(key, std::to_string(value));
+  with.pinned.insert(key);
+  return with;
+}
+
+// Doubled until nothing fits, then halved in between. Micro-batches have to divide the batch, so few values are worth
+// asking, and a space of one micro-batch is small.
+plan::Longest largest_micro_batch(const Question& question, const plan::SearchOptions& options) {
+  const auto holds = [&](std::int64_t value) {
+    remember_progress(fmt::format("trying micro_batch_size {}", value));
+    const Question asked = with_value(question, "micro_batch_size", value);
+    const auto job = first_job(asked);
+    return job && plan::anything_fits(*job, plan::make_space(*job, asked.pinned, asked.space), options);
+  };
+  constexpr std::int64_t kMost = 1 << 14;
+  std::int64_t low = 0;
+  std::int64_t high = 1;
+  while (high <= kMost && holds(high) && !interrupted()) {
+    low = high;
+    high *= 2;
+  }
+  const bool is_endless = high > kMost;
+  while (!is_endless && high - low > std::max<std::int64_t>(1, low / 128) && !interrupted()) {
+    const std::int64_t middle = (low + high) / 2;
+    const bool fits = holds(middle);
+    if (!interrupted()) (fits ? low : high) = middle;
+  }
+  return {low, high - low, is_endless};
+}
+
 }  // namespace
 
-std::optional<Fewest> fewest_gpus(const Question& question, const plan::SearchOptions& options, std::int64_t least,
-                                  std::int64_t most, std::int64_t* without) {
-  // Doubled until something fits, then counts in between from below: what divides is not monotone, so there is no
-  // halving. Sixteen at most, because each is a search.
-  constexpr std::int64_t kBetween = 16;
-  const std::int64_t per_node = gpus_per_node(question);
-  std::int64_t below = least - 1;
-  for (std::int64_t gpus = whole(least, per_node); gpus <= most; gpus = std::max(gpus + 1, std::min(2 * gpus, most))) {
-    auto found = plan_on(question, options, gpus);
-    if (interrupted()) return std::nullopt;
-    if (!found) {
-      below = gpus;
-      if (without != nullptr) *without = gpus;
-      continue;
-    }
-    const std::int64_t step = gpus <= per_node ? 1 : round_up((gpus - below + kBetween - 1) / kBetween, per_node);
-    for (std::int64_t fewer = whole(below + 1, per_node); fewer < gpus; fewer = whole(fewer + step, per_node)) {
-      if (auto leaner = plan_on(question, options, fewer)) return Fewest{fewer, step, *std::move(leaner)};
-      if (interrupted()) break;  // what was found stands; fewer may do
-    }
-    return Fewest{gpus, step, *std::move(found)};
-  }
-  return std::nullopt;
+std::optional<FewestPlan> plan_on_fewest(const Question& question, const plan::SearchOptions& options,
+                                         std::int64_t least, std::int64_t most, std::int64_t* without) {
+  const auto fewest = plan::fewest_gpus(question, options, least, most, without, remember_progress);
+  if (!fewest) return std::nullopt;
+  auto found = plan_on(question, options, fewest->gpus);
+  if (!found && !interrupted()) return std::nullopt;
+  return FewestPlan{*fewest, found ? *std::move(found) : plan::Plan{}};
 }
 
 Result<ExitCode> answer_fewest_gpus(const Question& question, const plan::SearchOptions& options,
                                     const Arguments& arguments, const Console& console) {
   const std::int64_t most = question.request.options().gpus.value_or(1024);
   std::int64_t without = 0;
-  const auto found = fewest_gpus(question, options, 1, most, &without);
+  const auto found = plan_on_fewest(question, options, 1, most, &without);
   if (interrupted()) {
     const std::string known = without > 0 ? fmt::format("nothing fits on {} GPUs", without) : "nothing was decided";
     if (arguments.has("json")) {
       JsonWriter json;
       json.begin_object().member("schema", 1).member("interrupted", true);
-      if (found) json.member("fits_on_gpus", found->gpus);
+      if (found) json.member("fits_on_gpus", found->fewest.gpus);
       json.member("nothing_fits_on_gpus", without);
       console.print(json.end_object().take());
     } else if (found) {
-      console.print(fmt::format("interrupted: {}; {} GPUs do, fewer may\n", known, found->gpus));
+      console.print(fmt::format("interrupted: {}; {} GPUs do, fewer may\n", known, found->fewest.gpus));
     } else {
       console.print(fmt::format("interrupted: {}; up to {} were to be tried\n", known, most));
     }
@@ -117,75 +118,48 @@ Result<ExitCode> answer_fewest_gpus(const Question& question, const plan::Search
   if (arguments.has("json")) {
     console.print(plan_json(found->plan));
   } else {
-    console.print(fmt::format("fits from {} GPU{} on ({} were tried)\n\n{}", found->gpus, found->gpus == 1 ? "" : "s",
-                              found->step > 1 ? fmt::format("counts {} apart", found->step) : "powers of two in a node",
-                              plan_report(found->plan, console)));
+    console.print(fmt::format(
+        "fits from {} GPU{} on ({} were tried)\n\n{}", found->fewest.gpus, found->fewest.gpus == 1 ? "" : "s",
+        found->fewest.step > 1 ? fmt::format("counts {} apart", found->fewest.step) : "powers of two in a node",
+        plan_report(found->plan, console)));
   }
   return ExitCode::kYes;
 }
 
 Result<ExitCode> answer_largest(const Question& question, const std::string& key, const plan::SearchOptions& options,
                                 const Arguments& arguments, const Console& console) {
-  const bool sequence = key == "seq_length";
   if (key == "global_batch_size")
     return usage_error("--max global_batch_size has no answer: micro-batches accumulate, so memory sets no limit to it",
                        "--max micro_batch_size asks for the largest batch that is on the GPU at once");
-  if (!sequence && key != "micro_batch_size")
+  if (key != "seq_length" && key != "micro_batch_size")
     return usage_error(fmt::format("--max is '{}'; wanted seq_length or micro_batch_size", key));
-  const std::int64_t unit = sequence ? 1024 : 1;
-  const auto question_at = [&](std::int64_t units) {
-    Question with = question;
-    with.request = question.request.with(key, std::to_string(units * unit));
-    with.pinned.insert(key);
-    return with;
-  };
-  const auto holds = [&](std::int64_t units) {
-    remember_progress(fmt::format("trying {} {}", key, units * unit));
-    const Question asked = question_at(units);
-    const auto job = first_job(asked);
-    return job && plan::anything_fits(*job, plan::make_space(*job, asked.pinned, asked.space), options);
-  };
-  // Doubled until nothing fits, then halved in between.
-  std::int64_t low = 0;
-  std::int64_t high = 1;
-  constexpr std::int64_t kMost = 1 << 14;
-  while (high <= kMost && holds(high) && !interrupted()) {
-    low = high;
-    high *= 2;
-  }
-  // Micro-batches have to divide the batch: only powers of two and what lies between them are worth asking.
-  // To within a hundredth: the last tokens of millions cost as many searches as the first ones.
-  const bool is_endless = high > kMost;
-  while (!is_endless && high - low > std::max<std::int64_t>(1, low / 128) && !interrupted()) {
-    const std::int64_t middle = (low + high) / 2;
-    const bool fits = holds(middle);
-    if (!interrupted()) (fits ? low : high) = middle;
-  }
+  plan::Longest longest = key == "seq_length" ? plan::longest_sequence(question, options, remember_progress)
+                                              : largest_micro_batch(question, options);
   if (interrupted()) {
     if (arguments.has("json")) {
       JsonWriter json;
       json.begin_object().member("schema", 1).member("interrupted", true).member("key", key);
-      console.print(json.member("fits_at", low * unit).end_object().take());
+      console.print(json.member("fits_at", longest.tokens).end_object().take());
     } else {
-      console.print(low == 0 ? fmt::format("interrupted: nothing was decided about {}\n", key)
-                             : fmt::format("interrupted: {} {} fits; larger was not decided\n", key, low * unit));
+      console.print(longest.tokens == 0
+                        ? fmt::format("interrupted: nothing was decided about {}\n", key)
+                        : fmt::format("interrupted: {} {} fits; larger was not decided\n", key, longest.tokens));
     }
     return ExitCode::kNo;
   }
-  if (low == 0) {
-    console.print(fmt::format("nothing fits at {} {}\n", key, unit));
+  if (longest.tokens == 0) {
+    console.print(fmt::format("nothing fits at {} {}\n", key, key == "seq_length" ? 1024 : 1));
     return ExitCode::kNo;
   }
-  PLIMSOLL_TRY(found, plan_for(question_at(low), options));
+  PLIMSOLL_TRY(found, plan_for(with_value(question, key, longest.tokens), options));
   if (arguments.has("json")) {
     console.print(plan_json(found));
   } else {
-    const std::int64_t step = (high - low) * unit;
-    const std::string note = is_endless       ? ", the most that is asked for"
-                             : sequence       ? fmt::format(" (in steps of {})", with_commas(step))
-                             : high - low > 1 ? fmt::format(" (in steps of {})", step)
-                                              : std::string{};
-    console.print(fmt::format("largest {} that fits: {}{}\n\n{}", key, low * unit, note, plan_report(found, console)));
+    const std::string note = longest.is_endless ? ", the most that is asked for"
+                             : longest.step > 1 ? fmt::format(" (in steps of {})", with_commas(longest.step))
+                                                : std::string{};
+    console.print(
+        fmt::format("largest {} that fits: {}{}\n\n{}", key, longest.tokens, note, plan_report(found, console)));
   }
   return ExitCode::kYes;
 }

@@ -9,19 +9,20 @@
 
 #include "cli/plan_question.h"
 #include "cli/verb.h"
+#include "plan/goals.h"
 
 namespace plimsoll::cli {
 
-// The fewest GPUs on which something fits.
-struct Fewest {
-  std::int64_t gpus = 0;
-  std::int64_t step = 1;  // counts in between were not tried
+// The fewest GPUs on which something fits, and the best there.
+struct FewestPlan {
+  plan::Fewest fewest;
   plan::Plan plan;
 };
 // Nothing: none from `least` to `most`, or an interruption; `without` is the largest number on which nothing fits for
 // certain.
-[[nodiscard]] std::optional<Fewest> fewest_gpus(const Question& question, const plan::SearchOptions& options,
-                                                std::int64_t least, std::int64_t most, std::int64_t* without = nullptr);
+[[nodiscard]] std::optional<FewestPlan> plan_on_fewest(const Question& question, const plan::SearchOptions& options,
+                                                       std::int64_t least, std::int64_t most,
+                                                       std::int64_t* without = nullptr);
 
 [[nodiscard]] Result<ExitCode> answer_fewest_gpus(const Question& question, const plan::SearchOptions& options,
                                                   const Arguments& arguments, const Console& console);

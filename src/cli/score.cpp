@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "cli/fit_time.h"
 #include "cli/score_report.h"
 #include "cli/verb.h"
 
@@ -24,29 +25,34 @@ Result<std::size_t> worst_count(const Arguments& arguments) {
   return count;
 }
 
-Result<ScoredFile> score_file(const std::string& path, const Console& console) {
+Result<ScoredFile> score_file(const std::string& path, const truth::ScoreOptions& options, const Console& console) {
   PLIMSOLL_TRY(text, read_file(path));
   auto records = truth::read_records(path, text);
   if (!records) return tl::make_unexpected(std::move(records.error()).with_context(path));
   console.progress(fmt::format("predicting {} records of {}", records->records.size(), path));
   ScoredFile file{*std::move(records), {}};
-  file.score = truth::score(file.records);
+  file.score = truth::score(file.records, options);
   return file;
 }
 
 Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   if (arguments.operands.empty()) return usage_error("a file of records is missing", "plimsoll score TRUTH...");
   PLIMSOLL_TRY(worst, worst_count(arguments));
-  std::vector<ScoredFile> files;
-  for (const std::string& path : arguments.operands) {
-    PLIMSOLL_TRY(file, score_file(path, console));
-    files.push_back(std::move(file));
-  }
   const std::vector<std::string> wanted = arguments.values("quantity");
   const std::vector<std::string> known = quantities();
   for (const std::string& quantity : wanted)
     if (std::find(known.begin(), known.end(), quantity) == known.end())
       return usage_error(fmt::format("--quantity is '{}'; wanted one of {}", quantity, join(known, ", ")));
+  PLIMSOLL_TRY(world, world_of(arguments));
+  truth::ScoreOptions options;
+  options.calibration = &world.calibration;
+  options.time = wanted.empty() || std::find(wanted.begin(), wanted.end(), "step_seconds") != wanted.end();
+  options.memory = wanted.empty() || wanted.size() > 1 || wanted.front() != "step_seconds";
+  std::vector<ScoredFile> files;
+  for (const std::string& path : arguments.operands) {
+    PLIMSOLL_TRY(file, score_file(path, options, console));
+    files.push_back(std::move(file));
+  }
   const auto unwanted = [&](const truth::ScoredRow& row) {
     return !wanted.empty() && std::find(wanted.begin(), wanted.end(), row.quantity) == wanted.end();
   };
@@ -95,6 +101,9 @@ const Verb kScore = {
                .argument = "NAME",
                .help = "only peak_allocated, peak_reserved or step_seconds",
                .repeats = true},
+              {.name = "calibration",
+               .argument = "FILE",
+               .help = "efficiencies measured on your cluster instead of the built-in ones"},
               {.name = "worst", .argument = "N", .help = "the N largest misses, each with its predicted table"}},
     .takes_keys = false,
     .examples = {{"plimsoll score tests/data/truth/*.json", "the error table"},

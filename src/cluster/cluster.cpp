@@ -81,6 +81,8 @@ Rates rates(const Node& item) {
   Rates r;
   r.bf16 = real(item, {"tflops_dense", "bf16"}) * kTera;
   if (r.bf16 == 0) r.bf16 = real(item, {"tflops_dense", "fp16"}) * kTera;  // parts without bf16 train in fp16
+  r.fp32 = real(item, {"tflops_dense", "fp32"}) * kTera;
+  r.tf32 = real(item, {"tflops_dense", "tf32"}) * kTera;
   r.fp8 = real(item, {"tflops_dense", "fp8"}) * kTera;
   r.fp4 = real(item, {"tflops_dense", "fp4"}) * kTera;
   r.hbm = real(item, {"hbm", "bandwidth_tb_s"}) * kTera;

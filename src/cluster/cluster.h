@@ -16,6 +16,8 @@ enum class Architecture : std::uint8_t { kVolta, kTuring, kAmpere, kAda, kHopper
 // What the part can do at most, from its catalogue entry; 0 where the catalogue does not know.
 // FLOP/s are dense peaks, bandwidths bytes per second in one direction.
 struct Rates {
+  double fp32 = 0;  // outside the tensor cores
+  double tf32 = 0;
   double bf16 = 0;
   double fp8 = 0;
   double fp4 = 0;

@@ -68,6 +68,10 @@ std::vector<Variable> demanded(const Job& job) {
     all.push_back({"NCCL_GRAPH_REGISTER", "0", "graphs must not register buffers of expandable segments"});
   if (parallel.tp_comm_overlap && parallel.tensor > 1 && !job.cluster.gpu.is_hopper_or_newer())
     all.push_back({"UB_SKIPMC", "1", "userbuffers without multicast, which this GPU lacks"});
+  const bool engine = job.kernels.implementation == job::Implementation::kTransformerEngine;
+  if (engine && job.optimizer.overlap_grad_reduce && job.data_parallel * parallel.context > 1)
+    for (const char* name : {"NVTE_FWD_LAYERNORM_SM_MARGIN", "NVTE_BWD_LAYERNORM_SM_MARGIN"})
+      all.push_back({name, "16", "norms leave SMs to the messages of data parallelism"});
   return all;
 }
 

@@ -18,7 +18,7 @@ using job::text_node;
 namespace {
 
 // dtype is what Transformers loads; bf16 and fp16 switch autocast or mixed precision on.
-void say_precision(DType loaded, std::optional<DType> mixed, Reasoned& out) {
+void say_precision(const Job& job, DType loaded, std::optional<DType> mixed, Reasoned& out) {
   out.say("dtype",
           text_node(loaded == DType::kFp32   ? "float32"
                     : loaded == DType::kFp16 ? "float16"
@@ -26,6 +26,7 @@ void say_precision(DType loaded, std::optional<DType> mixed, Reasoned& out) {
           "load_dtype");
   out.say("bf16", bool_node(mixed == DType::kBf16), "bf16");
   out.say("fp16", bool_node(mixed == DType::kFp16), "fp16");
+  if (job.precision.tf32) out.say("tf32", bool_node(true), "tf32");
 }
 
 // The 16-bit dtype that the job computes in; none where it is fp32.
@@ -119,7 +120,7 @@ Result<std::vector<File>> write_transformers(const Order& order) {
   const job::Precision& precision = order.job.precision;
   PLIMSOLL_TRY(trainer, start_trainer(order, job::Framework::kTransformers));
   const bool mixed = precision.autocast || precision.bf16 || precision.fp16;
-  say_precision(precision.params, mixed ? half_of(precision.compute) : std::nullopt, trainer.arguments);
+  say_precision(order.job, precision.params, mixed ? half_of(precision.compute) : std::nullopt, trainer.arguments);
   return finish_trainer(order, std::move(trainer), {}, "", torchrun(order.nodes), "");
 }
 
@@ -127,7 +128,7 @@ Result<std::vector<File>> write_deepspeed(const Order& order) {
   const Job& job = order.job;
   PLIMSOLL_TRY(trainer, start_trainer(order, job::Framework::kDeepSpeed));
   const std::optional<DType> half = half_of(job.precision.params);
-  say_precision(job.precision.params, half, trainer.arguments);
+  say_precision(job, job.precision.params, half, trainer.arguments);
   Reasoned config("ds_config.json", order.reasons);
   config.say("train_micro_batch_size_per_gpu", integer_node(job.batch.micro_batch), "micro_batch_size");
   config.say("gradient_accumulation_steps", integer_node(job.micro_batches), "gradient_accumulation_steps");
@@ -153,7 +154,7 @@ Result<std::vector<File>> write_fsdp2(const Order& order) {
   PLIMSOLL_TRY(trainer, start_trainer(order, job::Framework::kFsdp2));
   const bool is_mixed = job.sharding.stored == DType::kFp32;
   const std::optional<DType> mixed = is_mixed ? half_of(job.precision.compute) : std::nullopt;
-  say_precision(is_mixed ? DType::kFp32 : job.precision.compute, mixed, trainer.arguments);
+  say_precision(job, is_mixed ? DType::kFp32 : job.precision.compute, mixed, trainer.arguments);
   const std::string launcher =
       "accelerate launch --config_file accelerate.yaml --machine_rank \"${NODE_RANK:-${SLURM_NODEID:-0}}\" \\\n"
       "  --main_process_ip \"${MASTER_ADDR:-localhost}\" --main_process_port \"${MASTER_PORT:-29500}\" \\\n";

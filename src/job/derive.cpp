@@ -161,8 +161,7 @@ Status derive_virtual_stages(Job& job) {
   const bool given = job.has("virtual_pipeline_model_parallel_size") && parallel.virtual_pipeline > 1;
   const int ways = (given ? 1 : 0) + (parallel.layers_per_virtual_stage ? 1 : 0) + (parallel.layout.empty() ? 0 : 1);
   if (!parallel.layout.empty()) {
-    PLIMSOLL_TRY(stages, expand_layout(parallel.layout));
-    const auto total = static_cast<std::int64_t>(stages.size());
+    PLIMSOLL_TRY(total, layout_stages(parallel.layout));
     if (total % parallel.pipeline != 0)
       return bad_input(
           fmt::format("The length of pipeline_model_parallel_layout must be divisible by "

@@ -84,6 +84,7 @@ struct Precision {
   bool fp4 = false;  // NVFP4 compute
   bool fp4_param_gather = false;
   bool fp32_residual = false;
+  bool tf32 = false;  // fp32 products run on the tensor cores, with ten bits of mantissa
   // The frameworks' own switches, as given; complete() turns them into the fields above.
   bool bf16 = false;
   bool fp16 = false;

@@ -192,9 +192,46 @@ Result<std::vector<std::string>> expand_layout(std::string_view layout) {
   return stages;
 }
 
+namespace {
+
+// The written-out layout that this thread read last. A search asks for the same one hundreds of times in a row.
+struct Remembered {
+  std::string text;
+  std::int64_t stages = 0;
+  std::int64_t ranks = 0;
+  std::int64_t layers = 0;
+  std::int64_t mtp_layers = 0;
+  PipelineLayout layout;
+
+  [[nodiscard]] bool is_of(const Job& job) const {
+    return ranks == job.parallel.pipeline && stages == ranks * job.parallel.virtual_pipeline &&
+           layers == job.model.depth() && mtp_layers == job.model.mtp_layers && text == job.parallel.layout;
+  }
+};
+
+Remembered& remembered() {
+  thread_local Remembered last;
+  return last;
+}
+
+}  // namespace
+
+Result<std::int64_t> layout_stages(std::string_view layout) {
+  if (const Remembered& last = remembered(); last.stages > 0 && last.text == layout) return last.stages;
+  PLIMSOLL_TRY(stages, expand_layout(layout));
+  return static_cast<std::int64_t>(stages.size());
+}
+
+Status check_pipeline_layout(const Job& job) {
+  if (!job.parallel.layout.empty() && remembered().is_of(job)) return {};
+  if (auto layout = pipeline_layout(job); !layout) return tl::make_unexpected(std::move(layout.error()));
+  return {};
+}
+
 Result<PipelineLayout> pipeline_layout(const Job& job) {
   std::vector<Chunk> stages;
   if (!job.parallel.layout.empty()) {
+    if (remembered().is_of(job)) return remembered().layout;
     PLIMSOLL_TRY(texts, expand_layout(job.parallel.layout));
     PLIMSOLL_TRY_STATUS(check_layout(job, texts));
     stages = from_string(texts);
@@ -218,6 +255,10 @@ Result<PipelineLayout> pipeline_layout(const Job& job) {
   PipelineLayout result;
   result.ranks.resize(p);
   for (std::size_t i = 0; i < stages.size(); ++i) result.ranks[i % p].push_back(stages[i]);
+  if (!job.parallel.layout.empty())
+    remembered() = {job.parallel.layout,   static_cast<std::int64_t>(stages.size()),
+                    job.parallel.pipeline, job.model.depth(),
+                    job.model.mtp_layers,  result};
   return result;
 }
 

@@ -30,7 +30,10 @@ struct PipelineLayout {
 
 // The layout of a job whose virtual_pipeline is final, or why its layers cannot be split so.
 [[nodiscard]] Result<PipelineLayout> pipeline_layout(const Job& job);
-
+// Whether the job has one, without making it.
+[[nodiscard]] Status check_pipeline_layout(const Job& job);
+// Stages of a written-out layout.
+[[nodiscard]] Result<std::int64_t> layout_stages(std::string_view layout);
 // Stages of a layout string, repeats written out: "Et*2|(t|)*2L" -> "Ett", "t", "t", "L".
 [[nodiscard]] Result<std::vector<std::string>> expand_layout(std::string_view layout);
 

@@ -58,7 +58,8 @@ Status answer_in_closed_form(const step::Tape& tape, std::int64_t passes, std::i
   return {};
 }
 
-Result<WalkedRank> answer_rank(const job::Job& job, const job::PipelineLayout& layout, std::int64_t pp_rank) {
+Result<WalkedRank> answer_rank(const job::Job& job, const job::PipelineLayout& layout, std::int64_t pp_rank,
+                               bool verdict_only) {
   PLIMSOLL_TRY(settings, allocator::parse_settings(allocator_setting(job)));
   const std::int64_t passes = step::layer_passes(job, layout, pp_rank);
   step::Tape tape(passes <= kBudget.layer_passes);
@@ -98,7 +99,7 @@ Result<WalkedRank> answer_rank(const job::Job& job, const job::PipelineLayout& l
   }
   Walk walked = walk(tape, settings, for_torch, true, rank.capacity);
   rank.out_of_memory = walked.out_of_memory;
-  if (walked.out_of_memory) walked = walk(tape, settings, for_torch, false);  // how much it would need
+  if (walked.out_of_memory && !verdict_only) walked = walk(tape, settings, for_torch, false);  // what it would need
   rank.peak = walked.peak;
   rank.peak_requested = walked.peak.requested;
   rank.peak_allocated = walked.peak.allocated;
@@ -146,7 +147,7 @@ Result<std::vector<WalkedRank>> walk_ranks(const job::Job& job, const job::Pipel
   std::atomic<bool> is_decided{false};
   share_work(ranks.size() > 1 ? 0 : 1, [&](unsigned) {
     for (std::size_t i = next++; i < ranks.size() && !is_decided; i = next++) {
-      walked[i] = answer_rank(job, layout, ranks[i]);
+      walked[i] = answer_rank(job, layout, ranks[i], verdict_only);
       if (!*walked[i] || (verdict_only && !(*walked[i])->answer.fits)) is_decided = true;
     }
   });

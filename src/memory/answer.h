@@ -76,7 +76,7 @@ struct Answer {
 struct AskedRanks {
   bool all = false;
   std::optional<std::int64_t> pp;  // a given stage; neither: the worst
-  bool verdict_only = false;       // the first rank that does not fit ends the answer
+  bool verdict_only = false;       // the first rank that does not fit ends the answer, where it ran out
   bool alone = false;              // of `pp` only: what it needs is asked, not whether the job fits
 };
 

@@ -60,8 +60,9 @@ std::vector<std::int64_t> ranks_to_price(const job::Job& job, const job::Pipelin
   return ranks;
 }
 
-Evaluator::Evaluator(const job::Job& job, const Space& space, const timing::Calibration& calibration)
-    : given_(job), space_(space), machine_(job.cluster, calibration), states_(space.states.size()) {
+Evaluator::Evaluator(const job::Job& job, const Space& space, const timing::Calibration& calibration,
+                     const Beside* beside)
+    : given_(job), space_(space), machine_(job.cluster, calibration), beside_(beside), states_(space.states.size()) {
   std::map<std::vector<std::string>, std::int16_t> classes;
   for (const Variant& variant : space.activations) {
     std::vector<std::string> keys;
@@ -107,7 +108,10 @@ Evaluator::Family& Evaluator::family_of(const Candidate& c) {
 Result<const job::Job*> Evaluator::make(const Candidate& candidate) {
   Family& family = family_of(candidate);
   job::Job& job = family.job;
-  apply_within_state(space_, candidate, job);
+  const auto layout_of = [](const Candidate& c) { return std::tuple{c.layout, c.pipeline, c.virtual_pipeline}; };
+  const bool has_layout = family.made && layout_of(*family.made) == layout_of(candidate);
+  apply_within_state(space_, candidate, job, has_layout);
+  family.made = candidate;
   job.warnings.clear();
   PLIMSOLL_TRY_STATUS(job::complete(job));
   candidate_ = candidate;
@@ -137,23 +141,31 @@ Status Evaluator::enter_split() {
     split_ = candidate_;
     split_is_known_ = true;
   }
-  RankStates& states = states_[static_cast<std::size_t>(candidate_.state)];
-  if (states.is_known) return {};
-  states.profiles.clear();
-  states.floor = 0;
-  if (job_->is_megatron())
-    for (const std::int64_t rank : ranks_) {
-      const step::StateProfile& state = states.profiles.emplace_back(step::profile_state(*job_, layout_, rank));
-      const std::int64_t after_first_step =
-          state.construction.net + state.begin[0].net + state.quantised.net + state.update[0].net;
-      states.floor = std::max({states.floor, state.construction.peak, after_first_step});
-    }
-  states.is_known = true;
   return {};
 }
 
-Result<std::int64_t> Evaluator::floor() {
+void Evaluator::measure_state(std::int64_t enough) {
+  RankStates& states = states_[static_cast<std::size_t>(candidate_.state)];
+  if (states.is_known && (!states.is_cut || states.floor > enough)) return;
+  states.profiles.clear();
+  states.floor = 0;
+  states.is_known = true;
+  states.is_cut = false;
+  if (!job_->is_megatron()) return;
+  for (const std::int64_t rank : ranks_) {
+    const step::StateProfile& state = states.profiles.emplace_back(step::profile_state(*job_, layout_, rank));
+    const std::int64_t after_first_step =
+        state.construction.net + state.begin[0].net + state.quantised.net + state.update[0].net;
+    states.floor = std::max({states.floor, state.construction.peak, after_first_step});
+    if (states.floor <= enough) continue;
+    states.is_cut = true;
+    return;
+  }
+}
+
+Result<std::int64_t> Evaluator::floor(std::int64_t enough) {
   PLIMSOLL_TRY_STATUS(enter_split());
+  measure_state(enough - outside_);
   return states_[static_cast<std::size_t>(candidate_.state)].floor + outside_;
 }
 
@@ -174,7 +186,8 @@ std::int64_t Evaluator::peak(std::int64_t enough) const {
   const cluster::Cluster& cluster = job_->cluster;
   const std::int64_t per_node = std::min(cluster.gpus_per_node, std::max<std::int64_t>(1, cluster.gpus));
   if (cluster.host_memory > 0 && need.host > cluster.host_memory / per_node) return kHostTooSmall;
-  return outside_ + need.peak;
+  const std::int64_t step = outside_ + need.peak;
+  return step + (beside_ != nullptr ? beside_->least(*job_, step) : 0);
 }
 
 Result<Priced> price(const job::Job& job, const Space& space, const Candidate& candidate) {

@@ -5,11 +5,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "job/pipeline_layout.h"
+#include "memory/answer.h"
 #include "plan/space.h"
 #include "rules/rules.h"
 #include "step/program.h"
@@ -24,9 +28,18 @@ struct Priced {
   std::int64_t peak = 0;  // bytes of tensors on the worst rank, and what lies beside PyTorch
 };
 
+// What the GPUs of a job hold beside its step: a reference model, a copy of the weights that is sent to servers. Bytes
+// on top of what the step needs at its peak.
+struct Beside {
+  // No more than there will be, without the walked step: `step` bytes are its tensors and what lies beside PyTorch.
+  std::function<std::int64_t(const job::Job&, std::int64_t step)> least;
+  std::function<std::int64_t(const job::Job&, const memory::RankAnswer& worst)> walked;
+};
+
 class Evaluator {
  public:
-  Evaluator(const job::Job& job, const Space& space, const timing::Calibration& calibration = timing::built_in());
+  Evaluator(const job::Job& job, const Space& space, const timing::Calibration& calibration = timing::built_in(),
+            const Beside* beside = nullptr);
 
   // Why a point cannot be, seen without making its job: the batch does not divide, the pipeline has too few
   // micro-batches. Empty: nothing is known against it.
@@ -37,8 +50,9 @@ class Evaluator {
   // Of the point last made: the rule of the framework that forbids it.
   [[nodiscard]] Status allowed() const;
 
-  // Of the point last made. The floor is what its state alone needs: no point of the split needs less.
-  [[nodiscard]] Result<std::int64_t> floor();
+  // Of the point last made. The floor is what its state alone needs: no point of the split needs less. Stops counting
+  // once it exceeds `enough`; then there is no peak to ask for.
+  [[nodiscard]] Result<std::int64_t> floor(std::int64_t enough = std::numeric_limits<std::int64_t>::max());
   [[nodiscard]] double seconds() const;
   // Of any job of this cluster, with the pipeline simulated.
   [[nodiscard]] Result<timing::StepTime> simulated(const job::Job& job) const;
@@ -50,13 +64,16 @@ class Evaluator {
   struct Family {
     job::Job job;
     std::unique_ptr<rules::Checker> checker;
+    std::optional<Candidate> made;  // last
   };
   [[nodiscard]] Family& family_of(const Candidate& candidate);
   [[nodiscard]] Status enter_split();
+  void measure_state(std::int64_t enough);
 
   const job::Job& given_;
   const Space& space_;
   timing::Machine machine_;
+  const Beside* beside_;
   std::vector<std::int16_t> activation_class_;  // variants with the same keys share one
   std::size_t activation_classes_ = 0;
   std::vector<Family> families_;  // made when first asked for
@@ -74,6 +91,7 @@ class Evaluator {
     std::vector<step::StateProfile> profiles;
     std::int64_t floor = 0;  // without what lies beside PyTorch
     bool is_known = false;
+    bool is_cut = false;  // some rank exceeded what was enough, and the rest were not looked at
   };
   std::vector<RankStates> states_;
 };

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,9 +43,13 @@ struct Found {
   job::Job job;
   memory::RankAnswer worst;
   timing::StepTime time;
+  std::int64_t beside = 0;            // bytes of the worst rank on top of its step (Beside)
   bool expandable = false;            // with expandable segments, because it fits only or more surely so
   std::vector<std::string> levers;    // pulled on top of the candidate (polish.h), by their labels
   std::vector<std::string> warnings;  // what of it is not in the numbers
+
+  // Also at the upper end of its interval.
+  [[nodiscard]] bool surely_fits() const { return worst.fits && worst.high + beside <= worst.capacity; }
 };
 
 struct Refusal {
@@ -79,9 +84,15 @@ struct SearchOptions {
   // same for any number of threads.
   std::size_t lanes = 16;
   const lever::World* world = nullptr;  // none: the built-in one
+  const Beside* beside = nullptr;       // none: the step is all that a GPU holds
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const Counts&)> progress;  // from the calling thread, about once a second
 };
+
+// The point as it would be launched, with expandable segments where those make it fit, or fit surely; nothing where the
+// allocator cannot hold it.
+[[nodiscard]] std::optional<Found> walked(Evaluator& evaluator, const Space& space, const Beside* beside,
+                                          const Candidate& candidate);
 
 // Whether search() would find anything: ends with the first point that fits when it is walked, and prices no time.
 [[nodiscard]] bool anything_fits(const job::Job& job, const Space& space, const SearchOptions& options);

@@ -254,6 +254,8 @@ const DerivedFact kFacts[] = {
     {"launch_is_whole", Type::kBoolean, [](const Job& j) { return Value::of(j.launch_is_whole); },
      "read from a launch script: flags and variables that it does not set are not set", true},
     {"world_size", Type::kNumber, [](const Job& j) { return positive(j.cluster.gpus); }, "GPUs of the job"},
+    {"nvlink_domain", Type::kNumber, [](const Job& j) { return positive(j.cluster.nvlink_domain()); },
+     "GPUs that NVLink joins: a node, or a rack of NVL72", true},
     {"gpu", Type::kText, [](const Job& j) { return named(j.cluster.gpu.id); }, "catalogue name of the GPU", true},
     {"sm", Type::kNumber, capability, "compute capability times ten: 90 is Hopper, 100 Blackwell", true},
     {"tp", Type::kNumber, [](const Job& j) { return Value::of(j.parallel.tensor); }, "tensor-parallel size"},

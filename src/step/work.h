@@ -63,6 +63,7 @@ struct Work {
   // Attention: FLOPs of the forward as executed (the causal half only), and the head size.
   double flops;
   double head_dim;
+  double keys;  // that a query sees on average
   // Bytes streamed through memory besides what a GEMM itself reads and writes.
   double forward_bytes;
   double backward_bytes;

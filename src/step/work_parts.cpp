@@ -55,7 +55,7 @@ void column_message(WorkList& list, const Shape& s, Part part) {
   if (s.gathers) {
     w.forward_message = bytes;
     w.backward_message = bytes;
-    if (trains_base(s.job)) w.backward_gather = bytes;
+    if (trains_base(s.job) && !s.eager) w.backward_gather = bytes;  // DTensor keeps the gathered input
   } else {
     w.backward_pattern = Pattern::kAllReduce;
     w.backward_message = bytes;

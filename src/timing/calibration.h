@@ -20,6 +20,12 @@ struct Device {
   double gemm_fp8 = 0.6;
   double gemm_mxfp8 = 0.6;
   double gemm_nvfp4 = 0.4;
+  double gemm_tf32 = 0.7;
+  double gemm_fp32 = 0.75;
+  double half_depth_bf16 = 100;  // depth at which a product reaches half its rate; fp32 and TF32 too
+  double half_depth_fp8 = 340;   // MXFP8 too
+  double half_depth_nvfp4 = 750;
+  double power = 0;  // share of the rate that the power limit takes where nothing but matrix products runs
   double attention_forward = 0.5;
   double attention_backward = 0.42;
   double stream = 0.8;      // of HBM bandwidth
@@ -28,29 +34,41 @@ struct Device {
 
 struct Calibration {
   // Kernels (kernels-h200.json).
-  double gemm_half_depth_bf16 = 103;  // depth K at which a GEMM reaches half its rate
-  double gemm_half_depth_fp8 = 240;
-  double gemm_wave_tail = 0.11;     // share of an unfilled last wave that is lost
-  double gemm_small_rows = 64;      // rows of a grouped GEMM's group that are lost to its tile edge
-  double grouped_gemm = 0.8;        // rate of a grouped GEMM against one of the same rows
-  double grouped_gemm_fused = 1.0;  // of the device-side one that whole-iteration graphs of an MoE need
-  double eager_stream = 0.7;        // of the stream rate: kernels of PyTorch's own modules against fused ones
-  double kernel_floor = 2.5e-6;     // of any kernel: launch latency and tail
-  double attention_tail_forward = 40e-6;
-  double attention_tail_backward = 120e-6;
-  double attention_small_head = 0.36;  // exponent: rate at head size 64 against 128
+  double gemm_wave_tail = 0.11;   // share of an unfilled last wave that is lost
+  double gemm_misaligned = 0.15;  // rate of a 16-bit product whose features are no multiple of 8
+  double grouped_half_rows = 40;  // rows per group at which a grouped product reaches half its rate
+  double grouped_half_rows_weight = 200;
+  double grouped_half_rows_te = 160;  // and where every group is a product of its own
+  double grouped_half_rows_weight_te = 600;
+  double eager_stream = 0.7;      // of the stream rate: kernels of PyTorch's own modules against fused ones
+  double eager_elements = 2.3e9;  // elements per second and multiprocessor of kernels that do not vectorise
+  double permute_stream = 0.45;   // of the stream rate: kernels that sort and gather the tokens of experts
+  double kernel_floor = 2.5e-6;   // of any kernel: launch latency and tail
+  double attention_tail_forward = 10e-6;
+  double attention_tail_backward = 30e-6;
+  double attention_diagonal_forward = 200;  // keys that a query pays for beyond those that it sees
+  double attention_diagonal_backward = 350;
+  double attention_other_head = 0.72;  // rate at head sizes other than 128
+  double attention_fp32 = 8;           // FLOPs that count for one: without tensor cores
+  double attention_masked = 1.3;       // and with an additive mask
   double attention_flash2 = 0.6;       // rate of FlashAttention 2 on Hopper and newer against cuDNN and FA 3
   // Host.
-  double host_kernel_te = 45e-6;     // per kernel, with the Python of Transformer Engine and Megatron around it
-  double host_kernel_local = 45e-6;  // Megatron's own modules
-  double host_kernel_eager = 8e-6;   // PyTorch modules
-  double host_message = 50e-6;       // per collective that the host starts
-  double host_graph = 0.05;          // of the above, inside a CUDA graph
-  double host_overlap = 10;          // exponent of the soft maximum of host and GPU
-  double moe_sync = 60e-6;           // per dropless dispatch: sizes travel to the host before the launch
-  double step_overhead = 0.03;       // data, logging, barriers, once per step
+  double host_kernel_te = 45e-6;         // per kernel, with the Python of Transformer Engine and Megatron around it
+  double host_kernel_local = 45e-6;      // Megatron's own modules
+  double host_kernel_eager = 8e-6;       // PyTorch modules, compiled
+  double host_eager_kernel = 4e-5;       // PyTorch modules as they are: per kernel
+  double host_eager_module = 9e-5;       // per weight: the module around it and its gradient
+  double host_eager_replay = 2;          // of the above where checkpointing replays: hooks on every saved tensor
+  double host_eager_update = 2e-5;       // per weight and step: clipping and optimizer
+  double host_message = 50e-6;           // per collective that the host starts
+  double host_graph = 0.05;              // of the above, inside a CUDA graph
+  double host_overlap = 10;              // exponent of the soft maximum of host and GPU
+  double moe_sync = 60e-6;               // per dropless dispatch: sizes travel to the host before the launch
+  double step_overhead = 0.03;           // data, logging, barriers, once per step
+  double step_overhead_trainer = 0.003;  // of the Trainer and of PyTorch's own loops
   // Communication, fractions of link rates.
   double nvlink = 0.8;
+  double straggler = 0.013;  // of the step, for each doubling of GPUs beyond eight: the slowest sets the pace
   double nic = 0.75;
   double expert_nvlink = 0.7;  // kernels of DeepEP and HybridEP
   double expert_nic = 0.6;

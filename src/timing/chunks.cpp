@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "timing/eager.h"
 #include "timing/offload.h"
 
 namespace plimsoll::timing {
@@ -22,10 +23,17 @@ double paced(double gpu, double host, double exponent) {
 
 ChunkPricer::ChunkPricer(const job::Job& job, const Prices& prices)
     : job_(job), prices_(prices), costs_(job.model.kinds.size() * 2) {
-  step::embedding_work(job, list_);
-  embedding_ = price(job, prices, list_);
-  step::head_work(job, list_);
-  head_ = price(job, prices, list_);
+  eager_ = runs_eagerly(job);
+  if (eager_) {  // the ends count as one
+    launches_ = step::transformers::launches_of(job);
+    head_ = price_eager(job, prices, launches_.ends);
+    head_.replay = {};
+  } else {
+    step::embedding_work(job, list_);
+    embedding_ = price(job, prices, list_);
+    step::head_work(job, list_);
+    head_ = price(job, prices, list_);
+  }
   if (job.model.mtp_layers > 0) {
     step::mtp_projection_work(job, list_);
     mtp_ = price(job, prices, list_);
@@ -71,19 +79,47 @@ const PassCost& ChunkPricer::layer(std::int64_t index) {
                     (index < p.bf16_layers_at_start || index >= job_.model.depth() - p.bf16_layers_at_end);
   const std::size_t kind = job_.model.layers[static_cast<std::size_t>(index)];
   Slot& slot = costs_[kind * 2 + (quantised_ && edge ? 1 : 0)];
-  if (!slot.known) {
+  if (!slot.known && eager_) {
+    slot = {price_eager(job_, prices_, launches_.kinds[kind]), true};
+  } else if (!slot.known) {
     step::layer_work(job_, job_.model.kinds[kind], edge, list_);
     slot = {price(job_, prices_, list_), true};
   }
   return slot.cost;
 }
 
+// The host runs ahead of the GPU as far as it can: a pass ends when the GPU has worked off what was queued, and not
+// before the host has launched its last kernel. The loss is read at the end, so nothing is carried on.
+void ChunkPricer::set_queued(ChunkCost& cost) const {
+  const double ahead = cost.forward.gpu();
+  const double back = cost.backward.gpu() + cost.replay.gpu();
+  const double host_ahead = cost.forward.host;
+  const double host = host_ahead + cost.backward.host + cost.replay.host;
+  cost.forward_seconds = std::max(ahead, host_ahead);
+  cost.backward_seconds = std::max(cost.forward_seconds + back, host) - cost.forward_seconds;
+}
+
+// The matrix units draw the most power: where they fill the time, the limit lowers the clock.
+void ChunkPricer::limit_power(ChunkCost& cost) const {
+  const double gpu = cost.forward.gpu() + cost.backward.gpu() + cost.replay.gpu();
+  const bool plain = job_.precision.compute == job::DType::kFp32 && !job_.precision.autocast;
+  if (gpu <= 0 || plain) return;
+  const double products = cost.forward.gemm + cost.backward.gemm + cost.replay.gemm;
+  const double slower = 1 + prices_.machine->power * products / gpu;
+  for (Parts* parts : {&cost.forward, &cost.backward, &cost.replay}) parts->gemm *= slower;
+}
+
 void ChunkPricer::set_seconds(ChunkCost& cost) const {
   const Machine& machine = *prices_.machine;
+  limit_power(cost);
   const double ahead = cost.forward.gpu();
   const double back = cost.backward.gpu() + cost.replay.gpu();
   const double gpu = ahead + back;
   const double host = cost.forward.host + cost.backward.host + cost.replay.host;
+  if (eager_) {
+    set_queued(cost);
+    return;
+  }
   const double stretch = gpu > 0 ? paced(gpu, host, machine.calibration->host_overlap) / gpu : 1;
   cost.forward_seconds = ahead * stretch;
   cost.backward_seconds = back * stretch;

@@ -7,6 +7,7 @@
 
 #include "job/job.h"
 #include "job/pipeline_layout.h"
+#include "step/transformers/launches.h"
 #include "step/work.h"
 #include "timing/passes.h"
 
@@ -17,6 +18,7 @@ struct ChunkCost {
   Parts forward;
   Parts backward;
   Parts replay;
+  double tensors = 0;    // weights that are updated one by one
   double offloaded = 0;  // bytes that leave and come back
   // The passes, in seconds: GPU or host, whichever is slower, and what offload adds.
   double forward_seconds = 0;
@@ -27,6 +29,7 @@ struct ChunkCost {
     forward += cost.forward;
     backward += cost.backward;
     if (replays) replay += cost.replay;
+    tensors += cost.tensors;
   }
 };
 
@@ -46,6 +49,8 @@ class ChunkPricer {
   };
   const PassCost& layer(std::int64_t index);
   void set_seconds(ChunkCost& cost) const;
+  void set_queued(ChunkCost& cost) const;
+  void limit_power(ChunkCost& cost) const;
 
   const job::Job& job_;
   const Prices& prices_;
@@ -55,6 +60,8 @@ class ChunkPricer {
   bool quantised_ = false;
   bool uniform_ = false;  // every layer costs the same
   double offloaded_ = 0;
+  step::transformers::StepLaunches launches_;  // of jobs that run eagerly
+  bool eager_ = false;
 };
 
 }  // namespace plimsoll::timing

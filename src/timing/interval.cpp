@@ -4,24 +4,27 @@
 #include <algorithm>
 
 #include "job/effective.h"
+#include "timing/eager.h"
 
 namespace plimsoll::timing {
 
 namespace {
 
-// 90th percentiles of docs/accuracy.md, rounded up: published dense and MoE rows, and the rows of torchtitan.
+// 90th percentiles of docs/accuracy.md, rounded up: published dense and MoE rows, the rows of torchtitan, and steps of
+// the Trainer that do not wait for their host.
 constexpr double kDense = 0.15;
 constexpr double kMoe = 0.25;
 constexpr double kOtherParts = 0.3;
-constexpr double kOtherFrameworks = 0.28;
+constexpr double kOtherFrameworks = 0.22;
+constexpr double kTrainer = 0.16;
 // Steps that wait for Python differ by half from machine to machine (the golden values of models of width 512).
-constexpr double kHost = 0.4;
+constexpr double kHost = 0.45;
 constexpr double kNotModelled = 0.05;  // for each named assumption, up to three
 
 }  // namespace
 
 double relative_interval(const job::Job& job, double host_share) {
-  double share = job.is_megatron() ? kDense : kOtherFrameworks;
+  double share = job.is_megatron() ? kDense : runs_eagerly(job) && job.cluster.gpus == 1 ? kTrainer : kOtherFrameworks;
   if (job.model.has_moe()) share = std::max(share, kMoe);
   // Efficiencies were fitted to Hopper and Blackwell; of other parts little was measured.
   if (!job.cluster.gpu.is_hopper_or_newer()) share = std::max(share, kOtherParts);

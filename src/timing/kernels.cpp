@@ -20,12 +20,11 @@ double operand_bytes(Number number) {
       return 1 + 1.0 / 32;
     case Number::kNvfp4:
       return 0.5 + 1.0 / 16;
+    case Number::kTf32:
+    case Number::kFp32:
+      return 4;
   }
   return 2;
-}
-
-double half_depth(const Machine& machine, Number number) {
-  return number == Number::kBf16 ? machine.calibration->gemm_half_depth_bf16 : machine.calibration->gemm_half_depth_fp8;
 }
 
 // Part of the last wave of tiles that finds no work: the best of the common tile shapes.
@@ -45,14 +44,25 @@ double wave_use(const Machine& machine, double rows, double columns) {
 double compute_seconds(const Machine& machine, Number number, double rows, double columns, double depth) {
   const double flops = 2 * rows * columns * depth / machine.gemm[static_cast<std::size_t>(number)];
   const double tail = 1 + machine.calibration->gemm_wave_tail * (1 / wave_use(machine, rows, columns) - 1);
-  return flops * (1 + half_depth(machine, number) / depth) * tail;
+  return flops * (1 + machine.half_depth[static_cast<std::size_t>(number)] / depth) * tail;
 }
 
-// Smaller heads leave the matrix units idle while the softmax runs.
-double head_rate(const Machine& machine, double head_dim) {
-  if (head_dim >= kTile || head_dim <= 0) return 1;
-  return std::pow(head_dim / kTile, machine.calibration->attention_small_head);
+// Of narrow numbers against bf16.
+double speed_of(const Machine& machine, Number number) {
+  return machine.gemm[static_cast<std::size_t>(number)] / machine.gemm[static_cast<std::size_t>(Number::kBf16)];
 }
+
+// The kernels are made for heads of 128: 64 leaves the matrix units idle while the softmax runs, 96 is padded, 256 does
+// not fit the registers.
+double head_rate(const Machine& machine, double head_dim) {
+  constexpr double kHalf = 64;
+  if (head_dim == kTile || head_dim <= 0) return 1;
+  const double rate = machine.calibration->attention_other_head;
+  return head_dim >= kHalf ? rate : rate * head_dim / kHalf;
+}
+
+// Tiles on the diagonal are computed whole, so that each query pays for some keys more than it sees.
+double diagonal(double keys, double more) { return keys > 0 ? 1 + more / keys : 1; }
 
 }  // namespace
 
@@ -65,35 +75,37 @@ double gemm_seconds(const Machine& machine, Number number, double rows, double c
 }
 
 double grouped_gemm_seconds(const Machine& machine, Number number, double rows, double columns, double depth,
-                            double groups, double output_bytes, double rate) {
+                            double groups, double output_bytes, const GroupedRate& rate) {
   if (rows <= 0 || columns <= 0 || depth <= 0 || groups <= 0) return 0;
-  // Every group ends in a partly filled tile.
-  const double padded = rows + groups * machine.calibration->gemm_small_rows;
-  const double compute = compute_seconds(machine, number, padded, columns, depth) / rate;
+  const double filled = 1 + rate.half_rows * speed_of(machine, number) * groups / rows;
+  const double compute = compute_seconds(machine, number, rows, columns, depth) * filled;
   const double bytes =
       operand_bytes(number) * (rows * depth + groups * depth * columns) + output_bytes * rows * columns;
   return std::max(compute, bytes / machine.stream) + machine.calibration->kernel_floor;
 }
 
 double grouped_weight_gradient_seconds(const Machine& machine, Number number, double rows, double columns, double depth,
-                                       double groups, double output_bytes, double rate) {
+                                       double groups, double output_bytes, const GroupedRate& rate) {
   if (rows <= 0 || columns <= 0 || depth <= 0 || groups <= 0) return 0;
-  const double each = rows / groups;
   const double flops = 2 * rows * columns * depth / machine.gemm[static_cast<std::size_t>(number)];
-  const double compute = flops * (1 + half_depth(machine, number) / each) / rate;
+  const double compute = flops * (1 + rate.half_rows_weight * speed_of(machine, number) * groups / rows);
   const double bytes = operand_bytes(number) * rows * (columns + depth) + output_bytes * groups * columns * depth;
   return std::max(compute, bytes / machine.stream) + machine.calibration->kernel_floor;
 }
 
-double attention_forward_seconds(const Machine& machine, double flops, double head_dim) {
-  return flops / (machine.attention_forward * head_rate(machine, head_dim)) +
-         machine.calibration->attention_tail_forward;
+double attention_forward_seconds(const Machine& machine, double flops, double head_dim, double keys) {
+  const Calibration& c = *machine.calibration;
+  return flops * diagonal(keys, c.attention_diagonal_forward) /
+             (machine.attention_forward * head_rate(machine, head_dim)) +
+         c.attention_tail_forward;
 }
 
-double attention_backward_seconds(const Machine& machine, double flops, double head_dim) {
+double attention_backward_seconds(const Machine& machine, double flops, double head_dim, double keys) {
   constexpr double kProducts = 2.5;  // five matrix products against two
-  return kProducts * flops / (machine.attention_backward * head_rate(machine, head_dim)) +
-         machine.calibration->attention_tail_backward;
+  const Calibration& c = *machine.calibration;
+  return kProducts * flops * diagonal(keys, c.attention_diagonal_backward) /
+             (machine.attention_backward * head_rate(machine, head_dim)) +
+         c.attention_tail_backward;
 }
 
 double stream_seconds(const Machine& machine, double bytes, double kernels) {

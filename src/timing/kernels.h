@@ -11,17 +11,25 @@ namespace plimsoll::timing {
 [[nodiscard]] double gemm_seconds(const Machine& machine, Number number, double rows, double columns, double depth,
                                   double output_bytes);
 
-// `groups` products whose rows together are `rows`; rate: against one product of the same rows.
+// How well products of many weights run: rows per group at which half the rate is reached. Small groups leave
+// multiprocessors idle and end in partly filled tiles; the faster the numbers, the more rows it takes.
+struct GroupedRate {
+  double half_rows = 64;
+  double half_rows_weight = 200;  // of the weight gradient, whose depth is the group
+};
+
+// `groups` products whose rows together are `rows`.
 [[nodiscard]] double grouped_gemm_seconds(const Machine& machine, Number number, double rows, double columns,
-                                          double depth, double groups, double output_bytes, double rate);
+                                          double depth, double groups, double output_bytes, const GroupedRate& rate);
 
 // Its weight gradient: each group reduces over its share of the rows.
 [[nodiscard]] double grouped_weight_gradient_seconds(const Machine& machine, Number number, double rows, double columns,
-                                                     double depth, double groups, double output_bytes, double rate);
+                                                     double depth, double groups, double output_bytes,
+                                                     const GroupedRate& rate);
 
-// flops: of the forward, causal half only.
-[[nodiscard]] double attention_forward_seconds(const Machine& machine, double flops, double head_dim);
-[[nodiscard]] double attention_backward_seconds(const Machine& machine, double flops, double head_dim);
+// flops: of the forward, causal half only; keys: that a query sees on average.
+[[nodiscard]] double attention_forward_seconds(const Machine& machine, double flops, double head_dim, double keys);
+[[nodiscard]] double attention_backward_seconds(const Machine& machine, double flops, double head_dim, double keys);
 
 [[nodiscard]] double stream_seconds(const Machine& machine, double bytes, double kernels);
 

@@ -11,6 +11,10 @@ namespace {
 constexpr double kUnknownFlops = 100e12;
 constexpr double kUnknownBandwidth = 1e12;
 constexpr double kUnknownLink = 25e9;
+constexpr double kExchangeNic = 50e9;
+// Matrix units against the plain ones where the catalogue has no fp32 rate: 2 on consumer parts, 4 on A10, L4 and
+// L40S, 8 on V100 and T4.
+constexpr double kFp32Slower = 4;
 
 double known(double value, double otherwise) { return value > 0 ? value : otherwise; }
 
@@ -27,10 +31,17 @@ Machine::Machine(const cluster::Cluster& cluster, const Calibration& c) : calibr
   peak[index(Number::kBf16)] = bf16;
   peak[index(Number::kFp8)] = peak[index(Number::kMxfp8)] = fp8;
   peak[index(Number::kNvfp4)] = fp4;
+  peak[index(Number::kTf32)] = known(r.tf32, bf16 / 2);
+  peak[index(Number::kFp32)] = known(r.fp32, bf16 / kFp32Slower);
+  gemm[index(Number::kTf32)] = peak[index(Number::kTf32)] * d.gemm_tf32;
+  gemm[index(Number::kFp32)] = peak[index(Number::kFp32)] * d.gemm_fp32;
   gemm[index(Number::kBf16)] = bf16 * d.gemm_bf16;
   gemm[index(Number::kFp8)] = fp8 * d.gemm_fp8;
   gemm[index(Number::kMxfp8)] = fp8 * d.gemm_mxfp8;
   gemm[index(Number::kNvfp4)] = fp4 * d.gemm_nvfp4;
+  for (double& depth : half_depth) depth = d.half_depth_bf16;
+  half_depth[index(Number::kFp8)] = half_depth[index(Number::kMxfp8)] = d.half_depth_fp8;
+  half_depth[index(Number::kNvfp4)] = d.half_depth_nvfp4;
   attention_forward = bf16 * d.attention_forward;
   attention_backward = bf16 * d.attention_backward;
   stream = known(r.hbm, kUnknownBandwidth) * d.stream;
@@ -39,9 +50,12 @@ Machine::Machine(const cluster::Cluster& cluster, const Calibration& c) : calibr
   nvlink = link * c.nvlink;
   expert_nvlink = link * c.expert_nvlink;
   nic = known(r.nic, kUnknownLink) * c.nic;
-  expert_nic = known(r.nic, kUnknownLink) * c.expert_nic;
+  // Exchanges of many small pieces do not reach a NIC of 800 Gb/s: B300 is as fast as B200 there.
+  const double exchange_nic = std::min(known(r.nic, kUnknownLink), kExchangeNic);
+  expert_nic = exchange_nic * c.expert_nic;
   all_to_all_nvlink = link * c.all_to_all_nvlink;
-  all_to_all_nic = known(r.nic, kUnknownLink) * c.all_to_all_nic;
+  all_to_all_nic = exchange_nic * c.all_to_all_nic;
+  power = d.power;
   host_speed = std::max(0.05, d.host_speed);
   if (r.sms > 0) sms = static_cast<double>(r.sms);
   domain = std::max<std::int64_t>(1, std::min(cluster.nvlink_domain(), cluster.gpus));

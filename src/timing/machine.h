@@ -10,16 +10,17 @@
 
 namespace plimsoll::timing {
 
-enum class Number : std::uint8_t { kBf16, kFp8, kMxfp8, kNvfp4 };
-inline constexpr std::size_t kNumbers = 4;
+enum class Number : std::uint8_t { kBf16, kFp8, kMxfp8, kNvfp4, kTf32, kFp32 };  // kBf16: fp16 too
+inline constexpr std::size_t kNumbers = 6;
 
 struct Machine {
   Machine(const cluster::Cluster& cluster, const Calibration& calibration);
 
   const Calibration* calibration;
-  double gemm[kNumbers] = {};    // FLOP/s of a large GEMM
-  double peak[kNumbers] = {};    // dense peak, for MFU
-  double attention_forward = 0;  // FLOP/s
+  double gemm[kNumbers] = {};        // FLOP/s of a large GEMM
+  double peak[kNumbers] = {};        // dense peak, for MFU
+  double half_depth[kNumbers] = {};  // depth of a GEMM at half that
+  double attention_forward = 0;      // FLOP/s
   double attention_backward = 0;
   double stream = 0;  // bytes/s
   double nvlink = 0;  // bytes/s of collectives in a domain
@@ -30,6 +31,7 @@ struct Machine {
   double all_to_all_nic = 0;
   double host_link = 0;
   double host_speed = 1;
+  double power = 0;  // what the power limit takes of products that run alone
   double sms = 132;
   std::int64_t domain = 8;  // GPUs of one NVLink domain
 };

@@ -147,7 +147,10 @@ void add_gemm(const Prices& p, const Work& w, Parts& forward, Parts& backward) {
 void add_grouped_gemm(const Prices& p, const Work& w, Parts& forward, Parts& backward) {
   const Machine& m = *p.machine;
   const Number number = w.quantised ? p.number : Number::kBf16;
-  const double rate = p.fused_experts ? m.calibration->grouped_gemm_fused : m.calibration->grouped_gemm;
+  const Calibration& c = *m.calibration;
+  // One kernel for all groups, or a product for each on a few streams (Transformer Engine).
+  const GroupedRate rate = p.fused_experts ? GroupedRate{c.grouped_half_rows, c.grouped_half_rows_weight}
+                                           : GroupedRate{c.grouped_half_rows_te, c.grouped_half_rows_weight_te};
   forward.gemm += grouped_gemm_seconds(m, number, w.rows, w.columns, w.depth, w.groups, 2, rate);
   backward.gemm += grouped_gemm_seconds(m, number, w.rows, w.depth, w.columns, w.groups, 2, rate);
   if (w.trained)
@@ -160,6 +163,14 @@ void add_grouped_gemm(const Prices& p, const Work& w, Parts& forward, Parts& bac
   backward.memory += stream_seconds(m, w.rows * w.columns * p.cast_gradient, kernels);
   forward.host += host_seconds(p, w.part, kernels);
   backward.host += host_seconds(p, w.part, kernels);
+}
+
+void add_stream(const Prices& p, const Work& w, Parts& forward, Parts& backward) {
+  // Routing and permutation read rows wherever they lie.
+  const double scale =
+      w.part == Part::kRouter ? p.stream_scale / p.machine->calibration->permute_stream : p.stream_scale;
+  forward.memory = stream_seconds(*p.machine, w.forward_bytes * scale, w.forward_kernels);
+  backward.memory = stream_seconds(*p.machine, w.backward_bytes * scale, w.backward_kernels);
 }
 
 void set_number(const job::Job& job, Prices& p) {
@@ -244,7 +255,10 @@ Prices::Prices(const job::Job& job, const Machine& on, bool is_alone) : machine(
   tensor_share = userbuffers ? c.tensor_exposed : c.tensor_exposed_alone;
   // PyTorch's asynchronous tensor parallelism hides half as much (facts step-time.md 7: 1.04 to 1.16 times faster).
   if (job.parallel.tp_comm_overlap && !job.is_megatron()) tensor_share = (tensor_share + c.tensor_exposed) / 2;
-  if (userbuffers && number == Number::kFp8) tensor_bytes = 0.5;
+  // torchtitan's float8 with one scale per tensor gathers what is already converted, too.
+  const bool gathers_fp8 = userbuffers || (job.kernels.implementation == job::Implementation::kTorchtitan &&
+                                           job.precision.fp8 == job::Fp8Recipe::kTensorwise);
+  if (gathers_fp8 && number == Number::kFp8) tensor_bytes = 0.5;
   if (userbuffers) {
     gather_chunks = static_cast<double>(t);
     scatter_chunks = 4;
@@ -253,9 +267,12 @@ Prices::Prices(const job::Job& job, const Machine& on, bool is_alone) : machine(
       job.kernels.cuda_graphs == job::CudaGraphs::kFullIteration && job.model.has_moe() && !job.moe.capacity_factor;
   for (const model::Layer& kind : job.model.kinds) biased_experts = biased_experts || kind.ffn.expert_bias;
   expert_share = job.parallel.overlap_moe_expert_comm ? 1 - c.expert_hidden : 1;
-  // torchtitan's figures are of PyTorch releases whose flash kernel is FlashAttention 2.
-  if (job.kernels.implementation == job::Implementation::kTorchtitan &&
-      job.kernels.attention == job::AttentionBackend::kFlash && job.cluster.gpu.is_hopper_or_newer())
+  // torchtitan's figures are of PyTorch releases whose flash kernel is FlashAttention 2, and what is compiled calls
+  // that kernel still.
+  const bool calls_flash2 =
+      job.kernels.implementation == job::Implementation::kTorchtitan ||
+      (job.kernels.implementation == job::Implementation::kTransformers && job.kernels.torch_compile);
+  if (calls_flash2 && job.kernels.attention == job::AttentionBackend::kFlash && job.cluster.gpu.is_hopper_or_newer())
     attention_slower = 1 / c.attention_flash2;
   selective_ops = job.recompute.granularity == job::RecomputeGranularity::kSelectiveOps;
 }
@@ -266,8 +283,8 @@ PassCost price(const job::Job& job, const Prices& p, const step::WorkList& list)
   double attention_backward = 0;
   for (const Work& w : list) {
     if (w.doing != Doing::kAttention || p.context.size <= 1) continue;  // only rings of CP hide behind it
-    attention_forward += attention_forward_seconds(*p.machine, w.flops * p.attention_slower, w.head_dim);
-    attention_backward += attention_backward_seconds(*p.machine, w.flops * p.attention_slower, w.head_dim);
+    attention_forward += attention_forward_seconds(*p.machine, w.flops * p.attention_slower, w.head_dim, w.keys);
+    attention_backward += attention_backward_seconds(*p.machine, w.flops * p.attention_slower, w.head_dim, w.keys);
   }
   for (const Work& w : list) {
     Parts forward;
@@ -283,8 +300,8 @@ PassCost price(const job::Job& job, const Prices& p, const step::WorkList& list)
         if (w.backward_bytes > 0) backward.memory += stream_seconds(*p.machine, w.backward_bytes * p.stream_scale, 1);
         break;
       case Doing::kAttention:
-        forward.attention = attention_forward_seconds(*p.machine, w.flops * p.attention_slower, w.head_dim);
-        backward.attention = attention_backward_seconds(*p.machine, w.flops * p.attention_slower, w.head_dim);
+        forward.attention = attention_forward_seconds(*p.machine, w.flops * p.attention_slower, w.head_dim, w.keys);
+        backward.attention = attention_backward_seconds(*p.machine, w.flops * p.attention_slower, w.head_dim, w.keys);
         if (w.forward_bytes > 0) {
           forward.memory += stream_seconds(*p.machine, w.forward_bytes * p.stream_scale, w.forward_kernels);
           backward.memory += stream_seconds(*p.machine, w.backward_bytes * p.stream_scale, w.backward_kernels);
@@ -292,8 +309,7 @@ PassCost price(const job::Job& job, const Prices& p, const step::WorkList& list)
         break;
       case Doing::kStream:
         if (p.fused_experts && w.part == Part::kExpertActivation && !p.biased_experts) break;
-        forward.memory = stream_seconds(*p.machine, w.forward_bytes * p.stream_scale, w.forward_kernels);
-        backward.memory = stream_seconds(*p.machine, w.backward_bytes * p.stream_scale, w.backward_kernels);
+        add_stream(p, w, forward, backward);
         break;
       case Doing::kMessage:
         if (!p.alone) add_message(p, w, attention_forward, attention_backward, forward, backward);
@@ -306,10 +322,11 @@ PassCost price(const job::Job& job, const Prices& p, const step::WorkList& list)
     forward.host += host_seconds(p, w.part, hops * w.forward_kernels);
     backward.host += host_seconds(p, w.part, hops * w.backward_kernels);
     if (step::replays(job, w.part)) {
-      // Of torchtitan's per-operation policy every second matrix product is kept.
+      // Of torchtitan's per-operation policy every second matrix product is kept, and what was reduced.
       Parts replay = forward;
       if (p.selective_ops && w.doing == Doing::kGemm) replay = forward.times(0.5);
-      cost.replay += replay;
+      const bool reduced = w.doing == Doing::kMessage && w.forward_pattern == Pattern::kReduceScatter;
+      if (!p.selective_ops || !reduced) cost.replay += replay;
     }
     cost.forward += forward;
     cost.backward += backward;

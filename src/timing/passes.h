@@ -37,7 +37,8 @@ struct Parts {
 struct PassCost {
   Parts forward;
   Parts backward;
-  Parts replay;  // the forward of what recompute names, again
+  Parts replay;        // the forward of what recompute names, again
+  double tensors = 0;  // weights that are updated one by one
 };
 
 // What of a job decides the price of its operations, worked out once per configuration.

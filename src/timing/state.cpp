@@ -18,8 +18,29 @@ using job::Job;
 
 double real(std::int64_t value) { return static_cast<double>(value); }
 
+// PyTorch's optimizers keep states in the dtype of the weight. Fused Adam reads gradient, weight and both moments and
+// writes the last three; foreach runs eight passes over the lists, which read and write twenty elements for one
+// (facts other-frameworks-memory.md 2.8), a loop the same as kernels of each tensor.
+double torch_update_bytes(const Job& job) {
+  const double width = real(job::size_of(job.precision.params));
+  switch (job.optimizer.kind) {
+    case job::OptimizerKind::kSgd:
+      return (job.optimizer.momentum ? 7 : 5) * width;
+    case job::OptimizerKind::kAdam:
+      return (job.optimizer.impl == job::OptimizerImpl::kFused ? 7 : 20) * width;
+    case job::OptimizerKind::kLion:
+      return 12 * width;
+    case job::OptimizerKind::kAdafactor:
+      return 40 * width;
+    default:
+      return 0;
+  }
+}
+
 // Bytes per element that one update moves: gradient, main weight, two moments, and the working weight written.
 double update_bytes(const Job& job) {
+  if (!job.is_megatron())
+    if (const double bytes = torch_update_bytes(job); bytes > 0) return bytes;
   switch (job.optimizer.kind) {
     case job::OptimizerKind::kSgd:
       return job.optimizer.momentum ? 22 : 14;
@@ -233,9 +254,11 @@ StateCost state_cost(const Job& job, const Machine& m, const Elements& e, const 
   }
   const double on_host = owned * share_on_host(job);
   double bytes = (owned - on_host) * update_bytes(job) * c.optimizer_passes;
-  // Gradient norm reads the owned gradients; Megatron zeroes and scales the whole buffer.
-  bytes += owned * gradient_bytes(job);
+  // Gradient norm reads the owned gradients and scales them; Megatron zeroes and scales the whole buffer.
+  if (job.clip_grad) bytes += owned * gradient_bytes(job) * (job.is_megatron() ? 1 : 3);
   if (job.is_megatron()) bytes += held * gradient_bytes(job) * 3;
+  // The scaler of fp16 divides every gradient and looks for infinities.
+  if (!job.is_megatron() && job.precision.fp16) bytes += owned * gradient_bytes(job) * 2;
   // Quantised weights are made anew once per step (facts step-time.md 3: 8 bytes per element).
   if (job.precision.fp8 != job::Fp8Recipe::kNone || job.precision.fp4) bytes += held * 8;
   cost.optimizer = stream_seconds(m, bytes, 20);

@@ -2,6 +2,7 @@
 #include "timing/step_time.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -182,7 +183,16 @@ StepTime predict(const Job& job, const job::PipelineLayout& layout, const Machin
   parts.offload += state.offload;
   // A recorded rank has no data to load, no log and no barrier: what is left is the Python of its optimizer.
   constexpr double kAlone = 1.0 / 3;
-  parts.host += (options.alone ? kAlone : 1) * machine.calibration->step_overhead / machine.host_speed;
+  const Calibration& c = *machine.calibration;
+  const double once = job.is_megatron() ? c.step_overhead : c.step_overhead_trainer;
+  parts.host += (options.alone ? kAlone : 1) * once / machine.host_speed;
+  // The Trainer waits for the loss before it updates, so the launches of the update start with an idle GPU.
+  const double tensors = pipeline.costs.front().tensors;
+  parts.host += std::max(0.0, tensors * c.host_eager_update / machine.host_speed - parts.optimizer);
+  // Clocks, temperatures and networks differ: every barrier waits for the slowest of the GPUs.
+  constexpr double kFewGpus = 8;
+  if (!options.alone && real(job.cluster.gpus) > kFewGpus)
+    parts.data += c.straggler * std::log2(real(job.cluster.gpus) / kFewGpus) * parts.sum();
   set_rates(job, machine, prices.number, result);
   return result;
 }
@@ -192,7 +202,7 @@ Result<StepTime> predict(const Job& job, const Options& options) {
   if (options.rank < 0 || options.rank >= job.parallel.pipeline)
     return bad_input(
         fmt::format("rank pp={}: the job has pipeline ranks 0 to {}", options.rank, job.parallel.pipeline - 1));
-  const Machine machine(job.cluster, built_in());
+  const Machine machine(job.cluster, options.calibration != nullptr ? *options.calibration : built_in());
   return predict(job, layout, machine, options);
 }
 

@@ -62,14 +62,15 @@ struct Options {
   Detail detail = Detail::kFull;
   // One rank whose peers answer at once: no messages, no waiting. Recorded ranks are measured so.
   bool alone = false;
-  std::int64_t rank = 0;  // alone: which
+  std::int64_t rank = 0;                     // alone: which
+  const Calibration* calibration = nullptr;  // where no machine is given; null: the built-in one
 };
 
 // The job must be complete and the layout its own.
 [[nodiscard]] StepTime predict(const job::Job& job, const job::PipelineLayout& layout, const Machine& machine,
                                const Options& options = {});
 
-// With the built-in calibration and the job's own layout.
+// With the job's own cluster and layout.
 [[nodiscard]] Result<StepTime> predict(const job::Job& job, const Options& options = {});
 
 }  // namespace plimsoll::timing

@@ -92,6 +92,7 @@ std::string why_not_comparable(const Node& node) {
   if (task.starts_with("rl")) return "an RL step: generation and training share the time";
   if (text_of(node, "model").starts_with("Nemotron_3") || text_of(node, "model").starts_with("Nemotron-3"))
     return "Mamba layers are not modelled";
+  if (mentions(text_of(node, "footnote"), "known bug")) return "its source calls this figure a known bug";
   if (mentions(text_of(node, "model_note"), "dualpipe")) return "DualPipe is not modelled";
   if (text_of(node, "suite") == "llama3-paper")
     return "the paper names an interleaved schedule, but not its number of virtual stages";

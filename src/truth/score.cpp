@@ -54,7 +54,7 @@ void skip_doubles(std::vector<Record>& records) {
 
 }  // namespace
 
-FileScore score(RecordFile& file) {
+FileScore score(RecordFile& file, const ScoreOptions& wanted) {
   FileScore result;
   skip_doubles(file.records);
   result.path = file.path;
@@ -72,7 +72,7 @@ FileScore score(RecordFile& file) {
     const auto add = [&](const char* quantity, double m, double p, double half_width) {
       if (m > 0) result.rows.push_back({record.id, quantity, m, p, (p - m) / m * 100, i, half_width / p * 100});
     };
-    if (record.peak_allocated || record.peak_reserved) {
+    if (wanted.memory && (record.peak_allocated || record.peak_reserved)) {
       memory::AskedRanks asked;
       asked.pp = record.pp_rank;
       asked.alone = true;
@@ -87,8 +87,9 @@ FileScore score(RecordFile& file) {
       add("peak_reserved", static_cast<double>(record.peak_reserved.value_or(0)),
           static_cast<double>(rank.peak_reserved), static_cast<double>(rank.spread.reserved));
     }
-    if (record.step_seconds) {
+    if (wanted.time && record.step_seconds) {
       timing::Options options;
+      options.calibration = wanted.calibration;
       options.alone = !record.whole_job;
       options.rank = record.pp_rank;
       const auto time = timing::predict(record.job, options);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "timing/calibration.h"
 #include "truth/record.h"
 
 namespace plimsoll::truth {
@@ -43,8 +44,14 @@ struct FileScore {
   std::vector<ScoredRow> rows;
 };
 
+struct ScoreOptions {
+  const timing::Calibration* calibration = nullptr;  // null: the built-in one
+  bool memory = true;                                // predict peaks
+  bool time = true;                                  // predict seconds
+};
+
 // Predicts every record that is not skipped.
-[[nodiscard]] FileScore score(RecordFile& file);
+[[nodiscard]] FileScore score(RecordFile& file, const ScoreOptions& wanted = {});
 
 // Over the rows of one quantity (and, when group is not empty, of records whose groups[key] is group).
 [[nodiscard]] Statistics statistics(const FileScore& score, const RecordFile& file, std::string_view quantity,

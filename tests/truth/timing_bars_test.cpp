@@ -34,6 +34,19 @@ TEST(TimingTruth, recorded_ranks_take_as_long_as_predicted) {
   EXPECT_LE(errors.max_pct, 12);
 }
 
+// Models whose attention is written out (BLOOM, Falcon, gpt-oss) are the worst ones.
+TEST(TimingTruth, steps_of_the_trainer_take_as_long_as_predicted) {
+  const Scored known = scored("trainer-h200.json");
+  const Statistics errors = statistics(known.score, known.file, "step_seconds");
+  EXPECT_EQ(errors.count, 25U);
+  EXPECT_LE(errors.median_pct, 8);
+  const Scored more = scored("trainer-h200-steps.json");
+  const Statistics others = statistics(more.score, more.file, "step_seconds");
+  EXPECT_EQ(others.count, 32U);
+  EXPECT_LE(others.median_pct, 10);
+  EXPECT_LE(others.p90_pct, 25);
+}
+
 TEST(TimingTruth, published_dense_throughput_is_predicted) {
   const Scored s = scored("throughput-published.json");
   const Statistics errors = statistics(s.score, s.file, "step_seconds", "kind", "dense");

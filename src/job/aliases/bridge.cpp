@@ -34,7 +34,7 @@ constexpr std::string_view kWithoutEffect = R"(
     lora_A_init_method lora_B_init_method model_type mtp_enabled normalize_moe_lora num_epochs parallel_output
     params_to_save post_wrap_hook pre_wrap_hook rope_scaling scatter_embedding_sequence_parallel
     seq_len_interpolation_factor skip_sync_grad_norm_across_mp transformer_layer_spec use_decentralized_pg wrap_with_ddp
-    mixed_precision_wrapper tp_comm_overlap_* max_steps
+    mixed_precision_wrapper tp_comm_overlap_* max_steps num_sm num_splits fp8_buf packed_sequence_specs
     dataset_seq_length ddp_use_distributed_optimizer enable_in_batch_packing enable_offline_packing fine_tuning
     offline_packing_specs optimizer_bf16 optimizer_use_distributed_optimizer packed_sequence_size packing_buffer_size
     pad_cu_seqlens pad_to_max_length tokenizer_vocab_size

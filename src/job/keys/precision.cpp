@@ -92,6 +92,7 @@ const Key kPrecisionKeys[] = {
      "a set of precision keys; single keys beside it win"},
     {"bf16", PLIMSOLL_FIELD(precision.bf16), "train in bf16"},
     {"fp16", PLIMSOLL_FIELD(precision.fp16), "train in fp16"},
+    {"tf32", PLIMSOLL_FIELD(precision.tf32), "fp32 products run on the tensor cores (TensorFloat-32)"},
     {"load_dtype", PLIMSOLL_FIELD(precision.load_dtype), "dtype that Transformers loads the weights in (torch_dtype)"},
     {"params_dtype", PLIMSOLL_FIELD(precision.params), "storage of the working weights"},
     {"compute_dtype", PLIMSOLL_FIELD(precision.compute), "dtype of activations"},

@@ -152,10 +152,43 @@ Status read_dataset(const Node& table, Draft& draft) {
     draft.assign("offline_packing_specs", text_node("given"), "dataset.offline_packing_specs");
     take(*specs, "dataset.offline_packing_specs", kPackingKeys, draft);
   }
+  // Its name before offline_packing_specs.
+  if (const Node* specs = table.find("packed_sequence_specs"); specs != nullptr && !specs->is_null()) {
+    draft.assign("packed_sequence_specs", text_node("given"), "dataset.packed_sequence_specs");
+    draft.assign("packed_sequences", bool_node(true), "dataset.packed_sequence_specs");
+    take(*specs, "dataset.packed_sequence_specs", kPackingKeys, draft);
+  }
   for (const std::string_view key : {"enable_offline_packing", "enable_in_batch_packing"})
     if (const Node* packs = table.find(key); packs != nullptr && packs->is_bool() && packs->boolean)
       draft.assign("packed_sequences", bool_node(true), fmt::format("dataset.{}", key));
   return {};
+}
+
+// TPOverlapCfg has one table per product (qkv_fprop, fc2_dgrad, ...); of each knob the value that a rule would object
+// to stands for all.
+void read_overlap(const Node& root, Draft& draft) {
+  const Node* overlap = root.find("comm_overlap");
+  const Node* products = overlap == nullptr ? nullptr : overlap->find("tp_comm_overlap_cfg");
+  if (products == nullptr || !products->is_object()) return;
+  struct Knob {
+    const char* key;
+    bool most;  // the largest of them, or the smallest
+  };
+  for (const Knob& knob : {Knob{"cga_size", true}, Knob{"num_sm", false}, Knob{"num_splits", false}}) {
+    const Node* chosen = nullptr;
+    for (const auto& [product, table] : products->members) {
+      const Node* value = table.find(knob.key);
+      if (value == nullptr || !value->is_integer()) continue;
+      const bool further =
+          chosen != nullptr && (knob.most ? value->integer > chosen->integer : value->integer < chosen->integer);
+      if (chosen == nullptr || further) chosen = value;
+    }
+    if (chosen != nullptr)
+      draft.assign(knob.key, *chosen, fmt::format("comm_overlap.tp_comm_overlap_cfg.*.{}", knob.key));
+  }
+  for (const auto& [product, table] : products->members)
+    if (const Node* on = table.find("fp8_buf"); on != nullptr && on->is_bool() && on->boolean)
+      draft.assign("fp8_buf", *on, fmt::format("comm_overlap.tp_comm_overlap_cfg.{}.fp8_buf", product));
 }
 
 // Bridge's LoRA and DoRA: rank 32 on all four linears of a layer, adapters in the model's dtype.
@@ -222,6 +255,7 @@ Status read_bridge_tree(const Node& root, Draft& draft) {
   take_checked_keys(root, draft);
   if (const Node* dataset = root.find("dataset"); dataset != nullptr)
     PLIMSOLL_TRY_STATUS(read_dataset(*dataset, draft));
+  read_overlap(root, draft);
   if (const Node* peft = root.find("peft"); peft != nullptr) PLIMSOLL_TRY_STATUS(read_peft(*peft, draft));
   if (const Node* variables = root.find("env_vars"); variables != nullptr && variables->is_object()) {
     for (const auto& [name, value] : variables->members) {

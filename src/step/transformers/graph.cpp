@@ -11,6 +11,14 @@ namespace {
 
 constexpr std::int64_t kBiasWorkspace = std::int64_t{1} << 20;
 
+// What a backward function can read.
+std::int64_t bytes_of(const Node& node) {
+  std::int64_t bytes = 0;
+  for (const Var& grad : node.grads) bytes += grad.bytes();
+  for (const Var& value : node.saved) bytes += value.bytes();
+  return bytes;
+}
+
 }  // namespace
 
 Graph::~Graph() {
@@ -28,6 +36,7 @@ void Graph::abandon() {
 Var Graph::alloc(std::int64_t elements, std::uint8_t width, Name name) {
   Var value;
   if (stopped_ || elements <= 0) return value;
+  if (meter != nullptr) meter->wrote(elements, width);
   std::uint32_t index = 0;
   if (free_slots_.empty()) {
     index = static_cast<std::uint32_t>(slots_.size());
@@ -210,7 +219,11 @@ void Graph::accumulate(Var& buffer, Var grad) {
     return;
   }
   const bool in_place = !buffer.is_view && buffer.slot_ != 0 && slots_[buffer.slot_].references == 1;
-  if (in_place) return;
+  if (in_place) {
+    if (meter != nullptr) meter->in_place(2 * buffer.bytes() + grad.bytes());
+    return;
+  }
+  reads(buffer.bytes() + grad.bytes());
   Var sum = alloc(buffer.elements, std::max(buffer.width, grad.width), Name::kGrad);
   sum.head_major = buffer.head_major;
   buffer = std::move(sum);
@@ -234,6 +247,7 @@ void Graph::take_gradient(std::int32_t id) {
   Var grad = std::move(pending_[static_cast<std::size_t>(id)]);
   arrivals_[static_cast<std::size_t>(id)] = {};
   if (w.grad) {
+    if (meter != nullptr) meter->in_place(2 * w.elements * w.width + grad.bytes());
     grad.reset();  // added in place
   } else if (grad.slot_ != 0 && slots_[grad.slot_].references == 1) {
     w.grad = take(grad);
@@ -255,6 +269,7 @@ void Graph::backward(std::size_t first) {
     if (reached && node.backward != nullptr) {
       tape_.at(node.operation);
       if (node.region >= 0) unpack(node);
+      if (meter != nullptr) meter->begin(bytes_of(node));
       Grads result;
       node.backward(*this, node, result);
       drop_replayed(node);

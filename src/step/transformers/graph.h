@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "step/tape.h"
+#include "step/transformers/meter.h"
 #include "step/transformers/weights.h"
 
 namespace plimsoll::step::transformers {
@@ -134,6 +135,7 @@ class Graph {
   // Records an operation on `inputs`; -1 where no gradient flows (then save() does nothing).
   template <class... Vars>
   std::int32_t node(Backward fn, const Vars&... inputs) {
+    if (meter != nullptr && !stopped_) meter->begin((inputs.bytes() + ... + 0));
     const std::array<Edge, sizeof...(inputs)> edges{edge_of(inputs)...};
     return node_of(fn, edges.data(), static_cast<int>(edges.size()));
   }
@@ -166,6 +168,21 @@ class Graph {
 
   // The program ends here: what is still alive stays on the tape.
   void abandon();
+
+  // Who writes down what is launched; null: nobody.
+  Meter* meter = nullptr;
+  // Inside an operation of several kernels: what the next one reads.
+  void reads(std::int64_t bytes) {
+    if (meter != nullptr && !stopped_) meter->next(bytes);
+  }
+  // The next kernel broadcasts, reorders or widens, so that it cannot vectorise.
+  void scattered(bool is = true) {
+    if (is && meter != nullptr && !stopped_) meter->scattered();
+  }
+  // The running operation is a product; its result follows.
+  void multiplies(const Product& product) {
+    if (meter != nullptr && !stopped_) meter->product(product);
+  }
 
   // Gradient mode and autocast, as the surrounding Python would set them.
   bool grad_enabled = true;

@@ -11,6 +11,7 @@ constexpr std::int64_t kPlanWorkspace = 256;  // cuDNN
 
 // n: q, k, v elements, rows (b*a*s), q elements expanded to all heads for dk and dv.
 void fused_attention_backward(Graph& g, Node& node, Grads& result) {
+  if (g.meter != nullptr) g.meter->attention_backward();
   for (std::size_t i = 0; i < 3; ++i) {
     if (!node.edges[i].exists()) continue;
     result[i] = g.alloc(node.n[i], node.w[0], Name::kGrad);
@@ -30,6 +31,14 @@ void fused_attention_backward(Graph& g, Node& node, Grads& result) {
   Var dkv = g.alloc(expanded, 1, Name::kAttentionTemp);
 }
 
+// Only the causal half runs, or a window of it; an additive mask says nothing about what could be skipped.
+AttentionCall call_of(const AttentionShape& s, std::uint8_t width, const Var& mask) {
+  const auto real = [](std::int64_t value) { return static_cast<double>(value); };
+  const double rows = real(s.batch) * real(s.heads) * real(s.sequence);
+  const double keys = mask ? real(s.sequence) : real(s.sequence) * real(s.context) / 2;
+  return {2 * rows * keys * real(s.head_dim + s.value_dim), real(s.head_dim), keys, width, static_cast<bool>(mask)};
+}
+
 }  // namespace
 
 Var fused_attention(Graph& g, const AttentionShape& s, const Var& query, const Var& key, const Var& value,
@@ -45,6 +54,7 @@ Var fused_attention(Graph& g, const AttentionShape& s, const Var& query, const V
   } else if (mask) {
     Var zero = g.alloc(1, q.width, Name::kAttentionTemp);
     Var minus_infinity = g.alloc(1, q.width, Name::kAttentionTemp);
+    g.reads(mask.bytes());
     bias = g.alloc(s.batch * s.sequence * s.sequence, q.width, Name::kMask);
     minus_infinity.reset();
     zero.reset();
@@ -65,6 +75,7 @@ Var fused_attention(Graph& g, const AttentionShape& s, const Var& query, const V
   g.save(node, k);
   g.save(node, q);
   g.save(node, v);
+  if (g.meter != nullptr && !g.stopped()) g.meter->attention(call_of(s, q.width, mask));
   Var gathered = g.alloc(s.context > 1 ? (k.elements + v.elements) * s.context : 0, q.width, Name::kCpBuffer);
   Var seed = g.alloc(8, 1, Name::kLogSumExp);
   Var offset = g.alloc(8, 1, Name::kLogSumExp);

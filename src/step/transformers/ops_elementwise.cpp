@@ -12,10 +12,15 @@ std::uint8_t wider(const Var& a, const Var& b) { return std::max(a.width, b.widt
 // A gradient in the width of the value that it belongs to, as the engine checks it.
 void fit(Graph& g, Var& grad, std::uint8_t width) {
   if (!grad || grad.width == width) return;
+  g.reads(grad.bytes());
+  g.scattered(width > grad.width);
   Var converted = g.alloc(grad.elements, width, Name::kGrad);
   converted.head_major = grad.head_major;
   grad = std::move(converted);
 }
+
+// Whether two operands are laid out differently: one is broadcast or transposed.
+bool mixes(const Var& a, const Var& b) { return a.elements != b.elements || a.head_major != b.head_major; }
 
 Var like(Graph& g, const Var& x, Name name) {
   Var y = g.alloc(x.elements, x.width, name);
@@ -25,6 +30,7 @@ Var like(Graph& g, const Var& x, Name name) {
 
 void cast_backward(Graph& g, Node& node, Grads& result) {
   const Var& grad = node.grads[0];
+  g.scattered(node.w[0] > grad.width);
   result[0] = g.alloc(grad.elements, node.w[0], Name::kGrad);
   result[0].head_major = grad.head_major;
 }
@@ -45,8 +51,11 @@ void fresh_backward(Graph& g, Node& node, Grads& result) { result[0] = like(g, n
 
 void pow_backward(Graph& g, Node& node, Grads& result) {
   const Var& x = node.saved[0];
+  g.reads(x.bytes());
   Var power = like(g, x, Name::kGrad);
+  g.reads(x.bytes());
   Var factor = like(g, x, Name::kGrad);
+  g.reads(x.bytes() + node.grads[0].bytes());
   result[0] = like(g, x, Name::kGrad);
   result[0].head_major = node.grads[0].head_major;
   factor.reset();
@@ -61,10 +70,14 @@ void mul_backward(Graph& g, Node& node, Grads& result) {
   const Var& other = node.saved[0];
   const Var& self = node.saved[to_first ? 1 : 0];
   if (to_second) {
+    g.reads(grad.bytes() + self.bytes());
+    g.scattered(mixes(grad, self));
     result[1] = g.alloc(std::max(grad.elements, self.elements), wider(grad, self), Name::kGrad);
     result[1].head_major = grad.head_major;
   }
   if (to_first) {
+    g.reads(grad.bytes() + other.bytes());
+    g.scattered(mixes(grad, other));
     result[0] = g.alloc(std::max(grad.elements, other.elements), wider(grad, other), Name::kGrad);
     result[0].head_major = grad.head_major;
   }
@@ -100,6 +113,7 @@ Var binary(Graph& g, const Var& a, const Var& b, std::int32_t node, Name name) {
     n.w[2] = broadcasts_channels(a, b) ? 1 : 0;
   }
   const Var& larger = a.elements >= b.elements ? a : b;
+  g.scattered(mixes(a, b));
   Var y = g.alloc(larger.elements, wider(a, b), name);
   y.head_major = larger.head_major;
   y.per_channel = larger.per_channel;
@@ -120,6 +134,7 @@ Var cast(Graph& g, const Var& x, std::uint8_t width, Name name) {
   if (x.width == width || !x) return x;
   const std::int32_t node = g.node(cast_backward, x);
   if (node >= 0) g.at(node).w[0] = x.width;
+  g.scattered(width > x.width);
   Var y = g.alloc(x.elements, width, name);
   y.head_major = x.head_major;
   y.per_channel = x.per_channel;

@@ -60,6 +60,19 @@ void bloom_gelu_backward(Graph& g, Node& node, Grads& result) {
   tanh.reset();
 }
 
+void fused_norm_backward(Graph& g, Node& node, Grads& result) {
+  if (node.edges[0].exists()) result[0] = g.alloc(node.n[0], node.w[0], Name::kGrad);
+  for (std::size_t i = 1; i < 3; ++i)
+    if (node.edges[i].exists()) result[i] = g.alloc(node.n[1], node.w[1], Name::kWeightGrad);
+}
+
+void fused_add_backward(Graph&, Node& node, Grads& result) {
+  for (std::size_t i = 0; i < 2; ++i)
+    if (node.edges[i].exists()) result[i] = node.grads[0];
+}
+
+void fused_cross_entropy_backward(Graph&, Node& node, Grads& result) { result[0] = node.saved[0]; }
+
 // Gradients of gate and up overwrite their values.
 void liger_swiglu_backward(Graph&, Node& node, Grads& result) {
   for (std::size_t i = 0; i < 2; ++i)
@@ -76,6 +89,20 @@ void fused_loss_backward(Graph& g, Node& node, Grads& result) {
   }
   if (node.edges[1].exists()) result[1] = node.saved[1];
   for (Var& value : node.saved) value.reset();
+}
+
+// Three products over all chunks, all of them in forward, and passes over the logits: one kernel that reads and
+// overwrites them, or the fp32 copy, softmax and gradients of plain operations.
+void meter_loss(Graph& g, const Var& hidden, const Var& matrix, const FusedLoss& loss) {
+  const auto real = [](std::int64_t value) { return static_cast<double>(value); };
+  const double tokens = real(loss.tokens);
+  const double vocabulary = real(loss.vocabulary);
+  const double width = real(hidden.elements) / tokens;
+  const std::int64_t logits = loss.tokens * loss.vocabulary;
+  g.meter->in_place(logits * (loss.unfused ? 40 : 6));
+  g.multiplies({tokens, vocabulary, width, 1, 2});
+  g.multiplies({tokens, width, vocabulary, 1, 2});
+  if (matrix.has_grad()) g.multiplies({vocabulary, width, tokens, 1, 2});
 }
 
 }  // namespace
@@ -110,6 +137,43 @@ Var bloom_gelu(Graph& g, const Var& x, Name name) {
   return y;
 }
 
+Var fused_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, std::int32_t bias, std::uint8_t width) {
+  const Var w = weight >= 0 ? g.use(weight) : Var{};
+  const Var b = bias >= 0 ? g.use(bias) : Var{};
+  const std::int32_t node = g.node(fused_norm_backward, x, w, b);
+  if (node >= 0) {
+    g.at(node).n = {x.elements, w.elements};
+    g.at(node).w = {x.width, w.width};
+  }
+  Var y = g.alloc(x.elements, width, Name::kNormOutput);
+  const Var deviation = g.alloc(rows, 4, Name::kNormStats);
+  const Var mean = g.alloc(bias >= 0 ? rows : 0, 4, Name::kNormStats);
+  g.save(node, deviation);
+  g.save(node, mean);
+  g.save(node, y);
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+Var fused_add(Graph& g, const Var& residual, const Var& branch) {
+  const std::int32_t node = g.node(fused_add_backward, residual, branch);
+  g.save(node, residual);
+  g.save(node, branch);
+  Var y = g.constant(residual.elements, std::max(residual.width, branch.width));
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+Var fused_cross_entropy(Graph& g, const Var& logits, const Var& labels, std::int64_t rows) {
+  const std::int32_t node = g.node(fused_cross_entropy_backward, logits);
+  g.save(node, logits);
+  g.save(node, labels);
+  for (int i = 0; i < 2; ++i) g.save(node, g.alloc(rows, 4, Name::kTokens));  // largest logit and sum
+  Var loss = g.alloc(1, 4, Name::kTokens);
+  if (node >= 0) g.produced(loss, node);
+  return loss;
+}
+
 Var liger_swiglu(Graph& g, const Var& gate, const Var& up, Name name) {
   const std::int32_t node = g.node(liger_swiglu_backward, gate, up);
   Var y = g.alloc(gate.elements, gate.width, name);
@@ -141,6 +205,7 @@ Var fused_loss(Graph& g, const Var& hidden, const FusedLoss& loss) {
     g.at(node).w[0] = hidden.width;
   }
   const bool trains_head = matrix.has_grad();
+  if (g.meter != nullptr && !g.stopped()) meter_loss(g, hidden, matrix, loss);
   Var grad_hidden = g.alloc(hidden.elements, loss.wide_gradient ? 4 : hidden.width, Name::kLogitsGrad);
   Var grad_weight = trains_head ? g.alloc(matrix.elements, matrix.width, Name::kWeightGrad) : Var{};
   Var per_token = g.alloc(loss.tokens, 4, Name::kTokens);

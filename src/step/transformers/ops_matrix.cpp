@@ -5,13 +5,28 @@ namespace plimsoll::step::transformers {
 
 namespace {
 
+double real(std::int64_t value) { return static_cast<double>(value); }
+
+// Both features of a weight.
+bool aligned(std::int64_t elements, std::int64_t out) {
+  constexpr std::int64_t kElements = 8;  // 16 bytes
+  return out % kElements == 0 && elements / out % kElements == 0;
+}
+
+// n of a linear: elements of the input and of the weight, output features.
 Var input_gradient(Graph& g, const Node& node) {
+  const double out = real(node.n[2]);
+  const double in = real(node.n[1]) / out;
+  g.multiplies({real(node.n[0]) / in, in, out, 1, node.w[0], aligned(node.n[1], node.n[2])});
   Var grad = g.alloc(node.n[0], node.w[0], Name::kGrad);
   grad.is_view = true;
   return grad;
 }
 
 Var weight_gradient(Graph& g, const Node& node) {
+  const double out = real(node.n[2]);
+  const double in = real(node.n[1]) / out;
+  g.multiplies({out, in, real(node.n[0]) / in, 1, node.w[0], aligned(node.n[1], node.n[2])});
   Var grad = g.alloc(node.n[1], node.w[0], Name::kWeightGrad);
   grad.is_view = true;
   return grad;
@@ -51,8 +66,14 @@ void batched_backward(Graph& g, Node& node, Grads& result) {
     Var laid_out = g.alloc(node.grads[0].elements, node.grads[0].width, Name::kGrad);
     node.grads[0] = std::move(laid_out);
   }
+  // n: elements of both factors, then rows, depth and columns of the forward.
+  const double m = real(node.n[2]);
+  const double k = real(node.n[3]);
+  const double n = real(node.n[4]);
+  const double count = real(node.n[0]) / (m * k);
   for (std::size_t i = 2; i-- > 0;) {
     if (!node.edges[i].exists()) continue;
+    g.multiplies(i == 0 ? Product{m, k, n, count, node.w[0]} : Product{k, n, m, count, node.w[0]});
     result[i] = g.alloc(node.n[i], node.w[0], Name::kGrad);
     result[i].is_view = true;
     result[i].head_major = true;
@@ -61,6 +82,7 @@ void batched_backward(Graph& g, Node& node, Grads& result) {
 }
 
 void quantized_backward(Graph& g, Node& node, Grads& result) {
+  g.reads(node.n[1] / 2);  // four bits each
   Var matrix = g.alloc(node.n[1], node.w[0], Name::kDequantized);
   result[0] = input_gradient(g, node);
   g.first_backward_product();
@@ -128,7 +150,10 @@ Var linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name)
     if (keeps_input) g.save(node, input);
   }
   Var y = g.reuse_result(true);
-  if (!y) y = g.alloc(input.elements / in * out, input.width, name);
+  if (!y) {
+    g.multiplies({real(input.elements / in), real(out), real(in), 1, input.width, aligned(weight.elements, out)});
+    y = g.alloc(input.elements / in * out, input.width, name);
+  }
   g.keep_result(y, true);
   g.first_forward_product(bias >= 0);
   if (node >= 0) g.produced(y, node);
@@ -141,11 +166,14 @@ Var quantized_linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, 
   const Var input = cast(g, x, weight.width, Name::kHidden);
   const std::int32_t node = g.node(quantized_backward, input);
   if (node >= 0) {
-    g.at(node).n = {input.elements, weight.elements};
+    g.at(node).n = {input.elements, weight.elements, weight.out};
     g.at(node).w[0] = input.width;
   }
   g.save(node, g.constant(weight.elements, weight.width));
+  g.reads(weight.elements / 2);  // four bits each
   Var matrix = g.alloc(weight.elements, weight.width, Name::kDequantized);
+  g.multiplies(
+      {real(input.elements / in), real(weight.out), real(in), 1, input.width, aligned(weight.elements, weight.out)});
   Var y = g.alloc(input.elements / in * weight.out, input.width, name);
   matrix.reset();
   if (node >= 0) g.produced(y, node);
@@ -169,11 +197,12 @@ Var batched_matmul(Graph& g, const Var& a, const Var& b, const BatchShape& shape
   }
   const std::int32_t node = g.node(batched_backward, left, right);
   if (node >= 0) {
-    g.at(node).n = {left.elements, right.elements};
+    g.at(node).n = {left.elements, right.elements, shape.m, shape.k, shape.n};
     g.at(node).w[0] = left.width;
   }
   if (left.has_grad()) g.save(node, right);
   if (right.has_grad()) g.save(node, left);
+  g.multiplies({real(shape.m), real(shape.n), real(shape.k), real(shape.count), left.width});
   Var y = g.alloc(shape.count * shape.m * shape.n, left.width, name);
   y.head_major = true;
   if (node >= 0) g.produced(y, node);

@@ -30,9 +30,19 @@ void masked_fill_backward(Graph& g, Node& node, Grads& result) {
 
 void top_k_backward(Graph& g, Node& node, Grads& result) { result[0] = g.alloc(node.n[0], 4, Name::kRouter); }
 
+double real(std::int64_t value) { return static_cast<double>(value); }
+
+// n: elements of the input and of the experts' weight, rows, output features.
 void grouped_backward(Graph& g, Node& node, Grads& result) {
+  const double rows = real(node.n[2]);
+  const double out = real(node.n[3]);
+  const double in = real(node.n[0]) / rows;
+  const double experts = real(node.n[1]) / (in * out);
   for (std::size_t i = 2; i-- > 0;) {
     if (!node.edges[i].exists()) continue;
+    // A weight gradient has the rows as its depth, cut by expert.
+    g.multiplies(i == 0 ? Product{rows, in, out, experts, node.w[0], true, ProductKind::kGrouped}
+                        : Product{out, in, rows, experts, node.w[0], true, ProductKind::kGroupedWeight});
     result[i] = g.alloc(node.n[i], node.w[0], i == 0 ? Name::kMoeTemp : Name::kWeightGrad);
     Var scratch = g.alloc(kGroupedScratch, 1, Name::kMoeTemp);
   }
@@ -40,6 +50,11 @@ void grouped_backward(Graph& g, Node& node, Grads& result) {
 
 void sum_copies_backward(Graph& g, Node& node, Grads& result) {
   result[0] = g.alloc(node.n[0], node.grads[0].width, Name::kMoeTemp);
+}
+
+void add_rows_backward(Graph& g, Node& node, Grads& result) {
+  if (node.edges[0].exists()) result[0] = node.grads[0];
+  if (node.edges[1].exists()) result[1] = g.alloc(node.n[0], node.grads[0].width, Name::kMoeTemp);
 }
 
 }  // namespace
@@ -57,6 +72,7 @@ Var masked_fill(Graph& g, const Var& x, const Var& mask, bool in_place, Name nam
   const std::int32_t node = g.node(masked_fill_backward, x);
   g.save(node, mask);
   Var y = in_place ? x : g.alloc(x.elements, x.width, name);
+  if (in_place && g.meter != nullptr && !g.stopped()) g.meter->in_place(2 * x.bytes());
   if (node >= 0) g.produced(y, node);
   return y;
 }
@@ -76,15 +92,27 @@ Var grouped_matmul(Graph& g, const Var& x, std::int32_t w, std::int64_t rows, st
   Var input = cast(g, x, matrix.width, Name::kCastInput);
   const std::int32_t node = g.node(grouped_backward, input, matrix);
   if (node >= 0) {
-    g.at(node).n = {input.elements, matrix.elements};
+    g.at(node).n = {input.elements, matrix.elements, rows, out};
     g.at(node).w[0] = matrix.width;
   }
   if (input.has_grad()) g.save(node, matrix);
   if (matrix.has_grad()) g.save(node, input);
+  const double in = real(input.elements) / real(rows);
+  const double experts = real(matrix.elements) / (in * real(out));
+  g.multiplies({real(rows), real(out), in, experts, matrix.width, true, ProductKind::kGrouped});
   Var y = g.alloc(rows * out, matrix.width, name);
   {
     Var scratch = g.alloc(kGroupedScratch, 1, Name::kMoeTemp);
   }
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+Var add_rows(Graph& g, const Var& to, const Var& rows, const Var& index) {
+  const std::int32_t node = g.node(add_rows_backward, to, rows);
+  if (node >= 0) g.at(node).n[0] = rows.elements;
+  g.save(node, index);
+  Var y = to;
   if (node >= 0) g.produced(y, node);
   return y;
 }

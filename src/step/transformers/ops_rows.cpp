@@ -34,6 +34,7 @@ void layer_norm_backward(Graph& g, Node& node, Grads& result) {
 
 void sum_to(Graph& g, Var& grad, std::int64_t elements, bool channels) {
   if (!grad || elements <= 0) return;
+  g.reads(grad.bytes());
   Var sum = g.alloc(elements, grad.width, channels ? Name::kWeightGrad : Name::kGrad);
   if (channels) {
     const ReduceScratch scratch = outer_reduce_scratch(elements, grad.elements / elements, g.device().multiprocessors);

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The launches of one micro-batch of a Hugging Face model, part by part: each kind of layer once, and the ends.
+// Made by running the graph of the memory model with a meter attached.
+#pragma once
+
+#include <vector>
+
+#include "job/job.h"
+#include "step/transformers/meter.h"
+
+namespace plimsoll::step::transformers {
+
+struct PartLaunches {
+  Launches forward;
+  Launches backward;
+  double tensors = 0;  // weights of its modules
+};
+
+struct StepLaunches {
+  std::vector<PartLaunches> kinds;  // by kind of layer, without checkpointing
+  PartLaunches ends;                // embedding, tables and masks, head, loss
+};
+
+// The job must be complete and run on whole layers: no tensor parallelism.
+[[nodiscard]] StepLaunches launches_of(const job::Job& job);
+
+}  // namespace plimsoll::step::transformers

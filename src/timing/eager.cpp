@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "timing/eager.h"
+
+#include <algorithm>
+
+#include "timing/kernels.h"
+
+namespace plimsoll::timing {
+
+namespace {
+
+using step::transformers::AttentionCall;
+using step::transformers::Launches;
+using step::transformers::MemoryKernel;
+using step::transformers::Product;
+using step::transformers::ProductKind;
+
+Number number_of(const job::Job& job, std::uint8_t width) {
+  if (width < 4) return Number::kBf16;
+  return job.precision.tf32 ? Number::kTf32 : Number::kFp32;
+}
+
+GroupedRate one_kernel(const Calibration& c) { return {c.grouped_half_rows, c.grouped_half_rows_weight}; }
+
+double product_seconds(const Machine& m, Number number, const Product& p) {
+  const Calibration& c = *m.calibration;
+  switch (p.kind) {
+    case ProductKind::kGrouped:
+      return grouped_gemm_seconds(m, number, p.rows, p.columns, p.depth, p.count, p.width, one_kernel(c));
+    case ProductKind::kGroupedWeight:
+      return grouped_weight_gradient_seconds(m, number, p.depth, p.rows, p.columns, p.count, p.width, one_kernel(c));
+    case ProductKind::kPlain:
+      break;
+  }
+  // Batches fill the machine together: as many rows more.
+  const double seconds = gemm_seconds(m, number, p.rows * p.count, p.columns, p.depth, p.width);
+  return p.aligned || p.width > 2 ? seconds : seconds / c.gemm_misaligned;
+}
+
+Parts price(const job::Job& job, const Prices& prices, const Launches& launches, double tensors, bool backward) {
+  const Machine& m = *prices.machine;
+  const Calibration& c = *m.calibration;
+  Parts parts;
+  for (const Product& p : launches.products) parts.gemm += product_seconds(m, number_of(job, p.width), p);
+  for (const AttentionCall& call : launches.attention) {
+    const double slower = (call.width >= 4 ? c.attention_fp32 : 1) * (call.masked ? c.attention_masked : 1);
+    parts.attention += backward ? attention_backward_seconds(m, call.flops * slower, call.head_dim, call.keys)
+                                : attention_forward_seconds(m, call.flops * slower, call.head_dim, call.keys);
+  }
+  const double one_by_one = m.sms * c.eager_elements;
+  for (const MemoryKernel& s : launches.streams)
+    parts.memory += std::max(s.bytes / m.stream, s.elements / one_by_one) + c.kernel_floor;
+  // A module costs the host once for its call and once for its gradient, besides the kernels that it launches.
+  const double kernels =
+      static_cast<double>(launches.products.size() + launches.attention.size() + launches.streams.size());
+  parts.host = (kernels * c.host_eager_kernel + tensors / 2 * c.host_eager_module) / m.host_speed;
+  return parts;
+}
+
+}  // namespace
+
+bool runs_eagerly(const job::Job& job) {
+  return job.kernels.implementation == job::Implementation::kTransformers && !job.kernels.torch_compile &&
+         job.parallel.tensor == 1 && job.parallel.pipeline == 1 && job.parallel.context == 1 &&
+         job.parallel.expert == 1;
+}
+
+PassCost price_eager(const job::Job& job, const Prices& prices, const step::transformers::PartLaunches& part) {
+  PassCost cost;
+  cost.forward = price(job, prices, part.forward, part.tensors, false);
+  cost.backward = price(job, prices, part.backward, part.tensors, true);
+  cost.tensors = part.tensors;
+  if (job.recompute.granularity == job::RecomputeGranularity::kFull) {
+    cost.replay = cost.forward;
+    cost.replay.host *= prices.machine->calibration->host_eager_replay;
+  }
+  return cost;
+}
+
+}  // namespace plimsoll::timing

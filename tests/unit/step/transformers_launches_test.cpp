@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the graph says it launches, against what PyTorch's profiler counted for layers of tiny models on an H200
+// (tests/data/timing/kernels-h200-2.json, part host: kernels of 12 layers less those of 4).
+#include "step/transformers/launches.h"
+
+#include <gtest/gtest.h>
+
+#include "job/read.h"
+
+namespace plimsoll::step::transformers {
+namespace {
+
+job::Job tiny(const std::string& config, const std::string& arguments) {
+  job::ReadOptions options;
+  options.framework = job::Framework::kTransformers;
+  options.gpu = "h200-sxm-141gb";
+  options.gpus = 1;
+  options.overrides.emplace_back("seq_length", "64");
+  return job::read_job({{"config.json", config}, {"training_args.json", arguments}}, options).value();
+}
+
+constexpr const char* kLlama =
+    R"({"model_type":"llama","architectures":["LlamaForCausalLM"],"hidden_size":128,"intermediate_size":256,)"
+    R"("num_hidden_layers":4,"num_attention_heads":4,"num_key_value_heads":2,"vocab_size":1000,"torch_dtype":")";
+constexpr const char* kQwen3 =
+    R"({"model_type":"qwen3","architectures":["Qwen3ForCausalLM"],"hidden_size":128,"intermediate_size":256,)"
+    R"("num_hidden_layers":4,"num_attention_heads":4,"num_key_value_heads":2,"head_dim":32,"vocab_size":1000,)"
+    R"("torch_dtype":")";
+constexpr const char* kGpt2 =
+    R"({"model_type":"gpt2","architectures":["GPT2LMHeadModel"],"n_embd":128,"n_layer":4,"n_head":4,)"
+    R"("vocab_size":1000,"n_positions":256,"torch_dtype":")";
+constexpr const char* kBatch = R"("per_device_train_batch_size":1,"output_dir":"out"})";
+
+double kernels(const Launches& l) {
+  return static_cast<double>(l.products.size() + l.attention.size() + l.streams.size());
+}
+
+struct Counted {
+  const char* name;
+  const char* config;
+  const char* weights;
+  bool autocast;
+  double forward;
+  double backward;
+};
+
+TEST(TransformersLaunches, a_layer_launches_about_as_many_kernels_as_the_profiler_counted) {
+  const Counted counted[] = {
+      {"llama bf16", kLlama, "bfloat16", false, 39, 80},  {"llama autocast", kLlama, "float32", true, 49, 96},
+      {"qwen3 bf16", kQwen3, "bfloat16", false, 55, 112}, {"qwen3 autocast", kQwen3, "float32", true, 65, 126},
+      {"gpt2 bf16", kGpt2, "bfloat16", false, 21, 36},    {"gpt2 autocast", kGpt2, "float32", true, 33, 52},
+  };
+  for (const Counted& c : counted) {
+    SCOPED_TRACE(c.name);
+    const std::string arguments = std::string(c.autocast ? R"({"bf16":true,)" : R"({"bf16":false,)") + kBatch;
+    const StepLaunches step = launches_of(tiny(std::string(c.config) + c.weights + "\"}", arguments));
+    ASSERT_EQ(step.kinds.size(), 1U);
+    EXPECT_NEAR(kernels(step.kinds[0].forward), c.forward, 0.15 * c.forward);
+    EXPECT_NEAR(kernels(step.kinds[0].backward), c.backward, 0.25 * c.backward);
+  }
+}
+
+TEST(TransformersLaunches, every_linear_is_three_products_of_the_same_work) {
+  const StepLaunches step = launches_of(tiny(std::string(kLlama) + "bfloat16\"}", std::string("{") + kBatch));
+  const auto work = [](const Launches& l) {
+    double sum = 0;
+    for (const Product& p : l.products) sum += p.rows * p.columns * p.depth * p.count;
+    return sum;
+  };
+  const PartLaunches& layer = step.kinds[0];
+  EXPECT_EQ(layer.forward.products.size(), 7U);  // q, k, v, o, gate, up, down
+  EXPECT_EQ(layer.backward.products.size(), 14U);
+  EXPECT_DOUBLE_EQ(work(layer.backward), 2 * work(layer.forward));
+  const double tokens = 64;
+  EXPECT_DOUBLE_EQ(work(layer.forward), tokens * (128 * 128 * 2 + 128 * 64 * 2 + 3 * 128 * 256));
+  EXPECT_EQ(layer.forward.attention.size(), 1U);
+  EXPECT_EQ(layer.backward.attention.size(), 1U);
+}
+
+TEST(TransformersLaunches, a_vocabulary_that_is_no_multiple_of_eight_is_not_aligned) {
+  const std::string arguments = std::string("{") + kBatch;
+  const auto head_of = [&](const char* vocabulary) {
+    std::string config = std::string(kLlama) + "bfloat16\"}";
+    config.replace(config.find("1000"), 4, vocabulary);
+    return launches_of(tiny(config, arguments)).ends.forward.products.front();
+  };
+  EXPECT_TRUE(head_of("1000").aligned);
+  EXPECT_FALSE(head_of("1001").aligned);
+}
+
+TEST(TransformersLaunches, fp32_weights_without_autocast_multiply_in_fp32) {
+  const StepLaunches step = launches_of(tiny(std::string(kLlama) + "float32\"}", std::string("{") + kBatch));
+  for (const Product& p : step.kinds[0].forward.products) EXPECT_EQ(p.width, 4);
+}
+
+}  // namespace
+}  // namespace plimsoll::step::transformers
