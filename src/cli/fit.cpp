@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "cli/fit_capture.h"
 #include "cli/fit_json.h"
 #include "cli/fit_report.h"
 #include "cli/fit_time.h"
@@ -120,6 +121,11 @@ Result<ExitCode> run_sweep(const job::Request& request, const std::vector<Settin
 }
 
 Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+  PLIMSOLL_TRY(captured, names_captures(arguments));
+  if (captured) return fit_captures(arguments, console);
+  if (arguments.has("allocator"))
+    return usage_error("--allocator is for captures; a job has its environment in its files",
+                       "[environment] PYTORCH_CUDA_ALLOC_CONF = \"...\" in the job file");
   PLIMSOLL_TRY(asked, asked_ranks(arguments));
   PLIMSOLL_TRY(points, sweep_points(arguments.values("sweep")));
   PLIMSOLL_TRY(request, read_input(arguments));
@@ -137,6 +143,9 @@ std::vector<Flag> flags() {
       {.name = "calibration",
        .argument = "FILE",
        .help = "efficiencies measured on your cluster instead of the built-in ones"},
+      {.name = "allocator",
+       .argument = "CONF",
+       .help = "PYTORCH_CUDA_ALLOC_CONF of a captured step, such as expandable_segments:True"},
       {.name = "sweep",
        .argument = "KEY=A,B,...",
        .help = "a table with one answer per value; several make the product",
@@ -173,6 +182,7 @@ const Verb kFit = {
                  {"plimsoll fit job.toml --micro-batch-size 2 --recompute-modules mlp", "with two keys overruled"},
                  {"plimsoll fit config.json training_args.json ds_config.json --gpu h100 --gpus 8",
                   "a Transformers job with DeepSpeed"},
+                 {"plimsoll fit step.capture --gpu h200", "a step that plimsoll capture recorded"},
                  {"plimsoll fit job.toml --sweep micro_batch_size=1,2,4 --sweep tp=2,4", "six answers in a table"}},
     .run = run,
 };

@@ -6,24 +6,15 @@
 #include "cli/arguments.h"
 #include "cli/console.h"
 #include "cli/job_input.h"
-#include "plan/search.h"
+#include "plan/question.h"
 
 namespace plimsoll::cli {
 
-struct Question {
-  job::Request request;
-  plan::Pins pinned;
-  plan::SpaceOptions space;
-  Settings assumed;  // where only a model is named: what its framework would leave off
-};
+using plan::first_job;
+using plan::plan_for;
+using plan::Question;
 
 // --fix, --keep and --vary are read here; a lone operand may be a model's name.
 [[nodiscard]] Result<Question> read_question(const Arguments& arguments);
-
-// A first job that the framework accepts: the batch may not divide before the model is split. The error says which
-// numbers of GPUs near the given one would do.
-[[nodiscard]] Result<job::Job> first_job(const Question& question);
-
-[[nodiscard]] Result<plan::Plan> plan_for(const Question& question, const plan::SearchOptions& options);
 
 }  // namespace plimsoll::cli

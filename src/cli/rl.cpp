@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "base/text.h"
+#include "cli/fit_time.h"
 #include "cli/job_keys.h"
 #include "cli/output_file.h"
 #include "cli/rl_observe.h"
@@ -19,6 +20,7 @@
 #include "cli/verb.h"
 #include "rl/frameworks/config.h"
 #include "rl/keys.h"
+#include "rl/observe/amounts.h"
 #include "rl/read.h"
 
 namespace plimsoll::cli {
@@ -153,6 +155,8 @@ std::vector<rl::KeyReason> reasons_of(const rl::Proposal& proposal) {
 Result<ExitCode> run_plan(const rl::Run& draft, const Arguments& arguments, const std::string& folder,
                           const Console& console) {
   rl::PlanOptions options;
+  PLIMSOLL_TRY(world, world_of(arguments));
+  options.world = std::move(world);
   PLIMSOLL_TRY(keep, positive(arguments, "top", 5, 100));
   options.keep = static_cast<std::size_t>(keep);
   options.progress = each_second(console);
@@ -184,6 +188,16 @@ Result<ExitCode> run_observe(const Arguments& arguments, const Console& console)
   }
   if (prompts > 0) options.lanes = prompts * group;
   PLIMSOLL_TRY(observation, rl::observe_files(arguments.operands, options));
+  if (const auto path = arguments.value("run")) {
+    Arguments of_run = arguments;
+    of_run.operands = {*path};
+    PLIMSOLL_TRY(input, read_input(of_run));
+    PLIMSOLL_TRY(draft, rl::read_draft(input.file, input.settings));
+    PLIMSOLL_TRY(world, world_of(arguments));
+    rl::EvaluationOptions how;
+    how.world = std::move(world);
+    PLIMSOLL_TRY_STATUS(rl::add_amounts(draft, how, observation));
+  }
   console.print(arguments.has("json") ? observation_json(observation) : observation_text(observation, console));
   show_warnings(observation.warnings, console);
   return observation_exit_code(observation) == 0 ? ExitCode::kYes : ExitCode::kNo;
@@ -196,6 +210,8 @@ Result<ExitCode> answer_run(const Input& input, const rl::Run& draft, const Argu
     return tl::make_unexpected(input.file ? std::move(done.error()).with_context(input.file->path)
                                           : std::move(done.error()));
   rl::EvaluationOptions options;
+  PLIMSOLL_TRY(world, world_of(arguments));
+  options.world = std::move(world);
   PLIMSOLL_TRY(steps, positive(arguments, "steps", options.simulation.steps, 10'000));
   options.simulation.steps = steps;
   options.simulation.timeline = arguments.has("timeline") || arguments.has("svg");
@@ -225,6 +241,7 @@ Result<ExitCode> run(const Arguments& given, const Console& console) {
     return ExitCode::kYes;
   }
   if (given.has("observe")) return run_observe(given, console);
+  if (given.has("run")) return usage_error("--run belongs to --observe", "plimsoll rl FILE answers for a run");
   Arguments arguments = given;
   std::string folder;
   if (const auto target = arguments.value("emit")) {
@@ -260,6 +277,8 @@ std::vector<Flag> flags() {
        .help = "write the run, or the best plan, as that framework's configuration into the folder that is the last "
                "operand: telescope, verl, openrlhf, nemo-rl, prime-rl"},
       {.name = "observe", .argument = "", .help = "name the bottleneck of a run from the files it wrote, the operands"},
+      {.name = "run", .argument = "FILE", .help = "of --observe: the run that wrote them, so that advice has amounts"},
+      {.name = "calibration", .argument = "FILE", .help = "efficiencies measured on your own cluster, for the trainer"},
       {.name = "keys", .argument = "", .help = "list the keys of a run"},
   };
 }
@@ -296,7 +315,8 @@ const Verb kRl = {
                  {"plimsoll rl run.toml --plan", "the best splits and settings"},
                  {"plimsoll rl run.toml --knobs", "what every knob is worth"},
                  {"plimsoll rl run.toml --plan --emit telescope DIR", "the best one as a configuration"},
-                 {"plimsoll rl --observe metrics.jsonl vllm.log", "what bounded a run that ran"}},
+                 {"plimsoll rl --observe metrics.jsonl vllm.log", "what bounded a run that ran"},
+                 {"plimsoll rl --observe metrics.jsonl --run run.toml", "and what the advice would win"}},
     .run = run,
 };
 

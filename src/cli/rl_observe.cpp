@@ -68,6 +68,7 @@ std::string finding_text(const Finding& finding, const Console& console) {
     const std::string head =
         advice.knob.empty() ? advice.why : fmt::format("{}: {}; {}", advice.knob, advice.change, advice.why);
     text += paragraph(fmt::format("  {}. ", number++), head, console.width);
+    if (!advice.amount.empty()) text += paragraph("     in this run ", advice.amount, console.width);
   }
   for (const std::string& note : finding.notes) text += paragraph("  note: ", note, console.width);
   return text;
@@ -104,6 +105,7 @@ void write_finding(JsonWriter& json, const Finding& finding) {
         .member("knob", advice.knob)
         .member("change", advice.change)
         .member("why", advice.why)
+        .member("amount", advice.amount)
         .end_object();
   json.end_array();
   write_texts(json, "notes", finding.notes);

@@ -54,9 +54,10 @@ std::string rl_plan_report(const rl::Plan& plan, const Console& console) {
   if (plan.best.empty()) {
     text = "nothing of the space runs\n";
     if (plan.counts.trainer_too_large > 0)
-      text +=
-          "the trainer is too large for every split of these GPUs: a trainer of Megatron (framework under [trainer]) "
-          "also splits layers and experts; else more GPUs\n";
+      text += plan.trainer_splits_model
+                  ? "the trainer is too large for every split of these GPUs, however it is sharded: more GPUs\n"
+                  : "the trainer is too large for every split of these GPUs: a trainer of Megatron (framework under "
+                    "[trainer]) also splits layers and experts; else more GPUs\n";
     if (plan.counts.server_too_large > 0 && plan.counts.considered == 0)
       text += "no server starts: more GPUs per server, or weights in FP8 (inference_weights)\n";
   } else {

@@ -46,10 +46,21 @@ std::string run_lines(const rl::Run& run) {
 }
 
 std::string verdict(const rl::Evaluation& evaluation, const Console& console) {
-  if (evaluation.fits())
-    return fmt::format("{} trainer {} of {} GiB at its peak, server starts with {} GiB of KV cache\n",
-                       paint("fits:", Style::kGood, console.colour_out), format_gib(evaluation.memory.peak()),
-                       format_gib(evaluation.memory.capacity), format_gib(evaluation.server.kv_bytes));
+  if (evaluation.fits()) {
+    const bool is_risky = !evaluation.server.capture_risk.empty();
+    std::string text = fmt::format(
+        "{} trainer {} of {} GiB at its peak, server starts with {} GiB of KV cache{}\n",
+        paint(is_risky ? "fits, but not surely:" : "fits:", is_risky ? Style::kBad : Style::kGood, console.colour_out),
+        format_gib(evaluation.memory.peak()), format_gib(evaluation.memory.capacity),
+        format_gib(evaluation.server.kv_bytes),
+        is_risky ? " and may run out of memory when it captures CUDA graphs" : "");
+    if (const rl::Packed& packed = evaluation.time.packed; packed.truncated > 0)
+      text +=
+          fmt::format("{} {} of {} samples are longer than seq_len: {} % of the sampled tokens are not trained on\n",
+                      paint("cuts:", Style::kBad, console.colour_out), packed.truncated, packed.samples,
+                      percent(packed.lost_tokens / (packed.tokens + packed.lost_tokens)));
+    return text;
+  }
   std::string text;
   for (const std::string& problem : evaluation.problems)
     text += fmt::format("{} {}\n", paint("does not run:", Style::kBad, console.colour_out), problem);

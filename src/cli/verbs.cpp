@@ -9,6 +9,7 @@ namespace plimsoll::cli {
 extern const Verb kFit;
 extern const Verb kPlan;
 extern const Verb kRead;
+extern const Verb kCapture;
 extern const Verb kRl;
 extern const Verb kLint;
 extern const Verb kWhy;
@@ -20,8 +21,8 @@ extern const Verb kGpus;
 extern const Verb kKeys;
 
 std::span<const Verb* const> verbs() {
-  static const std::array<const Verb*, 12> kVerbs = {&kFit,    &kPlan, &kRead,  &kRl,     &kLint, &kWhy,
-                                                     &kReplay, &kDiff, &kScore, &kModels, &kGpus, &kKeys};
+  static const std::array<const Verb*, 13> kVerbs = {&kFit,    &kPlan, &kRead,  &kCapture, &kRl,   &kLint, &kWhy,
+                                                     &kReplay, &kDiff, &kScore, &kModels,  &kGpus, &kKeys};
   return kVerbs;
 }
 

@@ -281,6 +281,7 @@ std::vector<std::string> lora_targets(const Job& job) {
   };
   for (const auto& [type, name] : kFused)
     if (job.model.model_type == type) return {std::string(name)};
+  if (job.model.model_type == "phi") return {"q_proj", "v_proj", "fc1", "fc2"};
   return {"q_proj", "v_proj"};
 }
 

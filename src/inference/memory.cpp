@@ -43,12 +43,26 @@ void add_notes(ServerMemory& memory) {
   if (windows && server.engine == Engine::kSglang)
     note("sliding-window layers are counted in full; SGLang may give them a smaller pool");
   if (states) note("the state of linear-attention layers is taken once per request; its size is estimated");
-  if (server.model.max_positions > 0 && *server.max_model_len > server.model.max_positions)
-    note(
-        fmt::format("max_model_len {} exceeds the {} positions of the model; the engine refuses it without a rope "
-                    "setting or an override",
-                    *server.max_model_len, server.model.max_positions));
   if (server.kv_cache_bytes) note("the size of the KV cache was set by hand: there is no profile run");
+}
+
+// The longest request that the model's positions allow; 0: the model does not say. Scaled embeddings reach further,
+// those of Llama 3 and LongRoPE have their factor in the positions already.
+std::int64_t longest_request(const model::Architecture& model) {
+  const bool is_counted = model.rope_scaling == "llama3" || model.rope_scaling == "longrope";
+  const double factor = model.rope_scaling.empty() || is_counted ? 1 : std::max(1.0, model.rope_factor);
+  return static_cast<std::int64_t>(static_cast<double>(model.max_positions) * factor);
+}
+
+// Both engines compare before they load anything.
+std::string length_error(const Server& server) {
+  const std::int64_t longest = longest_request(server.model);
+  if (longest < 1 || *server.max_model_len <= longest) return {};
+  return fmt::format("{} {} is more than the {} positions of the model; the engine refuses it unless {} is set",
+                     server.engine == Engine::kVllm ? "max_model_len" : "context_length", *server.max_model_len,
+                     longest,
+                     server.engine == Engine::kVllm ? "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
+                                                    : "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1");
 }
 
 void close_table(ServerMemory& memory) {
@@ -71,6 +85,7 @@ Result<ServerMemory> account(const Server& server) {
       poorest = std::move(memory);
   }
   PLIMSOLL_CHECK(poorest.has_value());
+  if (std::string error = length_error(ready); !error.empty()) poorest->start_up_error = std::move(error);
   if (ready.engine == Engine::kSglang) poorest->server.max_num_seqs = sglang_requests(*poorest, server.max_num_seqs);
   poorest->kv_bytes_per_token = kv_bytes_per_token(ready);
   add_notes(*poorest);

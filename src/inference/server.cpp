@@ -93,6 +93,8 @@ Status check_layer(const model::Attention& attention, std::int64_t tensor) {
 
 Status check_split(const Server& server) {
   PLIMSOLL_TRY_STATUS(model::validate(server.model));
+  if (server.model.head != model::Head::kLanguage)
+    return bad_input(fmt::format("{} is an encoder, which generates no tokens", server.model.model_type));
   for (const model::Layer& layer : server.model.kinds) PLIMSOLL_TRY_STATUS(check_layer(layer.attention, server.tensor));
   if (server.pipeline > server.model.depth())
     return bad_input(fmt::format("pipeline parallel size {} exceeds the {} layers of the model", server.pipeline,

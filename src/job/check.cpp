@@ -61,7 +61,34 @@ Status check_feed_forward(Job& job, const model::FeedForward& ffn) {
   return {};
 }
 
+// What only the builders of Transformers' own code know.
+std::string_view beyond_language_models(const model::Architecture& model) {
+  if (model.patches > 0) return "an image encoder";
+  if (model.head != model::Head::kLanguage) return "an encoder of masked words";
+  for (const model::Layer& kind : model.kinds) {
+    if (kind.cross_attention) return "an encoder-decoder model";
+    const bool mixes = kind.attention.kind == AttentionKind::kMamba2 || kind.attention.mamba.heads > 0;
+    if (mixes || kind.attention.kind == AttentionKind::kNone) return "a model with state-space mixers";
+  }
+  return {};
+}
+
+Status check_framework(const Job& job) {
+  const bool is_hugging_face = job.framework == Framework::kTransformers || job.framework == Framework::kFsdp2 ||
+                               job.framework == Framework::kDeepSpeed;
+  const std::string_view kind = beyond_language_models(job.model);
+  if (kind.empty() || (is_hugging_face && job.parallel.tensor == 1 && job.parallel.context == 1)) return {};
+  return tl::make_unexpected(
+      Error{Code::kMissing,
+            fmt::format("{} is {}, which is modelled as Transformers runs it on whole layers, not under {}{}",
+                        job.model.model_type, kind, name_of(job.framework),
+                        is_hugging_face ? " with tensor or context parallelism" : ""),
+            {},
+            "use --framework transformers, fsdp2 or deepspeed"});
+}
+
 Status check_model(Job& job) {
+  PLIMSOLL_TRY_STATUS(check_framework(job));
   if (job.derives && job.is_megatron() && job.model.has_moe() && job.parallel.tensor > 1 &&
       !job.parallel.sequence_parallel)
     warn(job, "sequence_parallel: newer Megatron refuses to train experts with tensor parallelism without it");  // R023

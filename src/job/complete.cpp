@@ -123,6 +123,7 @@ Status pad_vocabulary(Job& job) {
 Status complete(Job& job) {
   PLIMSOLL_TRY_STATUS(require_positive(job));
   PLIMSOLL_TRY_STATUS(derive(job));
+  if (job.model.patches > 0) job.batch.seq_length = job.model.patches + 1;  // an image is its patches and a class token
   PLIMSOLL_TRY_STATUS(require_positive(job));
   PLIMSOLL_TRY_STATUS(split_ranks(job));
   if (job.sharding.within_node)

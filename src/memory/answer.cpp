@@ -14,6 +14,7 @@
 #include "job/pipeline_layout.h"
 #include "memory/interval.h"
 #include "memory/outside.h"
+#include "memory/table.h"
 #include "step/program.h"
 
 namespace plimsoll::memory {
@@ -26,27 +27,6 @@ std::string allocator_setting(const job::Job& job) {
     if (found != job.environment.end()) return found->second;
   }
   return {};
-}
-
-// Rows by category at the peak, then what the allocator holds beyond them, then what stands beside torch.
-std::vector<Row> make_table(const RankAnswer& rank, const std::vector<OutsideItem>& outside,
-                            std::int64_t step_outside) {
-  std::vector<Row> table;
-  std::array<std::int64_t, step::kCategories> sums{};
-  for (const Alive& alive : rank.alive) sums[static_cast<std::size_t>(step::category_of(alive.name))] += alive.bytes;
-  std::int64_t named = 0;
-  for (int c = 0; c < step::kCategories; ++c) {
-    table.push_back(
-        {std::string(step::text_of(static_cast<step::Category>(c))), sums[static_cast<std::size_t>(c)], false});
-    named += sums[static_cast<std::size_t>(c)];
-  }
-  if (rank.not_simulated > 0) table.push_back({"tensors, not simulated", rank.not_simulated, false});
-  table.push_back({"allocator rounding", rank.peak_allocated - named - rank.not_simulated, false});
-  table.push_back({"cached, unused", rank.peak_reserved - rank.peak_allocated, false});
-  for (const OutsideItem& item : outside) table.push_back({item.name, item.bytes, true});
-  if (step_outside > 0) table.push_back({"paged optimizer states", step_outside, true});
-  table.push_back({"free", rank.headroom, false});
-  return table;
 }
 
 struct WalkedRank {

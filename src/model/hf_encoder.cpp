@@ -46,6 +46,37 @@ Architecture read_masked(Fields& in) {
   return stack(std::move(draft));
 }
 
+// Rotary positions, gated MLPs and no biases; two of three layers look through a window, and the first has no norm
+// before its attention, because the embedding's is just before it.
+Architecture read_modernbert(Fields& in) {
+  Draft draft = start_encoder(in);
+  Architecture& model = draft.model;
+  model.vocab = in.size("vocab_size", limits::kVocab);
+  model.max_positions = in.size("max_position_embeddings", limits::kPositions);
+  model.tied_embeddings = in.flag("tie_word_embeddings", true);
+  model.norm = in.flag("norm_bias", false) ? NormKind::kLayer : NormKind::kLayerNoBias;
+  model.rope = true;
+  model.embedding_norm = true;
+  model.embedding_dropout = in.probability("embedding_dropout", 0);
+  model.hidden_dropout = 0;
+  model.attention_dropout = in.probability("attention_dropout", 0);
+  model.head = Head::kMasked;
+  Attention& attention = draft.layer.attention;
+  attention.fused_qkv = true;
+  attention.qkv_bias = attention.out_bias = in.flag("attention_bias", false);
+  draft.layer.ffn.gated = draft.layer.ffn.fused_gate_up = true;
+  draft.layer.ffn.bias = in.flag("mlp_bias", false);
+  draft.layer.ffn.activation = activation(in, "hidden_activation", "gelu");
+  const std::int64_t window = in.size_or("local_attention", limits::kPositions, 128) / 2 + 1;
+  const std::int64_t period = in.size_or("global_attn_every_n_layers", limits::kDepth, 3);
+  const LayerRule full =
+      full_attention_layers(in, draft.depth, "sliding_attention", [period](std::int64_t i) { return i % period == 0; });
+  return stack(std::move(draft), [&](std::int64_t i, Layer& layer) {
+    if (!full(i)) layer.attention.sliding_window = window;
+    if (i == 0) layer.norms = 1;
+  });
+}
+
 // Without a word list; the two classes are Transformers' default where the file maps none.
 Architecture read_vit(Fields& in) {
   Draft draft = start_encoder(in);
@@ -65,8 +96,11 @@ Architecture read_vit(Fields& in) {
   return stack(std::move(draft));
 }
 
-constexpr Family kFamilies[] = {
-    {"bert", read_masked}, {"roberta", read_masked}, {"distilbert", read_masked}, {"vit", read_vit}};
+constexpr Family kFamilies[] = {{"bert", read_masked},
+                                {"roberta", read_masked},
+                                {"distilbert", read_masked},
+                                {"modernbert", read_modernbert},
+                                {"vit", read_vit}};
 
 }  // namespace
 

@@ -24,6 +24,7 @@ struct Family {
 [[nodiscard]] std::span<const Family> latent_families();       // hf_latent.cpp: DeepSeek's MLA
 [[nodiscard]] std::span<const Family> hybrid_families();       // hf_hybrid.cpp: linear attention (Qwen3-Next)
 [[nodiscard]] std::span<const Family> state_space_families();  // hf_state_space.cpp: Mamba-2 and its hybrids
+[[nodiscard]] std::span<const Family> seq2seq_families();      // hf_seq2seq.cpp: BART and T5
 [[nodiscard]] std::span<const Family> encoder_families();      // hf_encoder.cpp: BERT, T5, ViT and their relatives
 
 // What a family's class assumes where a key is absent (facts models.md, Keys and defaults when absent).

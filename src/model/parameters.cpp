@@ -129,14 +129,16 @@ Parameters count_parameters(const Architecture& model) {
   result.total += stacks * model.relative_buckets * (model.kinds.empty() ? 0 : model.kinds.front().attention.heads);
   result.total += model.token_types * model.hidden;
   if (model.head == Head::kMasked)
-    result.total += model.hidden * (model.hidden + 1) + norm_parameters(model, model.hidden) + model.vocab;
+    result.total += model.hidden * model.hidden + (model.kinds.front().ffn.bias ? model.hidden : 0) +
+                    norm_parameters(model, model.hidden) + model.vocab;
   if (model.head == Head::kClasses) result.total = model.classes * (model.hidden + 1);
   if (model.patches > 0)  // convolution with its bias, the class token and a position for each
     result.total += model.hidden * (model.patch_values + 1) + model.hidden * (model.patches + 2);
   if (model.embedding_dim > 0) result.total += 2 * model.embedding_dim * model.hidden;
-  result.total += model.position_rows * model.hidden;
-  if (model.embedding_norm) result.total += norm_parameters(model, model.hidden);
-  if (model.final_norm) result.total += norm_parameters(model, model.hidden);
+  // The encoder of an encoder-decoder model has positions and norms of its own.
+  result.total += stacks * model.position_rows * model.hidden;
+  if (model.embedding_norm) result.total += stacks * norm_parameters(model, model.hidden);
+  if (model.final_norm) result.total += stacks * norm_parameters(model, model.hidden);
   std::int64_t unvisited = 0;
   for (const std::uint8_t kind : model.layers) {
     result.total += of_kind[kind].total;

@@ -60,8 +60,9 @@ std::vector<std::int64_t> ranks_to_price(const job::Job& job, const job::Pipelin
   return ranks;
 }
 
-Evaluator::Evaluator(const job::Job& job, const Space& space, const timing::Calibration& calibration)
-    : given_(job), space_(space), machine_(job.cluster, calibration), states_(space.states.size()) {
+Evaluator::Evaluator(const job::Job& job, const Space& space, const timing::Calibration& calibration,
+                     const Beside* beside)
+    : given_(job), space_(space), machine_(job.cluster, calibration), beside_(beside), states_(space.states.size()) {
   std::map<std::vector<std::string>, std::int16_t> classes;
   for (const Variant& variant : space.activations) {
     std::vector<std::string> keys;
@@ -174,7 +175,8 @@ std::int64_t Evaluator::peak(std::int64_t enough) const {
   const cluster::Cluster& cluster = job_->cluster;
   const std::int64_t per_node = std::min(cluster.gpus_per_node, std::max<std::int64_t>(1, cluster.gpus));
   if (cluster.host_memory > 0 && need.host > cluster.host_memory / per_node) return kHostTooSmall;
-  return outside_ + need.peak;
+  const std::int64_t step = outside_ + need.peak;
+  return step + (beside_ != nullptr ? beside_->least(*job_, step) : 0);
 }
 
 Result<Priced> price(const job::Job& job, const Space& space, const Candidate& candidate) {

@@ -5,11 +5,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "job/pipeline_layout.h"
+#include "memory/answer.h"
 #include "plan/space.h"
 #include "rules/rules.h"
 #include "step/program.h"
@@ -24,9 +26,18 @@ struct Priced {
   std::int64_t peak = 0;  // bytes of tensors on the worst rank, and what lies beside PyTorch
 };
 
+// What the GPUs of a job hold beside its step: a reference model, a copy of the weights that is sent to servers. Bytes
+// on top of what the step needs at its peak.
+struct Beside {
+  // No more than there will be, without the walked step: `step` bytes are its tensors and what lies beside PyTorch.
+  std::function<std::int64_t(const job::Job&, std::int64_t step)> least;
+  std::function<std::int64_t(const job::Job&, const memory::RankAnswer& worst)> walked;
+};
+
 class Evaluator {
  public:
-  Evaluator(const job::Job& job, const Space& space, const timing::Calibration& calibration = timing::built_in());
+  Evaluator(const job::Job& job, const Space& space, const timing::Calibration& calibration = timing::built_in(),
+            const Beside* beside = nullptr);
 
   // Why a point cannot be, seen without making its job: the batch does not divide, the pipeline has too few
   // micro-batches. Empty: nothing is known against it.
@@ -57,6 +68,7 @@ class Evaluator {
   const job::Job& given_;
   const Space& space_;
   timing::Machine machine_;
+  const Beside* beside_;
   std::vector<std::int16_t> activation_class_;  // variants with the same keys share one
   std::size_t activation_classes_ = 0;
   std::vector<Family> families_;  // made when first asked for

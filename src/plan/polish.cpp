@@ -17,14 +17,15 @@ constexpr int kMostRounds = 4;
 constexpr double kSameSeconds = 1e-6;
 
 // What the search chose among, it chose; only the messages of context parallelism have values that it does not try.
-bool is_open(const lever::Change& change, const Pins& pinned, const job::Settings& chosen) {
+bool is_open(const lever::Change& change, const Question& question, const job::Settings& chosen) {
+  if (question.space.can_say && !question.space.can_say(change.settings)) return false;
   return std::none_of(change.settings.begin(), change.settings.end(), [&](const auto& setting) {
     const std::string& key = setting.first;
     const bool is_chosen =
         key != "cp_comm_type" &&
         std::any_of(chosen.begin(), chosen.end(), [&key](const auto& other) { return other.first == key; });
     // Another sharding is another framework's launch: a question of its own.
-    return is_chosen || key == "sharding" || pinned.contains(job::canonical_name(key));
+    return is_chosen || key == "sharding" || question.pinned.contains(job::canonical_name(key));
   });
 }
 
@@ -36,14 +37,13 @@ struct Pull {
 };
 
 // Every lever that makes the row faster by more than predictions can tell, fastest first.
-std::vector<Pull> pulls_of(const job::Request& request, const Pins& pinned, const lever::World& world,
-                           const Found& row) {
+std::vector<Pull> pulls_of(const Question& question, const lever::World& world, const Found& row) {
   std::vector<Pull> pulls;
   const lever::RuleIds broken = lever::broken_rules(row.job);
   for (lever::Change& change : lever::changes_of(row.job, {})) {
-    if (!is_open(change, pinned, row.settings)) continue;
+    if (!is_open(change, question, row.settings)) continue;
     job::Settings settings = merged(row.settings, change.settings);
-    auto job = lever::changed_job(request, settings, broken);
+    auto job = lever::changed_job(question.request, settings, broken);
     if (!job) continue;
     auto time = lever::time_of(*job, world);
     if (!time || time->seconds > row.time.seconds * (1 - kSameTime)) continue;
@@ -55,12 +55,15 @@ std::vector<Pull> pulls_of(const job::Request& request, const Pins& pinned, cons
 }
 
 // The row with the fastest of them that holds; false where none does.
-bool pull_one(const job::Request& request, const Pins& pinned, const lever::World& world, Found& row) {
-  for (Pull& pull : pulls_of(request, pinned, world, row)) {
+bool pull_one(const Question& question, const lever::World& world, const Beside* beside, Found& row) {
+  for (Pull& pull : pulls_of(question, world, row)) {
     auto answer = memory::answer(pull.job, {.all = false, .pp = {}, .verdict_only = true});
     if (!answer || !answer->fits) continue;
     memory::RankAnswer& worst = answer->ranks[answer->worst];
-    if (row.worst.surely_fits() && !worst.surely_fits()) continue;
+    const std::int64_t more = beside != nullptr ? beside->walked(pull.job, worst) : 0;
+    if (worst.device_used + more > worst.capacity) continue;
+    if (row.surely_fits() && worst.high + more > worst.capacity) continue;
+    row.beside = more;
     row.levers.push_back(std::move(pull.label));
     row.settings = std::move(pull.settings);
     row.worst = std::move(worst);
@@ -80,24 +83,26 @@ bool is_asked_so(const job::Request& request, const lever::World& world, const F
   return time && std::abs(time->seconds - row.time.seconds) <= kSameSeconds * row.time.seconds;
 }
 
-void polish_rows(const job::Request& request, const Pins& pinned, const lever::World& world, Objective objective,
+void polish_rows(const Question& question, const lever::World& world, const SearchOptions& options,
                  std::vector<Found>& rows) {
   for (Found& row : rows) {
-    if (!is_asked_so(request, world, row)) continue;
-    for (int round = 0; round < kMostRounds && pull_one(request, pinned, world, row); ++round) {
+    if (!is_asked_so(question.request, world, row)) continue;
+    for (int round = 0; round < kMostRounds && pull_one(question, world, options.beside, row); ++round) {
     }
   }
-  if (objective == Objective::kTime)
+  if (options.objective == Objective::kTime)
     std::stable_sort(rows.begin(), rows.end(),
                      [](const Found& a, const Found& b) { return a.time.seconds < b.time.seconds; });
 }
 
 }  // namespace
 
-void polish(const job::Request& request, const Pins& pinned, const lever::World& world, Plan& plan) {
+void polish(const Question& question, const SearchOptions& options, Plan& plan) {
   if (plan.interrupted) return;
-  polish_rows(request, pinned, world, plan.objective, plan.best);
-  polish_rows(request, pinned, world, plan.objective, plan.tight);
+  const lever::World built_in;
+  const lever::World& world = options.world != nullptr ? *options.world : built_in;
+  polish_rows(question, world, options, plan.best);
+  polish_rows(question, world, options, plan.tight);
   if (plan.best.empty()) return;
   std::erase_if(plan.tight, [&plan](const Found& row) { return row.time.seconds >= plan.best.front().time.seconds; });
 }

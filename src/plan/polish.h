@@ -4,13 +4,11 @@
 // makes it faster by more than kSameTime and still surely fits.
 #pragma once
 
-#include "job/request.h"
-#include "lever/world.h"
-#include "plan/search.h"
+#include "plan/question.h"
 
 namespace plimsoll::plan {
 
 // What is asked with the row's settings is the row's job; rows of which that is not so are left as they are.
-void polish(const job::Request& request, const Pins& pinned, const lever::World& world, Plan& plan);
+void polish(const Question& question, const SearchOptions& options, Plan& plan);
 
 }  // namespace plimsoll::plan

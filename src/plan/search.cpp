@@ -180,7 +180,7 @@ class Crew {
     std::atomic<std::size_t> next{0};
     share_work(options_.threads, [&](unsigned worker) {
       const bool reports = worker == 0;
-      Evaluator evaluator(job_, space_, calibration_of(options_));
+      Evaluator evaluator(job_, space_, calibration_of(options_), options_.beside);
       auto reported = std::chrono::steady_clock::now();
       for (std::size_t lane = next++; lane < lanes_.size() && !stopped(); lane = next++) {
         for (const Candidate& split : lanes_[lane]) {
@@ -201,30 +201,34 @@ class Crew {
   std::vector<std::vector<Candidate>> lanes_;
 };
 
-bool walks(const job::Job& job, Found& found) {
+bool walks(const job::Job& job, const Beside* beside, Found& found) {
   auto answer = memory::answer(job, {.all = false, .pp = {}, .verdict_only = true, .alone = false});
   if (!answer || !answer->fits) return false;
+  memory::RankAnswer& worst = answer->ranks[answer->worst];
+  found.beside = beside != nullptr ? beside->walked(job, worst) : 0;
+  if (worst.device_used + found.beside > worst.capacity) return false;
   found.warnings = std::move(answer->warnings);
-  found.worst = std::move(answer->ranks[answer->worst]);
+  found.worst = std::move(worst);
   found.job = job;
   return true;
 }
 
 // The point as it would be launched, with expandable segments where those make it fit, or fit surely; nothing where the
 // allocator cannot hold it.
-std::optional<Found> walked(Evaluator& evaluator, const Space& space, const Candidate& candidate) {
+std::optional<Found> walked(Evaluator& evaluator, const Space& space, const Beside* beside,
+                            const Candidate& candidate) {
   const auto made = evaluator.make(candidate);
   if (!made) return std::nullopt;
   Found found;
   found.candidate = candidate;
   found.settings = settings_of(space, candidate, **made);
-  const bool fits = walks(**made, found);
-  if (fits && found.worst.surely_fits()) return found;
+  const bool fits = walks(**made, beside, found);
+  if (fits && found.surely_fits()) return found;
   job::Job with = **made;
   with.environment["PYTORCH_CUDA_ALLOC_CONF"] = kExpandable;
   Found expandable = found;
-  if (!walks(with, expandable)) return fits ? std::optional(std::move(found)) : std::nullopt;
-  if (fits && !expandable.worst.surely_fits()) return found;
+  if (!walks(with, beside, expandable)) return fits ? std::optional(std::move(found)) : std::nullopt;
+  if (fits && !expandable.surely_fits()) return found;
   expandable.expandable = true;
   expandable.settings.emplace_back("environment.PYTORCH_CUDA_ALLOC_CONF", std::string(kExpandable));
   return expandable;
@@ -323,13 +327,14 @@ void choose_rows(Evaluator& evaluator, const SearchOptions& options, Plan& plan)
     if (sure.repeats(priced, simulated.seconds)) continue;
     const bool wants_tight =
         tight.found.size() < std::max(kMostTight, options.keep) && !tight.repeats(priced, simulated.seconds);
-    if (!wants_tight && is_tight_for_sure(evaluator, priced)) continue;
-    auto found = walked(evaluator, plan.space, priced.candidate);
+    // What lies beside the step has no spread.
+    if (!wants_tight && options.beside == nullptr && is_tight_for_sure(evaluator, priced)) continue;
+    auto found = walked(evaluator, plan.space, options.beside, priced.candidate);
     if (!found) {
       ++plan.counts.walked_out;
       continue;
     }
-    const bool is_sure = found->worst.surely_fits();
+    const bool is_sure = found->surely_fits();
     if (!is_sure && !wants_tight) continue;
     if (auto time = evaluator.simulated(found->job); time) found->time = *std::move(time);
     for (std::string& warning : timing::unmodelled(found->job)) found->warnings.push_back("time: " + warning);
@@ -345,14 +350,14 @@ void choose_rows(Evaluator& evaluator, const SearchOptions& options, Plan& plan)
 
 // The front as it would be launched: points that nearly fill the GPU are walked, because fragmentation may take them
 // off, and all are simulated.
-void confirm_front(Evaluator& evaluator, Plan& plan, std::int64_t capacity) {
+void confirm_front(Evaluator& evaluator, const Beside* beside, Plan& plan, std::int64_t capacity) {
   constexpr double kNearlyFull = 0.95;
   Keeper confirmed(0, Keeper::Order::kTime);
   for (Priced priced : plan.pareto) {
     const auto is_found = [&priced](const Found& f) { return f.candidate.key() == priced.candidate.key(); };
     const bool is_tight = static_cast<double>(priced.peak) >= kNearlyFull * static_cast<double>(capacity);
     if (is_tight && std::none_of(plan.best.begin(), plan.best.end(), is_found) &&
-        !walked(evaluator, plan.space, priced.candidate))
+        !walked(evaluator, plan.space, beside, priced.candidate))
       continue;
     const auto made = evaluator.make(priced.candidate);
     if (!made) continue;
@@ -454,7 +459,7 @@ bool anything_fits(const job::Job& job, const Space& space, const SearchOptions&
       const std::int64_t peak = evaluator.peak(capacity);
       if (peak != kHostTooSmall) too_large[activations] = peak > capacity;
       if (peak > capacity) return;
-      if (walked(evaluator, space, c)) {
+      if (walked(evaluator, space, options.beside, c)) {
         found = true;
       } else {
         ++failed_walks;
@@ -470,7 +475,7 @@ Plan search(const job::Job& job, const Space& space, const SearchOptions& option
   for (std::size_t most = std::max(options.simulated, 4 * options.keep);; most *= 8) {
     Plan plan = search_keeping(job, space, options, most);
     if (options.keep == 0) return plan;
-    Evaluator evaluator(job, space, calibration_of(options));
+    Evaluator evaluator(job, space, calibration_of(options), options.beside);
     choose_rows(evaluator, options, plan);
     if (options.objective == Objective::kHeadroom)
       std::stable_sort(plan.best.begin(), plan.best.end(),
@@ -479,7 +484,7 @@ Plan search(const job::Job& job, const Space& space, const SearchOptions& option
     plan.interrupted = plan.interrupted || is_set(options.stop);
     const bool has_passed_over = plan.counts.slower > 0 || plan.counts.fits > plan.closed.size();
     if (plan.best.empty() && has_passed_over && !plan.interrupted) continue;
-    if (!plan.interrupted) confirm_front(evaluator, plan, job.cluster.gpu.capacity);
+    if (!plan.interrupted) confirm_front(evaluator, options.beside, plan, job.cluster.gpu.capacity);
     return plan;
   }
 }

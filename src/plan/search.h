@@ -42,9 +42,13 @@ struct Found {
   job::Job job;
   memory::RankAnswer worst;
   timing::StepTime time;
+  std::int64_t beside = 0;            // bytes of the worst rank on top of its step (Beside)
   bool expandable = false;            // with expandable segments, because it fits only or more surely so
   std::vector<std::string> levers;    // pulled on top of the candidate (polish.h), by their labels
   std::vector<std::string> warnings;  // what of it is not in the numbers
+
+  // Also at the upper end of its interval.
+  [[nodiscard]] bool surely_fits() const { return worst.fits && worst.high + beside <= worst.capacity; }
 };
 
 struct Refusal {
@@ -79,6 +83,7 @@ struct SearchOptions {
   // same for any number of threads.
   std::size_t lanes = 16;
   const lever::World* world = nullptr;  // none: the built-in one
+  const Beside* beside = nullptr;       // none: the step is all that a GPU holds
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const Counts&)> progress;  // from the calling thread, about once a second
 };

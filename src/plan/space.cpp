@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/checked.h"
 #include "plan/layouts.h"
 
 namespace plimsoll::plan {
@@ -61,6 +62,10 @@ std::vector<LayoutChoice> layouts_to_try(const Space& space, const job::Job& job
                                          std::int64_t chunks) {
   if (space.keeps_layout) return {LayoutChoice::kAsGiven};
   std::vector<LayoutChoice> layouts = layouts_of(job, pipeline, chunks);
+  std::erase_if(layouts, [&space](LayoutChoice layout) {
+    const bool written = layout == LayoutChoice::kBalanced || layout == LayoutChoice::kLossCounts;
+    return (written && !space.writes_layouts) || (layout == LayoutChoice::kEndsCount && !space.counts_ends);
+  });
   if (space.virtual_pipeline.size() > 1 && !is_worth_writing_out(chunks))
     std::erase_if(layouts, [](LayoutChoice layout) {
       return layout == LayoutChoice::kBalanced || layout == LayoutChoice::kLossCounts;
@@ -162,6 +167,62 @@ void choose_switches(const job::Job& job, const Pins& pinned, Space& space) {
     space.expert_overlap = {false, true};
 }
 
+// What the launcher cannot pass on keeps the job's own value.
+void leave_out_unsayable(const job::Job& job, const SpaceOptions& options, Space& space) {
+  const auto keep_own = [&](const char* key, const char* value, std::vector<std::int64_t>& sizes, std::int64_t own) {
+    if (!options.can_say({{key, value}})) sizes.assign(1, own);
+  };
+  keep_own("tensor_model_parallel_size", "2", space.tensor, job.parallel.tensor);
+  keep_own("pipeline_model_parallel_size", "2", space.pipeline, job.parallel.pipeline);
+  keep_own("virtual_pipeline_model_parallel_size", "2", space.virtual_pipeline, job.parallel.virtual_pipeline);
+  keep_own("context_parallel_size", "2", space.context, job.parallel.context);
+  keep_own("expert_model_parallel_size", "2", space.expert, job.parallel.expert);
+  if (job.model.has_moe())
+    keep_own("expert_tensor_parallel_size", "1", space.expert_tensor, job.parallel.expert_tensor.value_or(0));
+  if (!options.can_say({{"cp_comm_type", "a2a"}})) {
+    space.context_messages = {job.parallel.cp_comm_type.front()};
+    space.keeps_context_messages = true;
+  }
+  // Launchers without a key for it follow Megatron's advice: with tensor parallelism.
+  if (!options.can_say({{"sequence_parallel", "true"}})) space.sequence_parallel.resize(1);
+  if (!options.can_say({{"tp_comm_overlap", "true"}})) space.tensor_overlap = {job.parallel.tp_comm_overlap};
+  if (!options.can_say({{"overlap_moe_expert_parallel_comm", "true"}}))
+    space.expert_overlap = {job.parallel.overlap_moe_expert_comm};
+  space.writes_layouts = options.can_say({{"pipeline_model_parallel_layout", "Et|tL"}});
+  space.counts_ends = options.can_say({{"account_for_embedding_in_pipeline_split", "true"}});
+  for (std::vector<Variant>* variants : {&space.activations, &space.states}) {
+    std::erase_if(*variants,
+                  [&options](const Variant& v) { return !v.settings.empty() && !options.can_say(v.settings); });
+    if (variants->empty()) variants->push_back(as_given(job));
+  }
+}
+
+template <class Value>
+void keep_first(std::vector<Value>& values) {
+  if (values.size() > 1) values.resize(1);
+}
+
+// Of every knob what changes most: sizes, interleaving at all, all or nothing of the activations and a way between.
+void thin_out(Space& space) {
+  std::erase_if(space.virtual_pipeline, [&space](std::int64_t chunks) {
+    return chunks != space.virtual_pipeline.front() && chunks != 2 && chunks != 4;
+  });
+  keep_first(space.expert_tensor);
+  keep_first(space.context_messages);
+  keep_first(space.sequence_parallel);
+  keep_first(space.tensor_overlap);
+  keep_first(space.expert_overlap);
+  std::vector<Variant> activations;
+  for (const Variant& variant : space.activations) {
+    const bool full = variant.recompute.granularity == job::RecomputeGranularity::kFull;
+    const bool some = variant.recompute.granularity == job::RecomputeGranularity::kSelective && activations.size() == 1;
+    if (activations.empty() || some || (full && variant.recompute.method != job::RecomputeMethod::kBlock))
+      activations.push_back(variant);
+  }
+  space.activations = std::move(activations);
+  if (space.states.size() > 2) space.states.resize(2);
+}
+
 }  // namespace
 
 Space make_space(const job::Job& job, const Pins& pinned, const SpaceOptions& options) {
@@ -172,6 +233,9 @@ Space make_space(const job::Job& job, const Pins& pinned, const SpaceOptions& op
                                                           : std::vector<std::int64_t>{1, 2, 4, 8, 16};
   space.activations = activation_variants(job, pinned);
   space.states = state_variants(job, pinned, options.changes_numbers);
+  space.batch_to_fill = options.batch_to_fill;
+  if (options.can_say) leave_out_unsayable(job, options, space);
+  if (options.coarse) thin_out(space);
   return space;
 }
 
@@ -228,6 +292,17 @@ void for_each_point(const Space& space, const job::Job& job, const Candidate& sp
   }
 }
 
+namespace {
+
+// A rank's share of a batch that is filled up; interleaving wants whole groups of as many as there are stages.
+std::int64_t filled_micro_batches(const Space& space, const Candidate& c, const job::Job& job) {
+  const std::int64_t ranks = job.cluster.gpus / (std::int64_t{c.tensor} * c.pipeline * c.context);
+  const std::int64_t share = ceil_div(space.batch_to_fill, ranks * c.micro_batch);
+  return c.virtual_pipeline > 1 ? round_up(share, c.pipeline) : share;
+}
+
+}  // namespace
+
 void apply_within_state(const Space& space, const Candidate& c, job::Job& job) {
   job.parallel.tensor = c.tensor;
   job.parallel.pipeline = c.pipeline;
@@ -250,6 +325,7 @@ void apply_within_state(const Space& space, const Candidate& c, job::Job& job) {
     job.parallel.overlap_moe_expert_comm = c.expert_overlap;
   }
   job.batch.micro_batch = c.micro_batch;
+  if (space.batch_to_fill > 0) job.batch.accumulation = filled_micro_batches(space, c, job);
   const Variant& activations = space.activations[static_cast<std::size_t>(c.activations)];
   job.recompute = activations.recompute;
   job.offload = activations.offload;
@@ -274,6 +350,7 @@ KeyValues settings_of(const Space& space, const Candidate& c, const job::Job& jo
     add("sequence_parallel", c.sequence_parallel && c.tensor > 1 ? "true" : "false");
   }
   add("micro_batch_size", std::to_string(c.micro_batch));
+  if (space.batch_to_fill > 0) add("gradient_accumulation_steps", std::to_string(filled_micro_batches(space, c, job)));
   if (c.virtual_pipeline > 1 && !c.writes_layout())
     add("virtual_pipeline_model_parallel_size", std::to_string(c.virtual_pipeline));
   if (c.layout == LayoutChoice::kEndsCount) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "job/job.h"
+#include "job/read.h"
 #include "plan/candidate.h"
 #include "plan/variant.h"
 
@@ -28,10 +29,19 @@ struct Space {
   std::vector<Variant> activations;
   bool keeps_layout = false;            // the user gave one
   bool keeps_context_messages = false;  // one type per layer
+  bool writes_layouts = true;           // a layout can be written out
+  bool counts_ends = true;              // the two account_for switches can be set
+  // Sequences of an optimizer step that are dealt to the ranks and filled up with copies, as post-training does, so
+  // that any number of ranks divides them; 0: the batch of the job, which has to divide.
+  std::int64_t batch_to_fill = 0;
 };
 
 struct SpaceOptions {
-  bool changes_numbers = false;  // also what rounds differently
+  bool changes_numbers = false;    // also what rounds differently
+  bool coarse = false;             // few values of each knob: a first look, within some percent of the best
+  std::int64_t batch_to_fill = 0;  // Space::batch_to_fill
+  // Whether whoever launches the job can pass these settings on; none: it passes everything.
+  std::function<bool(const job::Settings&)> can_say = {};
 };
 
 // Pinned keys (canonical names) keep the job's own value.

@@ -317,6 +317,10 @@ void add_fsdp_states(const job::Job& job, const Pins& pinned, List& list) {
 
 }  // namespace
 
+Variant as_given(const job::Job& job) {
+  return {"as given", {}, job.recompute, job.offload, job.optimizer, job.sharding, job.precision};
+}
+
 const std::vector<std::string>& activation_keys() {
   static const std::vector<std::string> kKeys = {"recompute_granularity",
                                                  "recompute_method",

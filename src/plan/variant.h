@@ -32,6 +32,9 @@ using Pins = std::set<std::string, std::less<>>;
 // `changes_numbers`: also those that round differently (gradients in bf16, weights gathered in FP8).
 [[nodiscard]] std::vector<Variant> state_variants(const job::Job& job, const Pins& pinned, bool changes_numbers);
 
+// The job's own way, which sets nothing.
+[[nodiscard]] Variant as_given(const job::Job& job);
+
 // All keys that a variant of either kind may set.
 [[nodiscard]] const std::vector<std::string>& activation_keys();
 

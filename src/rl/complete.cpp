@@ -10,6 +10,7 @@
 #include "rl/lengths.h"
 #include "rl/run.h"
 #include "rl/trainer.h"
+#include "rules/rules.h"
 
 namespace plimsoll::rl {
 
@@ -136,6 +137,22 @@ Status split_gpus(Run& run) {
   return {};
 }
 
+// What the trainer's framework refuses at its start.
+Status check_trainer(const job::Job& trainer) {
+  if (!trainer.is_megatron() && trainer.precision.fp8_enabled)
+    return bad_input(fmt::format("fp8: a trainer of {} computes in bf16; FP8 is Megatron's with Transformer Engine",
+                                 job::name_of(trainer.framework)),
+                     "leave megatron_fp8 out, or set trainer_framework = \"megatron-lm\"");
+  if (trainer.precision.fp8_enabled && trainer.kernels.implementation == job::Implementation::kLocal)
+    return bad_input("fp8: Megatron's own modules compute in bf16; FP8 needs those of Transformer Engine",
+                     "set megatron_use_transformer_engine = true too, or leave megatron_fp8 out");
+  for (const rules::Violation& violation : rules::check(trainer))
+    if (violation.rule->severity == rules::Severity::kError)
+      return bad_input(fmt::format("trainer: {} ({})", violation.wrong, violation.rule->id),
+                       std::string(violation.rule->fix));
+  return {};
+}
+
 }  // namespace
 
 Status complete(Run& run) {
@@ -145,6 +162,7 @@ Status complete(Run& run) {
   PLIMSOLL_TRY_STATUS(check_rules(run));
   PLIMSOLL_TRY_STATUS(split_gpus(run));
   PLIMSOLL_TRY(job, make_trainer(run));
+  PLIMSOLL_TRY_STATUS(check_trainer(job));
   run.trainer = std::move(job);
   run.model = run.trainer.model;
   run.server.model = run.model;

@@ -64,7 +64,7 @@ void prime_rl(Run& run) {
   run.staleness.max_off_policy_steps = 8;
   run.algorithm.discard_zero_advantage = false;
   run.server.memory_fraction = 0.9;
-  run.loss_chunk = 1024;
+  run.loss_chunk = 8192;  // fused_lm_head_token_chunk_size
 }
 
 void generic(Run& run) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/bytes.h"
+#include "base/text.h"
 
 namespace plimsoll::rl {
 
@@ -29,6 +30,26 @@ job::Job placed_trainer(const Run& run) {
     trainer.cluster.gpu.rates.rack_domain = 0;
   }
   return trainer;
+}
+
+// What fills the GPU at the highest peak, and whether another way of the weights to the servers would do.
+std::string why_not(const TrainerMemory& held) {
+  const Peak& peak = held.peaks[held.highest];
+  std::string parts = peak.made_of;
+  if (held.highest == 0) {
+    std::vector<std::string> words;
+    for (const memory::Row& row : held.rank.table)
+      if (row.name != "free" && row.bytes * 100 >= held.rank.device_used)
+        words.push_back(fmt::format("{} {}", row.name, format_bytes(row.bytes)));
+    if (held.reference > 0) words.push_back("reference " + format_bytes(held.reference));
+    if (held.critic > 0) words.push_back("critic " + format_bytes(held.critic));
+    parts = join(words, " + ");
+  }
+  std::string text = fmt::format("the trainer does not fit: {} in the {} ({}), the GPU has {}",
+                                 format_bytes(peak.bytes), peak.name, parts, format_bytes(held.capacity));
+  if (held.staged_peak)
+    text += fmt::format("; weight_broadcast_cpu_staging = true would do: {}", format_bytes(*held.staged_peak));
+  return text;
 }
 
 // Both sides on one GPU (facts rl-and-inference.md 6, "Colocated fit test").
@@ -69,10 +90,7 @@ Result<Evaluation> evaluate(const Run& run, const EvaluationOptions& options) {
       if (std::find(evaluation.warnings.begin(), evaluation.warnings.end(), named) == evaluation.warnings.end())
         evaluation.warnings.push_back(named);
     }
-    if (!held.fits)
-      evaluation.problems.push_back(fmt::format("the trainer does not fit: {} in the {}, the GPU has {}",
-                                                format_bytes(held.peak()), held.peaks[held.highest].name,
-                                                format_bytes(held.capacity)));
+    if (!held.fits) evaluation.problems.push_back(why_not(held));
     if (run.is_colocated())
       beside =
           held.rank.outside +
@@ -87,9 +105,9 @@ Result<Evaluation> evaluate(const Run& run, const EvaluationOptions& options) {
 
   const job::Job trainer = placed_trainer(run);
   const Packed packed = typical_packing(run, bin_multiple(run, trainer), trainer.data_parallel);
-  PLIMSOLL_TRY(time, trainer_time(run, trainer, packed));
+  PLIMSOLL_TRY(time, trainer_time(run, trainer, packed, options.world));
   evaluation.time = std::move(time);
-  evaluation.sync = sync_time(run, trainer, evaluation.memory.parameters + evaluation.memory.optimizer);
+  evaluation.sync = sync_time(run, trainer, evaluation.memory.parameters + evaluation.memory.optimizer, options.world);
   if (evaluation.server.kv_tokens < 1) return evaluation;  // nothing can be served
   evaluation.loop = std::make_shared<const Loop>(make_loop(run, evaluation.server, evaluation.time, evaluation.sync));
   evaluation.balance = balance(*evaluation.loop);

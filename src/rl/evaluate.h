@@ -45,6 +45,7 @@ struct Evaluation {
 };
 
 struct EvaluationOptions {
+  lever::World world;
   SimulationOptions simulation;
   bool simulates = true;
   bool walks_memory = true;  // false: the trainer's memory is not answered, and does not count

@@ -213,7 +213,12 @@ std::string value_text(const Run& run, std::string_view name) {
   const Key* key = find_key(name);
   if (key == nullptr) {
     const std::string canonical = job::canonical_name(name);
-    return trainer_value(run, canonical);
+    std::string value = trainer_value(run, canonical);
+    if (constexpr std::string_view kVariable = "environment."; value.empty() && canonical.starts_with(kVariable)) {
+      const auto found = run.trainer.environment.find(canonical.substr(kVariable.size()));
+      value = found != run.trainer.environment.end() ? found->second : "unset";
+    }
+    return value;
   }
   // Refs are made for setting; telling writes nothing.
   return std::visit(Teller{const_cast<Run&>(run)}, key->field);

@@ -9,6 +9,7 @@
 
 #include "base/crew.h"
 #include "rl/keys.h"
+#include "rl/trainer_choice.h"
 
 namespace plimsoll::rl {
 
@@ -40,25 +41,31 @@ void trainer_memory_knobs(const Run& run, List& list) {
   if (batch > 1) list.add("prompts_batch_size_for_trainer", text(batch / 2), "half the batch");
   list.add("prompts_batch_size_for_trainer", text(batch * 2), "twice the batch");
   const bool recomputes = run.trainer.recompute.granularity != job::RecomputeGranularity::kNone;
+  const std::vector<lever::Change> changes = trainer_changes(run);
+  for (const lever::Change& change : changes) list.add(change.settings, change.label);
+  const auto is_pulled = [&changes](std::string_view id) {
+    return std::any_of(changes.begin(), changes.end(),
+                       [id](const lever::Change& change) { return change.lever == id; });
+  };
+  // Levers save memory; the other way gives it back for speed, or for other numerics.
   if (run.trainer.is_megatron()) {
-    const job::Job& job = run.trainer;
-    list.add("megatron_gradient_checkpointing", text(!recomputes), "recomputation");
-    list.add("megatron_use_distributed_optimizer", text(!job.optimizer.distributed), "optimizer sharded over DP");
-    list.add("megatron_grad_reduce_in_fp32", text(!job.optimizer.grad_reduce_in_fp32), "dtype of gradient buffers");
+    const job::Optimizer& optimizer = run.trainer.optimizer;
+    if (recomputes) list.add("megatron_gradient_checkpointing", "false", "no recomputation");
+    if (optimizer.distributed)
+      list.add("megatron_use_distributed_optimizer", "false", "the whole optimizer on every rank");
+    if (!optimizer.grad_reduce_in_fp32) list.add("megatron_grad_reduce_in_fp32", "true", "gradient buffers in fp32");
+    if (optimizer.cpu_offload_fraction > 0) list.add("megatron_optimizer_cpu_offload", "false", "optimizer on the GPU");
+    // Frameworks with one switch for several of Megatron's keys.
+    if (!is_pulled("offload-optimizer") && optimizer.cpu_offload_fraction == 0)
+      list.add({{"megatron_optimizer_cpu_offload", "true"}, {"use_precision_aware_optimizer", "true"}},
+               "optimizer on the host");
+    if (!is_pulled("fp8") && !run.trainer.precision.fp8_enabled)
+      list.add({{"megatron_use_transformer_engine", "true"}, {"megatron_fp8", "true"}}, "FP8 products");
     list.add("weight_broadcast_free_grad_buffers", text(!run.sync.free_grad_buffers), "gradients during the gather");
     list.add({{"weight_broadcast_free_grad_buffers", "true"}, {"weight_broadcast_cpu_staging", "true"}},
              "both together");
-    // Megatron accepts the one only with the other.
-    if (job.optimizer.cpu_offload_fraction == 0)
-      list.add({{"megatron_optimizer_cpu_offload", "true"}, {"use_precision_aware_optimizer", "true"}},
-               "optimizer on the host");
-    else
-      list.add("megatron_optimizer_cpu_offload", "false", "optimizer on the GPU");
-    list.add({{"megatron_use_transformer_engine", "true"}, {"megatron_fp8", "true"}}, "FP8 products");
-    list.add("megatron_tensor_parallel_size", text(2 * job.parallel.tensor), "twice the TP");
-    list.add("megatron_pipeline_parallel_size", text(2 * job.parallel.pipeline), "twice the PP");
   } else {
-    list.add("gradient_checkpointing", text(!recomputes), "recomputation");
+    if (recomputes) list.add("gradient_checkpointing", "false", "no recomputation");
     if (run.trainer.sharding.stored == job::DType::kFp32)
       list.add("model_dtype", "bf16", "shards and gathered copy in bf16");
   }

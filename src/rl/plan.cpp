@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -20,6 +21,7 @@ namespace plimsoll::rl {
 
 namespace {
 
+constexpr std::size_t kWholeLooks = 3;    // numbers of training GPUs whose trainer is planned in full
 constexpr std::int64_t kMostSplits = 48;  // numbers of serving GPUs that the closed form is asked for
 
 struct Point {
@@ -41,7 +43,17 @@ class Planner {
  private:
   struct Trainers {
     Packed packed;
-    std::map<std::int64_t, std::optional<TrainerChoice>> by_gpus;
+    std::map<std::int64_t, std::optional<TrainerChoice>> coarse;  // by GPUs
+    std::map<std::int64_t, std::optional<TrainerChoice>> whole;
+  };
+  // Servers of one size on some of the GPUs, and the bins of the trainer on the rest.
+  struct Site {
+    std::int64_t tensor = 1;
+    std::int64_t inference_gpus = 0;
+    std::int64_t trainer_gpus = 0;
+    std::int64_t seq_len = 0;
+    std::shared_ptr<const Loop> loop;  // without servers and trainer
+    std::shared_ptr<const std::vector<std::int64_t>> prompts;
   };
 
   [[nodiscard]] bool is_open(std::string_view key) const { return !draft_.has(key); }
@@ -51,12 +63,20 @@ class Planner {
   [[nodiscard]] std::vector<std::int64_t> seq_lens() const;
   [[nodiscard]] std::vector<std::int64_t> lanes(const Loop& loop) const;
   [[nodiscard]] std::vector<double> limits(const Loop& loop) const;
-  const TrainerChoice* trainer_for(std::int64_t seq_len, std::int64_t gpus);
+  const TrainerChoice* trainer_for(std::int64_t seq_len, std::int64_t gpus, Look look);
+  Trainers& trainers_of(std::int64_t seq_len);
+  std::vector<Site> sites();
+  double rate(const Site& site, const TrainerTime& time, const SyncTime& sync, const TrainerChoice* trainer,
+              std::vector<Point>* points) const;
+  [[nodiscard]] double hoped(const Site& site);
+  double add_points(const Site& site, const TrainerChoice& trainer);
+  void sort_points();
   void price_all();
   [[nodiscard]] Settings settings_of(const Point& point) const;
   [[nodiscard]] Result<Proposal> propose(const Point& point) const;
   std::vector<Result<Proposal>> propose_all(const std::vector<Point>& points);
   void refuse(const std::string& why);
+  [[nodiscard]] bool is_worth_planning(const Point& point);
   void climb();
 
   const Run& draft_;
@@ -67,6 +87,7 @@ class Planner {
   std::map<std::int64_t, inference::ServerMemory> servers_;
   std::vector<Point> points_;
   std::map<std::string, std::size_t> refusals_;
+  double least_gpu_seconds_ = 0;  // of a batch, with the best trainer so far; 0: none yet
   Point best_;
   std::optional<Proposal> best_proposal_;
   std::int64_t events_ = 0;  // simulated so far
@@ -146,31 +167,44 @@ std::vector<double> Planner::limits(const Loop& loop) const {
   return {given, given + 1, given + 2, given + 4};
 }
 
-const TrainerChoice* Planner::trainer_for(std::int64_t seq_len, std::int64_t gpus) {
-  auto found = trainers_.find(seq_len);
+const TrainerChoice* Planner::trainer_for(std::int64_t seq_len, std::int64_t gpus, Look look) {
+  Trainers& trainers = trainers_of(seq_len);
+  auto& by_gpus = look == Look::kCoarse ? trainers.coarse : trainers.whole;
+  const auto known = by_gpus.find(gpus);
+  if (known != by_gpus.end()) return known->second ? &*known->second : nullptr;
+  // What fits on some GPUs fits on a multiple of them, with more ranks that share the states.
+  for (const auto& [more, choice] : by_gpus)
+    if (!choice && more % gpus == 0) return nullptr;
   Run run = base_;
   run.packing.seq_len = seq_len;
-  if (found == trainers_.end()) {
-    Trainers fresh;
-    fresh.packed = typical_packing(run, bin_multiple(run, run.trainer), 1);
-    found = trainers_.emplace(seq_len, std::move(fresh)).first;
+  run.trainer.batch.seq_length = seq_len;
+  plan::Counts counts;
+  if (options_.progress) options_.progress(fmt::format("planning a trainer of {} GPUs", gpus));
+  auto choice = choose_trainer(run, gpus, trainers.packed, options_.world, look, counts);
+  plan_.counts.considered += counts.considered;
+  plan_.counts.refused += counts.refused;
+  plan_.counts.trainer_too_large += counts.does_not_fit + counts.walked_out + counts.no_host;
+  if (choice) {
+    const double spent = choice->time.seconds * static_cast<double>(gpus);
+    least_gpu_seconds_ = least_gpu_seconds_ > 0 ? std::min(least_gpu_seconds_, spent) : spent;
   }
-  Trainers& trainers = found->second;
-  const auto known = trainers.by_gpus.find(gpus);
-  if (known == trainers.by_gpus.end()) {
-    run.trainer.batch.seq_length = seq_len;
-    ChoiceCounts counts;
-    auto choice = choose_trainer(run, gpus, trainers.packed, counts);
-    plan_.counts.considered += counts.considered;
-    plan_.counts.refused += counts.refused;
-    plan_.counts.trainer_too_large += counts.too_large;
-    trainers.by_gpus.emplace(gpus, std::move(choice));
-  }
-  const std::optional<TrainerChoice>& choice = trainers.by_gpus.at(gpus);
-  return choice ? &*choice : nullptr;
+  const std::optional<TrainerChoice>& kept = by_gpus.emplace(gpus, std::move(choice)).first->second;
+  return kept ? &*kept : nullptr;
 }
 
-void Planner::price_all() {
+Planner::Trainers& Planner::trainers_of(std::int64_t seq_len) {
+  const auto found = trainers_.find(seq_len);
+  if (found != trainers_.end()) return found->second;
+  Run run = base_;
+  run.packing.seq_len = seq_len;
+  Trainers fresh;
+  fresh.packed = typical_packing(run, bin_multiple(run, run.trainer), 1);
+  return trainers_.emplace(seq_len, std::move(fresh)).first->second;
+}
+
+// Every size of a server that starts, with every number of GPUs for servers.
+std::vector<Planner::Site> Planner::sites() {
+  std::vector<Site> sites;
   const std::int64_t domain = std::max<std::int64_t>(8, base_.cluster.nvlink_domain());
   for (const std::int64_t tensor : tensors()) {
     if (tensor > domain && !servers_.empty()) break;
@@ -191,35 +225,114 @@ void Planner::price_all() {
     }
     servers_.emplace(tensor, *server);
     run.inference_gpus = unit;
-    Loop loop = make_loop(run, *server, {}, {});
-    const std::vector<std::int64_t> prompt_counts = lanes(loop);
+    auto loop = std::make_shared<const Loop>(make_loop(run, *server, {}, {}));
+    auto prompts = std::make_shared<const std::vector<std::int64_t>>(lanes(*loop));
     for (const std::int64_t count : inference_counts(std::lcm(unit, pool_unit(run)))) {
       if (count % unit != 0) continue;
-      const std::int64_t training = base_.is_colocated() ? base_.cluster.gpus : base_.cluster.gpus - count;
       run.inference_gpus = count;
-      run.trainer_gpus = training;
+      run.trainer_gpus = base_.is_colocated() ? base_.cluster.gpus : base_.cluster.gpus - count;
       if (const auto launches = check_pools(run); !launches) {
         refuse(launches.error().message);
         continue;
       }
-      loop.servers = run.servers();
-      if (options_.progress) options_.progress(fmt::format("priced {} settings", plan_.counts.considered));
-      for (const std::int64_t seq_len : seq_lens()) {
-        const TrainerChoice* trainer = trainer_for(seq_len, training);
-        if (trainer == nullptr) continue;
-        set_trainer(loop, trainer->time, sync_time(run, trainer->job, 0));
-        for (const std::int64_t prompts : prompt_counts) {
-          ++plan_.counts.considered;
-          if (prompts > 0) loop.lanes = prompts * loop.group_size;
-          for (const double limit : limits(loop)) {
-            loop.limit = limit;
-            const double rate = balance(loop).tokens_per_second;
-            points_.push_back({count, tensor, prompts, seq_len, limit, trainer, rate});
-          }
-        }
-      }
+      for (const std::int64_t seq_len : seq_lens())
+        sites.push_back({tensor, count, run.trainer_gpus, seq_len, loop, prompts});
     }
   }
+  return sites;
+}
+
+// Points of a site with this trainer; the highest rate among them.
+double Planner::rate(const Site& site, const TrainerTime& time, const SyncTime& sync, const TrainerChoice* trainer,
+                     std::vector<Point>* points) const {
+  Loop loop = *site.loop;
+  loop.servers = site.inference_gpus / (site.tensor * base_.server.pipeline);
+  set_trainer(loop, time, sync);
+  double highest = 0;
+  for (const std::int64_t prompts : *site.prompts) {
+    if (prompts > 0) loop.lanes = prompts * loop.group_size;
+    for (const double limit : limits(loop)) {
+      loop.limit = limit;
+      const double tokens = balance(loop).tokens_per_second;
+      highest = std::max(highest, tokens);
+      if (points != nullptr)
+        points->push_back({site.inference_gpus, site.tensor, prompts, site.seq_len, limit, trainer, tokens});
+    }
+  }
+  return highest;
+}
+
+// The rate of a site with a trainer that is as good as one may hope for: no number of GPUs is taken to train more than
+// kHope times as fast per GPU as the best that was tried.
+double Planner::hoped(const Site& site) {
+  constexpr double kHope = 1.25;
+  TrainerTime time;
+  time.packed = trainers_of(site.seq_len).packed;
+  time.seconds = least_gpu_seconds_ / kHope / static_cast<double>(site.trainer_gpus);
+  return rate(site, time, {}, nullptr, nullptr);
+}
+
+// A trainer is planned where the hope for its site is above what is known: splits that cannot be the best cost nothing.
+void Planner::price_all() {
+  struct Waiting {
+    const Site* site;
+    double hope;
+  };
+  const std::vector<Site> all = sites();
+  std::vector<Waiting> waiting;
+  for (const Site& site : all) waiting.push_back({&site, hoped(site)});
+  double best = 0;
+  double hoped_with = least_gpu_seconds_;
+  while (!waiting.empty() && !interrupted()) {
+    if (hoped_with != least_gpu_seconds_) {
+      hoped_with = least_gpu_seconds_;
+      for (Waiting& one : waiting) one.hope = hoped(*one.site);
+    }
+    auto next = std::max_element(waiting.begin(), waiting.end(),
+                                 [](const Waiting& a, const Waiting& b) { return a.hope < b.hope; });
+    // Without any trainer there is nothing to hope from: half of the GPUs is as good a start as any.
+    if (hoped_with == 0) next = waiting.begin() + static_cast<std::ptrdiff_t>(waiting.size() / 2);
+    if (hoped_with > 0 && next->hope < best) break;
+    const Site& site = *next->site;
+    waiting.erase(next);
+    ++plan_.counts.considered;
+    const TrainerChoice* trainer = trainer_for(site.seq_len, site.trainer_gpus, Look::kCoarse);
+    if (trainer != nullptr) best = std::max(best, add_points(site, *trainer));
+  }
+  sort_points();
+  // The splits that came out best get the trainers that `plan` would give them.
+  std::vector<const TrainerChoice*> looked_at;
+  for (const Point& point : points_) {
+    const auto is_same = [&point](const TrainerChoice* other) {
+      return other->job.cluster.gpus == point.trainer->job.cluster.gpus;
+    };
+    if (looked_at.size() < kWholeLooks && std::none_of(looked_at.begin(), looked_at.end(), is_same))
+      looked_at.push_back(point.trainer);
+  }
+  points_.clear();
+  for (const Site& site : all) {
+    const auto& known = trainers_of(site.seq_len).coarse;
+    const auto found = known.find(site.trainer_gpus);
+    if (found == known.end() || !found->second || interrupted() ||
+        std::find(looked_at.begin(), looked_at.end(), &*found->second) == looked_at.end())
+      continue;
+    const TrainerChoice* trainer = trainer_for(site.seq_len, site.trainer_gpus, Look::kWhole);
+    if (trainer != nullptr) add_points(site, *trainer);
+  }
+  sort_points();
+}
+
+// The highest rate of them.
+double Planner::add_points(const Site& site, const TrainerChoice& trainer) {
+  Run run = base_;
+  run.server.tensor = site.tensor;
+  run.inference_gpus = site.inference_gpus;
+  run.trainer_gpus = site.trainer_gpus;
+  run.sync.cpu_staging = run.sync.cpu_staging || trainer.stages;
+  return rate(site, trainer.time, sync_time(run, trainer.job, 0, options_.world), &trainer, &points_);
+}
+
+void Planner::sort_points() {
   // Of equally fast ones the one with fewer requests in flight comes first: its samples are younger.
   std::stable_sort(points_.begin(), points_.end(), [](const Point& a, const Point& b) {
     const double larger = std::max(a.tokens_per_second, b.tokens_per_second);
@@ -264,6 +377,7 @@ Result<Proposal> Planner::propose(const Point& point) const {
   run.warnings.clear();
   PLIMSOLL_TRY_STATUS(complete(run));
   EvaluationOptions options;
+  options.world = options_.world;
   options.simulation = options_.simulation;
   PLIMSOLL_TRY(evaluation, evaluate(run, options));
   proposal.evaluation = std::move(evaluation);
@@ -283,6 +397,26 @@ std::vector<Result<Proposal>> Planner::propose_all(const std::vector<Point>& poi
   return answers;
 }
 
+// Whether a split can be faster than the best by the closed form, judged by a coarse look at its trainer.
+bool Planner::is_worth_planning(const Point& point) {
+  constexpr double kGain = 1.05;  // of a whole look over a coarse one, at most
+  const auto server = servers_.find(point.tensor);
+  if (server == servers_.end()) return false;
+  const std::int64_t training = base_.cluster.gpus - point.inference_gpus;
+  Run run = base_;
+  run.server.tensor = point.tensor;
+  run.inference_gpus = point.inference_gpus;
+  const auto loop = std::make_shared<const Loop>(make_loop(run, server->second, {}, {}));
+  const auto prompts = std::make_shared<const std::vector<std::int64_t>>(1, point.prompts);
+  const Site site{point.tensor, point.inference_gpus, training, point.seq_len, loop, prompts};
+  if (hoped(site) < best_.tokens_per_second) return false;
+  const TrainerChoice* trainer = trainer_for(point.seq_len, training, Look::kCoarse);
+  if (trainer == nullptr) return false;
+  TrainerTime time = trainer->time;
+  time.seconds /= kGain;
+  return rate(site, time, {}, nullptr, nullptr) >= best_.tokens_per_second;
+}
+
 // One server, a quarter of the lanes, or one batch of staleness at a time, until nothing is faster. What makes samples
 // older must be faster by a hundredth.
 void Planner::climb() {
@@ -295,7 +429,8 @@ void Planner::climb() {
       Point point = best_;
       point.inference_gpus += step;
       if (!split_open || point.inference_gpus < unit || point.inference_gpus >= all) continue;
-      point.trainer = trainer_for(point.seq_len, all - point.inference_gpus);
+      if (!is_worth_planning(point)) continue;
+      point.trainer = trainer_for(point.seq_len, all - point.inference_gpus, Look::kWhole);
       if (point.trainer != nullptr) points.push_back(point);
     }
     if (best_.prompts > 0 && is_open("max_concurrent_prompts_per_server"))
@@ -330,6 +465,7 @@ void Planner::climb() {
 
 Result<Plan> Planner::run() {
   PLIMSOLL_TRY_STATUS(find_base());
+  plan_.trainer_splits_model = base_.trainer.is_megatron();
   price_all();
   // The best of the closed form, not many of one split: each split with its two best.
   std::map<std::pair<std::int64_t, std::int64_t>, int> seen;

@@ -18,6 +18,7 @@
 namespace plimsoll::rl {
 
 struct PlanOptions {
+  lever::World world;
   std::size_t keep = 5;
   std::size_t simulated = 24;  // of the best by the closed form
   SimulationOptions simulation = {.steps = 16, .warm_up = 6, .seed = 1, .most_events = 750'000};
@@ -44,6 +45,7 @@ struct Plan {
   std::vector<Proposal> best;  // ranked by trained tokens/s
   PlanCounts counts;
   std::vector<std::pair<std::string, std::size_t>> refusals;  // reason and number, most frequent first
+  bool trainer_splits_model = false;                          // its framework splits layers, stages and experts
   double ideal_inference_share = 0;                           // r / (r + g), unrounded: facts rl-and-inference.md 8
 };
 

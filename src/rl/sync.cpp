@@ -44,9 +44,9 @@ std::int64_t checkpoint_tensors(const model::Architecture& model) {
   return tensors;
 }
 
-SyncTime sync_time(const Run& run, const job::Job& trainer, std::int64_t states) {
+SyncTime sync_time(const Run& run, const job::Job& trainer, std::int64_t states, const lever::World& world) {
   SyncTime time;
-  const timing::Machine machine(run.cluster, timing::built_in());
+  const timing::Machine machine(run.cluster, world.calibration);
   const double elements = real(model::count_parameters(run.model).total);
   const double sent_size = run.server.weights == inference::WeightType::kFp32 ? 4 : 2;
   time.bytes = elements * sent_size;

@@ -3,6 +3,7 @@
 // (facts rl-and-inference.md 6).
 #pragma once
 
+#include "lever/world.h"
 #include "rl/run.h"
 
 namespace plimsoll::rl {
@@ -27,6 +28,7 @@ struct SyncTime {
 [[nodiscard]] std::int64_t checkpoint_tensors(const model::Architecture& model);
 
 // `states`: bytes of a GPU that a colocated trainer moves out of the servers' way.
-[[nodiscard]] SyncTime sync_time(const Run& run, const job::Job& trainer, std::int64_t states);
+[[nodiscard]] SyncTime sync_time(const Run& run, const job::Job& trainer, std::int64_t states,
+                                 const lever::World& world = {});
 
 }  // namespace plimsoll::rl

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "job/job.h"
+#include "job/request.h"
+#include "lever/world.h"
 #include "memory/answer.h"
 #include "rl/packing.h"
 #include "rl/run.h"
@@ -15,7 +17,9 @@
 
 namespace plimsoll::rl {
 
-// The training job of the run on its trainer's GPUs: a micro-batch of one bin, micro-batches as the batch needs.
+// What the run asks of its trainer: its keys, on its GPUs, a micro-batch of one bin.
+[[nodiscard]] Result<job::Request> trainer_request(const Run& run);
+// The training job of that request: micro-batches as the batch needs.
 [[nodiscard]] Result<job::Job> make_trainer(const Run& run);
 
 // The multiple that bins are padded to: the user's with what context parallelism needs (facts rl-and-inference.md 2).
@@ -36,7 +40,7 @@ struct TrainerTime {
 
 // `packed` is of the run's batch; its bins are dealt to the job's ranks here.
 [[nodiscard]] Result<TrainerTime> trainer_time(const Run& run, const job::Job& trainer, Packed packed,
-                                               timing::Detail detail = timing::Detail::kFull);
+                                               const lever::World& world = {});
 
 struct Peak {
   std::string name;  // "training step", "gather of the weights", "broadcast of the weights"
@@ -57,11 +61,18 @@ struct TrainerMemory {
   std::size_t highest = 0;  // index into peaks
   std::int64_t capacity = 0;
   bool fits = false;
+  // Where it does not fit: its highest peak with the gathered copy staged on the host, if it would fit so.
+  std::optional<std::int64_t> staged_peak;
   std::vector<std::string> warnings;
 
   [[nodiscard]] std::int64_t peak() const { return peaks[highest].bytes; }
 };
 
 [[nodiscard]] Result<TrainerMemory> trainer_memory(const Run& run, const job::Job& trainer);
+
+// Bytes of the fullest moment on top of a training step whose worst rank is known, or whose tensors need `step` bytes
+// (then no more than there will be).
+[[nodiscard]] std::int64_t beside_step(const Run& run, const job::Job& trainer, const memory::RankAnswer& rank);
+[[nodiscard]] std::int64_t least_beside_step(const Run& run, const job::Job& trainer, std::int64_t step);
 
 }  // namespace plimsoll::rl

@@ -2,174 +2,138 @@
 #include "rl/trainer_choice.h"
 
 #include <algorithm>
-#include <array>
+#include <memory>
 
 #include "base/checked.h"
-#include "memory/outside.h"
-#include "model/parameters.h"
+#include "base/interrupt.h"
+#include "job/keys.h"
+#include "rl/frameworks/config.h"
 
 namespace plimsoll::rl {
 
 namespace {
 
-constexpr double kFull = 0.97;  // of the GPU: the rest is what fragmentation takes before the allocator is walked
+// Rows of the plan that are priced on bins as full as they are; the plan itself takes full ones.
+constexpr std::size_t kRows = 5;
 
-std::vector<std::int64_t> open_sizes(const Run& run, const char* key, std::vector<std::int64_t> values,
-                                     std::int64_t given) {
-  if (run.has(key)) return {given};
-  return values;
+// What follows from the run: the search sets it, a run's file does not.
+bool follows_from_run(std::string_view key) {
+  return key == "micro_batch_size" || key == "gradient_accumulation_steps";
 }
 
-struct Split {
-  std::int64_t tensor = 1;
-  std::int64_t pipeline = 1;
-  std::int64_t context = 1;
-  std::int64_t expert = 1;
-  bool recomputes = false;
-};
-
-bool is_given(const Run& run, std::initializer_list<const char*> keys) {
-  return std::any_of(keys.begin(), keys.end(), [&](const char* key) { return run.has(key); });
+// In words of the run: PyTorch's trainers have one switch for recomputation.
+job::Settings spoken(const Run& run, const job::Settings& settings) {
+  job::Settings words = settings;
+  if (run.trainer_framework != job::Framework::kFsdp2 && run.trainer_framework != job::Framework::kDeepSpeed)
+    return words;
+  for (auto& [key, value] : words) {
+    if (key != "recompute_granularity") continue;
+    key = "gradient_checkpointing";
+    value = value == "none" ? "false" : "true";
+  }
+  return words;
 }
 
-std::vector<Split> splits_of(const Run& run, std::int64_t gpus) {
-  const job::Job& job = run.trainer;
-  const bool megatron = job.is_megatron();
-  const std::int64_t domain = run.cluster.nvlink_domain();
-  std::vector<std::int64_t> tensors = {1};
-  std::vector<std::int64_t> pipelines = {1};
-  std::vector<std::int64_t> contexts = {1};
-  std::vector<std::int64_t> experts = {1};
-  if (megatron) {
-    tensors = {1, 2, 4, 8};
-    pipelines = {1, 2, 4, 8, 16};
-    if (run.packing.seq_len >= 16384) contexts = {1, 2, 4};
-    if (job.model.has_moe()) experts = {1, 2, 4, 8, 16, 32, 64};
+std::optional<TrainerChoice> fastest_row(const Run& run, const plan::Plan& plan, const Packed& packed,
+                                         const lever::World& world) {
+  std::optional<TrainerChoice> best;
+  for (const plan::Found& row : plan.best) {
+    auto time = trainer_time(run, row.job, packed, world);
+    if (!time || (best && time->seconds >= best->time.seconds)) continue;
+    best = TrainerChoice{{}, row.job, *std::move(time), false};
+    for (const auto& setting : spoken(run, row.settings))
+      if (!follows_from_run(setting.first) && !run.has(setting.first)) best->settings.push_back(setting);
   }
-  tensors = open_sizes(run, "tensor_model_parallel_size", tensors, job.parallel.tensor);
-  pipelines = open_sizes(run, "pipeline_model_parallel_size", pipelines, job.parallel.pipeline);
-  contexts = open_sizes(run, "context_parallel_size", contexts, job.parallel.context);
-  experts = open_sizes(run, "expert_model_parallel_size", experts, job.parallel.expert);
-  const bool recompute_given = is_given(run, {"recompute_granularity", "gradient_checkpointing", "recompute_modules",
-                                              "recompute_activations", "megatron_gradient_checkpointing"});
-  std::vector<Split> splits;
-  for (const std::int64_t tensor : tensors)
-    for (const std::int64_t pipeline : pipelines)
-      for (const std::int64_t context : contexts)
-        for (const std::int64_t expert : experts) {
-          const std::int64_t shared = tensor * pipeline * context;
-          if (shared > gpus || gpus % shared != 0 || (tensor > domain && !run.has("tensor_model_parallel_size")))
-            continue;
-          if (expert > 1 && gpus / pipeline % expert != 0) continue;
-          splits.push_back({tensor, pipeline, context, expert, true});
-          if (!recompute_given) splits.push_back({tensor, pipeline, context, expert, false});
-        }
-  if (recompute_given)
-    for (Split& split : splits) split.recomputes = job.recompute.granularity != job::RecomputeGranularity::kNone;
-  return splits;
+  return best;
 }
 
-// The knobs of a split in the job and as keys; false where the framework refuses it.
-bool apply(const Run& run, const Split& split, std::int64_t gpus, const Packed& packed, TrainerChoice& choice) {
-  job::Job& job = choice.job;
-  job = run.trainer;
-  const auto set = [&](const char* key, std::int64_t value, std::int64_t& field) {
-    if (field == value && !job.is_megatron()) return;
-    field = value;
-    if (!run.has(key)) choice.settings.emplace_back(key, std::to_string(value));
-  };
-  job.cluster.gpus = gpus;
-  set("tensor_model_parallel_size", split.tensor, job.parallel.tensor);
-  set("pipeline_model_parallel_size", split.pipeline, job.parallel.pipeline);
-  if (split.context != job.parallel.context) set("context_parallel_size", split.context, job.parallel.context);
-  if (job.model.has_moe() && job.is_megatron()) {
-    set("expert_model_parallel_size", split.expert, job.parallel.expert);
-    if (!run.has("expert_tensor_parallel_size") && split.expert > 1) {
-      job.parallel.expert_tensor = 1;
-      if (split.tensor > 1) choice.settings.emplace_back("expert_tensor_parallel_size", "1");
-    }
+std::optional<TrainerChoice> choose(const Run& run, std::int64_t gpus, const Packed& packed, const lever::World& world,
+                                    Look look, plan::Counts& counts) {
+  const auto question = trainer_question(run, gpus, packed, look);
+  if (!question) return std::nullopt;
+  const plan::Beside beside = {
+      [&run](const job::Job& job, std::int64_t step) { return least_beside_step(run, job, step); },
+      [&run](const job::Job& job, const memory::RankAnswer& worst) { return beside_step(run, job, worst); }};
+  plan::SearchOptions options;
+  options.keep = look == Look::kCoarse ? 1 : kRows;
+  if (look == Look::kCoarse) options.simulated = 16;
+  options.world = &world;
+  options.beside = &beside;
+  options.stop = &interrupt_flag();
+  const auto plan = plan::plan_for(*question, options);
+  if (!plan) {
+    ++counts.considered;
+    ++counts.refused;
+    return std::nullopt;
   }
-  if (split.tensor > 1 && job.is_megatron() && !run.has("sequence_parallel")) {
-    job.parallel.sequence_parallel = job.parallel.sequence_parallel_asked = true;
-    job.given.insert("sequence_parallel");
-    choice.settings.emplace_back("sequence_parallel", "true");
-  }
-  const bool recomputed = job.recompute.granularity != job::RecomputeGranularity::kNone;
-  if (split.recomputes != recomputed) {
-    job.recompute = {};
-    job.recompute.granularity = split.recomputes ? job::RecomputeGranularity::kFull : job::RecomputeGranularity::kNone;
-    if (job.is_megatron()) {
-      choice.settings.emplace_back("recompute_granularity", split.recomputes ? "full" : "none");
-      if (split.recomputes) {
-        choice.settings.emplace_back("recompute_method", "uniform");
-        choice.settings.emplace_back("recompute_num_layers", "1");
-      }
-    } else {
-      choice.settings.emplace_back("gradient_checkpointing", split.recomputes ? "true" : "false");
-    }
-  }
-  const std::int64_t ranks = gpus / (split.tensor * split.pipeline * split.context);
-  job.batch.accumulation = ceil_div(ceil_div(packed.bins, ranks), run.algorithm.minibatches);
-  return job::complete(job).has_value();
+  counts.add(plan->counts);
+  return fastest_row(run, *plan, packed, world);
 }
 
 }  // namespace
 
-Result<std::int64_t> quick_peak(const Run& run, const job::Job& trainer) {
-  std::int64_t highest = 0;
-  for (const std::int64_t stage : {std::int64_t{0}, trainer.parallel.pipeline - 1}) {
-    PLIMSOLL_TRY(peak, memory::folded_peak(trainer, stage));
-    highest = std::max(highest, peak);
+bool Sayable::operator()(const Settings& settings) {
+  const auto [entry, is_new] = known_.try_emplace(settings, false);
+  if (is_new) entry->second = can_be_told(run_, spoken(run_, settings));
+  return entry->second;
+}
+
+Result<plan::Question> trainer_question(const Run& run, std::int64_t gpus, const Packed& packed, Look look) {
+  Run on_these = run;
+  on_these.trainer_gpus = gpus;
+  PLIMSOLL_TRY(request, trainer_request(on_these));
+  plan::Question question{std::move(request), {}, {}, {}};
+  for (const std::string& key : run.given) question.pinned.insert(job::canonical_name(key));
+  for (const char* key : {"seq_length", "micro_batch_size", "gradient_accumulation_steps", "global_batch_size"})
+    question.pinned.insert(key);
+  if (run.loss_chunk > 0) question.pinned.insert({"loss", "loss_chunks"});
+  question.space.coarse = look == Look::kCoarse;
+  question.space.batch_to_fill = ceil_div(std::max<std::int64_t>(1, packed.bins), run.algorithm.minibatches);
+  if (run.framework != Framework::kGeneric)
+    question.space.can_say = [sayable = std::make_shared<Sayable>(run)](const job::Settings& settings) {
+      return (*sayable)(settings);
+    };
+  return question;
+}
+
+std::vector<lever::Change> trainer_changes(const Run& run) {
+  // Of those that change numbers, what a run can do without being another run.
+  const auto is_meant = [](const lever::Change& change) {
+    return lever::lever_of(change).lossless || change.lever == "fp8" || change.lever == "gradients-bf16";
+  };
+  std::vector<lever::Change> changes;
+  for (lever::Change& change :
+       lever::changes_of(run.trainer, {.only_usual = false, .lossless = true, .science = true})) {
+    const auto sets = [&change](std::string_view key) {
+      return std::any_of(change.settings.begin(), change.settings.end(),
+                         [key](const auto& one) { return one.first == key; });
+    };
+    if (!is_meant(change) || sets("micro_batch_size") || sets("seq_length")) continue;
+    std::erase_if(change.settings,
+                  [](const auto& one) { return follows_from_run(one.first) || one.first == "global_batch_size"; });
+    if (change.settings.empty() || !can_be_told(run, spoken(run, change.settings))) continue;
+    change.settings = spoken(run, change.settings);
+    changes.push_back(std::move(change));
   }
-  std::int64_t beside = 0;
-  for (const memory::OutsideItem& item : memory::outside_torch(trainer)) beside += item.bytes;
-  const std::int64_t elements = model::count_parameters(trainer.model).total;
-  if (run.framework == Framework::kTelescope) {
-    if (trainer.is_megatron()) {
-      const std::int64_t here = elements / (trainer.parallel.tensor * trainer.parallel.pipeline);
-      const std::int64_t optimizer = 12 * here / (trainer.optimizer.distributed ? trainer.data_parallel : 1);
-      const std::int64_t gradients = (trainer.optimizer.grad_reduce_in_fp32 ? 4 : 2) * here;
-      const std::int64_t copy = run.sync.cpu_staging ? 0 : 2 * elements;
-      highest = std::max(highest, 2 * here + optimizer + gradients + copy + run.sync.bucket_bytes);
-    } else {
-      const std::int64_t stored = job::size_of(trainer.sharding.stored);
-      const std::int64_t shard = elements / std::max<std::int64_t>(1, trainer.data_parallel);
-      highest = std::max(highest, shard * (2 * stored + 8) + elements * stored + run.sync.bucket_bytes);
-    }
-  }
-  return highest + beside;
+  return changes;
 }
 
 std::optional<TrainerChoice> choose_trainer(const Run& run, std::int64_t gpus, const Packed& packed,
-                                            ChoiceCounts& counts) {
-  std::vector<TrainerChoice> priced;
-  for (const Split& split : splits_of(run, gpus)) {
-    ++counts.considered;
-    TrainerChoice choice;
-    if (!apply(run, split, gpus, packed, choice)) {
-      ++counts.refused;
-      continue;
-    }
-    Run on_these = {};
-    on_these.algorithm = run.algorithm;
-    on_these.trainer_gpus = gpus;
-    auto time = trainer_time(on_these, choice.job, packed, timing::Detail::kFast);
-    if (!time) {
-      ++counts.refused;
-      continue;
-    }
-    choice.time = *std::move(time);
-    priced.push_back(std::move(choice));
+                                            const lever::World& world, Look look, plan::Counts& counts) {
+  Run on_these = run;
+  on_these.trainer_gpus = gpus;
+  auto choice = choose(on_these, gpus, packed, world, look, counts);
+  // The whole model gathered on one GPU may be all that is in the way.
+  const bool can_stage = run.framework == Framework::kTelescope && !run.sync.cpu_staging &&
+                         !run.has("weight_broadcast_cpu_staging") && !interrupted();
+  if (choice || !can_stage) return choice;
+  on_these.sync.cpu_staging = true;
+  choice = choose(on_these, gpus, packed, world, look, counts);
+  if (choice) {
+    choice->stages = true;
+    choice->settings.emplace_back("weight_broadcast_cpu_staging", "true");
   }
-  std::stable_sort(priced.begin(), priced.end(),
-                   [](const TrainerChoice& a, const TrainerChoice& b) { return a.time.seconds < b.time.seconds; });
-  for (TrainerChoice& choice : priced) {
-    const auto peak = quick_peak(run, choice.job);
-    if (peak && static_cast<double>(*peak) <= kFull * static_cast<double>(choice.job.cluster.gpu.capacity))
-      return std::move(choice);
-    ++counts.too_large;
-  }
-  return std::nullopt;
+  return choice;
 }
 
 }  // namespace plimsoll::rl

@@ -47,18 +47,30 @@ std::int64_t bin_multiple(const Run& run, const job::Job& trainer) {
   return std::lcm(run.packing.pad_to_multiple_of, ring);
 }
 
+Result<job::Request> trainer_request(const Run& run) { return job::read_request({}, options_of(run)); }
+
 Result<job::Job> make_trainer(const Run& run) {
-  auto read = job::read_job({}, options_of(run));
-  if (!read) return tl::make_unexpected(std::move(read.error()).with_context("trainer"));
-  job::Job job = *std::move(read);
-  const Packed packed = typical_packing(run, bin_multiple(run, job), job.data_parallel);
-  const std::int64_t bins = ceil_div(packed.per_rank, run.algorithm.minibatches);
-  job.batch.accumulation = bins;
-  if (job::complete(job)) return job;
-  // Interleaved pipelines want a multiple of the stages; the trainer fills up with copies of a bin.
-  job.batch.accumulation = round_up(bins, job.parallel.pipeline);
-  if (auto done = job::complete(job); !done)
-    return tl::make_unexpected(std::move(done.error()).with_context("trainer"));
+  const auto of_trainer = [](Error error) { return tl::make_unexpected(std::move(error).with_context("trainer")); };
+  const auto request = trainer_request(run);
+  if (!request) return of_trainer(request.error());
+  const auto with_bins = [&request](std::int64_t bins) {
+    return job::resolve(request->with("gradient_accumulation_steps", std::to_string(bins)));
+  };
+  auto first = job::resolve(*request);
+  if (!first) {
+    // Interleaved pipelines want a multiple of the stages as micro-batches.
+    std::vector<job::Problem> problems;
+    const auto sketch = job::resolve(*request, problems);
+    auto again = sketch && sketch->parallel.pipeline > 1 ? with_bins(sketch->parallel.pipeline) : first;
+    if (!again) return of_trainer(first.error());
+    first = std::move(again);
+  }
+  const Packed packed = typical_packing(run, bin_multiple(run, *first), first->data_parallel);
+  std::int64_t bins = ceil_div(packed.per_rank, run.algorithm.minibatches);
+  // The trainer fills up with copies of a bin.
+  if (first->parallel.virtual_pipeline > 1) bins = round_up(bins, first->parallel.pipeline);
+  auto job = with_bins(bins);
+  if (!job) return of_trainer(job.error());
   return job;
 }
 

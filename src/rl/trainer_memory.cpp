@@ -21,19 +21,29 @@ std::int64_t row(const memory::RankAnswer& rank, std::string_view name) {
   return 0;
 }
 
+// Bytes on a GPU between steps.
 struct States {
   std::int64_t parameters = 0;
   std::int64_t gradients = 0;
   std::int64_t optimizer = 0;
+
+  [[nodiscard]] std::int64_t sum() const { return parameters + gradients + optimizer; }
 };
 
-// Between steps. Megatron's gradient buffer has an element for each parameter of the rank; FSDP and ZeRO 3 hold only
-// their shards then, while the table of the step has gathered layers among its rows.
-States states_of(const job::Job& job, const memory::RankAnswer& rank) {
-  if (job.is_megatron()) {
-    const std::int64_t size = job.optimizer.grad_reduce_in_fp32 ? 4 : job::size_of(job.precision.params);
-    return {row(rank, "parameters"), rank.parameters * size, row(rank, "optimizer state")};
-  }
+bool keeps_whole_buffers(const job::Job& job) {
+  return job.is_megatron() && job.sharding.kind != job::ShardingKind::kMegatronFsdp;
+}
+
+std::int64_t gradient_size(const job::Job& job) {
+  return job.optimizer.grad_reduce_in_fp32 ? 4 : job::size_of(job.precision.params);
+}
+
+std::int64_t moment_bytes(const job::Job& job) {
+  return job::size_of(job.optimizer.exp_avg) + job::size_of(job.optimizer.exp_avg_sq);
+}
+
+// FSDP and ZeRO 3 hold only their shards between steps, while the table of a step has gathered layers among its rows.
+States sharded_states(const job::Job& job) {
   const std::int64_t ranks =
       std::max<std::int64_t>(1, job.data_parallel / std::max<std::int64_t>(1, job.sharding.replicas));
   const std::int64_t elements = model::count_parameters(job.model).total / job.parallel.tensor / job.parallel.pipeline;
@@ -44,10 +54,36 @@ States states_of(const job::Job& job, const memory::RankAnswer& rank) {
   States states;
   states.parameters = job.sharding.cpu_offload ? 0 : shard * stored;
   states.gradients = job.sharding.cpu_offload ? 0 : shard * stored;
-  const std::int64_t moments = job::size_of(job.optimizer.exp_avg) + job::size_of(job.optimizer.exp_avg_sq);
   const bool on_host = job.sharding.cpu_offload || job::optimizer_offload(job.sharding) != job::OffloadTarget::kNone;
-  states.optimizer = on_host ? 0 : shard * (moments + (master ? 4 : 0));
+  states.optimizer = on_host ? 0 : shard * (moment_bytes(job) + (master ? 4 : 0));
   return states;
+}
+
+// Megatron's gradient buffer has an element for each parameter of the rank.
+States states_of(const job::Job& job, const memory::RankAnswer& rank) {
+  if (!keeps_whole_buffers(job)) return sharded_states(job);
+  return {row(rank, "parameters"), rank.parameters * gradient_size(job), row(rank, "optimizer state")};
+}
+
+// Parameters of a rank that has its even share of everything, which the fullest rank has at least.
+std::int64_t even_share(const job::Job& job) {
+  std::int64_t experts = 0;
+  for (std::int64_t i = 0; i < job.model.depth(); ++i) {
+    const model::FeedForward& ffn = job.model.layer(i).ffn;
+    experts += ffn.experts * model::expert_parameters(job.model, ffn);
+  }
+  const job::Parallel& parallel = job.parallel;
+  const std::int64_t rest = model::count_parameters(job.model).total - experts;
+  return (rest / parallel.tensor + experts / (parallel.expert * job.expert_tensor())) / parallel.pipeline;
+}
+
+States even_states(const job::Job& job) {
+  if (!keeps_whole_buffers(job)) return sharded_states(job);
+  const std::int64_t here = even_share(job);
+  const std::int64_t sharers = job.optimizer.distributed ? job.data_parallel * job.parallel.context : 1;
+  const double on_gpu = 1 - job.optimizer.cpu_offload_fraction;
+  return {here * job::size_of(job.precision.params), here * gradient_size(job),
+          static_cast<std::int64_t>(static_cast<double>(here * moment_bytes(job) / sharers) * on_gpu)};
 }
 
 // What the gather leaves on the broadcasting GPU. Telescope keeps the whole model: FSDP in the dtype of the shards on
@@ -66,31 +102,24 @@ std::string described(const std::vector<std::pair<std::string, std::int64_t>>& p
   return join(words, " + ");
 }
 
-}  // namespace
-
-Result<TrainerMemory> trainer_memory(const Run& run, const job::Job& trainer) {
-  PLIMSOLL_TRY(answer, memory::answer(trainer, {}));
+// Everything but the walked rank: `step` and `outside` are its device memory and what of that lies beside PyTorch.
+TrainerMemory account(const Run& run, const job::Job& trainer, const States& states, std::int64_t step,
+                      std::int64_t outside) {
   TrainerMemory result;
-  result.rank = answer.ranks[answer.worst];
-  result.capacity = result.rank.capacity;
-  result.warnings = answer.warnings;
-  const States states = states_of(trainer, result.rank);
   result.parameters = states.parameters;
   result.gradients = states.gradients;
   result.optimizer = states.optimizer;
   // NeMo-RL swaps the reference in from the host for its pass.
   if (run.algorithm.reference_pass && run.framework != Framework::kNemoRl) result.reference = states.parameters;
-  if (run.algorithm.critic) result.critic = states.parameters + states.gradients + states.optimizer;
+  if (run.algorithm.critic) result.critic = states.sum();
   result.copy = copy_on_gpu(run, trainer);
   const bool whole = run.framework == Framework::kTelescope;
   result.bucket = run.sync.mode == SyncMode::kPerTensor ? 0 : run.sync.bucket_bytes * (whole ? 1 : 2);
-  const std::int64_t beside = result.rank.outside + result.reference + result.critic;
-  const std::int64_t held = states.parameters + states.optimizer + beside;
+  const std::int64_t held = states.parameters + states.optimizer + outside + result.reference + result.critic;
   const bool frees = trainer.is_megatron() && run.sync.free_grad_buffers;
   const std::int64_t kept = frees ? 0 : states.gradients;
-  result.peaks.push_back(
-      {"training step", result.rank.device_used + result.reference + result.critic,
-       described({{"step", result.rank.device_used}, {"reference", result.reference}, {"critic", result.critic}})});
+  result.peaks.push_back({"training step", step + result.reference + result.critic,
+                          described({{"step", step}, {"reference", result.reference}, {"critic", result.critic}})});
   result.peaks.push_back({"gather of the weights", held + kept + result.copy,
                           described({{"states", held}, {"gradients", kept}, {"gathered copy", result.copy}})});
   // Staging moves an FSDP copy to the host only after the gather, on one rank; gradients are back by then.
@@ -101,7 +130,34 @@ Result<TrainerMemory> trainer_memory(const Run& run, const job::Job& trainer) {
            {{"states", held}, {"gradients", states.gradients}, {"gathered copy", sent}, {"bucket", result.bucket}})});
   for (std::size_t i = 0; i < result.peaks.size(); ++i)
     if (result.peaks[i].bytes > result.peaks[result.highest].bytes) result.highest = i;
+  return result;
+}
+
+}  // namespace
+
+std::int64_t beside_step(const Run& run, const job::Job& trainer, const memory::RankAnswer& rank) {
+  return account(run, trainer, states_of(trainer, rank), rank.device_used, rank.outside).peak() - rank.device_used;
+}
+
+std::int64_t least_beside_step(const Run& run, const job::Job& trainer, std::int64_t step) {
+  return account(run, trainer, even_states(trainer), step, 0).peak() - step;
+}
+
+Result<TrainerMemory> trainer_memory(const Run& run, const job::Job& trainer) {
+  PLIMSOLL_TRY(answer, memory::answer(trainer, {}));
+  memory::RankAnswer& rank = answer.ranks[answer.worst];
+  const States states = states_of(trainer, rank);
+  TrainerMemory result = account(run, trainer, states, rank.device_used, rank.outside);
+  result.capacity = rank.capacity;
   result.fits = answer.fits && result.peak() <= result.capacity;
+  if (!result.fits && answer.fits && !run.sync.cpu_staging && result.copy > 0) {
+    Run staged = run;
+    staged.sync.cpu_staging = true;
+    const std::int64_t peak = account(staged, trainer, states, rank.device_used, rank.outside).peak();
+    if (peak <= result.capacity) result.staged_peak = peak;
+  }
+  result.rank = std::move(rank);
+  result.warnings = std::move(answer.warnings);
   return result;
 }
 

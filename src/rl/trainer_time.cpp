@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/checked.h"
+#include "lever/price.h"
 #include "rl/trainer.h"
 
 namespace plimsoll::rl {
@@ -56,7 +57,7 @@ void scale_attention(timing::Breakdown& parts, const job::Job& job, double share
 
 }  // namespace
 
-Result<TrainerTime> trainer_time(const Run& run, const job::Job& trainer, Packed packed, timing::Detail detail) {
+Result<TrainerTime> trainer_time(const Run& run, const job::Job& trainer, Packed packed, const lever::World& world) {
   TrainerTime time;
   const std::int64_t ranks = trainer.data_parallel;
   packed.per_rank = ceil_div(std::max<std::int64_t>(1, packed.bins), ranks);
@@ -66,10 +67,8 @@ Result<TrainerTime> trainer_time(const Run& run, const job::Job& trainer, Packed
   const double tokens_per_bin = packed.padded_tokens / real(packed.bins);
   const std::int64_t minibatches = std::min(algorithm.minibatches, packed.per_rank);
   PLIMSOLL_TRY(job, filled(trainer, static_cast<std::int64_t>(tokens_per_bin), ceil_div(packed.per_rank, minibatches)));
-  timing::Options options;
-  options.detail = detail;
-  PLIMSOLL_TRY(step, timing::predict(job, options));
-  time.step = step;
+  PLIMSOLL_TRY(step, lever::time_of(job, world));
+  time.step = std::move(step);
   const double whole = real(packed.bins) * real(job.batch.seq_length) * real(job.batch.seq_length);
   time.attention_share = std::min(1.0, packed.square_tokens / whole);
   timing::Breakdown& parts = time.step.parts;

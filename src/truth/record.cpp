@@ -64,7 +64,6 @@ Result<RecordFile> read_records(const std::string& path, std::string_view text) 
     file.records.push_back(reader(node));
     if (file.records.back().id.empty()) file.records.back().id = fmt::format("record-{}", number);
   }
-  skip_contradicted(*records, file.records);
   return file;
 }
 

@@ -33,11 +33,6 @@ struct RecordFile {
 // Reads one file; its format is recognised by the fields of its records.
 [[nodiscard]] Result<RecordFile> read_records(const std::string& path, std::string_view text);
 
-// Golden values only: skips a figure whose test was reconfigured after it was recorded, when a figure with
-// the present flags (the newest; the release container's where dates are equal) is more than three tenths
-// off. The flags on record are then not those of that run, so no prediction can follow it.
-void skip_contradicted(const document::Node& records, std::vector<Record>& read);
-
 // One per format.
 [[nodiscard]] Record read_megatron_recording(const document::Node& node);
 [[nodiscard]] Record read_torch_recording(const document::Node& node);

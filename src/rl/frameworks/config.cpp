@@ -139,6 +139,34 @@ Result<Settings> reread(const Run& run, const std::string& text) {
 
 }  // namespace
 
+bool can_be_told(const Run& run, const Settings& trainer) {
+  if (run.framework == Framework::kGeneric) return true;
+  Run with = run;
+  Settings wanted;
+  for (const auto& [key, value] : trainer) {
+    if (key.starts_with("environment.")) continue;  // the launcher's shell
+    std::erase_if(with.trainer_keys, [&name = key](const auto& given) { return given.first == name; });
+    with.trainer_keys.emplace_back(key, value);
+    wanted.emplace_back(key, value);
+  }
+  Items items(with);
+  if (!encode(with, items)) return false;
+  const auto own = read_config_settings(run.framework, file_name(run.framework), render(with, items.all(), {}));
+  if (!own) return false;
+  Run told = defaults_for(run.framework);
+  for (const auto& [key, value] : own->settings)
+    if (key != "framework") static_cast<void>(set_key(told, key, document::parse_scalar(value)));
+  // What it never mentions keeps the trainer's own default.
+  const auto is_default = [&run](const std::string& key, const std::string& value) {
+    const auto value_now = job::value_of(run.trainer, key);
+    return setting(run.trainer_keys, key).empty() && value_now && document::to_text(*value_now) == value;
+  };
+  return std::all_of(wanted.begin(), wanted.end(), [&](const auto& one) {
+    const std::string_view said = setting(told.trainer_keys, one.first);
+    return said == one.second || (said.empty() && is_default(one.first, one.second));
+  });
+}
+
 Result<ConfigFile> write_config(const Run& run, const std::vector<KeyReason>& reasons) {
   Items collected(run);
   PLIMSOLL_TRY_STATUS(encode(run, collected));

@@ -29,6 +29,10 @@ struct KeyReason {
 // The completed run in the configuration of run.framework. What the framework cannot do is an error that names the key.
 [[nodiscard]] Result<ConfigFile> write_config(const Run& run, const std::vector<KeyReason>& reasons = {});
 
+// Whether run.framework's own configuration carries these settings of the trainer: what it would have to leave to a
+// comment, its launcher never hears of. `run` is complete.
+[[nodiscard]] bool can_be_told(const Run& run, const Settings& trainer);
+
 // GPUs that a pool grows by in run.framework: whole nodes where it counts nodes, else 1.
 [[nodiscard]] std::int64_t pool_unit(const Run& run);
 // Whether run.framework can be told of the two pools.

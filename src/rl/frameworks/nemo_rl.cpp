@@ -50,6 +50,24 @@ Status check(const Run& run) {
   return {};
 }
 
+// One switch over Megatron's own keys.
+void add_recomputation(const Run& run, Items& items) {
+  const auto value = [&run](std::string_view key) {
+    for (const auto& [name, text] : run.trainer_keys)
+      if (name == key) return text;
+    return std::string{};
+  };
+  const std::string granularity = value("recompute_granularity");
+  if (granularity.empty()) return;
+  const bool recomputes = granularity != "none";
+  items.add_flag("policy.megatron_cfg.activation_checkpointing", recomputes, "recompute_granularity",
+                 "recompute activations in the backward pass");
+  if (!recomputes) return;
+  for (const char* key : {"recompute_granularity", "recompute_method", "recompute_num_layers"})
+    if (const std::string text = value(key); !text.empty())
+      items.add(fmt::format("policy.megatron_cfg.{}", key), document::parse_scalar(text), key);
+}
+
 Status add_pools(const Run& run, Items& items) {
   PLIMSOLL_TRY(all, nodes_of(run.cluster.gpus, run.cluster.gpus_per_node, "gpus"));
   items.add_number("cluster.num_nodes", all.nodes, "gpus", fmt::format("{} GPUs in all", run.cluster.gpus));
@@ -102,6 +120,7 @@ Status encode_nemo_rl(const Run& run, Items& items) {
   items.add_flag("policy.megatron_cfg.enabled", is_megatron(run), "trainer_framework");
   if (is_megatron(run)) {
     add_trainer_names(run, kMegatron, items);
+    add_recomputation(run, items);
   } else {
     add_trainer_names(run, kDtensor, items);
   }

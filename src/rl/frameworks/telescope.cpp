@@ -70,6 +70,8 @@ Status encode_telescope(const Run& run, Items& items) {
                    "recompute_granularity", "recompute activations in the backward pass");
     items.add_flag("megatron_use_transformer_engine", trainer_key(run, "transformer_impl") == "transformer_engine",
                    "transformer_impl", "Transformer Engine's modules");
+    if (trainer_key(run, "fp8") == "e4m3")
+      items.add_flag("megatron_fp8", true, "fp8", "FP8 products with delayed scaling");
   } else {
     add_trainer_names(run, kFsdp, items);
   }

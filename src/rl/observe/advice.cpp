@@ -94,7 +94,8 @@ std::vector<Advice> advice_for(Bottleneck bottleneck, std::optional<Framework> f
   for (const Row& row : kRows) {
     if (row.bottleneck != bottleneck) continue;
     const std::string_view knob = name_for(framework, row.key);
-    if (!knob.empty()) advice.push_back({std::string{knob}, std::string{row.change}, std::string{row.why}});
+    if (!knob.empty())
+      advice.push_back({std::string{knob}, std::string{row.change}, std::string{row.why}, std::string{row.key}, {}});
   }
   return advice;
 }

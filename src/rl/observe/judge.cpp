@@ -76,7 +76,7 @@ class Judge {
                                         ? std::string_view{}
                                         : knob_in(result_.framework.value_or(Framework::kGeneric), failure.key);
       finding.advice.push_back(
-          {std::string{knob.empty() ? std::string_view{failure.key} : knob}, "change", failure.fix});
+          {std::string{knob.empty() ? std::string_view{failure.key} : knob}, "change", failure.fix, failure.key, {}});
       result_.findings.push_back(std::move(finding));
     }
   }

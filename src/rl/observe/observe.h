@@ -45,6 +45,8 @@ struct Advice {
   std::string knob;  // as the framework calls it; empty: not a knob but something to do
   std::string change;
   std::string why;
+  std::string key;     // canonical, of key_table(); empty with the knob
+  std::string amount;  // what it would change in the run, where that is known (amounts.h)
 };
 
 struct Finding {

@@ -24,6 +24,8 @@ const Row kRows[] = {
     {"bert", {.norms_sums = true}},
     {"roberta", {.norms_sums = true, .positions_by_token = true}},
     {"distilbert", {.norms_sums = true}},
+    {"bart", {.norms_sums = true, .scaled_embedding = true, .shifted_logits = true}},
+    {"modernbert", {.wide_rotation = true, .wide_inputs = true}},
     {"bloom", {.classic = true, .copies_heads = true, .eager = true, .keeps_scores = true, .scores = Scores::kBiased}},
     {"mamba2", {.wide_residual = true}},
     {"mpt", {.classic = true, .eager = true, .keeps_scores = true, .scores = Scores::kFilled}},

@@ -15,7 +15,15 @@ Var leave_block(Graph& g, const Model& m, const Var& y) {
 
 Var attend_block(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
                  const Var& x) {
-  return leave_block(g, m, attention(g, m, spec, ids, shared, enter_block(g, m, x)));
+  const Var input = enter_block(g, m, x);
+  if (spec.attention.kind != model::AttentionKind::kGqa || spec.attention.mamba.heads == 0)
+    return leave_block(g, m, attention(g, m, spec, ids, shared, input));
+  // A mixer beside the attention of the same layer; both results are scaled and added (Falcon-H1).
+  Var mixed = mamba_mixer(g, m, spec.attention.mamba, ids.mamba, input);
+  mixed = scale(g, mixed, Name::kHidden);
+  Var attended = attention(g, m, spec, ids, shared, scale(g, input, Name::kHidden));
+  attended = scale(g, attended, Name::kHidden);
+  return leave_block(g, m, add(g, mixed, attended, Name::kHidden));
 }
 
 Var feed_forward(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Var& x) {
@@ -45,6 +53,30 @@ Var parallel_layer(Graph& g, const Model& m, const model::Layer& spec, const Lay
   sum.reset();
   hidden.reset();
   return y;
+}
+
+// Queries of the decoder, keys and values of the encoder's output.
+Var cross_attend(Graph& g, const Model& m, const model::Attention& a, const LayerIds& ids, const Shared& shared,
+                 const Var& x) {
+  g.tape().at(Operation::kQkvLinear);
+  Var q = to_heads(g, project(g, m, x, ids.cross_q, Name::kQuery));
+  Var k = to_heads(g, project(g, m, shared.encoded, ids.cross_k, Name::kKey));
+  Var v = to_heads(g, project(g, m, shared.encoded, ids.cross_v, Name::kValue));
+  g.tape().at(Operation::kCoreAttention);
+  const AttentionShape s{m.batch, m.sequence, a.heads, a.heads, a.head_dim, a.head_dim, 1};
+  Var output = m.eager_attention ? eager_attention(g, m, s, a, -1, q, k, v, {}) : fused_attention(g, s, q, k, v, {});
+  g.tape().at(Operation::kProjection);
+  return project(g, m, output, ids.cross_o, Name::kHidden);
+}
+
+Var cross_block(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
+                const Var& x) {
+  const model::Architecture& a = m.architecture();
+  Var hidden = a.post_norm_only ? x : norm(g, m, x, m.residual_tokens(), ids.cross_norm, Name::kNormOutput);
+  hidden = cross_attend(g, m, spec.attention, ids, shared, hidden);
+  hidden = dropout(g, hidden, a.hidden_dropout, Name::kHidden);
+  hidden = add(g, x, hidden, Name::kNormInput);
+  return a.post_norm_only ? norm(g, m, hidden, m.residual_tokens(), ids.cross_norm, Name::kNormOutput) : hidden;
 }
 
 // A mixer or an MLP alone is the layer (Mamba-2, Nemotron-H).
@@ -101,7 +133,8 @@ Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, co
   const bool four = spec.norms == 4;
   Var residual = x;
   Var hidden = x;
-  if (!a.post_norm_only) {
+  const bool late = spec.norms == 1;  // only the MLP has a norm before it (the first layer of ModernBERT)
+  if (!a.post_norm_only && !late) {
     g.tape().at(Operation::kNorm1);
     hidden = norm(g, m, hidden, tokens, ids.norm[0], Name::kNormOutput);
   }
@@ -113,11 +146,12 @@ Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, co
   if (m.family.scaled_residual) hidden = scale(g, hidden, Name::kHidden);
   hidden = add(g, residual, hidden, Name::kNormInput);
   if (after_sum) hidden = norm(g, m, hidden, tokens, ids.norm[0], Name::kNormOutput);
+  if (spec.cross_attention) hidden = cross_block(g, m, spec, ids, shared, hidden);
 
   residual = hidden;
   if (!a.post_norm_only) {
     g.tape().at(Operation::kNorm2);
-    hidden = norm(g, m, hidden, tokens, ids.norm[four ? 2 : 1], Name::kNormOutput);
+    hidden = norm(g, m, hidden, tokens, ids.norm[four ? 2 : late ? 0 : 1], Name::kNormOutput);
   }
   hidden = feed_forward(g, m, spec, ids, hidden);
   if (a.hidden_dropout > 0) hidden = dropout(g, hidden, a.hidden_dropout, Name::kHidden);

@@ -39,8 +39,9 @@ Var build(Graph& g, const Model& m, bool sliding) {
   return g.alloc(m.batch * square, 1, Name::kMask);
 }
 
-// Eager attention adds the mask in the compute dtype, always.
+// Eager attention adds the mask in the compute dtype, always; a compiled graph makes it once for all layers.
 Var additive(Graph& g, const Model& m, const Var& mask) {
+  if (mask && m.compiled) return g.alloc(m.batch * m.sequence * m.sequence, m.autocast ? 2 : m.width, Name::kMask);
   if (!mask || !m.eager_attention || m.family.scores == Scores::kFilled) return mask;
   return g.alloc(m.batch * m.sequence * m.sequence, m.width, Name::kMask);
 }
@@ -70,14 +71,15 @@ void make_masks(Graph& g, const Model& m, Shared& shared) {
   bool any_window = false;
   bool any_reached = false;
   for (const model::Layer& layer : m.architecture().kinds) {
-    if (!layer.attention.causal && !m.job->batch.padding_mask && !m.eager_attention) continue;
+    const bool sees_all = !layer.attention.causal && layer.attention.sliding_window == 0;
+    if (sees_all && !m.job->batch.padding_mask && !m.eager_attention) continue;
     if (layer.attention.kind == model::AttentionKind::kMamba2 || layer.attention.kind == model::AttentionKind::kNone)
       continue;
     const std::int64_t window = layer.attention.sliding_window;
     (window > 0 ? any_window : any_full) = true;
     any_reached = any_reached || (window > 0 && m.sequence >= window);
   }
-  const bool always = m.job->batch.padding_mask || m.eager_attention || m.family.masks_always;
+  const bool always = m.job->batch.padding_mask || m.eager_attention || m.family.masks_always || m.compiled;
   if (any_full) {
     if (!m.job->batch.padding_mask) look_for_packing(g, m);
     if (always) shared.full_mask = additive(g, m, build(g, m, false));
@@ -87,6 +89,10 @@ void make_masks(Graph& g, const Model& m, Shared& shared) {
     if (always || any_reached) shared.sliding_mask = additive(g, m, build(g, m, true));
   }
   if (m.architecture().alibi) make_position_biases(g, m, shared);
+  if (m.architecture().relative_buckets > 0) {  // a bias for every head and pair, which layers share
+    const std::int64_t heads = m.architecture().kinds.front().attention.heads;
+    shared.full_mask = g.alloc(heads * m.sequence * m.sequence, m.autocast ? 2 : m.width, Name::kMask);
+  }
 }
 
 }  // namespace plimsoll::step::transformers

@@ -41,6 +41,8 @@ struct MambaIds {
 
 struct LayerIds {
   MambaIds mamba;
+  LinearIds cross_q, cross_k, cross_v, cross_o;  // attention to the encoder's output
+  NormIds cross_norm;
   NormIds norm[4];  // before attention, before MLP; with four norms: in, after attention, before MLP, after MLP
   LinearIds q, k, v, o, qkv;
   LinearIds q_down, kv_down;  // MLA
@@ -111,6 +113,7 @@ struct Family {
   bool plain_weights = false;   // routing weights are not divided by their sum
   bool looped_experts = false;  // one expert after the other, weights sliced (DBRX)
   bool scaled_logits = false;   // Command-R, Granite
+  bool shifted_logits = false;  // a constant is added to the logits (BART)
   NormForm norm = NormForm::kUsual;
   bool splits_heads = false;  // the packed projection is split per head, after the transpose (GPT-NeoX)
   bool slices_qkv = false;    // the packed projection is sliced, not split (Phi-3)
@@ -142,6 +145,10 @@ struct Model {
   LinearIds transform;                // BERT: before the product with the words
   LinearIds project_in, project_out;  // OPT 350M
   NormIds transform_norm;
+  std::int64_t encoder_depth = 0;  // layers of an encoder before those of the decoder
+  std::int32_t decoder_positions = -1;
+  NormIds encoder_norm, decoder_embedding_norm;
+  std::array<std::int32_t, 2> relative_bias{-1, -1};  // T5: of the encoder, of the decoder
   NormIds embedding_norm, final_norm;
   LinearIds head;  // the embedding's own weight where tied
   bool tied = false;
@@ -154,6 +161,7 @@ struct Model {
   bool eager_attention = false;
   bool liger = false;
   bool torchtitan = false;
+  bool compiled = false;
   std::int64_t tensor = 1;         // tensor-parallel ranks: heads, MLP width and vocabulary are divided
   bool sequence_parallel = false;  // the residual stream is divided too
   std::int64_t context = 1;        // context-parallel ranks: `sequence` is this rank's part
@@ -176,6 +184,7 @@ struct Model {
 struct Shared {
   Var cos, sin;
   Var full_mask;     // empty: causal flag only
+  Var encoded;       // the encoder's output, for every layer of the decoder
   Var positions;     // biases by distance of the eager families (BLOOM, MPT)
   Var sliding_mask;  // for layers with a window that the sequence reaches
 };
@@ -218,6 +227,9 @@ Var activate(Graph& g, const Model& m, model::Activation activation, const Var& 
 Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x);
 // moe.cpp
 Var mixture(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x);
+// compiled.cpp: the same under torch.compile, where the family's layers are of the plain kind
+[[nodiscard]] bool compiles(const Model& m);
+Var compiled_layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, const Var& x, bool materialise);
 // layer.cpp
 Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, const Var& x);
 

@@ -98,6 +98,43 @@ Var experts(Graph& g, const Model& m, const model::FeedForward& ffn, const Layer
   return cast(g, summed, x.width, Name::kHidden);
 }
 
+// One expert after the other, each with its part of the weights; what each gives is added in place. Tokens are taken
+// as spread evenly.
+Var looped_experts(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x,
+                   const Routing& routing) {
+  const std::int64_t h = m.architecture().hidden;
+  const std::int64_t width = expert_width(m, ffn);
+  const std::int64_t rows = m.tokens() * ffn.experts_per_token / ffn.experts;
+  g.tape().at(Operation::kExperts);
+  Var output = g.alloc(m.tokens() * h, x.width, Name::kHidden);
+  const Var chosen = g.alloc(m.tokens() * ffn.experts_per_token * ffn.experts, 8, Name::kRouter);
+  for (std::int64_t i = 0; i < ffn.experts; ++i) {
+    const Var index = g.alloc(rows, 8, Name::kRouter);
+    const Var place = g.alloc(rows, 8, Name::kRouter);
+    const auto part = [&](std::int32_t weight) { return slice(g, g.use(weight), width * h, true); };
+    const auto times = [&](const Var& a, const Var& b, std::int64_t k, std::int64_t n) {
+      Var left = a;
+      left.head_major = true;
+      Var right = b;
+      right.head_major = true;
+      return batched_matmul(g, left, right, {1, rows, k, n}, Name::kExpertFc1);
+    };
+    const Var w1 = part(ids.experts_up);
+    const Var v1 = part(ids.experts_up);
+    const Var w2 = part(ids.experts_down);
+    const Var states = gather(g, x, index, rows * h, Name::kRoutedTokens);
+    const Var gate = times(states, w1, h, width);
+    const Var up = times(states, v1, h, width);
+    const Var active = activate(g, m, ffn.activation, gate);
+    const Var inner = mul(g, active, up, Name::kExpertActivation);
+    const Var down = times(inner, w2, width, h);
+    const Var weights = gather(g, routing.weights, place, rows, Name::kRouter);
+    const Var weighted = mul(g, down, weights, Name::kMoeTemp);
+    output = add_rows(g, output, weighted, index);
+  }
+  return output;
+}
+
 }  // namespace
 
 Var mixture(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x) {
@@ -118,7 +155,7 @@ Var mixture(Graph& g, const Model& m, const model::FeedForward& ffn, const Layer
   Var y;
   {
     Routing routing = route(g, m, ffn, ids, x);
-    y = experts(g, m, ffn, ids, x, routing);
+    y = m.family.looped_experts ? looped_experts(g, m, ffn, ids, x, routing) : experts(g, m, ffn, ids, x, routing);
   }
   if (!has_shared) return y;
   if (shared_first) {

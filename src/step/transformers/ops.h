@@ -85,6 +85,11 @@ Var liger_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, N
 // One function of autograd whose forward and backward are chains of their own: only the input is kept.
 Var bloom_gelu(Graph& g, const Var& x, Name name);
 Var liger_swiglu(Graph& g, const Var& gate, const Var& up, Name name);
+// Inductor's: the normalised value is kept, its input is not; a sum that no kernel writes keeps what is added.
+Var fused_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, std::int32_t bias, std::uint8_t width);
+Var fused_add(Graph& g, const Var& residual, const Var& branch);
+// Loss of 16-bit logits, whose gradient overwrites them; `outputs` is what the caller's conversion spreads.
+Var fused_cross_entropy(Graph& g, const Var& logits, const Var& labels, std::int64_t rows);
 Var in_place(Graph& g, const Var& x, const Var& saved_a, const Var& saved_b);
 struct FusedLoss {
   std::int64_t tokens = 0;
@@ -102,6 +107,8 @@ Var fused_loss(Graph& g, const Var& hidden, const FusedLoss& loss);
 Var gather(Graph& g, const Var& x, const Var& index, std::int64_t elements, Name name);
 Var masked_fill(Graph& g, const Var& x, const Var& mask, bool in_place, Name name);
 Var top_k(Graph& g, const Var& scores, std::int64_t elements, Var& indices);
+// Adds rows at an index in place.
+Var add_rows(Graph& g, const Var& to, const Var& rows, const Var& index);
 // Rows sorted by expert times the experts' three-dimensional weight.
 Var grouped_matmul(Graph& g, const Var& x, std::int32_t w, std::int64_t rows, std::int64_t out, Name name);
 Var sum_copies(Graph& g, const Var& x, std::int64_t elements, Name name);  // over a token's experts

@@ -60,6 +60,19 @@ void bloom_gelu_backward(Graph& g, Node& node, Grads& result) {
   tanh.reset();
 }
 
+void fused_norm_backward(Graph& g, Node& node, Grads& result) {
+  if (node.edges[0].exists()) result[0] = g.alloc(node.n[0], node.w[0], Name::kGrad);
+  for (std::size_t i = 1; i < 3; ++i)
+    if (node.edges[i].exists()) result[i] = g.alloc(node.n[1], node.w[1], Name::kWeightGrad);
+}
+
+void fused_add_backward(Graph&, Node& node, Grads& result) {
+  for (std::size_t i = 0; i < 2; ++i)
+    if (node.edges[i].exists()) result[i] = node.grads[0];
+}
+
+void fused_cross_entropy_backward(Graph&, Node& node, Grads& result) { result[0] = node.saved[0]; }
+
 // Gradients of gate and up overwrite their values.
 void liger_swiglu_backward(Graph&, Node& node, Grads& result) {
   for (std::size_t i = 0; i < 2; ++i)
@@ -122,6 +135,43 @@ Var bloom_gelu(Graph& g, const Var& x, Name name) {
   g.save(node, x);
   if (node >= 0) g.produced(y, node);
   return y;
+}
+
+Var fused_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, std::int32_t bias, std::uint8_t width) {
+  const Var w = weight >= 0 ? g.use(weight) : Var{};
+  const Var b = bias >= 0 ? g.use(bias) : Var{};
+  const std::int32_t node = g.node(fused_norm_backward, x, w, b);
+  if (node >= 0) {
+    g.at(node).n = {x.elements, w.elements};
+    g.at(node).w = {x.width, w.width};
+  }
+  Var y = g.alloc(x.elements, width, Name::kNormOutput);
+  const Var deviation = g.alloc(rows, 4, Name::kNormStats);
+  const Var mean = g.alloc(bias >= 0 ? rows : 0, 4, Name::kNormStats);
+  g.save(node, deviation);
+  g.save(node, mean);
+  g.save(node, y);
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+Var fused_add(Graph& g, const Var& residual, const Var& branch) {
+  const std::int32_t node = g.node(fused_add_backward, residual, branch);
+  g.save(node, residual);
+  g.save(node, branch);
+  Var y = g.constant(residual.elements, std::max(residual.width, branch.width));
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+Var fused_cross_entropy(Graph& g, const Var& logits, const Var& labels, std::int64_t rows) {
+  const std::int32_t node = g.node(fused_cross_entropy_backward, logits);
+  g.save(node, logits);
+  g.save(node, labels);
+  for (int i = 0; i < 2; ++i) g.save(node, g.alloc(rows, 4, Name::kTokens));  // largest logit and sum
+  Var loss = g.alloc(1, 4, Name::kTokens);
+  if (node >= 0) g.produced(loss, node);
+  return loss;
 }
 
 Var liger_swiglu(Graph& g, const Var& gate, const Var& up, Name name) {

@@ -52,6 +52,11 @@ void sum_copies_backward(Graph& g, Node& node, Grads& result) {
   result[0] = g.alloc(node.n[0], node.grads[0].width, Name::kMoeTemp);
 }
 
+void add_rows_backward(Graph& g, Node& node, Grads& result) {
+  if (node.edges[0].exists()) result[0] = node.grads[0];
+  if (node.edges[1].exists()) result[1] = g.alloc(node.n[0], node.grads[0].width, Name::kMoeTemp);
+}
+
 }  // namespace
 
 Var gather(Graph& g, const Var& x, const Var& index, std::int64_t elements, Name name) {
@@ -99,6 +104,15 @@ Var grouped_matmul(Graph& g, const Var& x, std::int32_t w, std::int64_t rows, st
   {
     Var scratch = g.alloc(kGroupedScratch, 1, Name::kMoeTemp);
   }
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+Var add_rows(Graph& g, const Var& to, const Var& rows, const Var& index) {
+  const std::int32_t node = g.node(add_rows_backward, to, rows);
+  if (node >= 0) g.at(node).n[0] = rows.elements;
+  g.save(node, index);
+  Var y = to;
   if (node >= 0) g.produced(y, node);
   return y;
 }

@@ -52,6 +52,27 @@ Var Pass::embed() {
   return x;
 }
 
+Var Pass::enter_decoder(Var encoded) {
+  const model::Architecture& a = m_.architecture();
+  tape_.layer(-1);
+  if (m_.encoder_norm.w >= 0) {
+    encoded = norm(g_, m_, encoded, m_.tokens(), m_.encoder_norm, Name::kNormOutput);
+    encoded = dropout(g_, encoded, a.hidden_dropout, Name::kHidden);
+  }
+  shared_.encoded = std::move(encoded);
+  decoder_ids_ = g_.alloc(m_.tokens(), 8, Name::kTokens);  // the labels, shifted
+  tape_.at(Operation::kEmbedding);
+  Var x = embedding(g_, decoder_ids_, m_.tokens(), a.hidden, m_.embedding);
+  if (m_.family.scaled_embedding) x = scale(g_, x, Name::kHidden);
+  if (m_.decoder_positions >= 0) {
+    const Var places = g_.alloc(m_.sequence, 8, Name::kTokens);
+    const Var rows = embedding(g_, places, m_.sequence, a.hidden, m_.decoder_positions);
+    x = add(g_, x, rows, Name::kHidden);
+  }
+  if (a.embedding_norm) x = norm(g_, m_, x, m_.tokens(), m_.decoder_embedding_norm, Name::kNormOutput);
+  return dropout(g_, x, a.embedding_dropout, Name::kLayerInput);
+}
+
 Var Pass::run_base() {
   const model::Architecture& a = m_.architecture();
   Var embeds;
@@ -107,6 +128,7 @@ Var Pass::head(const Var& hidden) {
   if (m_.architecture().head == model::Head::kMasked) return masked_head(g_, m_, hidden);
   if (m_.architecture().head == model::Head::kClasses) return class_head(g_, m_, hidden);
   Var logits = linear(g_, hidden, m_.head.w, m_.head.bias, Name::kLogits);
+  if (m_.family.shifted_logits) logits = add_number(g_, logits, Name::kLogits);
   if (m_.family.scaled_logits) logits = scale(g_, logits, Name::kLogits);
   if (m_.architecture().final_softcap) {
     logits = scale(g_, logits, Name::kLogits);
@@ -140,9 +162,16 @@ Var Pass::run_fused_loss(const Var& hidden) {
 
 Var Pass::loss(const Var& logits) {
   tape_.at(Operation::kLoss);
+  if (m_.compiled && g_.grad_enabled) {
+    const Var labels = g_.alloc(m_.tokens() + m_.batch, 8, Name::kTokens);
+    Var value = fused_cross_entropy(g_, logits, labels, m_.tokens());
+    if (m_.autocast) tape_.touch(logits.elements * 4, Name::kLogitsFp32);  // the outputs, converted for the caller
+    return value;
+  }
   Var upcast = cast(g_, logits, 4, Name::kLogitsFp32);
   Var padded, labels = ids_;
-  if (!m_.torchtitan && m_.architecture().head == model::Head::kLanguage) {  // labels are shifted by one
+  if (!m_.torchtitan && m_.architecture().head == model::Head::kLanguage &&
+      m_.encoder_depth == 0) {  // labels are shifted by one
     padded = g_.alloc(m_.tokens() + m_.batch, 8, Name::kTokens);
     labels = g_.alloc(m_.tokens(), 8, Name::kTokens);
   }
@@ -206,6 +235,10 @@ Tensor Pass::backward() {
     ones = g_.alloc(1, 4, Name::kTokens);
   }
   if (units_ != nullptr) units_->before_backward(kRootUnit);
+  // A compiled graph is one function: outputs that nobody used get a gradient of zeros.
+  Var unused;
+  if (m_.compiled && m_.autocast && m_.has_loss)
+    unused = g_.alloc(m_.tokens() * m_.weights[static_cast<std::size_t>(m_.head.w)].rows, 4, Name::kLogitsGrad);
   if (m_.has_loss) {
     g_.start_backward(loss_, g_.alloc(1, 4, Name::kTokens));
     g_.backward(after_head_);
@@ -239,7 +272,7 @@ Tensor Pass::backward() {
 }
 
 void Pass::release() {
-  for (Var* value : {&ids_, &evaluated_ids_, &padding_, &positions_}) value->reset();
+  for (Var* value : {&ids_, &decoder_ids_, &evaluated_ids_, &padding_, &positions_}) value->reset();
 }
 
 void Pass::evaluate(bool with_loss, std::vector<Tensor>* kept, bool kept_fp32) {

@@ -47,6 +47,8 @@ class Pass {
   [[nodiscard]] bool checkpoints(std::int64_t layer) const;
   Var embed();
   Var run_layers(Var x);
+  // The encoder's output is kept for the decoder, whose own input is returned.
+  Var enter_decoder(Var encoded);
   Var fold_layers(Var x);
   void drop_tables();
   void leave_autocast();
@@ -68,7 +70,7 @@ class Pass {
   UnitHooks* units_;
   Graph g_;
   LayerProfiles* folded_;  // null: every layer is walked
-  Var ids_, evaluated_ids_, padding_, positions_;
+  Var ids_, decoder_ids_, evaluated_ids_, padding_, positions_;
   Shared shared_;
   std::int64_t lowest_ = -1;  // folded: the layer whose backward frees the tables
   Var loss_, kept_logits_;

@@ -81,16 +81,15 @@ Var Pass::run_layers(Var x) {
   } else {
     hidden = std::move(x);
     for (std::int64_t i = 0; i < depth; ++i) {
+      if (i == m_.encoder_depth && i > 0) hidden = enter_decoder(std::move(hidden));
       tape_.layer(m_.first_layer + i);
       enter_unit(i);
       starts_.push_back(g_.size());
       Var next;
-      if (checkpoints(i)) {
-        next = g_.checkpoint(hidden,
-                             [this, i, shared = shared_](const Var& input) { return layer(g_, m_, i, shared, input); });
-      } else {
-        next = layer(g_, m_, i, shared_, hidden);
-      }
+      const auto run = [this, i, shared = shared_](const Var& input) {
+        return m_.compiled ? compiled_layer(g_, m_, i, shared, input, checkpoints(i)) : layer(g_, m_, i, shared, input);
+      };
+      next = checkpoints(i) ? g_.checkpoint(hidden, run) : run(hidden);
       leave_unit(i);
       hidden = std::move(next);
     }

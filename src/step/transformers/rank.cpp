@@ -44,14 +44,16 @@ void add_warnings(const job::Job& job, RankResult& result) {
                     kind.ffn.experts, shards, shards));
     break;
   }
+  if (job.model.relative_buckets > 0)
+    result.warnings.emplace_back(
+        "t5: its masks with biases by distance are derived from the code, not from a recording");
   for (const model::Layer& kind : job.model.kinds) {
     if (kind.attention.kind != model::AttentionKind::kLinear) continue;
     result.warnings.emplace_back(
-        "linear attention: working memory of the delta-net kernels is derived from their source, not from a recording");
+        "linear attention: counted as Transformers' own operations; with flash-linear-attention installed it needs "
+        "less");
     break;
   }
-  if (job.kernels.torch_compile)
-    result.warnings.emplace_back("kernels.torch_compile: tensors that compilation fuses away are counted");
 }
 
 class Rank {
@@ -60,7 +62,8 @@ class Rank {
       : job_(job), tape_(tape), model_(make_model(job, whole_model(job))) {
     sharder_ = make_sharder(model_, tape);
     // Hooks on single gradients cross layers, so their layers are not folded.
-    const bool folds = folded && !sharder_->follows_gradients();
+    // A compiled graph reuses what layers below have kept, so its layers are not folded either.
+    const bool folds = folded && !sharder_->follows_gradients() && !model_.compiled && model_.encoder_depth == 0;
     if (folds) profiles_ = std::make_unique<LayerProfiles>(model_);
     pass_ = std::make_unique<Pass>(model_, tape, workspaces_, sharder_.get(), profiles_.get());
     if (sharder_->follows_gradients())
@@ -103,6 +106,8 @@ class Rank {
     const auto trained = [](const Weight& w) { return w.trainable; };
     result.trains = std::any_of(model_.weights.begin(), model_.weights.end(), trained);
     add_warnings(job_, result);
+    if (job_.kernels.torch_compile && !model_.compiled)
+      result.warnings.emplace_back("kernels.torch_compile: tensors that compilation fuses away are counted");
     return result;
   }
 

@@ -100,7 +100,9 @@ Var eager_attention(Graph& g, const Model& m, const AttentionShape& s, const mod
     const Var right = wide ? cast(g, keys, 4, Name::kCastInput) : keys;
     weights = masked_scores(g, m, s, a, left, right, mask, shared);
   }
-  weights = sinks >= 0 ? with_sinks(g, s, weights, sinks) : probabilities_of(g, m, weights, v.width);
+  const bool like_query = m.family.scores == Scores::kStandard || m.family.scores == Scores::kBiased;
+  weights =
+      sinks >= 0 ? with_sinks(g, s, weights, sinks) : probabilities_of(g, m, weights, like_query ? q.width : v.width);
   weights = dropout(g, weights, m.architecture().attention_dropout, Name::kScores);
   const BatchShape mix{s.batch * s.heads, s.sequence, s.sequence, s.value_dim};
   Var output = batched_matmul(g, weights, values, mix, Name::kHidden);

@@ -14,9 +14,10 @@ namespace {
 using Aliases = std::initializer_list<std::string_view>;
 
 // PEFT's default targets (facts other-frameworks-memory.md 3.1).
-bool is_default_target(Aliases names) {
+bool is_default_target(Aliases names, bool phi) {
   for (const std::string_view name : names)
-    if (name == "q_proj" || name == "v_proj" || name == "c_attn" || name == "query_key_value" || name == "qkv_proj")
+    if ((phi && (name == "fc1" || name == "fc2")) || name == "q_proj" || name == "v_proj" || name == "c_attn" ||
+        name == "query_key_value" || name == "qkv_proj")
       return true;
   return false;
 }
@@ -87,6 +88,14 @@ class Collector {
     }
     attention(spec.attention, ids);
     if (m_.family.classic && !spec.parallel_block) ids.norm[1] = norm(h);
+    if (spec.cross_attention) {
+      const std::int64_t q = spec.attention.heads * spec.attention.head_dim;
+      ids.cross_k = linear({"k_proj", "k"}, h, q, spec.attention.qkv_bias);
+      ids.cross_v = linear({"v_proj", "v"}, h, q, spec.attention.qkv_bias);
+      ids.cross_q = linear({"q_proj", "q"}, h, q, spec.attention.qkv_bias);
+      ids.cross_o = linear({"out_proj", "o"}, q, h, spec.attention.out_bias);
+      ids.cross_norm = norm(h);
+    }
     if (spec.ffn.is_moe()) {
       mixture(spec.ffn, ids);
     } else if (!spec.ffn.is_empty()) {
@@ -110,7 +119,7 @@ class Collector {
 
   bool is_target(Aliases names) const {
     if (!adapted_) return false;
-    if (job_.adapter.targets.empty()) return is_default_target(names);
+    if (job_.adapter.targets.empty()) return is_default_target(names, job_.model.model_type == "phi");
     for (const std::string& target : job_.adapter.targets) {
       if (target == "all-linear") return true;
       for (const std::string_view name : names)
@@ -275,6 +284,7 @@ Model make_model(const job::Job& job, const job::Chunk& stage) {
   m.device.fused_attention = hopper;
   m.device.multiprocessors = job.cluster.gpu.is_blackwell() ? 148 : hopper ? 132 : 108;
 
+  m.compiled = compiles(m);
   Collector collect(job, m);
   m.width = collect.activation_width();
   const model::Architecture& a = job.model;
@@ -292,14 +302,29 @@ Model make_model(const job::Job& job, const job::Chunk& stage) {
     if (a.token_types > 0) m.token_types = collect.table(a.token_types, a.hidden, WeightKind::kEmbedding);
     if (a.embedding_norm) m.embedding_norm = collect.norm(a.hidden);
   }
-  for (std::int64_t i = 0; i < stage.num_layers; ++i) collect.layer(a.layer(stage.first_layer + i));
+  m.encoder_depth = a.encoder_depth();
+  const std::int64_t heads = a.kinds.front().attention.heads;
+  const auto relative = [&](std::size_t which) {
+    if (a.relative_buckets > 0)
+      m.relative_bias[which] = collect.table(a.relative_buckets, heads, WeightKind::kEmbedding);
+  };
+  relative(m.encoder_depth > 0 ? 0 : 1);
+  for (std::int64_t i = 0; i < stage.num_layers; ++i) {
+    if (i == m.encoder_depth && i > 0) {
+      if (a.final_norm) m.encoder_norm = collect.norm(a.hidden);
+      if (a.position_rows > 0) m.decoder_positions = collect.table(a.position_rows, a.hidden, WeightKind::kEmbedding);
+      if (a.embedding_norm) m.decoder_embedding_norm = collect.norm(a.hidden);
+      relative(1);
+    }
+    collect.layer(a.layer(stage.first_layer + i));
+  }
   if (a.embedding_dim > 0 && stage.has_embedding)
     m.project_in = collect.linear({"project_in"}, a.embedding_dim, a.hidden, false);
   if (!stage.has_loss) return m;
   if (a.embedding_dim > 0) m.project_out = collect.linear({"project_out"}, a.hidden, a.embedding_dim, false);
   if (a.final_norm) m.final_norm = collect.norm(a.hidden);
   if (a.head == model::Head::kMasked) {
-    m.transform = collect.linear({"vocab_transform"}, a.hidden, a.hidden, true);
+    m.transform = collect.linear({"vocab_transform"}, a.hidden, a.hidden, a.kinds.front().ffn.bias);
     m.transform_norm = collect.norm(a.hidden);
   }
   if (a.head == model::Head::kClasses) {

@@ -39,7 +39,8 @@ const Arrows& arrows() {
       {"inference", {"model", "cluster"}},
       {"rl", {"inference", "plan"}},
       {"truth", {"memory", "timing", "rl"}},
-      {"cli", {"truth", "replay", "why", "plan", "emit", "rl"}},
+      {"capture", {"memory", "snapshot"}},
+      {"cli", {"capture", "truth", "replay", "why", "plan", "emit", "rl"}},
   };
   return kArrows;
 }

@@ -148,8 +148,12 @@ TEST(Complete, transformers_precision_follows_the_load_dtype) {
   job = derived(Framework::kTransformers, {{"bf16", "true"}});
   ASSERT_EQ(text_of(complete(job)), "no error");
   EXPECT_EQ(job.precision.params, DType::kBf16);
-  EXPECT_FALSE(job.precision.autocast);
+  EXPECT_TRUE(job.precision.autocast) << "16-bit weights need no casts, but norms still run in fp32";
   EXPECT_TRUE(test::warns(job, "load_dtype: not given"));
+
+  job = derived(Framework::kTransformers, {{"load_dtype", "bfloat16"}});
+  ASSERT_EQ(text_of(complete(job)), "no error");
+  EXPECT_FALSE(job.precision.autocast);
 }
 
 TEST(Complete, deepspeed_without_a_half_precision_section_is_fp32) {

@@ -55,9 +55,25 @@ std::map<std::string, std::string> config_of_each_family() {
   return configs;
 }
 
-TEST(HfConfigErrors, a_missing_key_is_named) {
-  for (const char* key : {"hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "vocab_size"})
-    EXPECT_THAT(message(llama(key, "")), HasSubstr(fmt::format("the key {}", key)));
+// As in Transformers: the default of the family's class, and the answer says so.
+TEST(HfConfigErrors, a_missing_key_takes_the_default_of_its_family_and_is_named) {
+  struct Default {
+    const char* key;
+    const char* value;
+  };
+  for (const Default& expected :
+       {Default{"hidden_size", "4096"}, Default{"intermediate_size", "11008"}, Default{"num_hidden_layers", "32"},
+        Default{"num_attention_heads", "32"}, Default{"vocab_size", "32000"}}) {
+    const auto model = read_hf_config(document::parse_json(llama(expected.key, "")).value());
+    ASSERT_TRUE(model) << expected.key;
+    ASSERT_EQ(model->warnings.size(), 1U);
+    EXPECT_THAT(model->warnings[0], HasSubstr(fmt::format("{} {}", expected.key, expected.value)));
+  }
+}
+
+TEST(HfConfigErrors, a_missing_key_without_a_default_is_named) {
+  const std::string config = R"({"model_type": "internlm2", "hidden_size": 64})";
+  EXPECT_THAT(message(config), HasSubstr("the key num_hidden_layers"));
   EXPECT_THAT(message(llama("model_type", "")), HasSubstr("the key model_type is missing"));
 }
 

@@ -93,7 +93,7 @@ TEST(ReadRun, every_framework_has_its_own_defaults) {
   EXPECT_EQ(of("nemo-rl").server.memory_fraction, 0.6);
   EXPECT_TRUE(of("nemo-rl").algorithm.reference_pass);
   EXPECT_FALSE(of("prime-rl").is_colocated());
-  EXPECT_EQ(of("prime-rl").loss_chunk, 1024);
+  EXPECT_EQ(of("prime-rl").loss_chunk, 8192);
   EXPECT_EQ(of("generic").staleness.limit, 1);
   EXPECT_EQ(of("verl").packing.seq_len, of("verl").prompt.maximum + 4000);
 }

@@ -45,9 +45,21 @@ inline constexpr std::string_view kThroughput = R"({"suite": "megatron-bridge", 
   "system": "DGX-H100", "gpus": 8, "gbs": 128, "mbs": 1, "seq": 8192, "tp": 2, "precision": "BF16",
   "tokens_per_s_per_gpu": 12000})";
 
+// A run of the Trainer: what `fit` would be given, and what was measured.
+inline constexpr std::string_view kTrainer = R"({"id": "run", "gpu": "h200-sxm-141gb", "gpus": 1, "seq_length": 512,
+  "attention": "sdpa", "weights": "bfloat16",
+  "config": {"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2,
+             "num_attention_heads": 4, "vocab_size": 1000, "dtype": "bfloat16"},
+  "training_args": {"bf16": true, "per_device_train_batch_size": 3, "gradient_checkpointing": true},
+  "measured": {"peak_allocated": 1000, "peak_reserved": 2000, "step_seconds": 0.5,
+               "evaluation_peak_allocated": 1500, "evaluation_peak_reserved": 1700}})";
+
 inline const std::vector<std::pair<const char*, std::string_view>>& formats() {
-  static const std::vector<std::pair<const char*, std::string_view>> all = {
-      {"megatron", kMegatron}, {"torch", kTorch}, {"golden", kGolden}, {"throughput", kThroughput}};
+  static const std::vector<std::pair<const char*, std::string_view>> all = {{"megatron", kMegatron},
+                                                                            {"torch", kTorch},
+                                                                            {"golden", kGolden},
+                                                                            {"throughput", kThroughput},
+                                                                            {"trainer", kTrainer}};
   return all;
 }
 
