@@ -81,9 +81,10 @@ TEST(Tools, a_text_cut_anywhere_is_read_or_refused) {
   for (const std::string* text : {&kSlime, &kAreal})
     for (std::size_t size = 0; size < text->size(); ++size) {
       const std::string cut = text->substr(0, size);
-      if (const auto tool = recognise_tool(cut))
-        if (const auto read = read_tool_settings(*tool, "run", cut, {{"gpus", "8"}}); !read)
-          EXPECT_FALSE(read.error().message.empty());
+      const auto tool = recognise_tool(cut);
+      if (!tool) continue;
+      const auto read = read_tool_settings(*tool, "run", cut, {{"gpus", "8"}});
+      EXPECT_TRUE(read || !read.error().message.empty());
     }
 }
 
