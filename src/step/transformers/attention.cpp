@@ -14,10 +14,12 @@ Var core_attention(Graph& g, const Model& m, const AttentionShape& s, const mode
   g.tape().at(Operation::kCoreAttention);
   const bool local = a.sliding_window > 0;
   const Var& mask = local ? shared.sliding_mask : shared.full_mask;
-  if (m.family.picks_heads && !m.eager_attention && s.kv_heads < s.heads) {
+  const bool learned = m.architecture().relative_buckets > 0;  // no kernel has a gradient for its bias
+  if (!m.eager_attention && (learned || (m.family.picks_heads && s.kv_heads < s.heads))) {
     const bool casts = g.autocast && q.width == 4;
     return math_attention(g, s, casts ? cast(g, q, 2, Name::kQuery) : q, casts ? cast(g, k, 2, Name::kKey) : k,
-                          g.autocast ? cast(g, v, 2, Name::kValue) : v, mask);
+                          g.autocast ? cast(g, v, 2, Name::kValue) : v, mask,
+                          learned ? m.architecture().attention_dropout : 0);
   }
   // No kernel takes fp32 with grouped heads: PyTorch falls back to its unfused form.
   const bool unfused = m.eager_attention || (q.width == 4 && !g.autocast && s.kv_heads < s.heads);

@@ -205,8 +205,10 @@ void make_masks(Graph& g, const Model& m, Shared& shared);
 // scores.cpp: attention without a fused kernel
 Var eager_attention(Graph& g, const Model& m, const AttentionShape& shape, const model::Attention& a,
                     std::int32_t sinks, const Var& q, const Var& k, const Var& v, const Shared& shared);
-// PyTorch's own form where no kernel takes the arguments: in fp32, keys and values repeated (Falcon's single head).
-Var math_attention(Graph& g, const AttentionShape& s, const Var& q, const Var& k, const Var& v, const Var& mask);
+// PyTorch's own form where no kernel takes the arguments: in fp32, keys and values repeated (Falcon's single head, T5's
+// learned bias).
+Var math_attention(Graph& g, const AttentionShape& s, const Var& q, const Var& k, const Var& v, const Var& mask,
+                   double dropout_share);
 // attention.cpp
 Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
               const Var& x);

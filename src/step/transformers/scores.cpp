@@ -59,10 +59,14 @@ Var probabilities_of(Graph& g, const Model& m, const Var& weights, std::uint8_t 
 
 }  // namespace
 
-Var math_attention(Graph& g, const AttentionShape& s, const Var& q, const Var& k, const Var& v, const Var& mask) {
+Var math_attention(Graph& g, const AttentionShape& s, const Var& q, const Var& k, const Var& v, const Var& mask,
+                   double dropout_share) {
   const std::int64_t groups = s.heads / s.kv_heads;
   const std::int64_t pairs = s.batch * s.heads * s.sequence * s.sequence;
-  const Var bias = g.alloc(mask ? s.batch * s.sequence * s.sequence : 0, q.width, Name::kMask);
+  // A bias by head is widened as it is, one for all heads was made of a mask.
+  const bool by_head = mask.elements >= s.heads * s.sequence * s.sequence;
+  const Var bias = by_head ? g.alloc(mask.elements, 4, Name::kMask)
+                           : g.alloc(mask ? s.batch * s.sequence * s.sequence : 0, q.width, Name::kMask);
   const Var wide_q = cast(g, q, 4, Name::kQuery);
   const Var wide_k = cast(g, k, 4, Name::kKey);
   const Var wide_v = cast(g, v, 4, Name::kValue);
@@ -76,9 +80,10 @@ Var math_attention(Graph& g, const AttentionShape& s, const Var& q, const Var& k
     const BatchShape product{s.batch * s.heads, s.sequence, s.head_dim, s.sequence};
     scores = batched_matmul(g, scaled_q, keys, product, Name::kAttentionTemp);
   }
-  const Var probabilities = softmax(g, scores, Name::kScores);
+  Var probabilities = softmax(g, scores, Name::kScores);
   if (!g.stopped()) g.tape().touch(pairs, Name::kAttentionTemp);  // rows that are masked whole
   scores.reset();
+  probabilities = dropout(g, probabilities, dropout_share, Name::kScores);
   const Var returned = g.alloc(q.width < 4 ? pairs : 0, q.width, Name::kAttentionTemp);
   const Var values = expand(g, wide_v, groups, Name::kValue);
   const BatchShape mix{s.batch * s.heads, s.sequence, s.sequence, s.value_dim};
