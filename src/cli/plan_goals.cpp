@@ -135,23 +135,24 @@ Result<ExitCode> answer_largest(const Question& question, const std::string& key
     return usage_error(fmt::format("--max is '{}'; wanted seq_length or micro_batch_size", key));
   plan::Longest longest = key == "seq_length" ? plan::longest_sequence(question, options, remember_progress)
                                               : largest_micro_batch(question, options);
-  if (interrupted()) {
+  const auto say_interrupted = [&](std::string_view known) {
     if (arguments.has("json")) {
       JsonWriter json;
       json.begin_object().member("schema", 1).member("interrupted", true).member("key", key);
       console.print(json.member("fits_at", longest.tokens).end_object().take());
     } else {
-      console.print(longest.tokens == 0
-                        ? fmt::format("interrupted: nothing was decided about {}\n", key)
-                        : fmt::format("interrupted: {} {} fits; larger was not decided\n", key, longest.tokens));
+      console.print(longest.tokens == 0 ? fmt::format("interrupted: nothing was decided about {}\n", key)
+                                        : fmt::format("interrupted: {} {} fits; {}\n", key, longest.tokens, known));
     }
     return ExitCode::kNo;
-  }
+  };
+  if (interrupted()) return say_interrupted("larger was not decided");
   if (longest.tokens == 0) {
     console.print(fmt::format("nothing fits at {} {}\n", key, key == "seq_length" ? 1024 : 1));
     return ExitCode::kNo;
   }
   PLIMSOLL_TRY(found, plan_for(with_value(question, key, longest.tokens), options));
+  if (found.interrupted) return say_interrupted("nothing larger does, and the plan for it was not finished");
   if (arguments.has("json")) {
     console.print(plan_json(found));
   } else {
