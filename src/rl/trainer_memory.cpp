@@ -82,8 +82,9 @@ States even_states(const job::Job& job) {
   const std::int64_t here = even_share(job);
   const std::int64_t sharers = job.optimizer.distributed ? job.data_parallel * job.parallel.context : 1;
   const double on_gpu = 1 - job.optimizer.cpu_offload_fraction;
+  const std::int64_t moments = here * moment_bytes(job) / sharers;
   return {here * job::size_of(job.precision.params), here * gradient_size(job),
-          static_cast<std::int64_t>(static_cast<double>(here * moment_bytes(job) / sharers) * on_gpu)};
+          static_cast<std::int64_t>(static_cast<double>(moments) * on_gpu)};
 }
 
 // What the gather leaves on the broadcasting GPU. Telescope keeps the whole model: FSDP in the dtype of the shards on

@@ -44,7 +44,9 @@ struct DefaultFile {
 
 // "- base", "- group: name", "- group@package: name", "- optional group: name".
 void add_default(const Node& item, std::vector<DefaultFile>& files) {
-  const auto file_of = [](std::string name) { return name.find(".y") == std::string::npos ? name + ".yaml" : name; };
+  const auto file_of = [](const std::string& name) {
+    return name.find(".y") == std::string::npos ? name + ".yaml" : name;
+  };
   if (item.is_string() && item.text != "_self_") {
     const std::size_t at = item.text.find('@');
     files.push_back({file_of(item.text.substr(0, at)), at == std::string::npos ? "" : item.text.substr(at + 1)});

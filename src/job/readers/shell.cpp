@@ -478,10 +478,10 @@ class Runner {
     std::vector<ShellWord> parts;
     for (std::string& part : split_fields(list.text, separators, fills_array ? 1000 : names.size()))
       parts.push_back(ShellWord{part, marked_names(part)});
-    if (fills_array && !names.empty())
-      PLIMSOLL_TRY_STATUS(variables_.set(names.front(), std::move(parts), true, false));
     for (std::size_t i = 0; i < names.size() && !fills_array; ++i)
       PLIMSOLL_TRY_STATUS(variables_.set(names[i], {i < parts.size() ? parts[i] : ShellWord{}}, false, false));
+    if (fills_array && !names.empty())
+      PLIMSOLL_TRY_STATUS(variables_.set(names.front(), std::move(parts), true, false));
     variables_.unset("IFS");
     return Truth::kTrue;
   }
