@@ -22,7 +22,7 @@ constexpr Field kFields[] = {
     {"config.model_type", Want::kText},
     {"training_args", Want::kTable, true},
     {"measured", Want::kTable, true},
-    {"measured.peak_allocated", Want::kInteger, true},
+    {"measured.peak_allocated", Want::kInteger},
     {"measured.peak_reserved", Want::kInteger},
     {"measured.evaluation_peak_allocated", Want::kInteger},
     {"measured.evaluation_peak_reserved", Want::kInteger},
@@ -48,6 +48,10 @@ Record read_trainer_recording(const Node& node) {
   record.skip = first_problem(node, kFields);
   if (!record.skip.empty()) return record;
   const Node& measured = table_of(node, "measured");
+  if (!measured.has("peak_allocated") && !measured.has("step_seconds")) {
+    record.skip = "measured has neither peak_allocated nor step_seconds; wanted one of them";
+    return record;
+  }
   const Node& arguments = table_of(node, "training_args");
   record.groups = {{"framework", "transformers"},
                    {"gpu", text_of(node, "gpu")},

@@ -248,7 +248,14 @@ TEST(TrainerRecord, that_fit_would_refuse_says_why) {
   EXPECT_NE(only(with(kTrainer, "\"seq_length\": 512", "\"seq_length\": \"x\"")).skip.find("seq_length"),
             std::string::npos);
   EXPECT_NE(only(with(kTrainer, "\"gpus\": 1", "\"gpus\": 0")).skip, "");
-  EXPECT_NE(only(with(kTrainer, "\"peak_allocated\": 1000,", "")).skip.find("peak_allocated"), std::string::npos);
+}
+
+TEST(TrainerRecord, may_have_seconds_without_a_peak_but_not_neither) {
+  const std::string without_peak = with(kTrainer, "\"peak_allocated\": 1000,", "");
+  EXPECT_EQ(only(without_peak).skip, "");
+  EXPECT_FALSE(only(without_peak).peak_allocated);
+  EXPECT_NE(only(with(without_peak, "\"step_seconds\"", "\"seconds\"")).skip.find("neither peak_allocated"),
+            std::string::npos);
 }
 
 TEST(RecordFile, a_record_of_no_known_kind_is_an_error_that_names_it) {
