@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "capture/capture.h"
-#include "capture/scratch.h"
+#include "capture/kernel_memory.h"
 #include "step/tape.h"
 
 namespace plimsoll::capture {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/scratch.h"
+#include "capture/kernel_memory.h"
 
 #include <algorithm>
 #include <array>
