@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "document/node.h"
+#include "job/readers/shell.h"
 #include "rl/frameworks/names.h"
 #include "rl/read.h"
 
@@ -103,6 +104,8 @@ void take_trainer_names(Values& values, std::span<const TrainerName> names, Sett
 // OpenRLHF before its flags had sections: --actor_num_nodes is actor.num_nodes. Empty for other words.
 [[nodiscard]] std::string_view current_openrlhf_name(std::string_view flag);
 [[nodiscard]] Result<Values> parse_overrides(std::string_view text, const std::string& path);
+// How a script is followed: files that it sources are looked for beside it.
+[[nodiscard]] job::ShellOptions beside(const std::string& path);
 [[nodiscard]] Result<Values> parse_flags(std::string_view text, const std::string& path);
 // "# plimsoll: key = value" lines.
 [[nodiscard]] Settings parse_directives(std::string_view text);

@@ -12,6 +12,18 @@
 
 namespace plimsoll::rl {
 
+job::ShellOptions beside(const std::string& path) {
+  job::ShellOptions options;
+  options.path = path;
+  options.read_file = [path](const std::string& name) -> std::optional<std::string> {
+    const auto found = job::locate(name, parent_folder(path));
+    if (!found) return std::nullopt;
+    auto read = job::read_named_file(*found);
+    return read ? std::optional(*std::move(read)) : std::nullopt;
+  };
+  return options;
+}
+
 namespace {
 
 using document::Node;
@@ -29,15 +41,7 @@ void flatten(const Node& node, const std::string& prefix, Values& values) {
 // The command of a script that has most words of the wanted kind.
 template <class Counts>
 Result<std::vector<job::ShellWord>> find_command(std::string_view text, const std::string& path, const Counts& counts) {
-  job::ShellOptions options;
-  options.path = path;
-  options.read_file = [&path](const std::string& name) -> std::optional<std::string> {
-    const auto found = job::locate(name, parent_folder(path));
-    if (!found) return std::nullopt;
-    auto read = job::read_named_file(*found);
-    return read ? std::optional(*std::move(read)) : std::nullopt;
-  };
-  PLIMSOLL_TRY(shell, job::read_shell(text, options));
+  PLIMSOLL_TRY(shell, job::read_shell(text, beside(path)));
   std::vector<job::ShellWord> best;
   std::int64_t most = 0;
   for (job::ShellCommand& command : shell.commands) {

@@ -55,15 +55,7 @@ void take_model(const std::string& word, Settings& settings) {
 // The flags of the command with most of the wanted ones.
 Result<Values> flags_of_script(std::string_view text, const std::string& path,
                                std::span<const std::string_view> wanted) {
-  job::ShellOptions options;
-  options.path = path;
-  options.read_file = [&path](const std::string& name) -> std::optional<std::string> {
-    const auto found = job::locate(name, parent_folder(path));
-    if (!found) return std::nullopt;
-    auto read = job::read_named_file(*found);
-    return read ? std::optional(*std::move(read)) : std::nullopt;
-  };
-  PLIMSOLL_TRY(shell, job::read_shell(text, options));
+  PLIMSOLL_TRY(shell, job::read_shell(text, beside(path)));
   const auto is_wanted = [&wanted](const job::ShellWord& word) {
     return job::is_flag(word.text) &&
            std::find(wanted.begin(), wanted.end(), job::key_of_flag(word.text)) != wanted.end();
