@@ -14,6 +14,7 @@ extern const Verb kRl;
 extern const Verb kLint;
 extern const Verb kWhy;
 extern const Verb kReplay;
+extern const Verb kView;
 extern const Verb kDiff;
 extern const Verb kScore;
 extern const Verb kModels;
@@ -21,8 +22,8 @@ extern const Verb kGpus;
 extern const Verb kKeys;
 
 std::span<const Verb* const> verbs() {
-  static const std::array<const Verb*, 13> kVerbs = {&kFit,    &kPlan, &kRead,  &kCapture, &kRl,   &kLint, &kWhy,
-                                                     &kReplay, &kDiff, &kScore, &kModels,  &kGpus, &kKeys};
+  static const std::array<const Verb*, 14> kVerbs = {&kFit,    &kPlan, &kRead, &kCapture, &kRl,     &kLint, &kWhy,
+                                                     &kReplay, &kView, &kDiff, &kScore,   &kModels, &kGpus, &kKeys};
   return kVerbs;
 }
 

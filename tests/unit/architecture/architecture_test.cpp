@@ -40,7 +40,8 @@ const Arrows& arrows() {
       {"rl", {"inference", "plan"}},
       {"truth", {"memory", "timing"}},
       {"capture", {"memory", "snapshot"}},
-      {"cli", {"capture", "truth", "replay", "why", "plan", "emit", "rl"}},
+      {"serve", {"snapshot", "rl"}},
+      {"cli", {"capture", "truth", "replay", "serve", "why", "emit"}},
   };
   return kArrows;
 }

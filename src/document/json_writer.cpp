@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/json_writer.h"
+#include "document/json_writer.h"
 
 #include <cmath>
 #include <utility>
@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 
-namespace plimsoll::cli {
+namespace plimsoll::document {
 
 namespace {
 
@@ -135,4 +135,4 @@ void JsonWriter::break_line() {
   text_.append(levels_.size() * 2, ' ');
 }
 
-}  // namespace plimsoll::cli
+}  // namespace plimsoll::document
