@@ -12,9 +12,8 @@
 
 #include "base/file.h"
 #include "base/interrupt.h"
-#include "cli/output_file.h"
+#include "cli/program.h"
 #include "cli/verb.h"
-#include "cli/view_answers.h"
 #include "serve/server.h"
 
 namespace plimsoll::cli {
@@ -75,8 +74,7 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
     if (!item) return tl::make_unexpected(std::move(item.error()));
   }
   PLIMSOLL_TRY(page, serve::Page::read(page_folder()));
-  const ViewAnswers answers;
-  serve::Site site(answers, shelf, page);
+  serve::Site site(shelf, page, std::string{version()});
   serve::Server server(site, shelf);
   PLIMSOLL_TRY_STATUS(server.start(port));
   console.print(server.address() + "\n");

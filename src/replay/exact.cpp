@@ -21,13 +21,14 @@ constexpr std::int64_t kEndless = std::int64_t{1} << 46;
 
 class Comparison {
  public:
-  Comparison(const History& history, const allocator::Settings& settings, const RecordedLimits& limits)
+  Comparison(const History& history, const allocator::Settings& settings, const RecordedLimits& limits,
+             Watcher* watcher = nullptr)
       : history_(history),
         events_(history.snapshot->events),
         limits_(limits),
         driver_(history, limits.total > 0 ? limits.total : kEndless),
         player_(history, settings, driver_),
-        tracker_(history) {}
+        tracker_(history, watcher) {}
 
   ExactReplay run() {
     result_.events = history_.events.count;
@@ -262,8 +263,9 @@ void Comparison::compare_final() {
 
 }  // namespace
 
-ExactReplay replay_exactly(const History& history, const allocator::Settings& settings, const RecordedLimits& limits) {
-  return Comparison(history, settings, limits).run();
+ExactReplay replay_exactly(const History& history, const allocator::Settings& settings, const RecordedLimits& limits,
+                           Watcher* watcher) {
+  return Comparison(history, settings, limits, watcher).run();
 }
 
 std::vector<allocator::SegmentView> exact_state_after(const History& history, const allocator::Settings& settings,

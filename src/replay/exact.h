@@ -38,7 +38,7 @@ struct RecordedLimits {
 };
 
 [[nodiscard]] ExactReplay replay_exactly(const History& history, const allocator::Settings& settings,
-                                         const RecordedLimits& limits);
+                                         const RecordedLimits& limits, Watcher* watcher = nullptr);
 
 // The segments after an operation of such a replay, which reproduces the events up to it.
 [[nodiscard]] std::vector<allocator::SegmentView> exact_state_after(const History& history,

@@ -84,6 +84,9 @@ Status set_member(const std::string& name, const Node& value, Query& query) {
   } else if (name == "from" || name == "to") {
     PLIMSOLL_TRY(number, real_of(name, value));
     (name == "from" ? query.from : query.to) = number;
+  } else if (name == "low" || name == "high") {
+    PLIMSOLL_TRY(number, real_of(name, value));
+    (name == "low" ? query.low : query.high) = number;
   } else if (name == "axis" || name == "by" || name == "setting") {
     PLIMSOLL_TRY(text, text_of(name, value));
     (name == "axis" ? query.axis : name == "by" ? query.by : query.setting) = std::move(text);
@@ -104,6 +107,7 @@ Result<Query> parse_query(std::string_view body) {
   Query query;
   for (const auto& [name, value] : node.members) PLIMSOLL_TRY_STATUS(set_member(name, value, query));
   if (query.from && query.to && !(*query.from < *query.to)) return bad_input("from lies behind to");
+  if (query.low && query.high && !(*query.low < *query.high)) return bad_input("low lies above high");
   return query;
 }
 

@@ -25,6 +25,8 @@ struct Query {
   std::int64_t columns = 1000;
   std::optional<double> from;  // of the axis; absent: its beginning
   std::optional<double> to;
+  std::optional<double> low;  // of the other axis
+  std::optional<double> high;
   std::string axis;  // "events", "time"
   std::string by;    // what is told apart: "category", "module", "stack"
   std::string setting;

@@ -5,12 +5,17 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
+#include "answer/fit.h"
+#include "answer/listing.h"
+#include "answer/read.h"
+#include "answer/replay.h"
+#include "answer/why.h"
 #include "document/json_writer.h"
 #include "serve/cache.h"
 #include "serve/query.h"
+#include "serve/question.h"
+#include "serve/recording_picture.h"
 #include "serve/step_picture.h"
-#include "serve/words.h"
 
 namespace plimsoll::serve {
 
@@ -21,6 +26,7 @@ using document::Layout;
 using Text = Result<std::string>;
 
 constexpr std::size_t kKeptSteps = 6;
+constexpr std::size_t kKeptRecordings = 2;  // one may take gigabytes
 
 void write_item(JsonWriter& json, const Item& item) {
   json.begin_object(Layout::kInline)
@@ -35,38 +41,47 @@ void write_item(JsonWriter& json, const Item& item) {
 
 // What the questions share.
 struct Site::Kept {
-  Kept(const Answers& its_answers, Shelf& its_shelf) : answers(its_answers), shelf(its_shelf) {}
+  Kept(Shelf& its_shelf, std::string its_version) : shelf(its_shelf), version(std::move(its_version)) {}
 
-  const Answers& answers;
   Shelf& shelf;
+  std::string version;
+  lever::World world;
   Cache<StepPicture> steps{kKeptSteps};
+  Cache<std::unique_ptr<RecordingPicture>> recordings{kKeptRecordings};
 
   Text start() const {
     JsonWriter json;
-    json.begin_object().member("schema", 1).member("version", answers.version()).key("files").begin_array();
+    json.begin_object().member("schema", 1).member("version", version).key("files").begin_array();
     for (const Item& item : shelf.items()) write_item(json, item);
     return json.end_array().end_object().take();
   }
 
-  // A verb with the files and keys of a query.
-  Text verb(const Query& query, std::vector<std::string> words) const {
-    PLIMSOLL_TRY(asked, words_of(query, shelf));
-    words.insert(words.end(), asked.begin(), asked.end());
-    return answers.ask(std::move(words));
+  Result<job::Request> request(const Query& query) const {
+    PLIMSOLL_TRY(input, input_of(query, shelf));
+    return answer::read_input(std::move(input));
   }
 
+  Text read(const Query& query) const {
+    PLIMSOLL_TRY(asked, request(query));
+    PLIMSOLL_TRY(understood, answer::understand(asked, answer::Defaults::kHidden));
+    return answer::to_json(understood);
+  }
+
+  // The levers take longer than all the rest: the page asks for them when it has shown that.
   Text fit(const Query& query) const {
-    if (query.has("changes")) return verb(query, {"fit", "--all-ranks"});
-    PLIMSOLL_TRY(words, words_of(query, shelf));
-    return answers.fit(words);
+    PLIMSOLL_TRY(asked, request(query));
+    memory::AskedRanks ranks;
+    ranks.all = true;
+    const auto changes = query.has("changes") ? answer::Changes::kUsual : answer::Changes::kNone;
+    PLIMSOLL_TRY(fitted, answer::fit(asked, world, ranks, changes));
+    return answer::to_json(fitted);
   }
 
   Result<std::shared_ptr<const StepPicture>> picture(const Query& query) {
-    PLIMSOLL_TRY(words, words_of(query, shelf));
-    return steps.get(fmt::format("{}\n{}", query.rank, join(words, "\n")), [&]() -> Result<StepPicture> {
-      PLIMSOLL_TRY(request, answers.request(words));
-      PLIMSOLL_TRY(job, job::resolve(request));
-      return make_step_picture(job, lever::World{}, query.rank);
+    return steps.get(fmt::format("{}\n{}", query.rank, identity_of(query)), [&]() -> Result<StepPicture> {
+      PLIMSOLL_TRY(asked, request(query));
+      PLIMSOLL_TRY(job, job::resolve(asked));
+      return make_step_picture(job, world, query.rank);
     });
   }
   Text step(const Query& query) {
@@ -81,10 +96,52 @@ struct Site::Kept {
     PLIMSOLL_TRY(drawn, picture(query));
     return alive_json(*drawn, query);
   }
+
+  // The one recording of a query.
+  Result<std::shared_ptr<const std::unique_ptr<RecordingPicture>>> recording(const Query& query) {
+    PLIMSOLL_TRY(item, only_file(query, shelf, Kind::kRecording));
+    PLIMSOLL_TRY(conditions, conditions_of(query));
+    return recordings.get(identity_of(query),
+                          [&item, &conditions] { return RecordingPicture::open(item.path, conditions); });
+  }
+  Text overview(const Query& query) {
+    PLIMSOLL_TRY(picture, recording(query));
+    return (*picture)->overview();
+  }
+  Text drawn(const Query& query, Text (RecordingPicture::*draw)(const Query&) const) {
+    PLIMSOLL_TRY(picture, recording(query));
+    return ((**picture).*draw)(query);
+  }
+  Text replay(const Query& query) {
+    PLIMSOLL_TRY(picture, recording(query));
+    if (!(*picture)->counters().empty()) return answer::to_json((*picture)->counters());
+    answer::ReplayQuestion question;
+    for (const auto& [key, value] : query.keys) question.limit_is_given |= key == "gpu" || key == "capacity";
+    question.what_if = query.has("what-if");
+    question.peak = query.has("peak");
+    question.leaks = query.has("leaks");
+    PLIMSOLL_TRY(replayed, answer::replay_recording((*picture)->recording(), question));
+    return answer::to_json(replayed);
+  }
+
+  Text why(const Query& query) const {
+    answer::WhyQuestion question;
+    PLIMSOLL_TRY(logs, paths_of(query, shelf, Kind::kLog));
+    question.logs = std::move(logs);
+    if (question.logs.empty()) return bad_input("a log is missing");
+    PLIMSOLL_TRY(found, answer::why(question, world));
+    return answer::to_json(found);
+  }
+
+  template <class T>
+  static Text listed(Result<T> found) {
+    if (!found) return tl::make_unexpected(std::move(found.error()));
+    return answer::to_json(*found);
+  }
 };
 
-Site::Site(const Answers& answers, Shelf& shelf, const Page& page)
-    : answers_(answers), shelf_(shelf), page_(page), kept_(std::make_unique<Kept>(answers_, shelf_)) {}
+Site::Site(Shelf& shelf, const Page& page, std::string version)
+    : page_(page), kept_(std::make_unique<Kept>(shelf, std::move(version))) {}
 
 Site::~Site() = default;
 
@@ -100,17 +157,25 @@ Reply Site::answer(std::string_view path, std::string_view body) {
     std::string_view path;
     Question ask;
   };
-  static constexpr std::array<Row, 10> kQuestions = {{
+  static constexpr std::array<Row, 18> kQuestions = {{
       {"/api/start", [](Kept& k, const Query&) { return k.start(); }},
-      {"/api/models", [](Kept& k, const Query&) { return k.answers.ask({"models"}); }},
-      {"/api/gpus", [](Kept& k, const Query&) { return k.answers.ask({"gpus"}); }},
-      {"/api/keys", [](Kept& k, const Query&) { return k.answers.ask({"keys"}); }},
-      {"/api/read", [](Kept& k, const Query& q) { return k.verb(q, {"read"}); }},
+      {"/api/models", [](Kept&, const Query&) { return Kept::listed(answer::find_models({})); }},
+      {"/api/gpus", [](Kept&, const Query&) { return Kept::listed(answer::find_gpus({})); }},
+      {"/api/keys", [](Kept&, const Query&) { return Kept::listed(answer::find_keys({})); }},
+      {"/api/read", [](Kept& k, const Query& q) { return k.read(q); }},
       {"/api/fit", [](Kept& k, const Query& q) { return k.fit(q); }},
       {"/api/step", [](Kept& k, const Query& q) { return k.step(q); }},
       {"/api/schedule", [](Kept& k, const Query& q) { return k.schedule(q); }},
       {"/api/alive", [](Kept& k, const Query& q) { return k.alive(q); }},
-      {"/api/why", [](Kept& k, const Query& q) { return k.verb(q, {"why"}); }},
+      {"/api/recording", [](Kept& k, const Query& q) { return k.overview(q); }},
+      {"/api/replay", [](Kept& k, const Query& q) { return k.replay(q); }},
+      {"/api/columns", [](Kept& k, const Query& q) { return k.drawn(q, &RecordingPicture::columns); }},
+      {"/api/blocks", [](Kept& k, const Query& q) { return k.drawn(q, &RecordingPicture::blocks); }},
+      {"/api/segments", [](Kept& k, const Query& q) { return k.drawn(q, &RecordingPicture::segments); }},
+      {"/api/flame", [](Kept& k, const Query& q) { return k.drawn(q, &RecordingPicture::flame); }},
+      {"/api/object", [](Kept& k, const Query& q) { return k.drawn(q, &RecordingPicture::object); }},
+      {"/api/under", [](Kept& k, const Query& q) { return k.drawn(q, &RecordingPicture::under); }},
+      {"/api/why", [](Kept& k, const Query& q) { return k.why(q); }},
   }};
   for (const Row& row : kQuestions) {
     if (row.path != path) continue;

@@ -7,7 +7,6 @@
 #include <string>
 #include <string_view>
 
-#include "serve/answers.h"
 #include "serve/page.h"
 #include "serve/shelf.h"
 
@@ -21,7 +20,7 @@ struct Reply {
 
 class Site {
  public:
-  Site(const Answers& answers, Shelf& shelf, const Page& page);
+  Site(Shelf& shelf, const Page& page, std::string version);
   ~Site();
   Site(const Site&) = delete;
   Site& operator=(const Site&) = delete;
@@ -34,8 +33,6 @@ class Site {
  private:
   struct Kept;
 
-  const Answers& answers_;
-  Shelf& shelf_;
   const Page& page_;
   std::unique_ptr<Kept> kept_;
 };
