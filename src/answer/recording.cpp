@@ -192,7 +192,7 @@ Result<Recording> load_recording(const std::string& path, std::unique_ptr<snapsh
     recording.surroundings.capacity = recording.inferred->high - 1;
   recording.surroundings.total = recording.limits.total;
   recording.exact = replay::replay_exactly(*recording.history, recording.recorded.settings, recording.limits, watcher);
-  replay::insert_empty_caches(*recording.history, recording.exact.empty_caches);
+  replay::insert_empty_caches(*recording.history, recording.exact);
   recording.run =
       recording.exact.exact()
           ? recording.exact.run

@@ -289,4 +289,15 @@ void insert_empty_caches(History& history, const std::vector<std::uint32_t>& bef
   history.ops = std::move(ops);
 }
 
+void insert_empty_caches(History& history, ExactReplay& exact) {
+  insert_empty_caches(history, exact.empty_caches);
+  const auto moved = [&exact](std::uint32_t op) {
+    const auto before = std::upper_bound(exact.empty_caches.begin(), exact.empty_caches.end(), op);
+    return op + static_cast<std::uint32_t>(before - exact.empty_caches.begin());
+  };
+  exact.run.peak_allocated_op = moved(exact.run.peak_allocated_op);
+  exact.run.peak_reserved_op = moved(exact.run.peak_reserved_op);
+  if (exact.run.oom) exact.run.oom->op = moved(exact.run.oom->op);
+}
+
 }  // namespace plimsoll::replay

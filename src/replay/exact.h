@@ -47,5 +47,7 @@ struct RecordedLimits {
 
 // The history with the program's own empty_cache() calls among its operations.
 void insert_empty_caches(History& history, const std::vector<std::uint32_t>& before_ops);
+// The same with those that a replay found; what it says of operations then names them by their new numbers.
+void insert_empty_caches(History& history, ExactReplay& exact);
 
 }  // namespace plimsoll::replay

@@ -11,6 +11,8 @@ export type Body = {
   columns?: number;
   from?: number;
   to?: number;
+  low?: number;
+  high?: number;
   axis?: string;
   by?: string;
   setting?: string;

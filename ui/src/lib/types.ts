@@ -103,3 +103,110 @@ export function momentText(moment: Moment): string {
   if (moment.operation) parts.push(moment.operation);
   return parts.join(' · ');
 }
+
+// Of a recording.
+export type RecordingOverview = {
+  has_history: boolean;
+  is_counters?: boolean;
+  events: number;
+  objects: number;
+  device: number;
+  settings: string;
+  has_times: boolean;
+  has_stacks: boolean;
+  seconds: number;
+  exact: boolean;
+  reproduced: number;
+  peak_allocated: number;
+  peak_reserved: number;
+  peak_event: number;
+  space_bytes: number;
+  limit: number | null;
+  oom_event?: number;
+  oom_requested?: number;
+  steps: [number, number][];
+  warnings: string[];
+};
+export type RecordingColumns = {
+  axis: 'events' | 'time';
+  end: number;
+  from: number;
+  to: number;
+  peak_at: number;
+  peak_bytes: number;
+  event: number[];
+  allocated: number[];
+  lowest: number[];
+  reserved: number[];
+  bands: { name: string; bytes: number[] }[];
+};
+/** A block: object, from, to, place, size, group. */
+export type BlocksAnswer = {
+  axis: 'events' | 'time';
+  end: number;
+  from: number;
+  to: number;
+  low: number;
+  high: number;
+  space_bytes: number;
+  left_out: number;
+  groups: string[];
+  blocks: [number, number, number, number, number, number][];
+};
+export type SegmentsAnswer = {
+  event: number;
+  reserved: number;
+  in_use: number;
+  idle_returnable: number;
+  idle_pinned: number;
+  largest_idle: number;
+  segments_in_all: number;
+  groups: string[];
+  segments: { address: string; size: number; expandable: boolean; blocks: [number, number, number, number][] }[];
+  pinned: { address: string; size: number; idle: number; live_blocks: number; holders: { bytes: number; stack: string }[] }[];
+};
+/** A node: name, parent, bytes, objects. */
+export type FlameAnswer = { event: number; bytes: number; nodes: [string, number, number, number][] };
+export type ObjectAnswer = {
+  object: number;
+  address: string;
+  requested: number;
+  block: number;
+  category: string;
+  stream: number;
+  birth: number | null;
+  death: number | null;
+  microseconds?: number;
+  stack: string[];
+};
+export type Under = {
+  setting: string;
+  environment: string;
+  peak_allocated: number;
+  peak_reserved: number;
+  retries: number;
+  runs_out: boolean;
+  from: number;
+  to: number;
+  reserved: number[];
+};
+export type Group = { name: string; bytes: number; objects: number; largest: number; stack?: string[] };
+export type ReplayAnswer = {
+  events: number;
+  reproduced: number;
+  peak_allocated: number | null;
+  peak_reserved: number | null;
+  fragmentation: number | null;
+  recorded_settings: string;
+  oom: { event?: number; requested: number; short_by: number | null; allocated: number; reserved: number; largest_free: number } | null;
+  pinned: { reserved: number; in_use: number; idle_returnable: number; idle_pinned: number; largest_idle: number };
+  peak?: { requested: number; categories: Group[]; modules: Group[]; stacks: Group[] };
+  leaks?: {
+    steps: number;
+    by_optimizer_steps: boolean;
+    growth_per_step: number;
+    origins: { per_step: number; first: number; last: number; object_bytes?: number; stack: string[] }[];
+  };
+  what_if?: { settings: string; environment: string; peak_allocated: number; peak_reserved: number; fragmentation: number; oom: unknown; retries: number }[];
+  warnings: string[];
+};
