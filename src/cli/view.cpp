@@ -12,8 +12,10 @@
 
 #include "base/file.h"
 #include "base/interrupt.h"
+#include "cli/output_file.h"
 #include "cli/program.h"
 #include "cli/verb.h"
+#include "serve/bake.h"
 #include "serve/server.h"
 
 namespace plimsoll::cli {
@@ -75,6 +77,14 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   }
   PLIMSOLL_TRY(page, serve::Page::read(page_folder()));
   serve::Site site(shelf, page, std::string{version()});
+  if (const auto path = arguments.value("html")) {
+    if (arguments.operands.empty())
+      return usage_error("--html wants files to show", "plimsoll view job.toml --html job.html");
+    const std::string baked = serve::bake(site, shelf, std::string{version()});
+    PLIMSOLL_TRY_STATUS(write_whole(*path, page.whole(baked), existing_files(arguments)));
+    console.print("written: " + *path + "\n");
+    return ExitCode::kYes;
+  }
   serve::Server server(site, shelf);
   PLIMSOLL_TRY_STATUS(server.start(port));
   console.print(server.address() + "\n");
@@ -101,11 +111,16 @@ const Verb kView = {
         "The page is served on 127.0.0.1 under an address that holds a random token: nothing can be reached from "
         "outside, and nothing is written. Ctrl-C ends it.",
     .flags = {{.name = "port", .argument = "N", .help = "the port; a free one if not given"},
+              {.name = "html",
+               .argument = "FILE",
+               .help = "write the view of the files as one page that needs no program, and end"},
+              {.name = "force", .argument = "", .help = kForceHelp},
               {.name = "no-browser", .argument = "", .help = "print the address only"}},
     .takes_keys = false,
     .examples = {{"plimsoll view job.toml", "a job, with knobs"},
                  {"plimsoll view snapshot.pickle", "a recorded memory history"},
-                 {"plimsoll view train.log job.toml", "why a run ended, beside its job"}},
+                 {"plimsoll view train.log job.toml", "why a run ended, beside its job"},
+                 {"plimsoll view job.toml --html job.html", "a file to send to a colleague"}},
     .run = run,
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/server.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -83,6 +84,11 @@ struct Server::Wires {
 
   void set_up() {
     http.new_task_queue = [this] { return new BoundedQueue(limits.threads, limits.waiting); };
+    // The library would let another process share the port, and with it what is meant for us.
+    http.set_socket_options([](socket_t wire) {
+      const int yes = 1;
+      setsockopt(wire, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    });
     http.set_read_timeout(limits.seconds);
     http.set_write_timeout(limits.seconds);
     http.set_keep_alive_timeout(limits.seconds);
@@ -180,6 +186,8 @@ Status Server::start(int port) {
                                      port == 0 ? "" : "another --port, or none for a free one"});
   wires_->guard.emplace(bound, std::move(token));
   wires_->thread = std::thread([this] { wires_->http.listen_after_bind(); });
+  // A stop before the loop runs would be lost.
+  while (!wires_->http.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return {};
 }
 

@@ -78,9 +78,9 @@ Result<Kind> kind_of(const std::string& path) {
   head.resize(*got);
   constexpr char kPickle = '\x80';
   if (!head.empty() && (head.front() == kPickle || head.find('\0') != std::string::npos)) return Kind::kRecording;
-  if (snapshot::looks_like_memory_stats(head) || snapshot::looks_like_memory_summary(head)) return Kind::kRecording;
   auto text = read_file(path, kLargestConfiguration);
   if (!text) return Kind::kLog;
+  if (snapshot::looks_like_memory_stats(*text) || snapshot::looks_like_memory_summary(*text)) return Kind::kRecording;
   if (is_run(path, *text)) return Kind::kRun;
   return is_job(path, *text) ? Kind::kJob : Kind::kLog;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/site.h"
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -10,11 +11,15 @@
 #include "answer/read.h"
 #include "answer/replay.h"
 #include "answer/why.h"
+#include "base/interrupt.h"
 #include "document/json_writer.h"
 #include "serve/cache.h"
+#include "serve/log_window.h"
+#include "serve/plan_picture.h"
 #include "serve/query.h"
 #include "serve/question.h"
 #include "serve/recording_picture.h"
+#include "serve/run_picture.h"
 #include "serve/step_picture.h"
 
 namespace plimsoll::serve {
@@ -26,6 +31,7 @@ using document::Layout;
 using Text = Result<std::string>;
 
 constexpr std::size_t kKeptSteps = 6;
+constexpr std::size_t kKeptPlans = 4;
 constexpr std::size_t kKeptRecordings = 2;  // one may take gigabytes
 
 void write_item(JsonWriter& json, const Item& item) {
@@ -47,6 +53,7 @@ struct Site::Kept {
   std::string version;
   lever::World world;
   Cache<StepPicture> steps{kKeptSteps};
+  Cache<plan::Plan> plans{kKeptPlans};
   Cache<std::unique_ptr<RecordingPicture>> recordings{kKeptRecordings};
 
   Text start() const {
@@ -133,6 +140,41 @@ struct Site::Kept {
     return answer::to_json(found);
   }
 
+  Text log(const Query& query) const {
+    PLIMSOLL_TRY(item, only_file(query, shelf, Kind::kLog));
+    constexpr std::int64_t kMostLines = 2000;
+    return log_json(item.path, std::max<std::int64_t>(1, query.event), std::min(kMostLines, query.columns));
+  }
+
+  Result<std::shared_ptr<const plan::Plan>> planned(const Query& query) {
+    return plans.get(identity_of(query), [&]() -> Result<plan::Plan> {
+      answer::PlanInput asked;
+      PLIMSOLL_TRY(input, input_of(query, shelf));
+      asked.input = std::move(input);
+      PLIMSOLL_TRY(question, answer::read_question(std::move(asked)));
+      plan::SearchOptions options;
+      options.world = &world;
+      options.keep = kShownPlans;
+      options.stop = &interrupt_flag();
+      return plan::plan_for(question, options);
+    });
+  }
+  Text plan(const Query& query) {
+    PLIMSOLL_TRY(found, planned(query));
+    return plan_json(*found);
+  }
+  Text launch(const Query& query) {
+    PLIMSOLL_TRY(found, planned(query));
+    return launch_json(*found, query);
+  }
+
+  Text rl(const Query& query) const {
+    PLIMSOLL_TRY(input, run_of(query, shelf));
+    if (query.has("splits")) return splits_json(input, world);
+    if (query.has("knobs")) return knobs_json(input, world);
+    return run_json(input, world);
+  }
+
   template <class T>
   static Text listed(Result<T> found) {
     if (!found) return tl::make_unexpected(std::move(found.error()));
@@ -157,7 +199,7 @@ Reply Site::answer(std::string_view path, std::string_view body) {
     std::string_view path;
     Question ask;
   };
-  static constexpr std::array<Row, 18> kQuestions = {{
+  static constexpr std::array<Row, 22> kQuestions = {{
       {"/api/start", [](Kept& k, const Query&) { return k.start(); }},
       {"/api/models", [](Kept&, const Query&) { return Kept::listed(answer::find_models({})); }},
       {"/api/gpus", [](Kept&, const Query&) { return Kept::listed(answer::find_gpus({})); }},
@@ -176,6 +218,10 @@ Reply Site::answer(std::string_view path, std::string_view body) {
       {"/api/object", [](Kept& k, const Query& q) { return k.drawn(q, &RecordingPicture::object); }},
       {"/api/under", [](Kept& k, const Query& q) { return k.drawn(q, &RecordingPicture::under); }},
       {"/api/why", [](Kept& k, const Query& q) { return k.why(q); }},
+      {"/api/log", [](Kept& k, const Query& q) { return k.log(q); }},
+      {"/api/plan", [](Kept& k, const Query& q) { return k.plan(q); }},
+      {"/api/launch", [](Kept& k, const Query& q) { return k.launch(q); }},
+      {"/api/rl", [](Kept& k, const Query& q) { return k.rl(q); }},
   }};
   for (const Row& row : kQuestions) {
     if (row.path != path) continue;
