@@ -42,6 +42,7 @@ const Arrows& arrows() {
       {"capture", {"memory", "snapshot"}},
       {"answer", {"capture", "truth", "replay", "why", "emit", "rl"}},
       {"cli", {"answer"}},
+      {"library", {"cli"}},
   };
   return kArrows;
 }
