@@ -17,13 +17,17 @@ extern const Verb kReplay;
 extern const Verb kView;
 extern const Verb kDiff;
 extern const Verb kScore;
+extern const Verb kCheck;
 extern const Verb kModels;
 extern const Verb kGpus;
 extern const Verb kKeys;
+extern const Verb kComplete;
+extern const Verb kMan;
 
 std::span<const Verb* const> verbs() {
-  static const std::array<const Verb*, 14> kVerbs = {&kFit,    &kPlan, &kRead, &kCapture, &kRl,     &kLint, &kWhy,
-                                                     &kReplay, &kView, &kDiff, &kScore,   &kModels, &kGpus, &kKeys};
+  static const std::array<const Verb*, 17> kVerbs = {&kFit,    &kPlan,   &kRead, &kCapture,  &kRl,    &kLint,
+                                                     &kWhy,    &kReplay, &kView, &kDiff,     &kScore, &kCheck,
+                                                     &kModels, &kGpus,   &kKeys, &kComplete, &kMan};
   return kVerbs;
 }
 

@@ -9,7 +9,7 @@ import { chromium } from 'playwright-core';
 
 export const root = resolve(dirname(fileURLToPath(import.meta.url)), '../..');
 export const program = resolve(process.env.PLIMSOLL_PROGRAM ?? join(root, 'build/release/src/plimsoll'));
-const page = resolve(process.env.PLIMSOLL_PAGE ?? join(root, 'build/page'));
+export const page = resolve(process.env.PLIMSOLL_PAGE ?? join(root, 'build/page'));
 const environment = { ...process.env, PLIMSOLL_PAGE: page, DISPLAY: '', WAYLAND_DISPLAY: '' };
 
 /** plimsoll view on these files; ends with end(). */

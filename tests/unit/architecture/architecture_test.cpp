@@ -43,6 +43,7 @@ const Arrows& arrows() {
       {"answer", {"capture", "truth", "replay", "why", "emit", "rl"}},
       {"serve", {"answer"}},
       {"cli", {"answer", "serve"}},
+      {"library", {"cli"}},
   };
   return kArrows;
 }
