@@ -63,7 +63,7 @@ Result<ExitCode> serve_until_stopped(serve::Server& server, const Console& conso
   const Uninterrupted orderly;  // a signal ends the loop below, not the program
   while (!interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   server.stop();
-  interrupt_flag().store(false);  // it was asked to end, and ends
+  answer_interrupt();
   console.note("ended");
   return ExitCode::kYes;
 }

@@ -16,6 +16,11 @@ export function prepare(canvas: HTMLCanvasElement, width: number, height: number
   return context;
 }
 
+/** The size of the page's letters: charts grow with them on large screens. */
+export function rem(): number {
+  return parseFloat(getComputedStyle(document.documentElement).fontSize) || 14;
+}
+
 export type Frame = { left: number; right: number; width: number };
 
 /** Wheel zooms around the pointer, dragging moves, shift and dragging marks a range to zoom to. */
