@@ -69,6 +69,8 @@ Result<ExitCode> serve_until_stopped(serve::Server& server, const Console& conso
 }
 
 Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+  if (arguments.has("html") && arguments.operands.empty())
+    return usage_error("--html wants files to show", "plimsoll view job.toml --html job.html");
   PLIMSOLL_TRY(port, port_of(arguments));
   serve::Shelf shelf;
   for (const std::string& path : arguments.operands) {

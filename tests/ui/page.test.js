@@ -61,7 +61,10 @@ for (const [name, [hash, selector]] of Object.entries(kViews)) {
       await tab.evaluate(axe);
       const found = await tab.evaluate(() => axe.run(document, { resultTypes: ['violations'] }));
       assert.deepEqual(found.violations.map((v) => [v.id, v.nodes.map((node) => node.html.slice(0, 120)).slice(0, 3)]), [], theme);
+      await tab.setViewportSize({ width: 1280, height: 1000 });
+      await tab.waitForTimeout(100);
       await tab.screenshot({ path: join(pictures, `${name}-${theme}.png`) });
+      await tab.setViewportSize({ width: 1280, height: 720 });
     }
     await tab.keyboard.press('t');
   });

@@ -40,17 +40,28 @@ function print(route: Route): string {
 
 export const route = $state<Route>(parse(location.hash));
 
-addEventListener('hashchange', () => {
-  if (location.hash !== print(route)) Object.assign(route, parse(location.hash));
-});
+let known = location.hash; // the address that the route was read from or written to
+
+function readAddress(): void {
+  known = location.hash;
+  if (known !== print(route)) Object.assign(route, parse(known));
+}
+addEventListener('hashchange', readAddress);
+addEventListener('popstate', readAddress);
 
 export const hasAddress = location.hash !== '';
 
 /** Changes the address; zooming and hovering replace the entry of the history, everything else adds one. */
 export function go(change: Partial<Route>, replace = false): void {
+  if (location.hash !== known) {
+    // Somebody went elsewhere and the event is on its way: that holds, and a late zoom of the view before it does not.
+    readAddress();
+    if (replace) return;
+  }
   Object.assign(route, change);
   const hash = print(route);
   if (hash === location.hash) return;
+  known = hash;
   if (replace) history.replaceState(null, '', hash);
   else history.pushState(null, '', hash);
 }
