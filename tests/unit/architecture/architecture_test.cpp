@@ -40,7 +40,8 @@ const Arrows& arrows() {
       {"rl", {"inference", "plan"}},
       {"truth", {"memory", "timing"}},
       {"capture", {"memory", "snapshot"}},
-      {"cli", {"capture", "truth", "replay", "why", "plan", "emit", "rl"}},
+      {"live", {"truth", "plan", "emit"}},
+      {"cli", {"capture", "live", "truth", "replay", "why", "plan", "emit", "rl"}},
   };
   return kArrows;
 }

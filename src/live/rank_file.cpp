@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "live/rank_file.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "live/nodes.h"
+
+namespace plimsoll::live {
+
+namespace {
+
+using document::Node;
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostSteps = 4096;
+constexpr std::int64_t kMostFile = 256LL << 20;
+constexpr std::size_t kMostFrames = 64;
+
+std::int64_t bytes_in(const Node& line, std::string_view key) {
+  return std::max<std::int64_t>(0, integer_in(line, key).value_or(0));
+}
+
+void take_counters(const Node& line, RankRun& run) {
+  run.peak_allocated = std::max(run.peak_allocated, bytes_in(line, "peak_allocated"));
+  run.peak_reserved = std::max(run.peak_reserved, bytes_in(line, "peak_reserved"));
+  run.inactive_most = std::max(run.inactive_most, bytes_in(line, "inactive"));
+  run.retries = std::max(run.retries, bytes_in(line, "retries"));
+  run.rss_most = std::max({run.rss_most, bytes_in(line, "rss_most"), bytes_in(line, "rss")});
+  if (const std::int64_t used = bytes_in(line, "used"); used > 0)
+    run.outside = std::max(run.outside.value_or(0), used - bytes_in(line, "reserved"));
+}
+
+void take_begin(const Node& line, RankRun& run) {
+  run.rank = integer_in(line, "rank").value_or(0);
+  run.world = std::max<std::int64_t>(1, integer_in(line, "world").value_or(1));
+  run.local_rank = integer_in(line, "local_rank").value_or(0);
+  run.pid = integer_in(line, "pid").value_or(0);
+  run.host = printable(text_in(line, "host"), 120);
+  run.torch = printable(text_in(line, "torch"), 60);
+  run.device_name = printable(text_in(line, "device_name"), 120);
+  run.uuid = text_in(line, "uuid");
+  run.device = integer_in(line, "device").value_or(-1);
+  run.total = bytes_in(line, "total");
+  if (const Node* settings = line.find("settings"); settings != nullptr)
+    for (const auto& [name, value] : settings->members)
+      if (value.is_string()) run.settings[name] = printable(value.text, 400);
+}
+
+void take_step(const Node& line, RankRun& run, std::int64_t& stride) {
+  StepReading step;
+  step.step = integer_in(line, "n").value_or(0);
+  step.count = std::max<std::int64_t>(1, integer_in(line, "count").value_or(1));
+  step.at = real_in(line, "t").value_or(0);
+  step.seconds = std::max(0.0, real_in(line, "seconds").value_or(0));
+  step.backward = real_in(line, "backward").value_or(0);
+  step.optimizer = real_in(line, "optimizer").value_or(0);
+  step.allocated = bytes_in(line, "allocated");
+  step.reserved = bytes_in(line, "reserved");
+  step.used = bytes_in(line, "used");
+  step.rss = bytes_in(line, "rss");
+  run.steps_done = std::max(run.steps_done, step.step);
+  take_counters(line, run);
+  // Every line counts at first; when there are too many, every second of those kept goes.
+  run.steps.push_back(step);
+  if (run.steps.size() < kMostSteps) return;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < run.steps.size(); i += 2) run.steps[kept++] = run.steps[i];
+  run.steps.resize(kept);
+  stride *= 2;
+}
+
+void take_oom(const Node& line, RankRun& run) {
+  OutOfMemoryReading oom;
+  oom.step = integer_in(line, "step").value_or(0);
+  oom.phase = printable(text_in(line, "phase"), 40);
+  oom.requested = bytes_in(line, "requested");
+  oom.total = bytes_in(line, "total");
+  oom.free = bytes_in(line, "free");
+  oom.allocated = bytes_in(line, "allocated");
+  oom.reserved = bytes_in(line, "reserved");
+  if (const Node* stack = line.find("stack"); stack != nullptr)
+    for (const Node& frame : stack->items)
+      if (frame.is_string() && oom.stack.size() < kMostFrames) oom.stack.push_back(printable(frame.text, 400));
+  take_counters(line, run);
+  run.oom = std::move(oom);
+}
+
+// A name of a file in the same folder, never a path.
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name.find('/') == std::string_view::npos && name != "." && name != "..";
+}
+
+void take_line(const Node& line, RankRun& run, std::int64_t& stride) {
+  const std::string event = text_in(line, "event");
+  if (event == "begin") {
+    take_begin(line, run);
+  } else if (event == "step") {
+    take_step(line, run, stride);
+  } else if (event == "oom") {
+    take_oom(line, run);
+  } else if (event == "snapshot") {
+    if (const std::string name = text_in(line, "file"); is_plain_name(name)) run.snapshot = name;
+  } else if (event == "error") {
+    run.error_type = printable(text_in(line, "type"), 120);
+    run.error = printable(text_in(line, "message"), 2000);
+  } else if (event == "end") {
+    run.ended = true;
+    run.steps_done = std::max(run.steps_done, integer_in(line, "steps").value_or(0));
+    run.trouble = printable(text_in(line, "trouble"), 400);
+    take_counters(line, run);
+  }
+}
+
+}  // namespace
+
+std::optional<double> RankRun::step_seconds() const {
+  std::vector<double> seconds;
+  for (const StepReading& step : steps)
+    if (step.step > 2 && step.seconds > 0) seconds.push_back(step.seconds);
+  if (seconds.empty())
+    for (const StepReading& step : steps)
+      if (step.step == 2 && step.seconds > 0) seconds.push_back(step.seconds);
+  if (seconds.empty()) return std::nullopt;
+  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  return *middle;
+}
+
+Result<RankRun> read_rank(const std::string& name, std::string_view text) {
+  RankRun run;
+  run.file = name;
+  std::int64_t stride = 1;
+  std::int64_t good = 0;
+  for (const std::string_view line : split(text, '\n')) {
+    if (trim(line).empty()) continue;
+    const auto node = document::parse_json(line);
+    if (!node || !node->is_object() || !node->has("event")) {
+      ++run.bad_lines;
+      continue;
+    }
+    ++good;
+    take_line(*node, run, stride);
+  }
+  if (good == 0)
+    return bad_input(fmt::format("{}: no line of it is a record of a rank", name),
+                     "wanted what plimsoll run writes: lines of JSON with an \"event\"");
+  return run;
+}
+
+std::vector<RankRun> read_ranks(const std::string& folder, std::vector<std::string>& problems) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("rank-") && name.ends_with(".jsonl")) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  std::vector<RankRun> runs;
+  for (const std::string& name : names) {
+    const auto text = read_file((fs::path(folder) / name).string(), kMostFile);
+    auto run = text ? read_rank(name, *text) : Result<RankRun>{tl::make_unexpected(text.error())};
+    if (run)
+      runs.push_back(*std::move(run));
+    else
+      problems.push_back(to_string(run.error()));
+  }
+  std::sort(runs.begin(), runs.end(),
+            [](const RankRun& a, const RankRun& b) { return std::tie(a.rank, a.file) < std::tie(b.rank, b.file); });
+  return runs;
+}
+
+}  // namespace plimsoll::live
