@@ -205,6 +205,7 @@ Result<ExitCode> run(const Arguments& arguments, const Console& given) {
   std::vector<std::string> words = asked.words;
   std::vector<std::pair<std::string, std::string>> environment;
   std::string out = asked.out;
+  std::vector<std::string> job_files = arguments.values("job");
   for (int left = asked.retries;; --left) {
     const live::Run done = attempt(asked, words, environment, out, prediction ? &*prediction : nullptr,
                                    nvml ? nvml->get() : nullptr, nvml ? std::string{} : to_string(nvml.error()));
@@ -217,10 +218,11 @@ Result<ExitCode> run(const Arguments& arguments, const Console& given) {
       explain(done, arguments, console);
     if (left > 0 && prediction && ran_out(done)) {
       PLIMSOLL_TRY(world, world_of(arguments));
-      auto next = live::plan_retry(done, *prediction, world, words, arguments.values("job"));
+      auto next = live::plan_retry(done, *prediction, world, words, job_files);
       if (next) {
         console.print("\n" + next->shown);
         words = next->words;
+        job_files = next->job_files;
         environment = next->environment;
         prediction = next->prediction;
         out = (asked.out.empty() ? done.folder : asked.out) + fmt::format("-retry-{}", asked.retries - left + 1);

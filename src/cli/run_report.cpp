@@ -24,11 +24,12 @@ std::string gib(const std::optional<double>& bytes) {
 }
 
 // Measured, predicted, and their difference in percent of the predicted.
-void add_quantity(std::vector<Cell>& cells, const Quantity& quantity, bool seconds) {
+void add_quantity(std::vector<Cell>& cells, const Quantity& quantity, bool seconds, bool with_prediction) {
   const auto text = [seconds](const std::optional<double>& value) {
     return !seconds ? gib(value) : value ? format_seconds(*value) : std::string("-");
   };
   cells.emplace_back(text(quantity.measured));
+  if (!with_prediction) return;
   if (!quantity.predicted) {
     cells.emplace_back("-");
     return;
@@ -82,24 +83,21 @@ std::string failure_lines(const live::Run& run) {
 std::string run_report(const live::Run& run, const live::Prediction* prediction, const Console& console) {
   std::string text = ending_line(run);
   if (!run.rows.empty()) {
-    Table table({{"rank", Align::kLeft, true},
-                 {"allocated", Align::kRight},
-                 {"predicted", Align::kRight},
-                 {"reserved", Align::kRight},
-                 {"predicted", Align::kRight},
-                 {"outside", Align::kRight},
-                 {"predicted", Align::kRight},
-                 {"step", Align::kRight},
-                 {"predicted", Align::kRight},
-                 {"headroom", Align::kRight},
-                 {"cached", Align::kRight}});
+    std::vector<Column> columns = {{"rank", Align::kLeft, true}};
+    for (const char* title : {"allocated", "reserved", "outside", "step"}) {
+      columns.push_back({title, Align::kRight});
+      if (prediction != nullptr) columns.push_back({"predicted", Align::kRight});
+    }
+    columns.push_back({"headroom", Align::kRight});
+    columns.push_back({"cached", Align::kRight});
+    Table table(std::move(columns));
     for (const live::RankGroup& group : live::group_rows(run.rows)) {
       const live::RankComparison& row = run.rows[group.fullest];
       std::vector<Cell> cells = {group.label};
-      add_quantity(cells, row.allocated, false);
-      add_quantity(cells, row.reserved, false);
-      add_quantity(cells, row.outside, false);
-      add_quantity(cells, row.seconds, true);
+      add_quantity(cells, row.allocated, false, prediction != nullptr);
+      add_quantity(cells, row.reserved, false, prediction != nullptr);
+      add_quantity(cells, row.outside, false, prediction != nullptr);
+      add_quantity(cells, row.seconds, true, prediction != nullptr);
       cells.emplace_back(format_gib(row.headroom), row.headroom < 0 ? Style::kBad : Style::kPlain);
       cells.emplace_back(fmt::format("{:.1f}%", 100 * row.fragmentation));
       table.add_row(std::move(cells));

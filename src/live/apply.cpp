@@ -181,10 +181,17 @@ std::vector<NamedFile> files_in(const std::vector<std::string>& words, const std
   return found;
 }
 
-bool set_in_file(NamedFile& file, const std::string& path, const Node& value) {
+// `adds`: also where the file does not have the key yet, if it has others of the framework.
+bool set_in_file(NamedFile& file, const std::string& path, const Node& value, const Written& all, bool adds) {
   if (file.path.ends_with(".json")) {
     auto root = document::parse_json(file.text);
-    if (!root || !root->is_object()) return false;
+    if (!root || !root->is_object() || root->has("model_type")) return false;  // a model's own file is not the run's
+    Written here;
+    flatten(*root, "", here);
+    const bool has_it = here.contains(path) || root->has(leaf(path));
+    const bool is_kin =
+        std::any_of(here.begin(), here.end(), [&all](const auto& one) { return all.contains(one.first); });
+    if (!has_it && !(adds && is_kin)) return false;
     // A file may have the key deeper, or not at all: where its leaf stands already, there it is set.
     set_in_tree(*root, root->has(leaf(path)) ? leaf(path) : path, value);
     file.text = emit::pretty_json(*root) + "\n";
@@ -220,6 +227,7 @@ Result<Applied> apply(const job::Job& before, const job::Job& after, const job::
                       const std::string& folder) {
   Applied applied;
   applied.words = words;
+  applied.job_files = job_files;
   for (const auto& [key, value] : settings)
     if (key.starts_with("environment.")) {
       applied.environment.emplace_back(key.substr(12), value);
@@ -232,22 +240,31 @@ Result<Applied> apply(const job::Job& before, const job::Job& after, const job::
     const auto old = old_keys.find(path);
     if (old != old_keys.end() && document::to_json(old->second) == document::to_json(value)) continue;
     if (path.starts_with("environment.") || path.find("ALLOC_CONF") != std::string::npos) continue;
-    const bool set =
-        set_in_words(path, value, applied.words, applied.said) ||
-        std::any_of(files.begin(), files.end(),
-                    [&](NamedFile& file) {
-                      if (!set_in_file(file, path, value)) return false;
-                      applied.said.push_back(fmt::format("  {}: {} = {}", file.path, path, shown_value(value)));
-                      return true;
-                    }) ||
-        append_flag(path, value, new_keys, applied.words, applied.said);
+    bool set = set_in_words(path, value, applied.words, applied.said);
+    for (const bool adds : {false, true})
+      for (NamedFile& file : files) {
+        if (set || !set_in_file(file, path, value, new_keys, adds)) continue;
+        set = true;
+        applied.said.push_back(fmt::format("  {}: {} = {}", file.path, path, shown_value(value)));
+      }
+    set = set || append_flag(path, value, new_keys, applied.words, applied.said);
     if (!set)
       return bad_input(fmt::format("the command has no place for {} = {}", path, shown_value(value)),
                        "set it in your program, or name the configuration file in the command and with --job");
   }
-  for (const auto& [path, value] : old_keys)
-    if (!new_keys.contains(path))
+  // A key that is no longer said must not stay in the command; where it was never there, the default acts already.
+  for (const auto& [path, value] : old_keys) {
+    if (new_keys.contains(path)) continue;
+    const std::string& name = path;
+    const bool in_words = std::any_of(words.begin() + 1, words.end(), [&](const std::string& word) {
+      return word.starts_with("--") && names_key(word.substr(0, word.find('=')), name);
+    });
+    const bool in_files = std::any_of(files.begin(), files.end(), [&](const NamedFile& file) {
+      return file.text.find(leaf(name)) != std::string::npos;
+    });
+    if (in_words || in_files)
       return bad_input(fmt::format("{} would have to go from the command", path), "take it away by hand");
+  }
   for (const NamedFile& file : files) {
     if (!file.changed) continue;
     if (folder.empty()) return bad_input("there is no folder for a changed copy of " + file.path);
@@ -256,6 +273,7 @@ Result<Applied> apply(const job::Job& before, const job::Job& after, const job::
     const std::size_t equals = applied.words[file.word].find('=');
     applied.words[file.word] =
         equals == std::string::npos ? copy : applied.words[file.word].substr(0, equals + 1) + copy;
+    std::replace(applied.job_files.begin(), applied.job_files.end(), file.path, copy);
     applied.said.push_back(fmt::format("  {} instead of {}", copy, file.path));
   }
   return applied;

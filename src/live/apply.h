@@ -16,7 +16,8 @@ namespace plimsoll::live {
 struct Applied {
   std::vector<std::string> words;
   std::vector<std::pair<std::string, std::string>> environment;
-  std::vector<std::string> said;  // "--per_device_train_batch_size 4, was 8"
+  std::vector<std::string> job_files;  // changed copies instead of the files that were changed
+  std::vector<std::string> said;       // "--per_device_train_batch_size 4, was 8"
 };
 
 // `folder` takes changed copies of files; "" where there is none.

@@ -14,6 +14,7 @@ namespace plimsoll::live {
 struct Retry {
   std::vector<std::string> words;                                // the command, changed
   std::vector<std::pair<std::string, std::string>> environment;  // to set for it
+  std::vector<std::string> job_files;                            // those that describe it now
   Prediction prediction;                                         // of the changed job
   std::string shown;                                             // for people: the change, why, where it is set
 };

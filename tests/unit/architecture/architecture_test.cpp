@@ -40,7 +40,7 @@ const Arrows& arrows() {
       {"rl", {"inference", "plan"}},
       {"truth", {"memory", "timing"}},
       {"capture", {"memory", "snapshot"}},
-      {"live", {"truth", "plan", "emit"}},
+      {"live", {"truth", "lever", "emit"}},
       {"cli", {"capture", "live", "truth", "replay", "why", "plan", "emit", "rl"}},
   };
   return kArrows;
