@@ -85,12 +85,11 @@ Result<Asked> asked_of(const Arguments& arguments) {
 std::optional<live::Prediction> predict(const Arguments& arguments, const Console& console) {
   const std::vector<std::string> files = arguments.values("job");
   if (files.empty() && !arguments.has("model")) return std::nullopt;
-  Arguments as_fit = arguments;
-  as_fit.operands = files;
   const auto made = [&]() -> Result<live::Prediction> {
-    PLIMSOLL_TRY(request, read_input(as_fit));
+    PLIMSOLL_TRY(input, input_of(arguments));
+    input.operands = files;
     PLIMSOLL_TRY(world, world_of(arguments));
-    return live::predict(std::move(request), world);
+    return live::predict(std::move(input), world);
   }();
   if (!made) {
     console.warn(fmt::format("nothing can be predicted: {}", to_string(made.error())));

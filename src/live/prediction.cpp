@@ -5,6 +5,11 @@
 
 namespace plimsoll::live {
 
+Result<Prediction> predict(answer::Input input, const lever::World& world) {
+  PLIMSOLL_TRY(request, answer::read_input(std::move(input)));
+  return predict(std::move(request), world);
+}
+
 Result<Prediction> predict(job::Request request, const lever::World& world) {
   PLIMSOLL_TRY(job, job::resolve(request));
   memory::AskedRanks asked;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "answer/input.h"
 #include "job/request.h"
 #include "lever/price.h"
 
@@ -19,6 +20,7 @@ struct Prediction {
   std::string problem;   // why there is none
 };
 
+[[nodiscard]] Result<Prediction> predict(answer::Input input, const lever::World& world);
 [[nodiscard]] Result<Prediction> predict(job::Request request, const lever::World& world);
 
 // The pipeline rank of a global rank: Megatron's order has it outermost but for data parallelism, where the job says so
