@@ -52,7 +52,7 @@ void take_begin(const Node& line, RankRun& run) {
       if (value.is_string()) run.settings[name] = printable(value.text, 400);
 }
 
-void take_step(const Node& line, RankRun& run, std::int64_t& stride) {
+void take_step(const Node& line, RankRun& run) {
   StepReading step;
   step.step = integer_in(line, "n").value_or(0);
   step.count = std::max<std::int64_t>(1, integer_in(line, "count").value_or(1));
@@ -72,7 +72,6 @@ void take_step(const Node& line, RankRun& run, std::int64_t& stride) {
   std::size_t kept = 0;
   for (std::size_t i = 0; i < run.steps.size(); i += 2) run.steps[kept++] = run.steps[i];
   run.steps.resize(kept);
-  stride *= 2;
 }
 
 void take_oom(const Node& line, RankRun& run) {
@@ -96,12 +95,12 @@ bool is_plain_name(std::string_view name) {
   return !name.empty() && name.find('/') == std::string_view::npos && name != "." && name != "..";
 }
 
-void take_line(const Node& line, RankRun& run, std::int64_t& stride) {
+void take_event(const Node& line, RankRun& run) {
   const std::string event = text_in(line, "event");
   if (event == "begin") {
     take_begin(line, run);
   } else if (event == "step") {
-    take_step(line, run, stride);
+    take_step(line, run);
   } else if (event == "oom") {
     take_oom(line, run);
   } else if (event == "snapshot") {
@@ -132,25 +131,41 @@ std::optional<double> RankRun::step_seconds() const {
   return *middle;
 }
 
-Result<RankRun> read_rank(const std::string& name, std::string_view text) {
-  RankRun run;
-  run.file = name;
-  std::int64_t stride = 1;
-  std::int64_t good = 0;
-  for (const std::string_view line : split(text, '\n')) {
-    if (trim(line).empty()) continue;
-    const auto node = document::parse_json(line);
-    if (!node || !node->is_object() || !node->has("event")) {
-      ++run.bad_lines;
-      continue;
-    }
-    ++good;
-    take_line(*node, run, stride);
+void RankReader::take_line(std::string_view line) {
+  if (trim(line).empty()) return;
+  const auto node = document::parse_json(line);
+  if (!node || !node->is_object() || !node->has("event")) {
+    ++run_.bad_lines;
+    return;
   }
-  if (good == 0)
+  ++good_lines_;
+  take_event(*node, run_);
+}
+
+void RankReader::feed(std::string_view text) {
+  constexpr std::size_t kLongestLine = 1 << 20;
+  for (std::size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
+    rest_ += text.substr(0, end);
+    take_line(rest_);
+    rest_.clear();
+    text.remove_prefix(end + 1);
+  }
+  if (rest_.size() + text.size() <= kLongestLine) rest_ += text;
+}
+
+void RankReader::end() {
+  take_line(rest_);
+  rest_.clear();
+}
+
+Result<RankRun> read_rank(const std::string& name, std::string_view text) {
+  RankReader reader(name);
+  reader.feed(text);
+  reader.end();
+  if (!reader.is_rank())
     return bad_input(fmt::format("{}: no line of it is a record of a rank", name),
                      "wanted what plimsoll run writes: lines of JSON with an \"event\"");
-  return run;
+  return reader.take();
 }
 
 std::vector<RankRun> read_ranks(const std::string& folder, std::vector<std::string>& problems) {

@@ -74,6 +74,24 @@ struct RankRun {
   [[nodiscard]] bool failed() const { return oom.has_value() || !error.empty(); }
 };
 
+// Reads a file as it grows: lines that are not complete wait for their rest.
+class RankReader {
+ public:
+  explicit RankReader(std::string name) { run_.file = std::move(name); }
+  void feed(std::string_view text);
+  void end();  // what waits is a line, too
+  [[nodiscard]] const RankRun& run() const { return run_; }
+  [[nodiscard]] RankRun take() { return std::move(run_); }
+  [[nodiscard]] bool is_rank() const { return good_lines_ > 0; }
+
+ private:
+  void take_line(std::string_view line);
+
+  RankRun run_;
+  std::string rest_;
+  std::int64_t good_lines_ = 0;
+};
+
 // `name` is the file's, for messages. Text that is no rank file at all is an error.
 [[nodiscard]] Result<RankRun> read_rank(const std::string& name, std::string_view text);
 
