@@ -10,7 +10,7 @@ what of them backward and the optimizer took. It keeps the allocator's history i
 writes a snapshot before the error is raised.
 
 Invariants: nothing here raises into the training, changes a number of it, prints, or starts the GPU by itself; no
-variable of the environment is written that is not in kSettings. Python 3.8 and later.
+variable of the environment is written that is not in SETTINGS. Python 3.8 and later.
 """
 
 import os
@@ -153,7 +153,9 @@ class Recorder:
     def outside(self, reading):
         """What all processes use of the device; asked rarely, because the driver is asked."""
         free, total = self.torch.cuda.mem_get_info()
+        reserved = self.torch._C._cuda_memoryStats(self.device())["reserved_bytes"]["all"]["current"]
         reading["used"] = total - free
+        reading["outside"] = total - free - reserved
         reading["total"] = total
 
     def host(self):

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "answer/settle.h"
 #include "answer/why_snapshot.h"
 #include "base/bytes.h"
 #include "base/usage.h"
@@ -63,13 +64,14 @@ Result<Why> why(const WhyQuestion& question, const lever::World& world, const Pr
   Why answer;
   answer.findings = std::move(findings);
   answer.diagnosis = why::diagnose(answer.findings);
+  PLIMSOLL_TRY(known, find_job(question, world, answer));
+  if (known) settle_by_job(*known, answer.diagnosis);
   answer.fixes = why::fixes_for(answer.diagnosis, answer.findings);
   std::vector<std::string>& notes = answer.diagnosis.notes;
   if (!question.snapshot.empty()) {
     PLIMSOLL_TRY(added, snapshot_notes(question.snapshot, answer.diagnosis));
     notes.insert(notes.begin(), added.begin(), added.end());
   }
-  PLIMSOLL_TRY(known, find_job(question, world, answer));
   if (known) {
     price_fixes(*known, answer.diagnosis, answer.fixes);
     const memory::RankAnswer& worst = known->answer.ranks[known->answer.worst];

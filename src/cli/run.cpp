@@ -160,6 +160,7 @@ live::Run attempt(const Asked& asked, const std::vector<std::string>& words,
   run.differences = live::differences(run.rows, run.ranks, prediction);
   if (run.ending.code() != 0) {
     const std::vector<std::string> kernel = live::kernel_messages(begun);
+    keep_file(run.folder, live::kStepsFile, live::steps_text(run.ranks), run);
     keep_file(run.folder, live::kEvidenceFile,
               live::evidence_text({run.ending, run.most, run.ranks, kernel, !launch.log.empty()}), run);
   }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <csignal>
@@ -11,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "base/bytes.h"
 #include "base/text.h"
 
 namespace plimsoll::live {
@@ -50,6 +52,28 @@ std::vector<std::string> kernel_messages(double begun, const std::string& device
   }
   close(log);
   return found;
+}
+
+std::string steps_text(const std::vector<RankRun>& ranks) {
+  constexpr std::size_t kMostRanks = 4;
+  constexpr std::size_t kMostLines = 200;
+  std::vector<const RankRun*> chosen;
+  for (const RankRun& rank : ranks)
+    if (rank.oom && !rank.steps.empty() && chosen.size() < kMostRanks) chosen.push_back(&rank);
+  if (chosen.empty() && !ranks.empty())
+    chosen.push_back(&*std::max_element(ranks.begin(), ranks.end(), [](const RankRun& a, const RankRun& b) {
+      return a.peak_reserved < b.peak_reserved;
+    }));
+  std::string text;
+  for (const RankRun* rank : chosen) {
+    const std::size_t stride = rank->steps.size() / kMostLines + 1;
+    for (std::size_t i = 0; i < rank->steps.size(); i += stride)
+      if (const StepReading& step = rank->steps[i]; step.allocated > 0)
+        text +=
+            fmt::format("[rank{}]: step {}: memory allocated {:.2f} GiB, reserved {:.2f} GiB\n", rank->rank, step.step,
+                        static_cast<double>(step.allocated) / kGiB, static_cast<double>(step.reserved) / kGiB);
+  }
+  return text;
 }
 
 std::string evidence_text(const Circumstances& circumstances) {

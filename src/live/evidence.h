@@ -24,6 +24,8 @@ struct Circumstances {
   const std::vector<std::string>& kernel;
   bool has_log = true;  // else what the hook saw of errors stands for it
 };
+// What the hook read after each step, as lines of a log: of the ranks that ran out, or of the fullest.
+[[nodiscard]] std::string steps_text(const std::vector<RankRun>& ranks);
 // "" where there is nothing to say.
 [[nodiscard]] std::string evidence_text(const Circumstances& circumstances);
 

@@ -99,7 +99,7 @@ RunFiles files_of(const std::string& folder) {
   };
   RunFiles files;
   files.record = existing(kRunFile);
-  for (const char* name : {kLogFile, kEvidenceFile})
+  for (const char* name : {kStepsFile, kLogFile, kEvidenceFile})
     if (std::string path = existing(name); !path.empty()) files.logs.push_back(std::move(path));
   files.job = existing(kJobFile);
   std::error_code error;

@@ -13,6 +13,7 @@ namespace plimsoll::live {
 
 inline constexpr const char* kRunFile = "run.json";
 inline constexpr const char* kLogFile = "output.log";
+inline constexpr const char* kStepsFile = "steps.log";
 inline constexpr const char* kEvidenceFile = "evidence.log";
 inline constexpr const char* kSamplesFile = "samples.jsonl";
 inline constexpr const char* kJobFile = "job.toml";

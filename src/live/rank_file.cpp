@@ -32,8 +32,8 @@ void take_counters(const Node& line, RankRun& run) {
   run.inactive_most = std::max(run.inactive_most, bytes_in(line, "inactive"));
   run.retries = std::max(run.retries, bytes_in(line, "retries"));
   run.rss_most = std::max({run.rss_most, bytes_in(line, "rss_most"), bytes_in(line, "rss")});
-  if (const std::int64_t used = bytes_in(line, "used"); used > 0)
-    run.outside = std::max(run.outside.value_or(0), used - bytes_in(line, "reserved"));
+  if (const auto outside = integer_in(line, "outside"))
+    run.outside = std::max({run.outside.value_or(0), *outside, std::int64_t{0}});
 }
 
 void take_begin(const Node& line, RankRun& run) {

@@ -121,7 +121,7 @@ TEST(RankFile, reads_up_to_where_a_killed_process_left_off) {
       "\n"
       R"({"event":"step","n":1,"count":1,"seconds":null,"allocated":5,"reserved":9,"peak_allocated":7,"peak_reserved":9})"
       "\n"
-      R"({"event":"step","n":2,"count":1,"seconds":0.5,"allocated":5,"reserved":9,"peak_allocated":8,"peak_reserved":10,"used":15})"
+      R"({"event":"step","n":2,"count":1,"seconds":0.5,"allocated":5,"reserved":9,"peak_allocated":8,"peak_reserved":10,"used":15,"outside":6})"
       "\n"
       R"({"event":"step","n":3,"cou)";
 
