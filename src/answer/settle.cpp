@@ -21,8 +21,7 @@ constexpr double kShareOfBoth = 0.9;
 std::int64_t lasting(const memory::RankAnswer& rank) {
   std::int64_t bytes = 0;
   for (const memory::Row& row : rank.table)
-    if (row.name == "parameters" || row.name == "gradients" || row.name == "optimizer state")
-      bytes += row.bytes;
+    if (row.name == "parameters" || row.name == "gradients" || row.name == "optimizer state") bytes += row.bytes;
   return bytes;
 }
 
