@@ -35,14 +35,14 @@ Result<std::string> snapshot_of(const std::string& folder) {
 }  // namespace
 
 Result<Arguments> with_run_folders(std::string_view verb, Arguments arguments) {
-  if (verb != "why" && verb != "replay" && verb != "diff" && verb != "score" && verb != "learn") return arguments;
+  if (verb != "why" && verb != "replay" && verb != "diff" && verb != "score") return arguments;
   std::vector<std::string> operands;
   for (const std::string& operand : arguments.operands) {
     if (operand == "-" || !live::is_run_folder(operand)) {
       operands.push_back(operand);
     } else if (verb == "why") {
       PLIMSOLL_TRY_STATUS(take_for_why(operand, arguments, operands));
-    } else if (verb == "score" || verb == "learn") {
+    } else if (verb == "score") {
       const live::RunFiles files = live::files_of(operand);
       if (files.record.empty()) return bad_input(fmt::format("{}: the run has not ended: no run.json", operand));
       operands.push_back(files.record);
