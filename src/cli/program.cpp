@@ -75,6 +75,8 @@ Result<ExitCode> run_verb(const Verb& verb, std::span<const std::string> words, 
   PLIMSOLL_TRY(mode, color_mode(arguments.value("color")));
   set_color(console, mode);
   console.quiet = arguments.has("quiet");
+  PLIMSOLL_TRY(of_ranks, answer_for_ranks(verb.name, arguments, console));
+  if (of_ranks) return *of_ranks;
   PLIMSOLL_TRY(expanded, with_run_folders(verb.name, std::move(arguments)));
   return verb.run(expanded, console);
 }

@@ -13,6 +13,8 @@ extern const Verb kRun;
 extern const Verb kWatch;
 extern const Verb kProve;
 extern const Verb kLearn;
+extern const Verb kMap;
+extern const Verb kMerge;
 extern const Verb kCapture;
 extern const Verb kRl;
 extern const Verb kLint;
@@ -25,9 +27,9 @@ extern const Verb kGpus;
 extern const Verb kKeys;
 
 std::span<const Verb* const> verbs() {
-  static const std::array<const Verb*, 17> kVerbs = {&kFit,   &kPlan,    &kRead,   &kRun,  &kWatch, &kProve,
-                                                     &kLearn, &kCapture, &kRl,     &kLint, &kWhy,   &kReplay,
-                                                     &kDiff,  &kScore,   &kModels, &kGpus, &kKeys};
+  static const std::array<const Verb*, 19> kVerbs = {&kFit,  &kPlan,  &kRead,    &kRun,  &kWatch, &kProve, &kLearn,
+                                                     &kMap,  &kMerge, &kCapture, &kRl,   &kLint,  &kWhy,   &kReplay,
+                                                     &kDiff, &kScore, &kModels,  &kGpus, &kKeys};
   return kVerbs;
 }
 
