@@ -32,7 +32,6 @@ struct ProcessInfo {  // of the functions with suffix _v3
   unsigned int gpu_instance;
   unsigned int compute_instance;
 };
-constexpr unsigned long long kNotSaid = ~0ULL;
 constexpr unsigned kMostProcesses = 256;
 constexpr std::size_t kNameBytes = 96;
 
@@ -58,8 +57,9 @@ bool find(void* library, const char* name, Function& function) {
   return function != nullptr;
 }
 
+// All ones mean that the driver does not say.
 std::int64_t bytes_of(unsigned long long value) {
-  return value == kNotSaid || value > (1ULL << 62) ? -1 : static_cast<std::int64_t>(value);
+  return value > (1ULL << 62) ? -1 : static_cast<std::int64_t>(value);
 }
 
 tl::unexpected<Error> missing(std::string message) {

@@ -125,14 +125,18 @@ RankFacts row_of(const Node& node) {
   facts.index = integer_in(node, "index").value_or(-1);
   facts.file = text_in(node, "file");
   facts.problem = text_in(node, "problem");
-  facts.rank = integer_in(node, "rank").value_or(0);
+  constexpr std::int64_t kMost = std::int64_t{1} << 50;  // sums of a few cannot overflow
+  const auto count = [&](const char* key) {
+    return std::clamp<std::int64_t>(integer_in(node, key).value_or(0), 0, kMost);
+  };
+  facts.rank = count("rank");
   facts.host = text_in(node, "host");
-  facts.allocated = integer_in(node, "allocated").value_or(0);
-  facts.reserved = integer_in(node, "reserved").value_or(0);
-  facts.steps = integer_in(node, "steps").value_or(0);
+  facts.allocated = count("allocated");
+  facts.reserved = count("reserved");
+  facts.steps = count("steps");
   facts.seconds = real_in(node, "seconds").value_or(0);
   facts.ran_out = text_in(node, "ran_out");
-  facts.requested = integer_in(node, "requested").value_or(0);
+  facts.requested = count("requested");
   return facts;
 }
 

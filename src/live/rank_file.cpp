@@ -22,31 +22,33 @@ constexpr std::size_t kMostSteps = 4096;
 constexpr std::int64_t kMostFile = 256LL << 20;
 constexpr std::size_t kMostFrames = 64;
 
-std::int64_t bytes_in(const Node& line, std::string_view key) {
-  return std::max<std::int64_t>(0, integer_in(line, key).value_or(0));
+// Far above any device and any run; sums of a few such numbers cannot overflow.
+constexpr std::int64_t kMostCount = std::int64_t{1} << 50;
+
+std::int64_t count_in(const Node& line, std::string_view key) {
+  return std::clamp<std::int64_t>(integer_in(line, key).value_or(0), 0, kMostCount);
 }
 
 void take_counters(const Node& line, RankRun& run) {
-  run.peak_allocated = std::max(run.peak_allocated, bytes_in(line, "peak_allocated"));
-  run.peak_reserved = std::max(run.peak_reserved, bytes_in(line, "peak_reserved"));
-  run.inactive_most = std::max(run.inactive_most, bytes_in(line, "inactive"));
-  run.retries = std::max(run.retries, bytes_in(line, "retries"));
-  run.rss_most = std::max({run.rss_most, bytes_in(line, "rss_most"), bytes_in(line, "rss")});
-  if (const auto outside = integer_in(line, "outside"))
-    run.outside = std::max({run.outside.value_or(0), *outside, std::int64_t{0}});
+  run.peak_allocated = std::max(run.peak_allocated, count_in(line, "peak_allocated"));
+  run.peak_reserved = std::max(run.peak_reserved, count_in(line, "peak_reserved"));
+  run.inactive_most = std::max(run.inactive_most, count_in(line, "inactive"));
+  run.retries = std::max(run.retries, count_in(line, "retries"));
+  run.rss_most = std::max({run.rss_most, count_in(line, "rss_most"), count_in(line, "rss")});
+  if (line.has("outside")) run.outside = std::max(run.outside.value_or(0), count_in(line, "outside"));
 }
 
 void take_begin(const Node& line, RankRun& run) {
-  run.rank = integer_in(line, "rank").value_or(0);
-  run.world = std::max<std::int64_t>(1, integer_in(line, "world").value_or(1));
-  run.local_rank = integer_in(line, "local_rank").value_or(0);
-  run.pid = integer_in(line, "pid").value_or(0);
+  run.rank = count_in(line, "rank");
+  run.world = std::max<std::int64_t>(1, count_in(line, "world"));
+  run.local_rank = count_in(line, "local_rank");
+  run.pid = count_in(line, "pid");
   run.host = printable(text_in(line, "host"), 120);
   run.torch = printable(text_in(line, "torch"), 60);
   run.device_name = printable(text_in(line, "device_name"), 120);
   run.uuid = text_in(line, "uuid");
-  run.device = integer_in(line, "device").value_or(-1);
-  run.total = bytes_in(line, "total");
+  run.device = line.has("device") ? count_in(line, "device") : -1;
+  run.total = count_in(line, "total");
   if (const Node* settings = line.find("settings"); settings != nullptr)
     for (const auto& [name, value] : settings->members)
       if (value.is_string()) run.settings[name] = printable(value.text, 400);
@@ -54,16 +56,16 @@ void take_begin(const Node& line, RankRun& run) {
 
 void take_step(const Node& line, RankRun& run) {
   StepReading step;
-  step.step = integer_in(line, "n").value_or(0);
-  step.count = std::max<std::int64_t>(1, integer_in(line, "count").value_or(1));
+  step.step = count_in(line, "n");
+  step.count = std::max<std::int64_t>(1, count_in(line, "count"));
   step.at = real_in(line, "t").value_or(0);
   step.seconds = std::max(0.0, real_in(line, "seconds").value_or(0));
   step.backward = real_in(line, "backward").value_or(0);
   step.optimizer = real_in(line, "optimizer").value_or(0);
-  step.allocated = bytes_in(line, "allocated");
-  step.reserved = bytes_in(line, "reserved");
-  step.used = bytes_in(line, "used");
-  step.rss = bytes_in(line, "rss");
+  step.allocated = count_in(line, "allocated");
+  step.reserved = count_in(line, "reserved");
+  step.used = count_in(line, "used");
+  step.rss = count_in(line, "rss");
   run.steps_done = std::max(run.steps_done, step.step);
   take_counters(line, run);
   // Every line counts at first; when there are too many, every second of those kept goes.
@@ -76,13 +78,13 @@ void take_step(const Node& line, RankRun& run) {
 
 void take_oom(const Node& line, RankRun& run) {
   OutOfMemoryReading oom;
-  oom.step = integer_in(line, "step").value_or(0);
+  oom.step = count_in(line, "step");
   oom.phase = printable(text_in(line, "phase"), 40);
-  oom.requested = bytes_in(line, "requested");
-  oom.total = bytes_in(line, "total");
-  oom.free = bytes_in(line, "free");
-  oom.allocated = bytes_in(line, "allocated");
-  oom.reserved = bytes_in(line, "reserved");
+  oom.requested = count_in(line, "requested");
+  oom.total = count_in(line, "total");
+  oom.free = count_in(line, "free");
+  oom.allocated = count_in(line, "allocated");
+  oom.reserved = count_in(line, "reserved");
   if (const Node* stack = line.find("stack"); stack != nullptr)
     for (const Node& frame : stack->items)
       if (frame.is_string() && oom.stack.size() < kMostFrames) oom.stack.push_back(printable(frame.text, 400));
@@ -110,7 +112,7 @@ void take_event(const Node& line, RankRun& run) {
     run.error = printable(text_in(line, "message"), 2000);
   } else if (event == "end") {
     run.ended = true;
-    run.steps_done = std::max(run.steps_done, integer_in(line, "steps").value_or(0));
+    run.steps_done = std::max(run.steps_done, count_in(line, "steps"));
     run.trouble = printable(text_in(line, "trouble"), 400);
     take_counters(line, run);
   }
