@@ -2,6 +2,7 @@
 #include "cli/watch_report.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -22,7 +23,7 @@ std::string bar(std::int64_t inner, std::int64_t outer, std::int64_t total, cons
   if (total <= 0) return text;
   const auto at = [total](std::int64_t bytes) {
     const double share = static_cast<double>(bytes) / static_cast<double>(total);
-    return std::min(kBar, static_cast<std::size_t>(std::max(0.0, share) * kBar + 0.5));
+    return std::min(kBar, static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * kBar)));
   };
   std::fill_n(text.begin(), at(outer), '=');
   std::fill_n(text.begin(), std::min(at(inner), kBar), '#');

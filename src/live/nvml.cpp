@@ -58,9 +58,7 @@ bool find(void* library, const char* name, Function& function) {
 }
 
 // All ones mean that the driver does not say.
-std::int64_t bytes_of(unsigned long long value) {
-  return value > (1ULL << 62) ? -1 : static_cast<std::int64_t>(value);
-}
+std::int64_t bytes_of(unsigned long long value) { return value > (1ULL << 62) ? -1 : static_cast<std::int64_t>(value); }
 
 tl::unexpected<Error> missing(std::string message) {
   return tl::make_unexpected(Error{Code::kMissing, std::move(message), {}, {}});
