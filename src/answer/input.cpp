@@ -56,12 +56,25 @@ Result<std::vector<job::InputFile>> read_files(const std::vector<std::string>& p
   return files;
 }
 
-}  // namespace
-
-Result<job::Framework> framework_named(const std::string& name) {
-  if (const auto framework = job::from_name<job::Framework>(name)) return *framework;
-  return usage_error(fmt::format("--framework is '{}'; wanted one of {}", name, job::choices<job::Framework>()));
+Result<job::Request> request_of(std::vector<job::InputFile> files, Input input, bool assumes_usual) {
+  job::ReadOptions options;
+  if (!input.framework.empty()) {
+    PLIMSOLL_TRY(framework, framework_named(input.framework));
+    options.framework = framework;
+  }
+  options.model = std::move(input.model);
+  options.gpu = std::move(input.gpu);
+  options.gpus = input.gpus;
+  options.script_args = std::move(input.script_args);
+  options.command = input.command;
+  options.config = std::move(input.config);
+  options.strict = input.strict;
+  options.overrides = std::move(input.settings);
+  if (assumes_usual) assume_usual(options);
+  return job::read_request(std::move(files), options);
 }
+
+}  // namespace
 
 Result<job::Request> read_input(Input input) {
   const bool model_is_named = !input.model.empty();
@@ -78,21 +91,17 @@ Result<job::Request> read_input(Input input) {
     }
   }
   PLIMSOLL_TRY(files, read_files(input.operands));
-  job::ReadOptions options;
-  if (!input.framework.empty()) {
-    PLIMSOLL_TRY(framework, framework_named(input.framework));
-    options.framework = framework;
-  }
-  options.model = std::move(input.model);
-  options.gpu = std::move(input.gpu);
-  options.gpus = input.gpus;
-  options.script_args = std::move(input.script_args);
-  options.command = input.command;
-  options.config = std::move(input.config);
-  options.strict = input.strict;
-  options.overrides = std::move(input.settings);
-  if (files.empty() && !model_is_named) assume_usual(options);
-  return job::read_request(std::move(files), options);
+  const bool assumes_usual = files.empty() && !model_is_named;
+  return request_of(std::move(files), std::move(input), assumes_usual);
+}
+
+Result<job::Request> read_sources(std::vector<job::InputFile> files, Input input) {
+  return request_of(std::move(files), std::move(input), false);
+}
+
+Result<job::Framework> framework_named(const std::string& name) {
+  if (const auto framework = job::from_name<job::Framework>(name)) return *framework;
+  return usage_error(fmt::format("--framework is '{}'; wanted one of {}", name, job::choices<job::Framework>()));
 }
 
 std::string full_key_name(std::string_view name) {

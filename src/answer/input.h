@@ -30,6 +30,8 @@ struct Input {
 };
 
 [[nodiscard]] Result<job::Request> read_input(Input input);
+// The same of texts that are at hand; operands are not read.
+[[nodiscard]] Result<job::Request> read_sources(std::vector<job::InputFile> files, Input input);
 
 // The key behind a short name of the glossary (tp, pp, vpp, cp, ep, etp); any other name is returned as it is.
 [[nodiscard]] std::string full_key_name(std::string_view name);

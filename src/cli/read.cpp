@@ -1,34 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // plimsoll read: what was understood of these files, key by key, what was passed over, and what is missing.
-#include <fmt/format.h>
-
 #include "answer/read.h"
 #include "cli/job_input.h"
-#include "cli/table.h"
+#include "cli/read_report.h"
 #include "cli/verb.h"
 
 namespace plimsoll::cli {
 
 namespace {
 
-std::string to_text(const answer::Understood& understood, const Console& console) {
-  Table table({{"key"}, {"value", Align::kLeft, true}, {"from", Align::kLeft, true}});
-  const model::Architecture& model = understood.job.model;
-  table.add_row({"framework", std::string{job::name_of(understood.job.framework)}, ""});
-  if (!model.layers.empty())
-    table.add_row({"model", model.name, fmt::format("{} layers, width {}", model.depth(), model.hidden)});
-  for (const job::KeyOrigin& key : understood.keys) table.add_row({key.key, key.value, answer::source_of(key)});
-  std::string text = table.to_text(console.width, console.colour_out);
-  for (const std::string& missing : understood.missing) text += fmt::format("missing: {}\n", missing);
-  return text;
-}
-
 Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   if (arguments.operands.empty()) return usage_error("a file is missing", "plimsoll read train.yaml");
   PLIMSOLL_TRY(request, read_input(arguments));
   PLIMSOLL_TRY(understood, answer::understand(
                                request, arguments.has("all") ? answer::Defaults::kShown : answer::Defaults::kHidden));
-  console.print(arguments.has("json") ? answer::to_json(understood) : to_text(understood, console));
+  console.print(arguments.has("json") ? answer::to_json(understood) : read_report(understood, console));
   for (const std::string& note : understood.job.notes) console.note(note);
   for (const std::string& warning : understood.job.warnings) console.warn(warning);
   return understood.missing.empty() ? ExitCode::kYes : ExitCode::kNo;

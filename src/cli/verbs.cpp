@@ -22,14 +22,17 @@ extern const Verb kWhy;
 extern const Verb kReplay;
 extern const Verb kDiff;
 extern const Verb kScore;
+extern const Verb kCheck;
 extern const Verb kModels;
 extern const Verb kGpus;
 extern const Verb kKeys;
+extern const Verb kComplete;
+extern const Verb kMan;
 
 std::span<const Verb* const> verbs() {
-  static const std::array<const Verb*, 19> kVerbs = {&kFit,  &kPlan,  &kRead,    &kRun,  &kWatch, &kProve, &kLearn,
-                                                     &kMap,  &kMerge, &kCapture, &kRl,   &kLint,  &kWhy,   &kReplay,
-                                                     &kDiff, &kScore, &kModels,  &kGpus, &kKeys};
+  static const std::array<const Verb*, 22> kVerbs = {
+      &kFit,  &kPlan, &kRead,   &kCapture, &kRun,   &kWatch, &kProve,  &kLearn, &kMap,  &kMerge,    &kRl,
+      &kLint, &kWhy,  &kReplay, &kDiff,    &kScore, &kCheck, &kModels, &kGpus,  &kKeys, &kComplete, &kMan};
   return kVerbs;
 }
 

@@ -43,6 +43,7 @@ const Arrows& arrows() {
       {"answer", {"capture", "truth", "replay", "why", "emit", "rl"}},
       {"live", {"answer"}},
       {"cli", {"answer", "live"}},
+      {"library", {"cli"}},
   };
   return kArrows;
 }

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Callbacks that print the prediction before the first step and the comparison after the second.
+
+    trainer = Trainer(..., callbacks=[plimsoll.callbacks.TrainerCallback()])
+    lightning.Trainer(callbacks=[plimsoll.callbacks.LightningCallback("job.toml")])
+
+Nothing that happens here ends a training: what cannot be predicted or measured is said, once.
+"""
+import os
+import sys
+import time
+
+from ._answers import gib
+from ._verbs import fit
+
+
+def _measured():
+    """(allocated, reserved) peaks in bytes, or None where there is no CUDA in this process."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return None
+    return torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
+
+
+def _gpu_bytes():
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return None
+    return torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
+
+
+class Watch:
+    """The prediction of a job, and what two steps measured."""
+
+    def __init__(self, job=None, say=None, **keys):
+        self.job, self.keys = job, keys
+        self.say = say or (lambda text: print(f"plimsoll: {text}", file=sys.stderr, flush=True))
+        self.prediction = None
+        self.steps = 0
+        self.began = None
+        self.seconds = None
+
+    def predict(self, *sources):
+        sources = [source for source in sources if source is not None] if self.job is None else [self.job]
+        keys = dict(self.keys)
+        try:
+            keys.setdefault("gpus", int(os.environ.get("WORLD_SIZE", "1")))
+            if "gpu" not in keys and "gpu_memory" not in keys and _gpu_bytes():
+                keys["gpu_memory"] = _gpu_bytes()
+            from ._jobs import read
+            self.prediction = fit(read(*sources, **keys))
+            worst = self.prediction.worst
+            self.say(f"predicted {gib(worst.peak_allocated)} GiB allocated, {gib(worst.peak_reserved)} GiB reserved, "
+                     f"{self.prediction.time.seconds:.3f} s a step; "
+                     f"{'fits' if self.prediction.fits else 'does not fit'} ({gib(worst.headroom)} GiB of headroom)")
+        except Exception as error:  # a training does not end because of what watches it
+            self.say(f"no prediction: {error}")
+
+    def step_begins(self):
+        self.began = time.perf_counter()
+
+    def step_ends(self):
+        self.steps += 1
+        if self.began is not None:
+            self.seconds = time.perf_counter() - self.began
+        if self.steps != 2 or self.prediction is None:
+            return
+        try:
+            self.compare()
+        except Exception as error:
+            self.say(f"no comparison: {error}")
+
+    def compare(self):
+        measured = _measured()
+        if measured is None:
+            self.say("nothing to compare with: no CUDA device in this process")
+            return
+        worst = self.prediction.worst
+        for name, predicted, seen in (("allocated", worst.peak_allocated, measured[0]),
+                                      ("reserved", worst.peak_reserved, measured[1])):
+            share = 100 * (predicted - seen) / seen if seen else 0
+            self.say(f"after two steps {gib(seen)} GiB {name}, predicted {gib(predicted)} ({share:+.2f} %)")
+        if self.seconds is not None:
+            self.say(f"the second step took {self.seconds:.3f} s, predicted {self.prediction.time.seconds:.3f}")
+
+
+def _base(module, name):
+    """A base class where its framework is there; the frameworks ask for it, we do not import it by ourselves."""
+    try:
+        return getattr(__import__(module, fromlist=[name]), name)
+    except Exception:
+        return object
+
+
+def __getattr__(name):
+    # Made when they are asked for: importing this module imports no framework.
+    if name == "TrainerCallback":
+        made = _make_trainer_callback()
+    elif name == "LightningCallback":
+        made = _make_lightning_callback()
+    else:
+        raise AttributeError(name)
+    globals()[name] = made
+    return made
+
+
+def _make_trainer_callback():
+    class TrainerCallback(_base("transformers", "TrainerCallback")):
+        """For Transformers' Trainer; job is what plimsoll.read takes, else the model's config and the arguments."""
+
+        def __init__(self, job=None, **keys):
+            self.watch = Watch(job, **keys)
+
+        def on_train_begin(self, args, state, control, model=None, **kwargs):
+            self.watch.predict(getattr(model, "config", None), args)
+
+        def on_step_begin(self, args, state, control, **kwargs):
+            self.watch.step_begins()
+
+        def on_step_end(self, args, state, control, **kwargs):
+            self.watch.step_ends()
+
+    return TrainerCallback
+
+
+def _make_lightning_callback():
+    base = _base("lightning.pytorch", "Callback")
+    if base is object:
+        base = _base("pytorch_lightning", "Callback")
+
+    class LightningCallback(base):
+        """For Lightning; the job has to be given: plimsoll.read takes files, names and dictionaries."""
+
+        def __init__(self, job, **keys):
+            super().__init__()
+            self.watch = Watch(job, **keys)
+
+        def on_train_start(self, trainer, module):
+            self.watch.predict()
+
+        def on_train_batch_start(self, trainer, module, batch, batch_idx):
+            self.watch.step_begins()
+
+        def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
+            self.watch.step_ends()
+
+    return LightningCallback

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/complete.h"
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "answer/listing.h"
+#include "answer/plan.h"
+#include "base/text.h"
+#include "cli/job_keys.h"
+
+namespace plimsoll::cli {
+
+namespace {
+
+// Values that a type of the key table lists: "none, cpu, nvme", "list of core_attn, mlp".
+std::vector<Completion> listed_values(std::string_view type) {
+  if (type.starts_with("list of ")) type.remove_prefix(8);
+  std::vector<Completion> values;
+  if (type.find(", ") == std::string_view::npos) return values;
+  for (const std::string_view part : split(type, ',')) {
+    const std::string_view value = trim(part);
+    const bool is_word = value.find_first_of(" ()'") == std::string_view::npos;
+    if (is_word && !value.empty()) values.push_back({std::string(value), {}});
+  }
+  return values;
+}
+
+std::vector<Completion> model_names() {
+  std::vector<Completion> names;
+  const auto models = answer::find_models("");
+  if (!models) return names;
+  for (const answer::ListedModel& model : *models)
+    names.push_back(
+        {model.entry->name, fmt::format("{} layers, width {}", model.architecture.depth(), model.architecture.hidden)});
+  return names;
+}
+
+std::vector<Completion> gpu_names() {
+  std::vector<Completion> names;
+  const auto gpus = answer::find_gpus("");
+  if (!gpus) return names;
+  for (const cluster::Gpu* gpu : *gpus) names.push_back({gpu->id, gpu->name});
+  return names;
+}
+
+std::vector<Completion> choices(std::string_view text) {
+  std::vector<Completion> all;
+  for (const std::string_view choice : split(text, ',')) all.push_back({std::string(trim(choice)), {}});
+  return all;
+}
+
+bool wants_file(std::string_view argument) {
+  return argument.starts_with("FILE") || argument == "JOB" || argument == "DIR" || argument == "FOLDER";
+}
+
+// What a flag of the table may be given.
+Completions values_of(const Flag& flag) {
+  if (flag.name == "gpu") return {gpu_names(), false};
+  if (flag.name == "model") return {model_names(), true};
+  if (flag.name == "framework") return {choices(job::choices<job::Framework>()), false};
+  if (flag.name == "color") return {choices("auto,always,never"), false};
+  if (flag.name == "objective") return {choices("time,headroom,gpu-hours"), false};
+  if (flag.name == "emit") {
+    std::vector<Completion> targets;
+    for (const std::string& target : emit::target_names()) targets.push_back({target, {}});
+    return {std::move(targets), false};
+  }
+  if (flag.name == "keep" || flag.name == "fix" || flag.name == "sweep") {
+    std::vector<Completion> keys;
+    for (const job::KeyInfo& key : job::key_table())
+      keys.push_back({flag.name == "keep" ? key.name : key.name + "=", key.doc});
+    return {std::move(keys), false};
+  }
+  return {{}, wants_file(flag.argument)};
+}
+
+const job::KeyInfo* key_of_flag(std::string_view name) {
+  const std::string key = answer::full_key_name(replace(name, '-', '_'));
+  for (const job::KeyInfo& info : job::key_table())
+    if (info.name == key) return &info;
+  return nullptr;
+}
+
+// What follows `--name`, where that wants a value.
+std::optional<Completions> values_after(const Verb& verb, std::string_view word) {
+  if (!word.starts_with("--")) return std::nullopt;
+  const std::string_view name = word.substr(2);
+  const std::vector<Flag> flags = all_flags(verb);
+  const auto flag = std::find_if(flags.begin(), flags.end(), [name](const Flag& one) { return one.name == name; });
+  if (flag != flags.end()) return flag->argument.empty() ? std::nullopt : std::optional(values_of(*flag));
+  const job::KeyInfo* key = verb.takes_keys ? key_of_flag(name) : nullptr;
+  if (key == nullptr || key->type.starts_with("boolean")) return std::nullopt;
+  return Completions{listed_values(key->type), key->type == "text"};
+}
+
+Completions flags_of(const Verb& verb) {
+  Completions all;
+  for (const Flag& flag : all_flags(verb))
+    all.words.push_back({fmt::format("--{}", flag.name), std::string(flag.help)});
+  if (!verb.takes_keys) return all;
+  for (const job::KeyInfo& key : job::key_table())
+    all.words.push_back({fmt::format("--{}", replace(key.name, '_', '-')), key.doc});
+  for (const char* brief : {"tp", "pp", "vpp", "cp", "ep", "etp"})
+    all.words.push_back({fmt::format("--{}", brief), answer::full_key_name(brief)});
+  return all;
+}
+
+Completions operands_of(const Verb& verb) {
+  Completions all;
+  all.files =
+      verb.operands.find("FILE") != std::string_view::npos || verb.operands.find("LOG") != std::string_view::npos ||
+      verb.operands.find("SNAPSHOT") != std::string_view::npos ||
+      verb.operands.find("TRUTH") != std::string_view::npos || verb.operands.find("BEFORE") != std::string_view::npos;
+  if (verb.name == "plan" || verb.name == "fit") all.words = model_names();
+  return all;
+}
+
+Completions all_candidates(std::span<const Verb* const> verbs, std::span<const std::string> words) {
+  Completions all;
+  const auto named = [&verbs](std::string_view name) {
+    return std::find_if(verbs.begin(), verbs.end(), [name](const Verb* verb) { return verb->name == name; });
+  };
+  if (words.size() <= 1 || (words.size() == 2 && words[0] == "help")) {
+    for (const Verb* verb : verbs) all.words.push_back({std::string(verb->name), std::string(verb->summary)});
+    if (words.size() <= 1) all.words.push_back({"help", "more about one of them"});
+    return all;
+  }
+  const auto verb = named(words[0]);
+  if (verb == verbs.end()) return all;
+  if (auto values = values_after(**verb, words[words.size() - 2])) return *std::move(values);
+  return words.back().starts_with('-') ? flags_of(**verb) : operands_of(**verb);
+}
+
+}  // namespace
+
+Completions complete(std::span<const Verb* const> verbs, std::span<const std::string> words) {
+  Completions all = all_candidates(verbs, words);
+  const std::string typed = words.empty() ? std::string{} : words.back();
+  std::erase_if(all.words, [&typed](const Completion& one) { return !one.text.starts_with(typed); });
+  return all;
+}
+
+std::string_view completion_script(std::string_view shell) {
+  if (shell == "bash")
+    return R"(# Completion of plimsoll for bash: source it, or put it into /usr/share/bash-completion/completions/plimsoll
+_plimsoll() {
+  local line
+  COMPREPLY=()
+  while IFS= read -r line; do
+    if [[ $line == :files ]]; then
+      compopt -o filenames 2>/dev/null
+      local file
+      while IFS= read -r file; do COMPREPLY+=("$file"); done < <(compgen -f -- "${COMP_WORDS[COMP_CWORD]}")
+    else
+      COMPREPLY+=("${line%%$'\t'*}")
+    fi
+  done < <("${COMP_WORDS[0]}" complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+  [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
+}
+complete -F _plimsoll plimsoll
+)";
+  if (shell == "zsh")
+    return R"(#compdef plimsoll
+# Completion of plimsoll for zsh: put it as _plimsoll into a folder of $fpath
+_plimsoll() {
+  local line
+  local -a described
+  while IFS= read -r line; do
+    if [[ $line == :files ]]; then
+      _files
+    else
+      described+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
+    fi
+  done < <("${words[1]}" complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)
+  (( ${#described} )) && _describe plimsoll described
+}
+compdef _plimsoll plimsoll
+)";
+  if (shell == "fish")
+    return R"(# Completion of plimsoll for fish: put it into ~/.config/fish/completions/plimsoll.fish
+function __plimsoll_complete
+    set -l words (commandline -opc) (commandline -ct)
+    for line in ($words[1] complete -- $words[2..-1] 2>/dev/null)
+        if test "$line" = :files
+            __fish_complete_path (commandline -ct)
+        else
+            echo $line
+        end
+    end
+end
+complete -c plimsoll -f -a '(__plimsoll_complete)'
+)";
+  return {};
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Live objects of the frameworks, played by stand-ins that hold what the real ones hold."""
+import argparse
+import dataclasses
+import enum
+import json
+import sys
+import types
+import unittest
+
+import plimsoll as pl
+from support import EXAMPLES
+
+CONFIG = json.loads((EXAMPLES / "transformers" / "config.json").read_text())
+ARGUMENTS = json.loads((EXAMPLES / "transformers" / "training_args.json").read_text())
+ZERO3 = json.loads((EXAMPLES / "transformers" / "ds_zero3.json").read_text())
+ON = {"gpu": "h100-sxm-80gb", "gpus": 8}
+
+
+class Optim(enum.Enum):
+    ADAMW = "adamw_torch"
+
+
+class PretrainedConfig:
+    def to_dict(self):
+        return {**CONFIG, "torch_dtype": "bfloat16", "transformers_version": "5.17.0"}
+
+
+class TrainingArguments:
+    def __init__(self, **more):
+        self.values = {**ARGUMENTS, "optim": Optim.ADAMW, "deepspeed": None, **more}
+
+    def to_dict(self):
+        return self.values
+
+
+def used(*sources, **keys):
+    return pl.fit(pl.read(*sources, **keys)).worst.device_used
+
+
+class Transformers(unittest.TestCase):
+    def test_objects_say_what_their_files_say(self):
+        folder = EXAMPLES / "transformers"
+        files = used(folder / "config.json", folder / "training_args.json", folder / "ds_zero3.json", **ON)
+        self.assertEqual(used(PretrainedConfig(), TrainingArguments(), ZERO3, **ON), files)
+
+    def test_a_path_beside_an_object(self):
+        path = EXAMPLES / "transformers" / "config.json"
+        self.assertEqual(used(path, TrainingArguments(), gpu="h200-sxm-141gb", gpus=1),
+                         used(PretrainedConfig(), TrainingArguments(), gpu="h200-sxm-141gb", gpus=1))
+
+    def test_the_name_of_a_model_beside_an_object(self):
+        self.assertGreater(used("llama3-8b", TrainingArguments(), gpu="h200-sxm-141gb", gpus=1), 2**30)
+
+
+class Megatron(unittest.TestCase):
+    def test_a_namespace_of_arguments(self):
+        args = argparse.Namespace(
+            num_layers=32, hidden_size=4096, ffn_hidden_size=14336, num_attention_heads=32, group_query_attention=True,
+            num_query_groups=8, seq_length=4096, max_position_embeddings=4096, micro_batch_size=1,
+            global_batch_size=16, tensor_model_parallel_size=2, pipeline_model_parallel_size=1, bf16=True, swiglu=True,
+            normalization="RMSNorm", use_distributed_optimizer=True, untie_embeddings_and_output_weights=True,
+            add_bias_linear=False, position_embedding_type="rope", padded_vocab_size=128256, vocab_size=128256,
+            make_vocab_size_divisible_by=128, recompute_granularity=None, transformer_impl="local", world_size=8)
+        answer = pl.fit(pl.read(args, gpu="h100-sxm-80gb", gpus=8))
+        self.assertEqual(answer.job.framework, "megatron-lm")
+        self.assertEqual(answer.job.tensor_model_parallel_size, 2)
+
+
+@dataclasses.dataclass
+class Training:
+    local_batch_size: int = 1
+    seq_len: int = 4096
+    steps: int = 10
+
+
+@dataclasses.dataclass
+class Parallelism:
+    data_parallel_shard_degree: int = -1
+    tensor_parallel_degree: int = 1
+
+
+@dataclasses.dataclass
+class Model:
+    name: str = "llama3"
+    flavor: str = "8B"
+
+
+@dataclasses.dataclass
+class JobConfig:
+    model: Model = dataclasses.field(default_factory=Model)
+    training: Training = dataclasses.field(default_factory=Training)
+    parallelism: Parallelism = dataclasses.field(default_factory=Parallelism)
+
+
+class Torchtitan(unittest.TestCase):
+    def test_a_configuration_of_dataclasses(self):
+        answer = pl.fit(pl.read(JobConfig(), **ON))
+        self.assertEqual(answer.job.framework, "torchtitan")
+        self.assertEqual(answer.job.seq_length, 4096)
+
+
+class Dictionaries(unittest.TestCase):
+    def test_of_our_own_keys(self):
+        keys = {"model": "llama3-8b", "seq_length": 4096, "micro_batch_size": 1, "bf16": True, **ON,
+                "framework": "fsdp2"}
+        self.assertEqual(used(keys), used(**keys))
+
+    def test_that_say_nothing_are_refused_with_words(self):
+        with self.assertRaises(pl.InputError) as caught:
+            pl.read({"lerning_rate": 1})
+        self.assertIn("not recognised", str(caught.exception))
+        with self.assertRaises(pl.InputError):
+            pl.read(object())
+
+
+class Callbacks(unittest.TestCase):
+    def test_print_the_prediction_and_survive_everything(self):
+        from plimsoll import callbacks
+        said = []
+        watch = callbacks.Watch(say=said.append, **ON)
+        watch.predict(PretrainedConfig(), TrainingArguments())
+        self.assertIn("predicted", said[0])
+        for _ in range(2):
+            watch.step_begins()
+            watch.step_ends()
+        self.assertIn("nothing to compare", said[-1])
+        callbacks.Watch(job="no-such-file.toml", say=said.append).predict()
+        self.assertIn("no prediction", said[-1])
+
+    def test_compare_with_the_counters_of_a_device(self):
+        from plimsoll import callbacks
+        cuda = types.SimpleNamespace(
+            is_available=lambda: True, max_memory_allocated=lambda: 10 * 2**30, max_memory_reserved=lambda: 11 * 2**30,
+            current_device=lambda: 0,
+            get_device_properties=lambda device: types.SimpleNamespace(total_memory=150_000_000_000))
+        sys.modules["torch"] = types.SimpleNamespace(cuda=cuda)
+        self.addCleanup(sys.modules.pop, "torch")
+        said = []
+        watch = callbacks.Watch(say=said.append, gpus=1)
+        watch.predict(PretrainedConfig(), TrainingArguments())
+        for _ in range(2):
+            watch.step_begins()
+            watch.step_ends()
+        self.assertTrue(any("after two steps 10.00 GiB allocated" in line for line in said), said)
+
+    def test_need_no_framework_to_be_imported(self):
+        from plimsoll import callbacks
+        callback = callbacks.TrainerCallback(**ON)
+        callback.on_train_begin(TrainingArguments(), None, None,
+                                model=types.SimpleNamespace(config=PretrainedConfig()))
+        self.assertIsNotNone(callback.watch.prediction)
+
+
+class Testing(unittest.TestCase):
+    def test_assert_fits(self):
+        keys = {"model": "llama3-8b", "seq_length": 4096, "micro_batch_size": 1, "bf16": True, "framework": "fsdp2"}
+        self.assertTrue(pl.assert_fits(keys, gpu="h200-sxm-141gb", gpus=8))
+        with self.assertRaises(AssertionError) as caught:
+            pl.assert_fits(keys, gpu="rtx4090-24gb", gpus=1)
+        self.assertIn("does not fit", str(caught.exception))
+
+    def test_the_plugin_hands_it_to_tests(self):
+        sys.modules["pytest"] = types.SimpleNamespace(fixture=lambda function: function)
+        self.addCleanup(sys.modules.pop, "pytest")
+        from plimsoll import pytest_plugin
+        self.assertIs(pytest_plugin.assert_fits(), pytest_plugin._assert_fits)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every verb answers from Python as on the command line, to the byte."""
+import unittest
+
+import plimsoll as pl
+from support import DATA, EXAMPLES, ROOT, program
+
+JOBS = [
+    [EXAMPLES / "llama3-70b.toml"],
+    [EXAMPLES / "llama3-70b-8k.toml"],
+    [EXAMPLES / "torchtitan" / "llama3-8b.toml", "--gpu", "h100-sxm-80gb", "--gpus", "8"],
+    [EXAMPLES / "transformers" / "config.json", EXAMPLES / "transformers" / "training_args.json", "--gpu",
+     "h200-sxm-141gb", "--gpus", "1"],
+    [EXAMPLES / "transformers" / "config.json", EXAMPLES / "transformers" / "training_args.json",
+     EXAMPLES / "transformers" / "ds_zero3.json", "--gpu", "h100-sxm-80gb", "--gpus", "8"],
+]
+
+
+def read(words):
+    files = [word for word in words if not isinstance(word, str)]
+    flags = [word for word in words if isinstance(word, str)]
+    keys = {flags[i].removeprefix("--"): flags[i + 1] for i in range(0, len(flags), 2)}
+    return pl.read(*files, **keys)
+
+
+class Fit(unittest.TestCase):
+    def test_says_what_the_command_line_says(self):
+        for words in JOBS:
+            with self.subTest(words=words):
+                self.assertEqual(pl.fit(read(words), changes=True).to_dict(), program("fit", *words))
+
+    def test_has_its_figures_as_attributes(self):
+        answer = pl.fit(EXAMPLES / "llama3-70b.toml")
+        worst = answer.to_dict()["ranks"][0]
+        self.assertEqual(answer.fits, answer.to_dict()["fits"])
+        self.assertEqual(answer.worst.device_used, worst["device_used_bytes"])
+        self.assertEqual(sum(row.bytes for row in answer.worst.table), answer.worst.capacity)
+        self.assertEqual(answer.time.seconds, answer.to_dict()["time"]["step_seconds"])
+        self.assertEqual(answer.job.framework, answer.to_dict()["job"]["framework"])
+
+    def test_of_a_varied_job_is_that_of_its_flags(self):
+        job = pl.read(EXAMPLES / "llama3-70b.toml")
+        for keys in ({"micro_batch_size": 2}, {"tp": 8}, {"sequence_parallel": False},
+                     {"recompute_granularity": "full", "recompute_method": "uniform", "recompute_num_layers": 1}):
+            flags = []
+            for key, value in keys.items():
+                name = key.replace("_", "-")
+                flags += [f"--no-{name}"] if value is False else [f"--{name}", str(value)]
+            with self.subTest(keys=keys):
+                self.assertEqual(pl.fit(job.with_(**keys), changes=True).to_dict(),
+                                 program("fit", EXAMPLES / "llama3-70b.toml", *flags))
+
+    def test_a_job_does_not_change_when_it_is_varied(self):
+        job = pl.read(EXAMPLES / "llama3-70b.toml")
+        before = pl.fit(job).worst.device_used
+        job.with_(micro_batch_size=4)
+        self.assertEqual(pl.fit(job).worst.device_used, before)
+
+    def test_repr_is_the_text_and_html_has_the_bar(self):
+        answer = pl.fit(EXAMPLES / "llama3-70b.toml")
+        self.assertIn("memory of rank", repr(answer))
+        page = answer._repr_html_()
+        self.assertIn("GiB", page)
+        self.assertNotIn("<script", page)
+        self.assertEqual(page.count("<div"), page.count("</div"))
+
+
+class Errors(unittest.TestCase):
+    def test_have_the_words_and_the_code_of_the_command_line(self):
+        with self.assertRaises(pl.InputError) as caught:
+            pl.fit(EXAMPLES / "llama3-70b.toml", tp=3)
+        self.assertEqual(caught.exception.code, 3)
+        self.assertIn("world size (32) is not divisible", str(caught.exception))
+        with self.assertRaises(pl.InputError):
+            pl.read("no-such-file.toml")
+        with self.assertRaises(pl.Error):
+            pl.fit(EXAMPLES / "llama3-70b.toml", micro_batch_sise=2)
+
+    def test_are_values_that_a_caller_can_catch_as_such(self):
+        with self.assertRaises(ValueError):
+            pl.fit(EXAMPLES / "llama3-70b.toml", micro_batch_size="two")
+
+
+class OtherVerbs(unittest.TestCase):
+    def test_plan(self):
+        keys = {"gpu": "h100-sxm-80gb", "gpus": 16, "seq_length": 4096, "global_batch_size": 64}
+        answer = pl.plan("llama3-8b", **keys)
+        said = program("plan", "llama3-8b", "--gpu", "h100-sxm-80gb", "--gpus", 16, "--seq-length", 4096,
+                       "--global-batch-size", 64)
+        self.assertEqual(answer.to_dict()["plans"], said["plans"])
+        self.assertEqual(pl.fit(answer.job).worst.device_used, answer.best.device_used)
+        self.assertIn("<table>", answer._repr_html_())
+
+    def test_why(self):
+        log = next(EXAMPLES.joinpath("logs").iterdir())
+        self.assertEqual(pl.why(log).to_dict()["class"], program("why", log)["class"])
+
+    def test_lint_understand_diff_and_climb(self):
+        path = EXAMPLES / "llama3-70b.toml"
+        self.assertEqual(pl.lint(path).to_dict(), program("lint", path))
+        self.assertEqual(pl.understand(path).to_dict(), program("read", path))
+        change = pl.diff(path, EXAMPLES / "llama3-70b-8k.toml").to_dict()
+        self.assertEqual(change["steps"], program("diff", path, EXAMPLES / "llama3-70b-8k.toml")["steps"])
+        ladder = pl.climb(EXAMPLES / "llama3-70b-8k.toml").to_dict()
+        self.assertEqual(ladder, program("plan", "--from", EXAMPLES / "llama3-70b-8k.toml"))
+
+    def test_recordings(self):
+        path = sorted((DATA / "snapshots").glob("*.pickle.gz"))[0]
+        recording = pl.open(path)
+        self.assertTrue(recording.has_history)
+        self.assertEqual(recording.what_if().to_dict(), program("replay", path, "--what-if"))
+        self.assertEqual(recording.replay("expandable_segments:True", peak=True).to_dict(),
+                         program("replay", path, "--set", "expandable_segments:True", "--peak"))
+
+    def test_score_and_rl(self):
+        truth = sorted((DATA / "truth").glob("*.json"))[0]
+        self.assertEqual(pl.score(truth).to_dict()["files"][0]["records"],
+                         program("score", truth.relative_to(ROOT))["files"][0]["records"])
+        run = sorted(EXAMPLES.joinpath("rl").glob("*.toml"))[0]
+        self.assertEqual(pl.rl(run).to_dict(), program("rl", run))
+
+
+if __name__ == "__main__":
+    unittest.main()
