@@ -9,6 +9,12 @@ namespace plimsoll::cli {
 extern const Verb kFit;
 extern const Verb kPlan;
 extern const Verb kRead;
+extern const Verb kRun;
+extern const Verb kWatch;
+extern const Verb kProve;
+extern const Verb kLearn;
+extern const Verb kMap;
+extern const Verb kMerge;
 extern const Verb kCapture;
 extern const Verb kRl;
 extern const Verb kLint;
@@ -24,9 +30,9 @@ extern const Verb kComplete;
 extern const Verb kMan;
 
 std::span<const Verb* const> verbs() {
-  static const std::array<const Verb*, 16> kVerbs = {&kFit,  &kPlan,   &kRead,     &kCapture, &kRl,    &kLint,
-                                                     &kWhy,  &kReplay, &kDiff,     &kScore,   &kCheck, &kModels,
-                                                     &kGpus, &kKeys,   &kComplete, &kMan};
+  static const std::array<const Verb*, 22> kVerbs = {
+      &kFit,  &kPlan, &kRead,   &kCapture, &kRun,   &kWatch, &kProve,  &kLearn, &kMap,  &kMerge,    &kRl,
+      &kLint, &kWhy,  &kReplay, &kDiff,    &kScore, &kCheck, &kModels, &kGpus,  &kKeys, &kComplete, &kMan};
   return kVerbs;
 }
 
