@@ -287,8 +287,10 @@ class Recorder:
         return "start" if self.step == 0 else "between"
 
     def error(self, kind, value):
-        if not self.active or not issubclass(kind, Exception) or not (self.name or self.torch is not None):
+        if not self.active or not issubclass(kind, Exception) or self.torch is None:
             return
+        if self.file is None and not self.torch.cuda.is_initialized():
+            return  # a launcher, whose error is that a rank failed
         self.write({"event": "error", "time": round(wall(), 3), "step": self.step, "type": kind.__name__,
                     "message": str(value)[:LONGEST_TEXT]})
 

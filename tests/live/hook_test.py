@@ -126,6 +126,15 @@ class Hook(live.Live):
         self.assertEqual([(rank["rank"], rank["world"], rank["steps"]) for rank in ranks], [(0, 2, 4), (1, 2, 4)])
         self.assertEqual([rank["ended"] for rank in ranks], [True, True])
 
+    def test_a_launcher_that_fails_is_no_rank(self):
+        (self.folder / "launch.py").write_text(
+            "import subprocess, sys, torch\n"
+            "subprocess.run([sys.executable, 'train.py', '2', 'error'], check=True)\n")
+        done = self.plimsoll("run", "--out", "r", "--", sys.executable, "launch.py")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual([path.name for path in self.folder.glob("r/rank-*")], ["rank-0.jsonl"])
+        self.assertEqual(self.events("error")[0]["type"], "ValueError")
+
     def test_many_steps_do_not_fill_a_disk(self):
         (self.folder / "many.py").write_text(
             "import torch\no = torch.optim.Optimizer()\ntorch.use(1)\nfor _ in range(20000): o.step()\n")
