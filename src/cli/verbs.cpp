@@ -26,13 +26,14 @@ extern const Verb kCheck;
 extern const Verb kModels;
 extern const Verb kGpus;
 extern const Verb kKeys;
+extern const Verb kDoctor;
 extern const Verb kComplete;
 extern const Verb kMan;
 
 std::span<const Verb* const> verbs() {
-  static const std::array<const Verb*, 22> kVerbs = {
-      &kFit,  &kPlan, &kRead,   &kCapture, &kRun,   &kWatch, &kProve,  &kLearn, &kMap,  &kMerge,    &kRl,
-      &kLint, &kWhy,  &kReplay, &kDiff,    &kScore, &kCheck, &kModels, &kGpus,  &kKeys, &kComplete, &kMan};
+  static const std::array<const Verb*, 23> kVerbs = {
+      &kFit, &kPlan,   &kRead, &kCapture, &kRun,   &kWatch,  &kProve, &kLearn, &kMap,    &kMerge,    &kRl, &kLint,
+      &kWhy, &kReplay, &kDiff, &kScore,   &kCheck, &kModels, &kGpus,  &kKeys,  &kDoctor, &kComplete, &kMan};
   return kVerbs;
 }
 

@@ -49,7 +49,8 @@ int nvmlDeviceGetMemoryInfo(void*, Memory* memory) {
   return 0;
 }
 int nvmlDeviceGetName(void*, char* name, unsigned int size) {
-  std::snprintf(name, size, "Fake GPU");
+  const char* other = std::getenv("PLIMSOLL_FAKE_NVML_NAME");
+  std::snprintf(name, size, "%s", other != nullptr ? other : "Fake GPU");
   return 0;
 }
 int nvmlDeviceGetUUID(void*, char* uuid, unsigned int size) {
