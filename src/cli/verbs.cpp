@@ -20,6 +20,7 @@ extern const Verb kRl;
 extern const Verb kLint;
 extern const Verb kWhy;
 extern const Verb kReplay;
+extern const Verb kView;
 extern const Verb kDiff;
 extern const Verb kScore;
 extern const Verb kCheck;
@@ -31,9 +32,9 @@ extern const Verb kComplete;
 extern const Verb kMan;
 
 std::span<const Verb* const> verbs() {
-  static const std::array<const Verb*, 23> kVerbs = {
-      &kFit, &kPlan,   &kRead, &kCapture, &kRun,   &kWatch,  &kProve, &kLearn, &kMap,    &kMerge,    &kRl, &kLint,
-      &kWhy, &kReplay, &kDiff, &kScore,   &kCheck, &kModels, &kGpus,  &kKeys,  &kDoctor, &kComplete, &kMan};
+  static const std::array<const Verb*, 24> kVerbs = {
+      &kFit, &kPlan,   &kRead, &kCapture, &kRun,   &kWatch, &kProve,  &kLearn, &kMap,  &kMerge,  &kRl,       &kLint,
+      &kWhy, &kReplay, &kView, &kDiff,    &kScore, &kCheck, &kModels, &kGpus,  &kKeys, &kDoctor, &kComplete, &kMan};
   return kVerbs;
 }
 
