@@ -49,6 +49,27 @@ def quietly(function):
     return guarded
 
 
+def attempt(function, *arguments):
+    """For what the rest can do without: a failure is remembered, and the recorder goes on."""
+    try:
+        return function(*arguments)
+    except Exception as error:  # pylint: disable=broad-except
+        RECORDER.trouble = "%s: %s" % (type(error).__name__, str(error)[:200])
+        return None
+
+
+RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
+WORLDS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")
+
+
+def place(torch):
+    """(rank, world) as they are when the first line is written: programs set them late, or tell only torch."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return first_integer(RANKS, 0), first_integer(WORLDS, 1)
+
+
 class Recorder:
     """What one process has measured, and the file that it writes it to."""
 
@@ -56,7 +77,7 @@ class Recorder:
         self.folder = os.environ.get("PLIMSOLL_RUN_FOLDER", "")
         self.history = os.environ.get("PLIMSOLL_RUN_HISTORY", "events")
         self.pid = os.getpid()
-        self.rank = first_integer(("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"), 0)
+        self.rank = 0
         self.torch = None
         self.file = None
         self.name = ""
@@ -79,6 +100,7 @@ class Recorder:
         self.most = {"peak_allocated": 0, "peak_reserved": 0}
         self.most_used = 0
         self.snapshots = 0
+        self.ended = False
 
     # -- files
 
@@ -90,6 +112,7 @@ class Recorder:
         import json
         import socket
         self.json = json
+        self.rank, world = attempt(place, self.torch) or (first_integer(RANKS, 0), first_integer(WORLDS, 1))
         for name in ("rank-%d" % self.rank, "rank-%d-%d" % (self.rank, self.pid)):
             try:
                 descriptor = os.open(os.path.join(self.folder, name + ".jsonl"),
@@ -101,7 +124,7 @@ class Recorder:
             break
         begin = {"event": "begin", "schema": SCHEMA, "rank": self.rank, "pid": self.pid, "host": socket.gethostname(),
                  "local_rank": first_integer(("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"), self.rank),
-                 "world": first_integer(("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"), 1),
+                 "world": world,
                  "python": "%d.%d" % sys.version_info[:2], "torch": str(self.torch.__version__),
                  "history": self.history,
                  "settings": {name: os.environ[name] for name in SETTINGS if name in os.environ}}
@@ -264,14 +287,17 @@ class Recorder:
         return "start" if self.step == 0 else "between"
 
     def error(self, kind, value):
-        if not self.active or not issubclass(kind, Exception) or not (self.name or self.torch is not None):
+        if not self.active or not issubclass(kind, Exception) or self.torch is None:
             return
+        if self.file is None and not self.torch.cuda.is_initialized():
+            return  # a launcher, whose error is that a rank failed
         self.write({"event": "error", "time": round(wall(), 3), "step": self.step, "type": kind.__name__,
                     "message": str(value)[:LONGEST_TEXT]})
 
     def end(self):
-        if os.getpid() != self.pid or self.torch is None:
+        if os.getpid() != self.pid or self.torch is None or self.ended:
             return
+        self.ended = True
         if self.reading is not None:
             self.close_step()
         used_device = bool(self.torch.cuda.is_initialized())
@@ -326,11 +352,12 @@ def enter(torch):
     from torch.optim import optimizer
     optimizer.register_optimizer_step_pre_hook(quietly(RECORDER.before_optimizer))
     optimizer.register_optimizer_step_post_hook(quietly(RECORDER.after_optimizer))
-    follow_backward(torch)
-    follow_resets(torch)
+    attempt(follow_backward, torch)
+    attempt(follow_resets, torch)
     # Runs at once where CUDA was started already, else when the training starts it.
-    torch.cuda._lazy_call(quietly(lambda: watch_allocator(torch)))
+    torch.cuda._lazy_call(lambda: attempt(watch_allocator, torch))
     atexit.register(quietly(RECORDER.end))
+    attempt(end_with_worker)
     before = sys.excepthook
 
     def excepthook(kind, value, trace):
@@ -338,6 +365,12 @@ def enter(torch):
         before(kind, value, trace)
 
     sys.excepthook = excepthook
+
+
+def end_with_worker():
+    """A process of multiprocessing ends without atexit, but runs its own finalizers."""
+    from multiprocessing import util
+    util.Finalize(None, quietly(RECORDER.end), exitpriority=-1)
 
 
 def follow_backward(torch):
@@ -383,16 +416,20 @@ def follow_resets(torch):
 
 
 def watch_allocator(torch):
-    entries = int(os.environ.get("PLIMSOLL_RUN_ENTRIES", "100000"))
-    if RECORDER.history != "off" and entries > 0 and not already_recording(torch):
-        stacks = RECORDER.history == "stacks"
-        torch.cuda.memory._record_memory_history(enabled="all", context="alloc" if stacks else None, stacks="python",
-                                                 max_entries=entries)
+    attempt(keep_history, torch)
     for name in ("_cuda_attach_out_of_memory_observer", "_cuda_attachOutOfMemoryObserver"):
         attach = getattr(torch._C, name, None)
         if attach is not None:
             attach(quietly(RECORDER.out_of_memory))
             return
+
+
+def keep_history(torch):
+    entries = int(os.environ.get("PLIMSOLL_RUN_ENTRIES", "100000"))
+    if RECORDER.history == "off" or entries <= 0 or already_recording(torch):
+        return
+    torch.cuda.memory._record_memory_history(enabled="all", context="alloc" if RECORDER.history == "stacks" else None,
+                                             stacks="python", max_entries=entries)
 
 
 def already_recording(torch):

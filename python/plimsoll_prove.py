@@ -194,6 +194,7 @@ def main():
     warnings.filterwarnings("ignore")
     with open(sys.argv[1]) as file:
         spec = json.load(file)
+    os.dup2(2, 1)  # standard output belongs to the answer; the Trainer prints there
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ["HF_HUB_OFFLINE"] = "1"
     try:

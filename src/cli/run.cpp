@@ -161,6 +161,8 @@ live::Run attempt(const Asked& asked, const std::vector<std::string>& words,
   if (run.ending.code() != 0) {
     const std::vector<std::string> kernel = live::kernel_messages(begun);
     keep_file(run.folder, live::kStepsFile, live::steps_text(run.ranks), run);
+    if (const std::string word = live::word_on_kill(run.ending, run.most, kernel); !word.empty())
+      run.differences.push_back(word);
     keep_file(run.folder, live::kEvidenceFile,
               live::evidence_text({run.ending, run.most, run.ranks, kernel, !launch.log.empty()}), run);
   }

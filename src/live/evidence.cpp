@@ -54,6 +54,13 @@ std::vector<std::string> kernel_messages(double begun, const std::string& device
   return found;
 }
 
+std::string word_on_kill(const Ending& ending, const Most& most, const std::vector<std::string>& kernel) {
+  if (ending.code() != 128 + SIGKILL || most.cgroup_last.version == 0 || most.oom_kills() > 0 || !kernel.empty())
+    return {};
+  return "the kernel ended no process of this memory group for memory: somebody else sent the signal, or it was on "
+         "another machine";
+}
+
 std::string steps_text(const std::vector<RankRun>& ranks) {
   constexpr std::size_t kMostRanks = 4;
   constexpr std::size_t kMostLines = 200;

@@ -24,6 +24,8 @@ struct Circumstances {
   const std::vector<std::string>& kernel;
   bool has_log = true;  // else what the hook saw of errors stands for it
 };
+// Where the command was killed and the memory group says that the kernel did not do it; else "".
+[[nodiscard]] std::string word_on_kill(const Ending& ending, const Most& most, const std::vector<std::string>& kernel);
 // What the hook read after each step, as lines of a log: of the ranks that ran out, or of the fullest.
 [[nodiscard]] std::string steps_text(const std::vector<RankRun>& ranks);
 // "" where there is nothing to say.

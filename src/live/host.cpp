@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "live/host.h"
 
-#include <sys/statvfs.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 
 #include <algorithm>
 #include <charconv>
@@ -117,10 +118,12 @@ MachineUse read_machine(const std::string& root) {
     machine.available = kilobytes(*info, "MemAvailable:");
     machine.page_cache = kilobytes(*info, "Cached:");
   }
-  struct statvfs shm{};
-  if (statvfs((root + "/dev/shm").c_str(), &shm) == 0) {
-    machine.shm_total = static_cast<std::int64_t>(shm.f_blocks * shm.f_frsize);
-    machine.shm_used = machine.shm_total - static_cast<std::int64_t>(shm.f_bfree * shm.f_frsize);
+  // Where it is no file system in memory (a bare container), its figures are those of a disk.
+  struct statfs shm{};
+  if (statfs((root + "/dev/shm").c_str(), &shm) == 0 && shm.f_type == TMPFS_MAGIC) {
+    const auto block = static_cast<std::int64_t>(shm.f_bsize);
+    machine.shm_total = static_cast<std::int64_t>(shm.f_blocks) * block;
+    machine.shm_used = machine.shm_total - static_cast<std::int64_t>(shm.f_bfree) * block;
   }
   return machine;
 }

@@ -24,6 +24,7 @@ using document::Node;
 constexpr std::size_t kFewestRuns = 3;
 // A figure is taken where it brings runs that were left out this much nearer: by a tenth of the error, at least.
 constexpr double kGain = 0.9;
+constexpr double kOtherJobPct = 5;
 
 // One run's word on one quantity.
 struct Word {
@@ -116,6 +117,12 @@ Status read_run(const std::string& path, std::map<Key, Words>& groups, std::vect
   }
   PLIMSOLL_TRY(records, truth::read_records(path, text));
   const Node* nodes = root->find("records");
+  const truth::FileScore score = truth::score(records, {});
+  // A run that held something else than its job says is another job: what it took says nothing of this one.
+  for (const truth::ScoredRow& row : score.rows)
+    if (row.quantity == "peak_allocated" && std::abs(row.error_pct) > kOtherJobPct)
+      records.records[row.record].skip =
+          fmt::format("its peak is off by {:.0f} %: the run was not of the job that --job named", row.error_pct);
   if (records.records.empty()) skipped.push_back(fmt::format("{}: it was started without --job", path));
   for (std::size_t i = 0; i < records.records.size(); ++i) {
     const truth::Record& record = records.records[i];
@@ -126,8 +133,8 @@ Status read_run(const std::string& path, std::map<Key, Words>& groups, std::vect
     Words& words = groups[{record.job.cluster.gpu.id, std::string(job::name_of(record.job.framework))}];
     take_context(record, nodes->items[i], words);
   }
-  const truth::FileScore score = truth::score(records, {.calibration = nullptr, .memory = false, .time = true});
   for (const truth::ScoredRow& row : score.rows) {
+    if (!records.records[row.record].skip.empty()) continue;
     const job::Job& job = records.records[row.record].job;
     if (row.quantity != "step_seconds" || records.records[row.record].pp_rank != 0) continue;
     groups[{job.cluster.gpu.id, std::string(job::name_of(job.framework))}].seconds.push_back(

@@ -2,11 +2,13 @@
 #include "live/rank_file.h"
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <tuple>
 
 #include <fmt/format.h>
 
+#include "base/crew.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "live/nodes.h"
@@ -18,7 +20,7 @@ namespace {
 using document::Node;
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostSteps = 4096;
+constexpr std::size_t kMostSteps = 1024;  // of one rank: thousands of them stay below a gigabyte
 constexpr std::int64_t kMostFile = 256LL << 20;
 constexpr std::size_t kMostFrames = 64;
 
@@ -178,14 +180,21 @@ std::vector<RankRun> read_ranks(const std::string& folder, std::vector<std::stri
     if (name.starts_with("rank-") && name.ends_with(".jsonl")) names.push_back(name);
   }
   std::sort(names.begin(), names.end());
+  std::vector<std::optional<Result<RankRun>>> read(names.size());
+  std::atomic<std::size_t> next{0};
+  share_work(0, [&](unsigned) {
+    for (std::size_t i = next++; i < names.size(); i = next++) {
+      const auto text = read_file((fs::path(folder) / names[i]).string(), kMostFile);
+      read[i] = text ? read_rank(names[i], *text) : Result<RankRun>{tl::make_unexpected(text.error())};
+    }
+  });
   std::vector<RankRun> runs;
-  for (const std::string& name : names) {
-    const auto text = read_file((fs::path(folder) / name).string(), kMostFile);
-    auto run = text ? read_rank(name, *text) : Result<RankRun>{tl::make_unexpected(text.error())};
-    if (run)
-      runs.push_back(*std::move(run));
+  for (std::optional<Result<RankRun>>& run : read) {
+    if (!run) continue;
+    if (*run)
+      runs.push_back(std::move(**run));
     else
-      problems.push_back(to_string(run.error()));
+      problems.push_back(to_string(run->error()));
   }
   std::sort(runs.begin(), runs.end(),
             [](const RankRun& a, const RankRun& b) { return std::tie(a.rank, a.file) < std::tie(b.rank, b.file); });

@@ -102,10 +102,12 @@ void Watcher::follow() {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with("rank-") || !name.ends_with(".jsonl")) continue;
     Followed& file = files_.try_emplace(name, Followed{RankReader(name), 0}).first->second;
+    const auto size = static_cast<std::int64_t>(entry.file_size(error));
+    if (error || size <= file.offset) continue;  // thousands of files stand still between two looks
     std::ifstream stream(entry.path(), std::ios::binary);
     stream.seekg(file.offset);
-    std::string text(kMostPerLook, '\0');
-    stream.read(text.data(), kMostPerLook);
+    std::string text(static_cast<std::size_t>(std::min(size - file.offset, kMostPerLook)), '\0');
+    stream.read(text.data(), static_cast<std::streamsize>(text.size()));
     text.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, stream.gcount())));
     file.offset += static_cast<std::int64_t>(text.size());
     file.reader.feed(text);

@@ -104,6 +104,37 @@ class Hook(live.Live):
                                  "history.py")
             self.assertEqual(done.stdout.strip(), expected)
 
+    def test_an_old_pytorch_without_this_history_still_counts(self):
+        stub = self.folder / "stub-old"
+        subprocess.run(["cp", "-r", live.STUB, stub], check=True)
+        with open(stub / "torch/cuda/memory.py", "a") as file:
+            file.write("def _record_memory_history(enabled, record_context=True): raise AssertionError\n")
+        self.run_training("3", env=self.environment(PYTHONPATH=str(stub)))
+        self.assertEqual(len(self.events("step")), 3)
+        self.assertIn("TypeError", self.events("end")[0]["trouble"])
+
+    def test_processes_of_multiprocessing_are_ranks(self):
+        (self.folder / "spawn.py").write_text(
+            "import multiprocessing, os\n"
+            "def work(rank):\n    os.environ.update(RANK=str(rank), WORLD_SIZE='2')\n    import torch\n"
+            "    o = torch.optim.Optimizer(); torch.use(1 << 30)\n    for _ in range(4): o.step()\n"
+            "if __name__ == '__main__':\n    context = multiprocessing.get_context('spawn')\n"
+            "    workers = [context.Process(target=work, args=(rank,)) for rank in range(2)]\n"
+            "    for worker in workers: worker.start()\n    for worker in workers: worker.join()\n")
+        self.plimsoll("run", "--out", "r", "--", sys.executable, "spawn.py")
+        ranks = self.record()["ranks"]
+        self.assertEqual([(rank["rank"], rank["world"], rank["steps"]) for rank in ranks], [(0, 2, 4), (1, 2, 4)])
+        self.assertEqual([rank["ended"] for rank in ranks], [True, True])
+
+    def test_a_launcher_that_fails_is_no_rank(self):
+        (self.folder / "launch.py").write_text(
+            "import subprocess, sys, torch\n"
+            "subprocess.run([sys.executable, 'train.py', '2', 'error'], check=True)\n")
+        done = self.plimsoll("run", "--out", "r", "--", sys.executable, "launch.py")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual([path.name for path in self.folder.glob("r/rank-*")], ["rank-0.jsonl"])
+        self.assertEqual(self.events("error")[0]["type"], "ValueError")
+
     def test_many_steps_do_not_fill_a_disk(self):
         (self.folder / "many.py").write_text(
             "import torch\no = torch.optim.Optimizer()\ntorch.use(1)\nfor _ in range(20000): o.step()\n")

@@ -74,6 +74,11 @@ class Learn(live.Live):
         self.assertEqual(done.returncode, 3)
         self.assertIn("the run failed", done.stderr)
 
+    def test_a_run_of_another_job_than_it_says_teaches_nothing(self):
+        done = self.plimsoll("learn", live.ROOT / "tests/data/live/h200/wrong-knob")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("not of the job that --job named", done.stderr)
+
     def test_files_that_are_no_runs_are_refused(self):
         (self.folder / "x.json").write_text("{}")
         self.assertEqual(self.plimsoll("learn", "x.json").returncode, 3)

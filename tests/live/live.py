@@ -74,6 +74,7 @@ class Live(unittest.TestCase):
         environment = {key: value for key, value in os.environ.items()
                        if not key.startswith(("PLIMSOLL_", "PYTHON", "RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM_"))}
         environment["PYTHONPATH"] = str(STUB)
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
         environment.update(more)
         return environment
 

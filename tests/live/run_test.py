@@ -130,6 +130,14 @@ class Run(live.Live):
         self.assertEqual(self.record()["ranks"][0]["settings"], {"PYTORCH_CUDA_ALLOC_CONF": "backend:native"})
 
 
+class Kill(live.Live):
+    def test_a_kill_that_was_not_the_kernels_is_told_from_one_that_was(self):
+        done = self.run_training("1", "signal", str(int(signal.SIGKILL)))
+        if "cgroup" not in self.record()["machine"]:
+            self.skipTest("no memory group here")
+        self.assertIn("somebody else sent the signal", done.stderr)
+
+
 class Comparison(live.Live):
     def test_measured_stands_beside_predicted_and_score_reads_it(self):
         done = self.run_training("4", flags=("--job", ROOT / "examples/llama3-70b.toml"))
