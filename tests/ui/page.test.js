@@ -123,7 +123,7 @@ test('a link shows the same view', async () => {
   await other.tab.close();
 });
 
-test('a knob redraws within its time', async () => {
+test('every turn of a knob redraws the answer', async () => {
   await show(...kViews.fit);
   for (const name of ['double sequence length', 'halve sequence length', 'double pipeline', 'halve pipeline']) {
     const before = await tab.locator('dd[data-bytes]').first().getAttribute('data-bytes');
