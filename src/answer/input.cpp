@@ -123,9 +123,16 @@ std::string full_key_name(std::string_view name) {
 Result<lever::World> read_world(const std::optional<std::string>& calibration) {
   if (!calibration) return lever::World{};
   PLIMSOLL_TRY(text, read_file(*calibration));
+  if (lever::is_learned(text)) {
+    auto learned = lever::read_learned(*calibration, text);
+    if (!learned) return tl::make_unexpected(std::move(learned.error()).with_context(*calibration));
+    lever::World world;
+    world.learned = *std::move(learned);
+    return world;
+  }
   auto read = timing::read_calibration(*calibration, text);
   if (!read) return tl::make_unexpected(std::move(read.error()).with_context(*calibration));
-  return lever::World{*std::move(read)};
+  return lever::World{*std::move(read), {}};
 }
 
 }  // namespace plimsoll::answer

@@ -168,7 +168,7 @@ Result<RecordingFile> read_recording_file(const std::string& path) {
 }
 
 Result<Recording> load_recording(const std::string& path, std::unique_ptr<snapshot::Snapshot> snapshot,
-                                 const RecordingConditions& conditions) {
+                                 const RecordingConditions& conditions, replay::Watcher* watcher) {
   Recording recording;
   recording.path = path;
   if (conditions.torch) recording.surroundings.torch = *conditions.torch;
@@ -191,12 +191,14 @@ Result<Recording> load_recording(const std::string& path, std::unique_ptr<snapsh
   if (known.capacity == 0 && recording.inferred && !recording.recorded.settings.fraction)
     recording.surroundings.capacity = recording.inferred->high - 1;
   recording.surroundings.total = recording.limits.total;
-  recording.exact = replay::replay_exactly(*recording.history, recording.recorded.settings, recording.limits);
-  replay::insert_empty_caches(*recording.history, recording.exact.empty_caches);
-  recording.run = recording.exact.exact()
-                      ? recording.exact.run
-                      : replay::run(*recording.history, {recording.recorded.settings, recording.surroundings.capacity,
-                                                         recording.surroundings.total});
+  recording.exact = replay::replay_exactly(*recording.history, recording.recorded.settings, recording.limits, watcher);
+  replay::insert_empty_caches(*recording.history, recording.exact);
+  recording.run =
+      recording.exact.exact()
+          ? recording.exact.run
+          : replay::run(*recording.history,
+                        {recording.recorded.settings, recording.surroundings.capacity, recording.surroundings.total},
+                        watcher);
   warn_of_gaps(recording);
   return recording;
 }

@@ -50,8 +50,10 @@ struct RecordingFile {
 };
 [[nodiscard]] Result<RecordingFile> read_recording_file(const std::string& path);
 
+// `watcher` sees the replay under the recorded settings.
 [[nodiscard]] Result<Recording> load_recording(const std::string& path, std::unique_ptr<snapshot::Snapshot> snapshot,
-                                               const RecordingConditions& conditions);
+                                               const RecordingConditions& conditions,
+                                               replay::Watcher* watcher = nullptr);
 
 // The final segments of a snapshot's device, with the number of its block as owner.
 [[nodiscard]] std::vector<allocator::SegmentView> final_segments(const snapshot::Snapshot& snapshot,

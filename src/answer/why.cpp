@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "answer/settle.h"
 #include "answer/why_snapshot.h"
 #include "base/bytes.h"
 #include "base/usage.h"
@@ -14,6 +15,18 @@
 namespace plimsoll::answer {
 
 namespace {
+
+// Thousands of ranks say the same for most of their logs: the more files, the less of each is read line by line. Lines
+// that a recogniser knows are read everywhere.
+why::ReadLimits limits_for(std::size_t files) {
+  constexpr std::size_t kDenseOfAll = 192U << 20;
+  constexpr std::size_t kLeastDense = 32U << 10;
+  constexpr std::size_t kFewFiles = 16;
+  why::ReadLimits limits;
+  if (files <= kFewFiles) return limits;
+  limits.dense_bytes = std::clamp(kDenseOfAll / files, kLeastDense, limits.dense_bytes);
+  return limits;
+}
 
 Result<why::Findings> read_all(const std::vector<std::string>& operands, const Progress& progress) {
   PLIMSOLL_TRY(paths, why::log_files(operands));
@@ -26,7 +39,7 @@ Result<why::Findings> read_all(const std::vector<std::string>& operands, const P
       here = bytes;
       tell(progress, fmt::format("read {}", format_bytes(before + bytes)));
     };
-    PLIMSOLL_TRY_STATUS(why::read_log(path, collector, {}, report));
+    PLIMSOLL_TRY_STATUS(why::read_log(path, collector, limits_for(paths.size()), report));
     before += here;
   }
   why::Findings findings = collector.take();
@@ -63,13 +76,14 @@ Result<Why> why(const WhyQuestion& question, const lever::World& world, const Pr
   Why answer;
   answer.findings = std::move(findings);
   answer.diagnosis = why::diagnose(answer.findings);
+  PLIMSOLL_TRY(known, find_job(question, world, answer));
+  if (known) settle_by_job(*known, answer.diagnosis);
   answer.fixes = why::fixes_for(answer.diagnosis, answer.findings);
   std::vector<std::string>& notes = answer.diagnosis.notes;
   if (!question.snapshot.empty()) {
     PLIMSOLL_TRY(added, snapshot_notes(question.snapshot, answer.diagnosis));
     notes.insert(notes.begin(), added.begin(), added.end());
   }
-  PLIMSOLL_TRY(known, find_job(question, world, answer));
   if (known) {
     price_fixes(*known, answer.diagnosis, answer.fixes);
     const memory::RankAnswer& worst = known->answer.ranks[known->answer.worst];

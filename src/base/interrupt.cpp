@@ -82,6 +82,12 @@ std::atomic<bool>& interrupt_flag() { return g_interrupted; }
 
 int interrupted_exit_code() { return 128 + g_signal.load(); }
 
+void answer_interrupt() {
+  const itimerval never{};
+  setitimer(ITIMER_REAL, &never, nullptr);
+  g_interrupted.store(false);
+}
+
 void install_signal_handlers() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) handle(number, on_signal);
   handle(SIGALRM, on_time);

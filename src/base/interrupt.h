@@ -19,6 +19,10 @@ inline constexpr std::chrono::milliseconds kGrace{120};
 // The exit code that a shell expects after the signal that came: 130 for Ctrl-C.
 [[nodiscard]] int interrupted_exit_code();
 
+// For work that a signal ends in good order, such as a server: it was asked to end, has ended, and the program goes on.
+// To be called before its Uninterrupted section ends.
+void answer_interrupt();
+
 // Once, at the start of the program: handlers, and no death from a closed pipe or a limit on file sizes, which
 // become errors of the write that met them.
 void install_signal_handlers();

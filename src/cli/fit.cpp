@@ -7,6 +7,7 @@
 
 #include "answer/captured.h"
 #include "answer/fit.h"
+#include "answer/proof.h"
 #include "answer/sweep.h"
 #include "answer/where_it_fits.h"
 #include "base/file.h"
@@ -73,6 +74,10 @@ Result<ExitCode> run_one(const job::Request& request, const Arguments& arguments
                          const Console& console) {
   PLIMSOLL_TRY(world, world_of(arguments));
   PLIMSOLL_TRY(fit, answer::fit(request, world, asked));
+  if (const auto path = arguments.value("proof")) {
+    PLIMSOLL_TRY(proof, answer::read_proof(*path));
+    PLIMSOLL_TRY_STATUS(answer::apply_proof(proof, fit));
+  }
   console.print(arguments.has("json") ? answer::to_json(fit) : fit_report(fit, console));
   for (const std::string& note : fit.job.notes) console.note(note);
   show_warnings(fit.memory.warnings, console);
@@ -123,6 +128,7 @@ std::vector<Flag> flags() {
       {.name = "calibration",
        .argument = "FILE",
        .help = "efficiencies measured on your cluster instead of the built-in ones"},
+      {.name = "proof", .argument = "FILE", .help = "what plimsoll prove measured of this job: a narrower interval"},
       {.name = "allocator",
        .argument = "CONF",
        .help = "PYTORCH_CUDA_ALLOC_CONF of a captured step, such as expandable_segments:True"},

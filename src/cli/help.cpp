@@ -78,9 +78,12 @@ std::string help_of_program(std::span<const Verb* const> verbs, int width) {
 
 std::string help_of_verb(const Verb& verb, bool is_long, int width) {
   std::string usage = fmt::format("usage: plimsoll {}", verb.name);
-  if (!verb.operands.empty()) usage += fmt::format(" {}", verb.operands);
+  // Operands behind "--" are another program's words: ours come before.
+  const bool last = verb.operands.starts_with("-- ");
+  if (!verb.operands.empty() && !last) usage += fmt::format(" {}", verb.operands);
   usage += " [FLAG...]";
   if (verb.takes_keys) usage += " [--KEY VALUE...]";
+  if (last) usage += fmt::format(" {}", verb.operands);
   std::string text = fmt::format("plimsoll {}: {}\n\n{}\n", verb.name, verb.summary, usage);
   if (is_long && !verb.details.empty()) text += fmt::format("\n{}", paragraphs(verb.details, width));
   text += fmt::format("\n{}", flag_list(all_flags(verb), width));

@@ -164,6 +164,9 @@ Result<ExitCode> run(const Arguments& given, const Console& console) {
   if (arguments.has("min-gpus") + arguments.has("max") + (objective == "gpu-hours") > 1)
     return usage_error("--min-gpus, --max and --objective gpu-hours are different questions; ask one at a time");
   PLIMSOLL_TRY(world, world_of(arguments));
+  if (!world.learned.empty())
+    return usage_error("a search takes efficiencies; what plimsoll learn wrote acts on fit, why, run, watch and diff",
+                       "plimsoll fit with the plan's keys and --calibration");
   PLIMSOLL_TRY(question, question_of(arguments));
   if (!question.assumed.empty())
     console.warn("assumed, as only a model is named: " + lever::as_flags(question.assumed));

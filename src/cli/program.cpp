@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cli/help.h"
 #include "cli/job_keys.h"
+#include "cli/run_folder.h"
 
 namespace plimsoll::cli {
 
@@ -74,7 +75,10 @@ Result<ExitCode> run_verb(const Verb& verb, std::span<const std::string> words, 
   PLIMSOLL_TRY(mode, color_mode(arguments.value("color")));
   set_color(console, mode);
   console.quiet = arguments.has("quiet");
-  return verb.run(arguments, console);
+  PLIMSOLL_TRY(of_ranks, answer_for_ranks(verb.name, arguments, console));
+  if (of_ranks) return *of_ranks;
+  PLIMSOLL_TRY(expanded, with_run_folders(verb.name, std::move(arguments)));
+  return verb.run(expanded, console);
 }
 
 Result<ExitCode> dispatch(std::span<const std::string> words, Console& console) {

@@ -6,11 +6,13 @@
 #include <fmt/format.h>
 
 #include "answer/process.h"
+#include "answer/slow.h"
 #include "answer/why.h"
 #include "base/file.h"
 #include "cli/job_input.h"
 #include "cli/output_file.h"
 #include "cli/process_report.h"
+#include "cli/slow_report.h"
 #include "cli/verb.h"
 #include "cli/why_text.h"
 
@@ -53,7 +55,32 @@ Status write_repair(const std::string& path, const answer::Why& why, Existing ex
   return {};
 }
 
+// why --slow LOG, or why --slow BEFORE AFTER.
+Result<ExitCode> run_slow(const Arguments& arguments, const Console& console) {
+  for (const char* flag : {"snapshot", "fix", "pid", "script", "full"})
+    if (arguments.has(flag))
+      return usage_error(fmt::format("--{} is about a run that died; --slow about one that ran", flag));
+  if (arguments.operands.empty() || arguments.operands.size() > 2)
+    return usage_error(fmt::format("--slow reads one log, or two to compare, found {}", arguments.operands.size()),
+                       "plimsoll why --slow run.log --job job.toml; plimsoll why --slow before.log after.log");
+  answer::SlowQuestion question{
+      arguments.operands.back(), arguments.operands.size() == 2 ? arguments.operands[0] : "", {}};
+  if (arguments.has("job")) {
+    PLIMSOLL_TRY(input, input_of(arguments));
+    input.operands = arguments.values("job");
+    question.job = std::move(input);
+  }
+  PLIMSOLL_TRY(world, world_of(arguments));
+  PLIMSOLL_TRY(slow, answer::why_slow(question, world));
+  console.print(arguments.has("json") ? answer::to_json(slow) : slow_report(slow, console));
+  if (!slow.run.pace.damage.empty()) console.warn(fmt::format("{}: {}", slow.run.pace.file, slow.run.pace.damage));
+  if (!question.job)
+    console.next(fmt::format("plimsoll why --slow {} --job JOB compares with the prediction", question.log));
+  return slow.is_slow() ? ExitCode::kYes : ExitCode::kNo;
+}
+
 Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+  if (arguments.has("slow")) return run_slow(arguments, console);
   if (arguments.has("json") && arguments.value("fix").value_or("") == "-")
     return usage_error("--json and --fix - both write to standard output", "name a file: --fix repaired.toml");
   if (const auto pid = arguments.value("pid")) return check_process(*pid, arguments, console);
@@ -77,6 +104,10 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
 
 std::vector<Flag> flags() {
   return {
+      {.name = "slow",
+       .argument = "",
+       .help = "why a run is slow instead: one log, with --job against the prediction, or the logs of a faster and a "
+               "slower run"},
       {.name = "full", .argument = "", .help = "all evidence, all runners-up, all fixes with their risks and sources"},
       {.name = "job",
        .argument = "FILE",
@@ -113,6 +144,11 @@ const Verb kWhy = {
         "Fixes are priced on the job when it is known: given with --job, or recovered from the arguments that "
         "Megatron prints. Otherwise bytes are ranges from the figures of the message.\n"
         "\n"
+        "With --slow the log of a run that ran is read for the time of its steps (Megatron, Megatron-Bridge, the "
+        "Transformers trainer, torchtitan, DeepSpeed, or figures that name their unit): against the prediction for "
+        "--job, or against the log of another run; where it changed, what comes round again, stragglers and waits in "
+        "the framework's timers, and lines that name a reason. Exit code 0 when something is slow, 1 when nothing is.\n"
+        "\n"
         "An answer below 80 % is a ranking; the command or line that would decide it is named.\n"
         "\n"
         "Exit code 0 when a cause was found, 1 when it is not a memory problem, nothing failed, or the log does not "
@@ -122,6 +158,8 @@ const Verb kWhy = {
                  {"plimsoll why logs/ --full", "all ranks' logs of a folder, with everything"},
                  {"plimsoll why run.log --job job.toml --fix fixed.toml",
                   "priced on the job, and the repaired job written"},
+                 {"plimsoll why --slow run.log --job job.toml",
+                  "measured against predicted time, and what explains the gap"},
                  {"plimsoll why --script job.sbatch", "does the script export what it should"}},
     .run = run,
 };

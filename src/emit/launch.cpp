@@ -184,7 +184,10 @@ std::string script_head(const Job& job, std::string_view title, const std::vecto
 std::string torchrun(const Nodes& nodes) {
   return fmt::format(
       "# NNODES, NODE_RANK and MASTER_ADDR come from Slurm, or from whoever starts one of these per node.\n"
-      "torchrun --nproc_per_node {} --nnodes \"${{NNODES:-{}}}\" --node_rank \"${{NODE_RANK:-${{SLURM_NODEID:-0}}}}\" "
+      "# RUN='plimsoll run --job FILE --' measures it and compares; RUN='nsys profile -c cudaProfilerApi' traces it.\n"
+      "# TORCHRUN_FLAGS='--numa-binding node' (PyTorch 2.9) keeps each rank on the cores next to its GPU.\n"
+      "${{RUN:-}} torchrun ${{TORCHRUN_FLAGS:-}} --nproc_per_node {} --nnodes \"${{NNODES:-{}}}\" --node_rank "
+      "\"${{NODE_RANK:-${{SLURM_NODEID:-0}}}}\" "
       "\\\n"
       "  --master_addr \"${{MASTER_ADDR:-localhost}}\" --master_port \"${{MASTER_PORT:-29500}}\" \\\n",
       nodes.per_node, nodes.nodes);

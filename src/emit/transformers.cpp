@@ -156,7 +156,9 @@ Result<std::vector<File>> write_fsdp2(const Order& order) {
   const std::optional<DType> mixed = is_mixed ? half_of(job.precision.compute) : std::nullopt;
   say_precision(job, is_mixed ? DType::kFp32 : job.precision.compute, mixed, trainer.arguments);
   const std::string launcher =
-      "accelerate launch --config_file accelerate.yaml --machine_rank \"${NODE_RANK:-${SLURM_NODEID:-0}}\" \\\n"
+      "# RUN='plimsoll run --job FILE --' measures it and compares; RUN='nsys profile -c cudaProfilerApi' traces it.\n"
+      "${RUN:-} accelerate launch --config_file accelerate.yaml --machine_rank \"${NODE_RANK:-${SLURM_NODEID:-0}}\" "
+      "\\\n"
       "  --main_process_ip \"${MASTER_ADDR:-localhost}\" --main_process_port \"${MASTER_PORT:-29500}\" \\\n";
   return finish_trainer(order, std::move(trainer), {accelerate_file(order, mixed)}, "", launcher, "");
 }

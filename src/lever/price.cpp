@@ -7,12 +7,15 @@ namespace plimsoll::lever {
 
 Result<timing::StepTime> time_of(const job::Job& job, const World& world) {
   PLIMSOLL_TRY(layout, job::pipeline_layout(job));
-  return timing::predict(job, layout, timing::Machine(job.cluster, world.calibration));
+  timing::StepTime time = timing::predict(job, layout, timing::Machine(job.cluster, world.calibration));
+  world.learned.apply(job, time);
+  return time;
 }
 
 Result<Price> price(const job::Job& job, const World& world, const memory::AskedRanks& asked) {
   PLIMSOLL_TRY(memory, memory::answer(job, asked));
   PLIMSOLL_TRY(time, time_of(job, world));
+  world.learned.apply(job, memory);
   return Price{std::move(memory), std::move(time)};
 }
 

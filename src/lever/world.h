@@ -5,12 +5,14 @@
 
 #include <utility>
 
+#include "lever/learned.h"
 #include "timing/calibration.h"
 
 namespace plimsoll::lever {
 
 struct World {
   timing::Calibration calibration = timing::built_in();
+  Learned learned = {};
 };
 
 }  // namespace plimsoll::lever

@@ -14,20 +14,13 @@
 #include "job/pipeline_layout.h"
 #include "memory/interval.h"
 #include "memory/outside.h"
+#include "memory/settings.h"
 #include "memory/table.h"
 #include "step/program.h"
 
 namespace plimsoll::memory {
 
 namespace {
-
-std::string allocator_setting(const job::Job& job) {
-  for (const char* name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}) {
-    const auto found = job.environment.find(name);
-    if (found != job.environment.end()) return found->second;
-  }
-  return {};
-}
 
 struct WalkedRank {
   RankAnswer answer;
@@ -60,7 +53,7 @@ Status answer_in_closed_form(const step::Tape& tape, std::int64_t passes, std::i
 
 Result<WalkedRank> answer_rank(const job::Job& job, const job::PipelineLayout& layout, std::int64_t pp_rank,
                                bool verdict_only) {
-  PLIMSOLL_TRY(settings, allocator::parse_settings(allocator_setting(job)));
+  PLIMSOLL_TRY(settings, settings_of(job));
   const std::int64_t passes = step::layer_passes(job, layout, pp_rank);
   step::Tape tape(passes <= kBudget.layer_passes);
   step::RankResult result = step::run_rank(job, layout, pp_rank, tape, !tape.recording());

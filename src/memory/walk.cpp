@@ -53,7 +53,7 @@ std::string_view text_of(PeakGroup group) {
 }
 
 Walk walk(const step::Tape& tape, const allocator::Settings& settings, std::int64_t capacity, bool stop_at_capacity,
-          std::int64_t device_total) {
+          std::int64_t device_total, Levels* levels) {
   constexpr std::int64_t kEndless = std::int64_t{1} << 55;
   if (!stop_at_capacity) capacity = device_total = kEndless;
   allocator::SimulatedDriver driver(capacity, device_total > 0 ? device_total : capacity);
@@ -71,7 +71,12 @@ Walk walk(const step::Tape& tape, const allocator::Settings& settings, std::int6
   step::Moment moment;
   const auto& marks = tape.marks();
   const auto& events = tape.events();
-  for (std::size_t i = 0; i < events.size(); ++i) {
+  const auto note_levels = [&] {
+    if (levels == nullptr) return;
+    levels->allocated.push_back(allocator.stats().allocated);
+    levels->reserved.push_back(allocator.stats().reserved);
+  };
+  for (std::size_t i = 0; i < events.size(); ++i, note_levels()) {
     while (next_mark < marks.size() && marks[next_mark].event <= i) {
       result.by_phase[static_cast<std::size_t>(moment.phase)].allocated_after = allocator.stats().allocated;
       moment = marks[next_mark++].moment;

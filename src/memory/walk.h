@@ -48,11 +48,18 @@ struct Walk {
   std::optional<OutOfMemory> out_of_memory;
 };
 
+// Where an allocator stands after every event of a tape.
+struct Levels {
+  std::vector<std::int64_t> allocated;
+  std::vector<std::int64_t> reserved;
+};
+
 // capacity is what the allocator may take from the device. With stop_at_capacity the walk ends at the
 // first request that cannot be served; without it memory is endless. A memory fraction is of the whole
-// device (facts pytorch-allocator.md 6): device_total, or the capacity where it is 0.
+// device (facts pytorch-allocator.md 6): device_total, or the capacity where it is 0. `levels` is filled where given,
+// up to the event at which the walk ends.
 [[nodiscard]] Walk walk(const step::Tape& tape, const allocator::Settings& settings, std::int64_t capacity,
-                        bool stop_at_capacity, std::int64_t device_total = 0);
+                        bool stop_at_capacity, std::int64_t device_total = 0, Levels* levels = nullptr);
 
 struct Alive {
   step::Name name;

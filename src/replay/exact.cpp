@@ -21,13 +21,14 @@ constexpr std::int64_t kEndless = std::int64_t{1} << 46;
 
 class Comparison {
  public:
-  Comparison(const History& history, const allocator::Settings& settings, const RecordedLimits& limits)
+  Comparison(const History& history, const allocator::Settings& settings, const RecordedLimits& limits,
+             Watcher* watcher = nullptr)
       : history_(history),
         events_(history.snapshot->events),
         limits_(limits),
         driver_(history, limits.total > 0 ? limits.total : kEndless),
         player_(history, settings, driver_),
-        tracker_(history) {}
+        tracker_(history, watcher) {}
 
   ExactReplay run() {
     result_.events = history_.events.count;
@@ -262,8 +263,9 @@ void Comparison::compare_final() {
 
 }  // namespace
 
-ExactReplay replay_exactly(const History& history, const allocator::Settings& settings, const RecordedLimits& limits) {
-  return Comparison(history, settings, limits).run();
+ExactReplay replay_exactly(const History& history, const allocator::Settings& settings, const RecordedLimits& limits,
+                           Watcher* watcher) {
+  return Comparison(history, settings, limits, watcher).run();
 }
 
 std::vector<allocator::SegmentView> exact_state_after(const History& history, const allocator::Settings& settings,
@@ -285,6 +287,17 @@ void insert_empty_caches(History& history, const std::vector<std::uint32_t>& bef
     if (i < history.ops.size()) ops.push_back(history.ops[i]);
   }
   history.ops = std::move(ops);
+}
+
+void insert_empty_caches(History& history, ExactReplay& exact) {
+  insert_empty_caches(history, exact.empty_caches);
+  const auto moved = [&exact](std::uint32_t op) {
+    const auto before = std::upper_bound(exact.empty_caches.begin(), exact.empty_caches.end(), op);
+    return op + static_cast<std::uint32_t>(before - exact.empty_caches.begin());
+  };
+  exact.run.peak_allocated_op = moved(exact.run.peak_allocated_op);
+  exact.run.peak_reserved_op = moved(exact.run.peak_reserved_op);
+  if (exact.run.oom) exact.run.oom->op = moved(exact.run.oom->op);
 }
 
 }  // namespace plimsoll::replay

@@ -38,7 +38,7 @@ struct RecordedLimits {
 };
 
 [[nodiscard]] ExactReplay replay_exactly(const History& history, const allocator::Settings& settings,
-                                         const RecordedLimits& limits);
+                                         const RecordedLimits& limits, Watcher* watcher = nullptr);
 
 // The segments after an operation of such a replay, which reproduces the events up to it.
 [[nodiscard]] std::vector<allocator::SegmentView> exact_state_after(const History& history,
@@ -47,5 +47,7 @@ struct RecordedLimits {
 
 // The history with the program's own empty_cache() calls among its operations.
 void insert_empty_caches(History& history, const std::vector<std::uint32_t>& before_ops);
+// The same with those that a replay found; what it says of operations then names them by their new numbers.
+void insert_empty_caches(History& history, ExactReplay& exact);
 
 }  // namespace plimsoll::replay

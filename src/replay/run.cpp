@@ -66,11 +66,11 @@ std::int64_t largest_request(const History& history) {
   return largest;
 }
 
-Run run(const History& history, const Conditions& conditions) {
+Run run(const History& history, const Conditions& conditions, Watcher* watcher) {
   allocator::SimulatedDriver driver = make_driver(conditions);
   Player player(history, conditions.settings, driver);
   const allocator::Stats& stats = player.allocator().stats();
-  Tracker tracker(history);
+  Tracker tracker(history, watcher);
   Run& result = tracker.run();
   const auto finish = [&](std::uint32_t ops) {
     result.stats = stats;

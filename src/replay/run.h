@@ -62,7 +62,9 @@ inline constexpr std::size_t kSamples = 64;
 // Of all requests, served or not.
 [[nodiscard]] std::int64_t largest_request(const History& history);
 
-[[nodiscard]] Run run(const History& history, const Conditions& conditions);
+class Watcher;
+
+[[nodiscard]] Run run(const History& history, const Conditions& conditions, Watcher* watcher = nullptr);
 
 // The allocator's segments after an operation of a run under these conditions; owners are objects.
 [[nodiscard]] std::vector<allocator::SegmentView> state_after(const History& history, const Conditions& conditions,

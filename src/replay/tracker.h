@@ -6,21 +6,28 @@
 #include <algorithm>
 
 #include "replay/run.h"
+#include "replay/watcher.h"
 
 namespace plimsoll::replay {
 
 class Tracker {
  public:
-  explicit Tracker(const History& history)
-      : ops_(history.ops.size()), length_(history.ops.size() / kSamples + 1), next_(length_) {}
+  explicit Tracker(const History& history, Watcher* watcher = nullptr)
+      : history_(history),
+        watcher_(watcher),
+        ops_(history.ops.size()),
+        length_(history.ops.size() / kSamples + 1),
+        next_(length_) {}
 
   void start(const allocator::Stats& stats) {
     most_allocated_ = stats.peak_allocated;
     most_reserved_ = stats.peak_reserved;
     run_.allocated_at_peak_reserved = stats.allocated;
+    if (watcher_ != nullptr) watcher_->begin(history_, stats);
   }
 
   void after(std::uint32_t op, std::uint32_t event, const allocator::Stats& stats) {
+    if (watcher_ != nullptr) watcher_->after(history_.ops[op], stats);
     if (stats.peak_reserved > most_reserved_) {
       most_reserved_ = stats.peak_reserved;
       run_.peak_reserved_op = op;
@@ -42,6 +49,8 @@ class Tracker {
   [[nodiscard]] Run& run() { return run_; }
 
  private:
+  const History& history_;
+  Watcher* watcher_;
   std::size_t ops_;
   std::size_t length_;
   std::size_t next_;

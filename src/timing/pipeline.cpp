@@ -73,7 +73,7 @@ class Ends {
   std::vector<double> backward_;
 };
 
-double run(const PipelineTimes& t, std::int64_t micro_batches) {
+double run(const PipelineTimes& t, std::int64_t micro_batches, std::vector<std::vector<PassSpan>>* spans = nullptr) {
   const auto stages = static_cast<std::size_t>(t.stages);
   std::vector<std::vector<Pass>> order(stages);
   for (std::size_t r = 0; r < stages; ++r) order[r] = order_of(t, static_cast<std::int64_t>(r), micro_batches);
@@ -103,6 +103,7 @@ double run(const PipelineTimes& t, std::int64_t micro_batches) {
         const double start = std::max(clock[r], ready);
         clock[r] = start + (pass.forward ? t.forward[slot] : t.backward[slot]) + (received ? own_hop : 0);
         (pass.forward ? ends.forward(stage, pass.micro_batch) : ends.backward(stage, pass.micro_batch)) = clock[r];
+        if (spans != nullptr) (*spans)[r].push_back({start, clock[r], pass.chunk, pass.micro_batch, pass.forward});
         ++next[r];
         moved = true;
       }
@@ -150,6 +151,14 @@ double simulate(const PipelineTimes& t) {
   const double first = run(t, base);
   const double second = run(t, base + group);
   return first + static_cast<double>(groups) * (second - first);
+}
+
+std::vector<std::vector<PassSpan>> schedule(const PipelineTimes& t, std::int64_t most) {
+  const double passes = 2.0 * static_cast<double>(t.stages * t.chunks) * static_cast<double>(t.micro_batches);
+  if (passes > static_cast<double>(most)) return {};
+  std::vector<std::vector<PassSpan>> spans(static_cast<std::size_t>(t.stages));
+  static_cast<void>(run(t, t.micro_batches, &spans));
+  return spans;
 }
 
 double closed_form(const PipelineTimes& t) {

@@ -25,6 +25,18 @@ struct PipelineTimes {
 // Seconds from the first forward to the last backward, by running the schedule.
 [[nodiscard]] double simulate(const PipelineTimes& times);
 
+// When a pass runs on its rank.
+struct PassSpan {
+  double start = 0;  // seconds from the first forward
+  double end = 0;
+  std::int32_t chunk = 0;
+  std::int32_t micro_batch = 0;
+  bool forward = true;
+};
+
+// Every pass of every rank, in the order of the rank. Empty where there are more than `most`.
+[[nodiscard]] std::vector<std::vector<PassSpan>> schedule(const PipelineTimes& times, std::int64_t most);
+
 // The same in closed form: exact where all ranks and chunks take the same and messages nothing; for uneven
 // stages the slowest rank sets the pace and the others are passed once, which the schedule reaches or exceeds.
 [[nodiscard]] double closed_form(const PipelineTimes& times);

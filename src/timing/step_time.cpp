@@ -197,6 +197,12 @@ StepTime predict(const Job& job, const job::PipelineLayout& layout, const Machin
   return result;
 }
 
+PipelineTimes pipeline_times(const Job& job, const job::PipelineLayout& layout, const Machine& machine) {
+  PipelineTimes times = priced(job, layout, Prices(job, machine, false)).times;
+  times.hop = hop_of(job, machine);
+  return times;
+}
+
 Result<StepTime> predict(const Job& job, const Options& options) {
   PLIMSOLL_TRY(layout, job::pipeline_layout(job));
   if (options.rank < 0 || options.rank >= job.parallel.pipeline)

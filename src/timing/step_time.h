@@ -12,6 +12,7 @@
 #include "job/job.h"
 #include "job/pipeline_layout.h"
 #include "timing/machine.h"
+#include "timing/pipeline.h"
 
 namespace plimsoll::timing {
 
@@ -69,6 +70,10 @@ struct Options {
 // The job must be complete and the layout its own.
 [[nodiscard]] StepTime predict(const job::Job& job, const job::PipelineLayout& layout, const Machine& machine,
                                const Options& options = {});
+
+// What the passes of a job's pipeline take, and its messages.
+[[nodiscard]] PipelineTimes pipeline_times(const job::Job& job, const job::PipelineLayout& layout,
+                                           const Machine& machine);
 
 // With the job's own cluster and layout.
 [[nodiscard]] Result<StepTime> predict(const job::Job& job, const Options& options = {});

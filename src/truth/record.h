@@ -39,6 +39,8 @@ struct RecordFile {
 [[nodiscard]] Record read_trainer_recording(const document::Node& node);
 [[nodiscard]] Record read_golden(const document::Node& node);
 [[nodiscard]] Record read_published_throughput(const document::Node& node);
+// run.json of `plimsoll run`, which holds its job once. The root must have a list "records".
+[[nodiscard]] std::vector<Record> read_run(const document::Node& root);
 
 // Field access that never fails: absent or of another type is the default.
 [[nodiscard]] std::int64_t integer_or(const document::Node& node, std::string_view key, std::int64_t fallback);

@@ -41,7 +41,9 @@ const Arrows& arrows() {
       {"truth", {"memory", "timing"}},
       {"capture", {"memory", "snapshot"}},
       {"answer", {"capture", "truth", "replay", "why", "emit", "rl"}},
-      {"cli", {"answer"}},
+      {"serve", {"answer"}},
+      {"live", {"answer"}},
+      {"cli", {"answer", "live", "serve"}},
       {"library", {"cli"}},
   };
   return kArrows;
@@ -94,7 +96,7 @@ TEST(Architecture, every_module_includes_only_modules_it_may_know) {
 // A skin parses and prints: what it knows comes from answers, and from the table of keys, which are its flags.
 TEST(Architecture, the_command_line_includes_answers_and_nothing_behind_them) {
   const std::regex include(R"re(^\s*#\s*include\s*"(([^"/]+)/[^"]*)".*)re");
-  const std::set<std::string> modules = {"base", "answer", "cli"};
+  const std::set<std::string> modules = {"base", "answer", "live", "serve", "cli"};
   const std::set<std::string> tables = {"job/keys.h", "job/read.h"};
 
   for (const Source& source : sources()) {

@@ -24,8 +24,11 @@ std::vector<fs::path> texts() {
   for (const char* folder : kFolders)
     for (auto it = fs::recursive_directory_iterator(root() / folder); it != fs::recursive_directory_iterator(); ++it) {
       const fs::path relative = fs::relative(it->path(), root());
-      if (relative == "tests/data" || relative == "fuzz/corpus") it.disable_recursion_pending();
-      if (it->is_regular_file() && relative.filename().string().find("citations") == std::string::npos)
+      const bool is_others =
+          relative == "tests/data" || relative == "fuzz/corpus" || relative.filename() == "node_modules";
+      if (is_others) it.disable_recursion_pending();
+      if (it->is_regular_file() && relative.extension() != ".png" &&
+          relative.filename().string().find("citations") == std::string::npos)
         found.push_back(relative);
     }
   for (const fs::directory_entry& entry : fs::directory_iterator(root()))

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// plimsoll learn: what kept runs say of the predictions, as a file that --calibration takes.
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/bytes.h"
+#include "base/usage.h"
+#include "base/write.h"
+#include "cli/output_file.h"
+#include "cli/table.h"
+#include "cli/verb.h"
+#include "live/folder.h"
+#include "live/learn.h"
+
+namespace plimsoll::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder of runs stands for all of them, in the order of their names.
+Result<std::vector<std::string>> run_files(const std::vector<std::string>& operands) {
+  std::vector<std::string> paths;
+  for (const std::string& operand : operands) {
+    std::error_code error;
+    if (!fs::is_directory(operand, error)) {
+      paths.push_back(operand);
+      continue;
+    }
+    std::vector<std::string> found;
+    for (auto it = fs::recursive_directory_iterator(operand, error); !error && it != fs::recursive_directory_iterator();
+         it.increment(error))
+      if (it->path().filename() == live::kRunFile) found.push_back(it->path().string());
+    if (found.empty()) return bad_input(fmt::format("{}: no run.json in it", operand), "plimsoll run makes one");
+    std::sort(found.begin(), found.end());
+    paths.insert(paths.end(), found.begin(), found.end());
+  }
+  return paths;
+}
+
+std::string report(const live::Lesson& lesson, const Console& console) {
+  Table table({{"GPU", Align::kLeft},
+               {"framework", Align::kLeft},
+               {"what", Align::kLeft},
+               {"runs", Align::kRight},
+               {"off", Align::kRight},
+               {"left out", Align::kRight},
+               {"learned", Align::kLeft, true}});
+  for (const live::LearnedFrom& group : lesson.groups)
+    for (const live::LearnedFigure& figure : group.figures)
+      table.add_row({group.gpu, group.framework, figure.name, std::to_string(figure.runs),
+                     figure.runs > 0 ? fmt::format("{:.1f}%", figure.before) : "-",
+                     figure.left_out > 0 ? fmt::format("{:.1f}%", figure.left_out) : "-",
+                     !figure.value                ? "no: " + figure.refused
+                     : figure.name == "step time" ? fmt::format("times {:.3f}", *figure.value)
+                                                  : format_bytes(static_cast<std::int64_t>(*figure.value))});
+  return table.to_text(console.width, console.colour_out) +
+         "off: median error of the built-in prediction; left out: of each run by what the others say\n";
+}
+
+Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+  if (arguments.operands.empty()) return usage_error("runs are missing", "plimsoll learn runs/ --out learned.json");
+  PLIMSOLL_TRY(paths, run_files(arguments.operands));
+  PLIMSOLL_TRY(lesson, live::learn(paths));
+  for (const std::string& skipped : lesson.skipped) console.warn(skipped);
+  if (lesson.groups.empty())
+    return bad_input(fmt::format("none of the {} runs says anything of a prediction", paths.size()),
+                     "start them with plimsoll run --job FILE");
+  const std::string json = live::lesson_json(lesson);
+  console.print(arguments.has("json") ? json : report(lesson, console));
+  if (const auto out = arguments.value("out"); out && lesson.any())
+    PLIMSOLL_TRY_STATUS(write_whole(*out, json, existing_files(arguments)));
+  if (lesson.any() && !arguments.has("out")) console.next("the same with --out learned.json, then fit --calibration");
+  return lesson.any() ? ExitCode::kYes : ExitCode::kNo;
+}
+
+}  // namespace
+
+extern const Verb kLearn;
+const Verb kLearn = {
+    .name = "learn",
+    .summary = "what your own runs say of the predictions, for --calibration",
+    .operands = "RUN...",
+    .most_operands = -1,
+    .details =
+        "Takes folders of plimsoll run, or a folder that holds many. For each GPU and framework it looks how long "
+        "steps "
+        "took against the prediction, and how much of a device stood beside PyTorch. A figure is learned only from "
+        "three "
+        "runs or more, and only where runs that were left out would have come out nearer with it; else the table says "
+        "why not.\n"
+        "\n"
+        "The file (--out) goes to --calibration of fit, why, run, watch and diff. It acts on jobs of the same GPU and "
+        "framework, says by how much, and leaves other jobs alone.\n"
+        "\n"
+        "Exit code 0 when something was learned, 1 when not.",
+    .flags = {{.name = "out", .argument = "FILE", .help = "write what was learned"},
+              {.name = "force", .argument = "", .help = kForceHelp}},
+    .examples = {{"plimsoll learn runs/ --out learned.json", "from all runs in a folder"},
+                 {"plimsoll fit job.toml --calibration learned.json", "and use it"}},
+    .run = run,
+};
+
+}  // namespace plimsoll::cli

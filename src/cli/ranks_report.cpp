@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/ranks_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "base/bytes.h"
+#include "cli/fit_time.h"
+#include "cli/table.h"
+#include "live/groups.h"
+
+namespace plimsoll::cli {
+
+namespace {
+
+std::string gib(const std::optional<double>& bytes) { return format_gib(static_cast<std::int64_t>(bytes.value_or(0))); }
+
+// By phase, the ranks that ran out in it.
+std::string who_ran_out(const live::Part& part) {
+  std::map<std::string, std::vector<std::int64_t>> phases;
+  for (const live::RankFacts& facts : part.rows)
+    if (!facts.ran_out.empty()) phases[facts.ran_out].push_back(facts.rank);
+  std::string text;
+  for (auto& [phase, ranks] : phases)
+    text += fmt::format("ran out in {}: rank {}\n", phase, live::ranges(std::move(ranks)));
+  return text;
+}
+
+// Hosts whose ranks hold more than all ranks do on average; only where hosts are known and differ.
+std::string by_host(const live::Part& part) {
+  std::map<std::string, std::pair<double, std::int64_t>> hosts;
+  double sum = 0;
+  for (const live::RankFacts& facts : part.rows) {
+    if (facts.host.empty()) return {};
+    hosts[facts.host].first += static_cast<double>(facts.reserved);
+    ++hosts[facts.host].second;
+    sum += static_cast<double>(facts.reserved);
+  }
+  if (hosts.size() < 2 || sum <= 0) return {};
+  const double mean = sum / static_cast<double>(part.rows.size());
+  const auto fullest = std::max_element(hosts.begin(), hosts.end(), [](const auto& a, const auto& b) {
+    return a.second.first / static_cast<double>(a.second.second) <
+           b.second.first / static_cast<double>(b.second.second);
+  });
+  const double held = fullest->second.first / static_cast<double>(fullest->second.second);
+  if (held < 1.02 * mean) return {};
+  return fmt::format("host {}: {} reserved per rank, {:.1f} % above the mean of {} hosts\n", fullest->first,
+                     format_bytes(static_cast<std::int64_t>(held)), 100 * (held / mean - 1), hosts.size());
+}
+
+std::string unreadable(const live::Part& part) {
+  std::string text;
+  std::int64_t bad = 0;
+  for (const live::RankFacts& facts : part.rows)
+    if (!facts.problem.empty() && ++bad <= 3) text += fmt::format("not read: {}: {}\n", facts.file, facts.problem);
+  return bad > 3 ? text + fmt::format("not read: {} more files\n", bad - 3) : text;
+}
+
+}  // namespace
+
+std::string ranks_report(const live::Part& part, const Console& console) {
+  const std::vector<live::RankComparison> rows = live::rows_of(part);
+  Table table({{"ranks", Align::kLeft, true},
+               {"count", Align::kRight},
+               {"allocated GiB", Align::kRight},
+               {"reserved GiB", Align::kRight},
+               {"cached", Align::kRight},
+               {"step", Align::kRight},
+               {"", Align::kLeft}});
+  for (const live::RankGroup& group : live::group_rows(rows)) {
+    const live::RankComparison& row = rows[group.fullest];
+    table.add_row({group.label, std::to_string(group.rows.size()), gib(row.allocated.measured),
+                   gib(row.reserved.measured), fmt::format("{:.1f}%", 100 * row.fragmentation),
+                   row.seconds.measured ? format_seconds(*row.seconds.measured) : "-",
+                   Cell{group.is_outlier ? "stands out" : "", Style::kWarning}});
+  }
+  std::string text = fmt::format("{} of {} files of ranks\n\n", part.rows.size(), part.files);
+  if (!table.empty()) text += table.to_text(console.width, console.colour_out);
+  return text + who_ran_out(part) + by_host(part) + unreadable(part);
+}
+
+std::string ranks_diff_report(const live::Part& a, const live::Part& b, const Console& console) {
+  std::map<std::int64_t, const live::RankFacts*> before;
+  for (const live::RankFacts& facts : a.rows)
+    if (facts.problem.empty()) before[facts.rank] = &facts;
+  std::vector<live::RankComparison> rows;  // measured: B; predicted: A; grouped by the difference
+  std::int64_t alone = 0;
+  for (const live::RankFacts& facts : b.rows) {
+    const auto same = before.find(facts.rank);
+    if (!facts.problem.empty() || same == before.end()) {
+      ++alone;
+      continue;
+    }
+    live::RankComparison row;
+    row.rank = facts.rank;
+    row.allocated.measured = static_cast<double>(facts.allocated);
+    row.allocated.predicted = static_cast<double>(same->second->allocated);
+    row.reserved.measured = static_cast<double>(facts.reserved);
+    row.reserved.predicted = static_cast<double>(same->second->reserved);
+    if (facts.seconds > 0) row.seconds.measured = facts.seconds;
+    if (same->second->seconds > 0) row.seconds.predicted = same->second->seconds;
+    rows.push_back(std::move(row));
+  }
+  Table table({{"ranks", Align::kLeft, true},
+               {"count", Align::kRight},
+               {"allocated GiB", Align::kRight},
+               {"change", Align::kRight},
+               {"reserved GiB", Align::kRight},
+               {"change", Align::kRight},
+               {"step", Align::kRight},
+               {"change", Align::kRight}});
+  const auto change = [](const live::Quantity& quantity) {
+    const auto off = quantity.difference();
+    if (!off || *quantity.predicted <= 0) return std::string("-");
+    return fmt::format("{:+.2f}%", 100 * *off / *quantity.predicted);
+  };
+  for (const live::RankGroup& group : live::group_rows(rows)) {
+    const live::RankComparison& row = rows[group.fullest];
+    table.add_row({group.label, std::to_string(group.rows.size()), gib(row.allocated.measured), change(row.allocated),
+                   gib(row.reserved.measured), change(row.reserved),
+                   row.seconds.measured ? format_seconds(*row.seconds.measured) : "-", change(row.seconds)});
+  }
+  std::string text = table.to_text(console.width, console.colour_out);
+  if (alone > 0) text += fmt::format("{} ranks have no counterpart\n", alone);
+  return text;
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Thousands of ranks on one screen: groups that hold the same, outliers, who ran out.
+#pragma once
+
+#include <string>
+
+#include "cli/console.h"
+#include "live/parts.h"
+
+namespace plimsoll::cli {
+
+[[nodiscard]] std::string ranks_report(const live::Part& part, const Console& console);
+// Rank by rank, B against A, in groups that changed alike.
+[[nodiscard]] std::string ranks_diff_report(const live::Part& a, const live::Part& b, const Console& console);
+
+}  // namespace plimsoll::cli

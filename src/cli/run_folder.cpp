@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/run_folder.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/usage.h"
+#include "cli/ranks_report.h"
+#include "live/folder.h"
+#include "live/parts.h"
+
+namespace plimsoll::cli {
+
+namespace {
+
+// Logs and the kernel's word; the job prices the fixes, the snapshot shows who held the device.
+Status take_for_why(const std::string& folder, Arguments& arguments, std::vector<std::string>& operands) {
+  const live::RunFiles files = live::files_of(folder);
+  if (files.logs.empty())
+    return bad_input(fmt::format("{} holds a run without a log", folder),
+                     "it was started with --no-log, or is running");
+  operands.insert(operands.end(), files.logs.begin(), files.logs.end());
+  if (!arguments.has("job") && !files.job.empty()) arguments.flags.emplace_back("job", files.job);
+  if (!arguments.has("snapshot") && !files.snapshots.empty())
+    arguments.flags.emplace_back("snapshot", files.snapshots.front());
+  return {};
+}
+
+bool is_folder_of_ranks(const std::string& operand) {
+  std::error_code error;
+  return operand != "-" && std::filesystem::is_directory(operand, error) && live::count_rank_files(operand) > 0;
+}
+
+Result<std::string> snapshot_of(const std::string& folder) {
+  const live::RunFiles files = live::files_of(folder);
+  if (files.snapshots.empty())
+    return bad_input(fmt::format("{} holds a run without a snapshot: no rank of it ran out of memory", folder),
+                     "plimsoll score shows what it measured");
+  return files.snapshots.front();
+}
+
+}  // namespace
+
+Result<Arguments> with_run_folders(std::string_view verb, Arguments arguments) {
+  if (verb != "why" && verb != "replay" && verb != "diff" && verb != "score") return arguments;
+  std::vector<std::string> operands;
+  for (const std::string& operand : arguments.operands) {
+    if (operand == "-" || !live::is_run_folder(operand)) {
+      operands.push_back(operand);
+    } else if (verb == "why") {
+      PLIMSOLL_TRY_STATUS(take_for_why(operand, arguments, operands));
+    } else if (verb == "score") {
+      const live::RunFiles files = live::files_of(operand);
+      if (files.record.empty()) return bad_input(fmt::format("{}: the run has not ended: no run.json", operand));
+      operands.push_back(files.record);
+    } else {
+      PLIMSOLL_TRY(snapshot, snapshot_of(operand));
+      operands.push_back(std::move(snapshot));
+    }
+  }
+  arguments.operands = std::move(operands);
+  return arguments;
+}
+
+Result<std::optional<ExitCode>> answer_for_ranks(std::string_view verb, const Arguments& arguments,
+                                                 const Console& console) {
+  const std::vector<std::string>& operands = arguments.operands;
+  if (verb == "replay" && operands.size() == 1 && is_folder_of_ranks(operands[0])) {
+    // One snapshot is replayed; what many ranks hold is shown rank by rank.
+    if (live::files_of(operands[0]).snapshots.size() == 1) return std::optional<ExitCode>{};
+    PLIMSOLL_TRY(part, live::read_part(operands[0], {}));
+    console.print(arguments.has("json") ? live::part_json(part) : ranks_report(part, console));
+    return std::optional(ExitCode::kYes);
+  }
+  if (verb == "diff" && operands.size() == 2 && is_folder_of_ranks(operands[0]) && is_folder_of_ranks(operands[1])) {
+    PLIMSOLL_TRY(a, live::read_part(operands[0], {}));
+    PLIMSOLL_TRY(b, live::read_part(operands[1], {}));
+    if (arguments.has("json"))
+      return usage_error("a diff of folders is a table", "plimsoll map FOLDER --json gives the figures of each");
+    console.print(ranks_diff_report(a, b, console));
+    return std::optional(ExitCode::kYes);
+  }
+  return std::optional<ExitCode>{};
+}
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lever/learned.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/bytes.h"
+#include "document/node.h"
+
+namespace plimsoll::lever {
+
+namespace {
+
+using document::Node;
+
+// A factor beyond these is a run of another job, not a cluster's habit.
+constexpr double kLeastFactor = 0.2;
+constexpr double kMostFactor = 5;
+constexpr std::int64_t kMostContext = 64 * kGiB;
+
+std::string text_of(const Node& node, std::string_view key) {
+  const Node* found = node.find(key);
+  return found != nullptr && found->is_string() ? found->text : std::string{};
+}
+
+Result<LearnedGroup> read_group(const Node& node) {
+  LearnedGroup group;
+  if (node.is_object()) {
+    group.gpu = text_of(node, "gpu");
+    group.framework = text_of(node, "framework");
+    if (const Node* runs = node.find("runs"); runs != nullptr && runs->is_integer()) group.runs = runs->integer;
+    if (const Node* factor = node.find("time_factor"); factor != nullptr && factor->is_number())
+      group.time_factor = factor->as_real();
+    if (const Node* context = node.find("context"); context != nullptr && context->is_integer())
+      group.context = context->integer;
+  }
+  if (group.gpu.empty() || group.framework.empty()) return bad_input("a group has no gpu or no framework");
+  if (group.time_factor && !(*group.time_factor >= kLeastFactor && *group.time_factor <= kMostFactor))
+    return bad_input(fmt::format("time_factor is {}; wanted {} to {}", *group.time_factor, kLeastFactor, kMostFactor));
+  if (group.context && (*group.context < 0 || *group.context > kMostContext))
+    return bad_input(fmt::format("context is {}; wanted 0 to {}", *group.context, kMostContext));
+  return group;
+}
+
+void scale(timing::StepTime& time, double factor) {
+  time.seconds *= factor;
+  time.low *= factor;
+  time.high *= factor;
+  time.tokens_per_second_per_gpu /= factor;
+  time.tflops_per_gpu /= factor;
+  time.mfu /= factor;
+  for (const timing::NamedPart& part : timing::named_parts()) time.parts.*part.field *= factor;
+  for (double& seconds : time.rank_seconds) seconds *= factor;
+}
+
+// The rows still sum to the capacity: what the context takes more, the free row has less.
+bool set_context(memory::RankAnswer& rank, std::int64_t context) {
+  const auto row = std::find_if(rank.table.begin(), rank.table.end(),
+                                [](const memory::Row& one) { return one.name == "CUDA context"; });
+  const auto free =
+      std::find_if(rank.table.begin(), rank.table.end(), [](const memory::Row& one) { return one.name == "free"; });
+  if (row == rank.table.end() || free == rank.table.end()) return false;
+  const std::int64_t more = context - row->bytes;
+  row->bytes += more;
+  free->bytes -= more;
+  rank.outside += more;
+  rank.device_used += more;
+  rank.low += more;
+  rank.high += more;
+  rank.headroom -= more;
+  rank.fits = rank.headroom >= 0 && !(rank.out_of_memory && rank.headroom - more < 0);
+  return true;
+}
+
+}  // namespace
+
+const LearnedGroup* Learned::find(const job::Job& job) const {
+  for (const LearnedGroup& group : groups)
+    if (group.gpu == job.cluster.gpu.id && group.framework == job::name_of(job.framework)) return &group;
+  return nullptr;
+}
+
+void Learned::apply(const job::Job& job, timing::StepTime& time) const {
+  const LearnedGroup* group = find(job);
+  if (group != nullptr && group->time_factor && time.seconds > 0) scale(time, *group->time_factor);
+}
+
+void Learned::apply(const job::Job& job, memory::Answer& memory) const {
+  if (empty()) return;
+  const LearnedGroup* group = find(job);
+  if (group == nullptr) {
+    memory.warnings.push_back(fmt::format("{}: nothing was learned of {} under {}: it does not act", path,
+                                          job.cluster.gpu.id, job::name_of(job.framework)));
+    return;
+  }
+  if (group->time_factor)
+    memory.warnings.push_back(fmt::format("{}: the step is {:.3f} times the built-in prediction, learned from {} runs",
+                                          path, *group->time_factor, group->runs));
+  if (!group->context) return;
+  bool moved = false;
+  for (memory::RankAnswer& rank : memory.ranks) {
+    moved = set_context(rank, *group->context) || moved;
+    if (rank.pp_rank == memory.worst_of_all.pp_rank) {
+      memory.worst_of_all.headroom = rank.headroom;
+      memory.worst_of_all.fits = rank.fits;
+    }
+  }
+  memory.fits = memory.worst_of_all.fits && memory.host.fits;
+  if (moved)
+    memory.warnings.push_back(fmt::format("{}: context and libraries take {} of a device, learned from {} runs", path,
+                                          format_bytes(*group->context), group->runs));
+}
+
+bool is_learned(std::string_view text) { return text.find(kLearnedKind) != std::string_view::npos; }
+
+Result<Learned> read_learned(const std::string& path, std::string_view text) {
+  PLIMSOLL_TRY(root, document::parse_json(text));
+  const Node* groups = root.find("groups");
+  if (text_of(root, "kind") != kLearnedKind || groups == nullptr || !groups->is_array() || groups->items.empty())
+    return bad_input("no list \"groups\" of what was learned", "plimsoll learn RUN... --out FILE writes one");
+  Learned learned;
+  learned.path = path;
+  for (const Node& node : groups->items) {
+    PLIMSOLL_TRY(group, read_group(node));
+    learned.groups.push_back(std::move(group));
+  }
+  return learned;
+}
+
+}  // namespace plimsoll::lever

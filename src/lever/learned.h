@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a user's own runs have shown of the predictions (plimsoll learn): how much longer a step takes, and how much of
+// a device stands beside PyTorch, by GPU and framework. It acts on jobs of that GPU and framework only, and says so.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "job/job.h"
+#include "memory/answer.h"
+#include "timing/step_time.h"
+
+namespace plimsoll::lever {
+
+struct LearnedGroup {
+  std::string gpu;        // id of the catalogue
+  std::string framework;  // "transformers"
+  std::int64_t runs = 0;
+  std::optional<double> time_factor;    // measured seconds of a step over predicted ones
+  std::optional<std::int64_t> context;  // bytes of the CUDA context and of libraries on one device
+};
+
+struct Learned {
+  std::string path;  // of its file; "" where nothing was learned
+  std::vector<LearnedGroup> groups;
+
+  [[nodiscard]] bool empty() const { return groups.empty(); }
+  // Those of the job's GPU and framework; nullptr where none are.
+  [[nodiscard]] const LearnedGroup* find(const job::Job& job) const;
+  // The seconds, times the factor.
+  void apply(const job::Job& job, timing::StepTime& time) const;
+  // The memory, and words on both in its warnings; a job that nothing was learned of is told so.
+  void apply(const job::Job& job, memory::Answer& memory) const;
+};
+
+inline constexpr const char* kLearnedKind = "plimsoll-learned";
+
+[[nodiscard]] bool is_learned(std::string_view text);
+[[nodiscard]] Result<Learned> read_learned(const std::string& path, std::string_view text);
+
+}  // namespace plimsoll::lever

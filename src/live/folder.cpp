@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "live/folder.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "base/write.h"
+
+namespace plimsoll::catalog {
+extern const std::string_view kHookPy;
+}
+
+namespace plimsoll::live {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string default_name() {
+  const std::time_t now = std::time(nullptr);
+  std::tm broken{};
+  localtime_r(&now, &broken);
+  return fmt::format("plimsoll-run-{:04}{:02}{:02}-{:02}{:02}{:02}", broken.tm_year + 1900, broken.tm_mon + 1,
+                     broken.tm_mday, broken.tm_hour, broken.tm_min, broken.tm_sec);
+}
+
+tl::unexpected<Error> cannot(const std::string& path, const std::string& why) {
+  return tl::make_unexpected(Error{Code::kMissing, fmt::format("{}: {}", path, why), {}, "--out names another folder"});
+}
+
+bool has_rank_file(const fs::path& folder) {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("rank-") && name.ends_with(".jsonl")) return true;
+  }
+  return false;
+}
+
+// "rank-12.oom.pickle" -> 12, so that names sort as numbers do.
+std::int64_t rank_in(const std::string& path) {
+  const std::string name = fs::path(path).filename().string();
+  std::int64_t rank = 0;
+  std::from_chars(name.data() + 5, name.data() + name.size(), rank);
+  return rank;
+}
+
+}  // namespace
+
+Result<std::string> make_run_folder(const std::string& asked) {
+  std::error_code error;
+  fs::path path = fs::absolute(asked.empty() ? default_name() : asked, error);
+  if (error) return cannot(asked, error.message());
+  if (asked.empty())
+    for (int number = 2; fs::exists(path, error); ++number)
+      path = fs::absolute(fmt::format("{}-{}", default_name(), number));
+  if (is_run_folder(path.string())) return cannot(path.string(), "a run is in it already");
+  fs::create_directories(path, error);
+  if (error) return cannot(path.string(), error.message());
+  // A folder of others, or of a disk that is full or read-only, shows now.
+  const std::string probe = (path / ".probe").string();
+  if (const Status written = write_whole(probe, "plimsoll\n", Existing::kReplace); !written)
+    return tl::make_unexpected(written.error());
+  fs::remove(probe, error);
+  return path.string();
+}
+
+bool is_run_folder(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return false;
+  return fs::is_regular_file(fs::path(path) / kRunFile, error) || has_rank_file(path);
+}
+
+Result<std::vector<std::pair<std::string, std::string>>> install_hook(const std::string& folder,
+                                                                      const HookOptions& options) {
+  const std::string place = folder + "/" + kHookFolder;
+  PLIMSOLL_TRY_STATUS(write_folder(place, {{"sitecustomize.py", std::string(catalog::kHookPy)}}, Existing::kReplace));
+  const char* path = std::getenv("PYTHONPATH");
+  const char* history = options.history == History::kOff      ? "off"
+                        : options.history == History::kStacks ? "stacks"
+                                                              : "events";
+  return std::vector<std::pair<std::string, std::string>>{
+      {"PYTHONPATH", path != nullptr && *path != '\0' ? place + ":" + path : place},
+      {"PLIMSOLL_RUN_FOLDER", folder},
+      {"PLIMSOLL_RUN_HISTORY", history},
+      {"PLIMSOLL_RUN_ENTRIES", std::to_string(options.entries)}};
+}
+
+RunFiles files_of(const std::string& folder) {
+  const auto existing = [&folder](const char* name) {
+    const std::string path = (fs::path(folder) / name).string();
+    return file_exists(path) ? path : std::string{};
+  };
+  RunFiles files;
+  files.record = existing(kRunFile);
+  for (const char* name : {kStepsFile, kLogFile, kEvidenceFile})
+    if (std::string path = existing(name); !path.empty()) files.logs.push_back(std::move(path));
+  files.job = existing(kJobFile);
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("rank-") && name.ends_with(".pickle")) files.snapshots.push_back(entry.path().string());
+  }
+  std::sort(files.snapshots.begin(), files.snapshots.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(rank_in(a), a) < std::pair(rank_in(b), b);
+  });
+  return files;
+}
+
+}  // namespace plimsoll::live

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "live/parts.h"
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "answer/recording.h"
+#include "base/crew.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "live/nodes.h"
+#include "live/rank_file.h"
+
+namespace plimsoll::live {
+
+namespace {
+
+using document::Node;
+namespace fs = std::filesystem;
+
+constexpr const char* kPartKind = "plimsoll-part";
+constexpr std::int64_t kMostParts = 100'000;
+// A snapshot in memory takes several times its file: two at a time stay below a gigabyte.
+constexpr unsigned kMostReaders = 2;
+
+bool is_snapshot(const std::string& name) {
+  return name.ends_with(".pickle") || name.ends_with(".pickle.gz") || name.ends_with(".pickle.zst") ||
+         name.ends_with(".pkl");
+}
+bool is_rank_file(const std::string& name) { return name.starts_with("rank-") && name.ends_with(".jsonl"); }
+
+// The first number in a name: "rank-12.oom.pickle" is rank 12.
+std::optional<std::int64_t> number_in(const std::string& name) {
+  const std::size_t at = name.find_first_of("0123456789");
+  if (at == std::string::npos) return std::nullopt;
+  std::int64_t number = 0;
+  const auto parsed = std::from_chars(name.data() + at, name.data() + name.size(), number);
+  return parsed.ec == std::errc{} ? std::optional(number) : std::nullopt;
+}
+
+std::vector<std::string> files_in(const std::string& folder) {
+  std::vector<std::string> snapshots;
+  std::vector<std::string> ranks;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (is_snapshot(name)) snapshots.push_back(name);
+    if (is_rank_file(name)) ranks.push_back(name);
+  }
+  std::vector<std::string>& files = snapshots.empty() ? ranks : snapshots;
+  std::sort(files.begin(), files.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(number_in(a).value_or(-1), a) < std::pair(number_in(b).value_or(-1), b);
+  });
+  return std::move(files);
+}
+
+// FNV-1a: tells folders apart, and need not resist anybody.
+std::string digest(const std::vector<std::string>& names) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  for (const std::string& name : names)
+    for (const char c : name + "\n") hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  return fmt::format("{:016x}", hash);
+}
+
+void read_snapshot(const std::string& path, RankFacts& facts) {
+  const auto file = answer::read_recording_file(path);
+  if (!file) {
+    facts.problem = printable(to_string(file.error()), 300);
+    return;
+  }
+  if (file->snapshot == nullptr) {
+    facts.problem = "holds counters, not a snapshot";
+    return;
+  }
+  // The busiest device is the rank's own.
+  std::map<std::int64_t, std::pair<std::int64_t, std::int64_t>> devices;
+  for (const snapshot::Segment& segment : file->snapshot->segments) {
+    devices[segment.device].first += segment.total_size;
+    devices[segment.device].second += segment.allocated_size;
+  }
+  for (const auto& [device, sizes] : devices)
+    if (sizes.first > facts.reserved) {
+      facts.reserved = sizes.first;
+      facts.allocated = sizes.second;
+    }
+}
+
+void read_rank_file(const std::string& path, const std::string& name, RankFacts& facts) {
+  const auto text = read_file(path);
+  const auto run = text ? read_rank(name, *text) : Result<RankRun>{tl::make_unexpected(text.error())};
+  if (!run) {
+    facts.problem = printable(to_string(run.error()), 300);
+    return;
+  }
+  facts.rank = run->rank;
+  facts.host = run->host;
+  facts.allocated = run->peak_allocated;
+  facts.reserved = run->peak_reserved;
+  facts.steps = run->steps_done;
+  facts.seconds = run->step_seconds().value_or(0);
+  if (run->oom) {
+    facts.ran_out = run->oom->phase.empty() ? "unknown" : run->oom->phase;
+    facts.requested = run->oom->requested;
+  }
+}
+
+Node row_node(const RankFacts& facts) {
+  Object row;
+  row.set("index", facts.index).set("file", facts.file);
+  if (!facts.problem.empty()) return row.set("problem", facts.problem).take();
+  row.set("rank", facts.rank).set("host", facts.host).set("allocated", facts.allocated);
+  row.set("reserved", facts.reserved).set("steps", facts.steps).set("seconds", facts.seconds);
+  if (!facts.ran_out.empty()) row.set("ran_out", facts.ran_out).set("requested", facts.requested);
+  return row.take();
+}
+
+RankFacts row_of(const Node& node) {
+  RankFacts facts;
+  facts.index = integer_in(node, "index").value_or(-1);
+  facts.file = text_in(node, "file");
+  facts.problem = text_in(node, "problem");
+  constexpr std::int64_t kMost = std::int64_t{1} << 50;  // sums of a few cannot overflow
+  const auto count = [&](const char* key) {
+    return std::clamp<std::int64_t>(integer_in(node, key).value_or(0), 0, kMost);
+  };
+  facts.rank = count("rank");
+  facts.host = text_in(node, "host");
+  facts.allocated = count("allocated");
+  facts.reserved = count("reserved");
+  facts.steps = count("steps");
+  facts.seconds = real_in(node, "seconds").value_or(0);
+  facts.ran_out = text_in(node, "ran_out");
+  facts.requested = count("requested");
+  return facts;
+}
+
+}  // namespace
+
+Result<Share> parse_share(const std::string& text) {
+  const std::size_t slash = text.find('/');
+  Share share{0, 0};
+  if (slash != std::string::npos) {
+    const auto part = std::from_chars(text.data(), text.data() + slash, share.part);
+    const auto of = std::from_chars(text.data() + slash + 1, text.data() + text.size(), share.of);
+    const bool complete = part.ptr == text.data() + slash && of.ptr == text.data() + text.size();
+    if (complete && share.part >= 1 && share.part <= share.of && share.of <= kMostParts) return share;
+  }
+  return tl::make_unexpected(
+      Error{Code::kUsage, fmt::format("--part is '{}'; wanted I/N, such as 3/16", text), {}, {}});
+}
+
+std::size_t count_rank_files(const std::string& folder) { return files_in(folder).size(); }
+
+Result<Part> read_part(const std::string& folder, const Share& share) {
+  const std::vector<std::string> names = files_in(folder);
+  if (names.empty())
+    return bad_input(fmt::format("{}: neither snapshots nor rank files in it", folder),
+                     "wanted rank-N.jsonl of plimsoll run, or *.pickle of torch.cuda.memory._dump_snapshot()");
+  Part part;
+  part.names = digest(names);
+  part.files = static_cast<std::int64_t>(names.size());
+  for (std::size_t i = static_cast<std::size_t>(share.part - 1); i < names.size();
+       i += static_cast<std::size_t>(share.of)) {
+    RankFacts facts;
+    facts.index = static_cast<std::int64_t>(i);
+    facts.file = names[i];
+    facts.rank = number_in(names[i]).value_or(facts.index);
+    part.rows.push_back(std::move(facts));
+  }
+  std::atomic<std::size_t> next{0};
+  share_work(kMostReaders, [&](unsigned) {
+    for (std::size_t i = next++; i < part.rows.size(); i = next++) {
+      RankFacts& facts = part.rows[i];
+      const std::string path = (fs::path(folder) / facts.file).string();
+      if (is_snapshot(facts.file))
+        read_snapshot(path, facts);
+      else
+        read_rank_file(path, facts.file, facts);
+    }
+  });
+  return part;
+}
+
+Result<Part> join(const std::vector<Part>& parts) {
+  if (parts.empty()) return bad_input("there are no parts to join");
+  Part all;
+  all.names = parts.front().names;
+  all.files = parts.front().files;
+  std::map<std::int64_t, const RankFacts*> rows;
+  for (const Part& part : parts) {
+    if (part.names != all.names || part.files != all.files)
+      return bad_input("the parts are of different folders, or files came and went between them",
+                       "make all parts again from one folder");
+    for (const RankFacts& row : part.rows) rows.try_emplace(row.index, &row);  // the same part twice is one
+  }
+  for (const auto& [index, row] : rows) all.rows.push_back(*row);
+  return all;
+}
+
+std::string part_json(const Part& part) {
+  // One row per line: parts are large, and people look into them.
+  std::string text = fmt::format("{{\"schema\": 1, \"kind\": \"{}\", \"names\": \"{}\", \"files\": {}, \"rows\": [",
+                                 kPartKind, part.names, part.files);
+  for (std::size_t i = 0; i < part.rows.size(); ++i)
+    text += (i > 0 ? ",\n" : "\n") + document::to_json(row_node(part.rows[i]));
+  return text + "\n]}\n";
+}
+
+Result<Part> read_part_file(const std::string& path) {
+  PLIMSOLL_TRY(text, read_file(path));
+  auto root = document::parse_json(text);
+  if (!root) return tl::make_unexpected(std::move(root.error()).with_context(path));
+  const Node* rows = root->find("rows");
+  if (text_in(*root, "kind") != kPartKind || rows == nullptr || !rows->is_array())
+    return bad_input(fmt::format("{}: not a part", path), "plimsoll map FOLDER --part I/N --out FILE writes one");
+  Part part;
+  part.names = text_in(*root, "names");
+  part.files = integer_in(*root, "files").value_or(0);
+  for (const Node& node : rows->items) {
+    RankFacts facts = row_of(node);
+    if (facts.index < 0 || facts.index >= part.files || facts.file.empty())
+      return bad_input(fmt::format("{}: a row has no file, or an index outside 0 to {}", path, part.files - 1));
+    part.rows.push_back(std::move(facts));
+  }
+  return part;
+}
+
+std::vector<RankComparison> rows_of(const Part& part) {
+  std::vector<RankComparison> rows;
+  for (const RankFacts& facts : part.rows) {
+    if (!facts.problem.empty()) continue;
+    RankComparison row;
+    row.rank = facts.rank;
+    row.host = facts.host;
+    row.allocated.measured = static_cast<double>(facts.allocated);
+    row.reserved.measured = static_cast<double>(facts.reserved);
+    if (facts.seconds > 0) row.seconds.measured = facts.seconds;
+    row.fragmentation =
+        facts.reserved > 0 ? 1 - static_cast<double>(facts.allocated) / static_cast<double>(facts.reserved) : 0;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace plimsoll::live

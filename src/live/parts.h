@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the ranks of a large run hold, from a folder of their snapshots or rank files. The work splits: a part reads its
+// share of the files, and parts join in any order into the same bytes as if one had read them all.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "live/compare.h"
+
+namespace plimsoll::live {
+
+struct RankFacts {
+  std::int64_t index = 0;  // of the file in the folder's sorted list
+  std::string file;
+  std::string problem;  // why it could not be read; the rest is empty then
+  std::int64_t rank = 0;
+  std::string host;
+  std::int64_t allocated = 0;  // bytes: peak of a rank file, held at the end in a snapshot
+  std::int64_t reserved = 0;
+  std::int64_t steps = 0;
+  double seconds = 0;
+  std::string ran_out;  // phase in which memory ran out; "" where it did not
+  std::int64_t requested = 0;
+};
+
+struct Part {
+  std::string names;            // digest of the sorted list of files: parts of two folders do not mix
+  std::int64_t files = 0;       // of the whole folder
+  std::vector<RankFacts> rows;  // by index
+
+  [[nodiscard]] bool is_whole() const { return static_cast<std::int64_t>(rows.size()) == files; }
+};
+
+struct Share {
+  std::int64_t part = 1;
+  std::int64_t of = 1;
+};
+// "3/16"
+[[nodiscard]] Result<Share> parse_share(const std::string& text);
+
+// Snapshots where there are any, else rank files. Files are shared out one by one, so that parts take alike; threads
+// share a part.
+[[nodiscard]] Result<Part> read_part(const std::string& folder, const Share& share);
+[[nodiscard]] Result<Part> join(const std::vector<Part>& parts);
+
+[[nodiscard]] std::string part_json(const Part& part);
+[[nodiscard]] Result<Part> read_part_file(const std::string& path);
+
+// Rows that groups and outliers are found in (groups.h); files that could not be read are left out.
+[[nodiscard]] std::vector<RankComparison> rows_of(const Part& part);
+
+// How many ranks a folder has files of.
+[[nodiscard]] std::size_t count_rank_files(const std::string& folder);
+
+}  // namespace plimsoll::live

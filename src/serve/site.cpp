@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/site.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "answer/fit.h"
+#include "answer/listing.h"
+#include "answer/read.h"
+#include "answer/replay.h"
+#include "answer/why.h"
+#include "base/interrupt.h"
+#include "document/json_writer.h"
+#include "serve/cache.h"
+#include "serve/log_window.h"
+#include "serve/plan_picture.h"
+#include "serve/query.h"
+#include "serve/question.h"
+#include "serve/recording_picture.h"
+#include "serve/run_picture.h"
+#include "serve/step_picture.h"
+
+namespace plimsoll::serve {
+
+namespace {
+
+using document::JsonWriter;
+using document::Layout;
+using Text = Result<std::string>;
+
+constexpr std::size_t kKeptSteps = 6;
+constexpr std::size_t kKeptPlans = 4;
+constexpr std::size_t kKeptRecordings = 2;  // one may take gigabytes
+
+void write_item(JsonWriter& json, const Item& item) {
+  json.begin_object(Layout::kInline)
+      .member("id", item.id)
+      .member("name", item.name)
+      .member("kind", text_of(item.kind))
+      .member("bytes", item.bytes)
+      .end_object();
+}
+
+}  // namespace
+
+// What the questions share.
+struct Site::Kept {
+  Kept(Shelf& its_shelf, std::string its_version) : shelf(its_shelf), version(std::move(its_version)) {}
+
+  Shelf& shelf;
+  std::string version;
+  lever::World world;
+  Cache<StepPicture> steps{kKeptSteps};
+  Cache<plan::Plan> plans{kKeptPlans};
+  Cache<std::unique_ptr<RecordingPicture>> recordings{kKeptRecordings};
+
+  Text start() const {
+    JsonWriter json;
+    json.begin_object().member("schema", 1).member("version", version).key("files").begin_array();
+    for (const Item& item : shelf.items()) write_item(json, item);
+    return json.end_array().end_object().take();
+  }
+
+  Result<job::Request> request(const Query& query) const {
+    PLIMSOLL_TRY(input, input_of(query, shelf));
+    return answer::read_input(std::move(input));
+  }
+
+  Text read(const Query& query) const {
+    PLIMSOLL_TRY(asked, request(query));
+    PLIMSOLL_TRY(understood, answer::understand(asked, answer::Defaults::kHidden));
+    return answer::to_json(understood);
+  }
+
+  // The levers take longer than all the rest: the page asks for them when it has shown that.
+  Text fit(const Query& query) const {
+    PLIMSOLL_TRY(asked, request(query));
+    memory::AskedRanks ranks;
+    ranks.all = true;
+    const auto changes = query.has("changes") ? answer::Changes::kUsual : answer::Changes::kNone;
+    PLIMSOLL_TRY(fitted, answer::fit(asked, world, ranks, changes));
+    return answer::to_json(fitted);
+  }
+
+  Result<std::shared_ptr<const StepPicture>> picture(const Query& query) {
+    return steps.get(fmt::format("{}\n{}", query.rank, identity_of(query)), [&]() -> Result<StepPicture> {
+      PLIMSOLL_TRY(asked, request(query));
+      PLIMSOLL_TRY(job, job::resolve(asked));
+      return make_step_picture(job, world, query.rank);
+    });
+  }
+  Text step(const Query& query) {
+    PLIMSOLL_TRY(drawn, picture(query));
+    return step_json(*drawn, query);
+  }
+  Text schedule(const Query& query) {
+    PLIMSOLL_TRY(drawn, picture(query));
+    return schedule_json(*drawn, query);
+  }
+  Text alive(const Query& query) {
+    PLIMSOLL_TRY(drawn, picture(query));
+    return alive_json(*drawn, query);
+  }
+
+  // The one recording of a query.
+  Result<std::shared_ptr<const std::unique_ptr<RecordingPicture>>> recording(const Query& query) {
+    PLIMSOLL_TRY(item, only_file(query, shelf, Kind::kRecording));
+    PLIMSOLL_TRY(conditions, conditions_of(query));
+    return recordings.get(identity_of(query),
+                          [&item, &conditions] { return RecordingPicture::open(item.path, conditions); });
+  }
+  Text overview(const Query& query) {
+    PLIMSOLL_TRY(picture, recording(query));
+    return (*picture)->overview();
+  }
+  Text drawn(const Query& query, Text (RecordingPicture::*draw)(const Query&) const) {
+    PLIMSOLL_TRY(picture, recording(query));
+    return ((**picture).*draw)(query);
+  }
+  Text replay(const Query& query) {
+    PLIMSOLL_TRY(picture, recording(query));
+    if (!(*picture)->counters().empty()) return answer::to_json((*picture)->counters());
+    answer::ReplayQuestion question;
+    for (const auto& [key, value] : query.keys) question.limit_is_given |= key == "gpu" || key == "capacity";
+    question.what_if = query.has("what-if");
+    question.peak = query.has("peak");
+    question.leaks = query.has("leaks");
+    PLIMSOLL_TRY(replayed, answer::replay_recording((*picture)->recording(), question));
+    return answer::to_json(replayed);
+  }
+
+  Text why(const Query& query) const {
+    answer::WhyQuestion question;
+    PLIMSOLL_TRY(logs, paths_of(query, shelf, Kind::kLog));
+    question.logs = std::move(logs);
+    if (question.logs.empty()) return bad_input("a log is missing");
+    PLIMSOLL_TRY(found, answer::why(question, world));
+    return answer::to_json(found);
+  }
+
+  Text log(const Query& query) const {
+    PLIMSOLL_TRY(item, only_file(query, shelf, Kind::kLog));
+    constexpr std::int64_t kMostLines = 2000;
+    return log_json(item.path, std::max<std::int64_t>(1, query.event), std::min(kMostLines, query.columns));
+  }
+
+  Result<std::shared_ptr<const plan::Plan>> planned(const Query& query) {
+    return plans.get(identity_of(query), [&]() -> Result<plan::Plan> {
+      answer::PlanInput asked;
+      PLIMSOLL_TRY(input, input_of(query, shelf));
+      asked.input = std::move(input);
+      PLIMSOLL_TRY(question, answer::read_question(std::move(asked)));
+      plan::SearchOptions options;
+      options.world = &world;
+      options.keep = kShownPlans;
+      options.stop = &interrupt_flag();
+      return plan::plan_for(question, options);
+    });
+  }
+  Text plan(const Query& query) {
+    PLIMSOLL_TRY(found, planned(query));
+    return plan_json(*found);
+  }
+  Text launch(const Query& query) {
+    PLIMSOLL_TRY(found, planned(query));
+    return launch_json(*found, query);
+  }
+
+  Text rl(const Query& query) const {
+    PLIMSOLL_TRY(input, run_of(query, shelf));
+    if (query.has("splits")) return splits_json(input, world);
+    if (query.has("knobs")) return knobs_json(input, world);
+    return run_json(input, world);
+  }
+
+  template <class T>
+  static Text listed(Result<T> found) {
+    if (!found) return tl::make_unexpected(std::move(found.error()));
+    return answer::to_json(*found);
+  }
+};
+
+Site::Site(Shelf& shelf, const Page& page, std::string version)
+    : page_(page), kept_(std::make_unique<Kept>(shelf, std::move(version))) {}
+
+Site::~Site() = default;
+
+Reply Site::file(std::string_view path) const {
+  const Asset* asset = page_.find(path);
+  if (asset == nullptr) return refusal(404, "there is no such file");
+  return {200, asset->type, asset->bytes};
+}
+
+Reply Site::answer(std::string_view path, std::string_view body) {
+  using Question = Text (*)(Kept&, const Query&);
+  struct Row {
+    std::string_view path;
+    Question ask;
+  };
+  static constexpr std::array<Row, 22> kQuestions = {{
+      {"/api/start", [](Kept& k, const Query&) { return k.start(); }},
+      {"/api/models", [](Kept&, const Query&) { return Kept::listed(answer::find_models({})); }},
+      {"/api/gpus", [](Kept&, const Query&) { return Kept::listed(answer::find_gpus({})); }},
+      {"/api/keys", [](Kept&, const Query&) { return Kept::listed(answer::find_keys({})); }},
+      {"/api/read", [](Kept& k, const Query& q) { return k.read(q); }},
+      {"/api/fit", [](Kept& k, const Query& q) { return k.fit(q); }},
+      {"/api/step", [](Kept& k, const Query& q) { return k.step(q); }},
+      {"/api/schedule", [](Kept& k, const Query& q) { return k.schedule(q); }},
+      {"/api/alive", [](Kept& k, const Query& q) { return k.alive(q); }},
+      {"/api/recording", [](Kept& k, const Query& q) { return k.overview(q); }},
+      {"/api/replay", [](Kept& k, const Query& q) { return k.replay(q); }},
+      {"/api/columns", [](Kept& k, const Query& q) { return k.drawn(q, &RecordingPicture::columns); }},
+      {"/api/blocks", [](Kept& k, const Query& q) { return k.drawn(q, &RecordingPicture::blocks); }},
+      {"/api/segments", [](Kept& k, const Query& q) { return k.drawn(q, &RecordingPicture::segments); }},
+      {"/api/flame", [](Kept& k, const Query& q) { return k.drawn(q, &RecordingPicture::flame); }},
+      {"/api/object", [](Kept& k, const Query& q) { return k.drawn(q, &RecordingPicture::object); }},
+      {"/api/under", [](Kept& k, const Query& q) { return k.drawn(q, &RecordingPicture::under); }},
+      {"/api/why", [](Kept& k, const Query& q) { return k.why(q); }},
+      {"/api/log", [](Kept& k, const Query& q) { return k.log(q); }},
+      {"/api/plan", [](Kept& k, const Query& q) { return k.plan(q); }},
+      {"/api/launch", [](Kept& k, const Query& q) { return k.launch(q); }},
+      {"/api/rl", [](Kept& k, const Query& q) { return k.rl(q); }},
+  }};
+  for (const Row& row : kQuestions) {
+    if (row.path != path) continue;
+    const Result<Query> query = parse_query(body);
+    if (!query) return refusal(query.error());
+    Text text = row.ask(*kept_, *query);
+    if (!text) return refusal(text.error());
+    return {200, "application/json", *std::move(text)};
+  }
+  return refusal(404, "there is no such question");
+}
+
+Reply refusal(const Error& error) {
+  JsonWriter json;
+  json.begin_object().key("error").begin_object();
+  json.member("message", to_string(error)).member("hint", error.hint).member("code", static_cast<int>(error.code));
+  constexpr int kUnprocessable = 422;
+  return {kUnprocessable, "application/json", json.end_object().end_object().take()};
+}
+
+Reply refusal(int status, std::string_view message) {
+  JsonWriter json;
+  json.begin_object().key("error").begin_object().member("message", message);
+  return {status, "application/json", json.end_object().end_object().take()};
+}
+
+std::string item_json(const Item& item) {
+  JsonWriter json;
+  write_item(json, item);
+  return json.take();
+}
+
+}  // namespace plimsoll::serve

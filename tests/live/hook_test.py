@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hook inside a training: what it writes is what torch counts, and nothing of the training changes by it."""
+
+import os
+import subprocess
+import sys
+
+import live
+
+G = 1 << 30
+
+
+class Hook(live.Live):
+    def test_writes_torchs_own_counters_per_step(self):
+        self.run_training("5")
+        steps = self.events("step")
+        self.assertEqual([step["n"] for step in steps], [1, 2, 3, 4, 5])
+        self.assertEqual({step["peak_allocated"] for step in steps}, {16 * G})
+        self.assertEqual({step["allocated"] for step in steps}, {10 * G})
+        self.assertIsNone(steps[0]["seconds"])
+        self.assertTrue(all(step["seconds"] >= 0.01 for step in steps[1:]))
+        self.assertEqual(self.events("end")[0]["steps"], 5)
+
+    def test_keeps_a_peak_that_the_training_resets(self):
+        self.run_training("3", "reset")
+        self.assertEqual(self.events("end")[0]["peak_allocated"], 30 * G)
+
+    def test_says_in_which_phase_memory_ran_out(self):
+        for phase in ("forward", "backward"):
+            with self.subTest(phase):
+                out = f"out-{phase}"
+                self.plimsoll("run", "--out", out, "--", sys.executable, "train.py", "2", phase)
+                oom = self.events("oom", folder=out)[0]
+                self.assertEqual((oom["phase"], oom["step"], oom["requested"]), (phase, 2, 100 * G))
+                self.assertTrue(any("train.py" in frame for frame in oom["stack"]))
+                self.assertTrue((self.folder / out / "rank-0.oom.pickle").stat().st_size > 0)
+
+    def test_an_error_that_the_training_survives_leaves_it_alone(self):
+        done = self.run_training("2", "caught")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("went on", done.stdout)
+        self.assertEqual(len(self.events("oom")), 1)
+        self.assertEqual(self.events("error"), [])
+
+    def test_a_process_without_torch_is_not_touched(self):
+        (self.folder / "plain.py").write_text("import sys\nprint('torch' in sys.modules)\n")
+        done = self.plimsoll("run", "--out", "r", "--", sys.executable, "plain.py")
+        self.assertEqual(done.stdout, "False\n")
+        self.assertEqual(list(self.folder.glob("r/rank-*")), [])
+
+    def test_the_users_own_sitecustomize_still_runs(self):
+        own = self.folder / "own"
+        own.mkdir()
+        (own / "sitecustomize.py").write_text("import builtins\nbuiltins.GREETING = 'mine'\n")
+        (self.folder / "plain.py").write_text("import sys\nprint(GREETING, sys.modules['sitecustomize'].__file__)\n")
+        env = self.environment(PYTHONPATH=f"{own}:{live.STUB}")
+        done = self.plimsoll("run", "--out", "r", "--", sys.executable, "plain.py", env=env)
+        self.assertEqual(done.stdout, f"mine {own}/sitecustomize.py\n")
+
+    def test_a_forked_worker_writes_nothing(self):
+        (self.folder / "fork.py").write_text(
+            "import os, torch\no = torch.optim.Optimizer()\ntorch.use(1)\no.step()\npid = os.fork()\n"
+            "if pid == 0:\n    o.step(); os._exit(0)\nos.waitpid(pid, 0)\no.step()\n")
+        self.plimsoll("run", "--out", "r", "--", sys.executable, "fork.py")
+        self.assertEqual([path.name for path in self.folder.glob("r/rank-*")], ["rank-0.jsonl"])
+        self.assertEqual(len(self.events("step")), 2)
+
+    def test_every_rank_has_a_file_of_its_own(self):
+        (self.folder / "launch.sh").write_text(
+            f"for r in 0 1 2; do RANK=$r WORLD_SIZE=3 {sys.executable} train.py 3 & done; wait\n")
+        self.plimsoll("run", "--out", "r", "--", "sh", "launch.sh")
+        self.assertEqual([rank["rank"] for rank in self.record()["ranks"]], [0, 1, 2])
+        self.assertEqual({rank["world"] for rank in self.record()["ranks"]}, {3})
+
+    def test_two_optimizers_make_one_step(self):
+        (self.folder / "two.py").write_text(
+            "import torch\na, b = torch.optim.Optimizer(), torch.optim.Optimizer()\ntorch.use(1)\n"
+            "for _ in range(5):\n    a.step(); b.step()\n")
+        self.plimsoll("run", "--out", "r", "--", sys.executable, "two.py")
+        self.assertEqual([step["n"] for step in self.events("step")], [1, 2, 3, 4, 5])
+
+    def test_a_hook_that_fails_is_the_hooks_own_affair(self):
+        for name, change in {"counters": "_C._cuda_memoryStats = None", "backward": "del autograd.backward",
+                             "observer": "_C._cuda_attach_out_of_memory_observer = lambda f: 1 / 0",
+                             "hooks": "del optim.optimizer.register_optimizer_step_post_hook"}.items():
+            with self.subTest(name):
+                stub = self.folder / f"stub-{name}"
+                subprocess.run(["cp", "-r", live.STUB, stub], check=True)
+                with open(stub / "torch/__init__.py", "a") as file:
+                    file.write(change + "\n")
+                (self.folder / "steps.py").write_text(
+                    "import torch\no = torch.optim.Optimizer()\ntorch.use(1)\nfor _ in range(3): o.step()\nprint('done')\n"
+                    if name != "hooks" else "import torch\ntorch.use(1)\nprint('done')\n")
+                done = self.plimsoll("run", "--out", f"r-{name}", "--", sys.executable, "steps.py",
+                                     env=self.environment(PYTHONPATH=str(stub)))
+                self.assertEqual((done.returncode, done.stdout), (0, "done\n"))
+
+    def test_history_is_kept_as_asked_and_never_twice(self):
+        (self.folder / "history.py").write_text(
+            "import torch\ntorch.use(1)\nprint([(h['context'], h['max_entries']) for h in torch.State.history])\n")
+        for flags, expected in (([], "[(None, 100000)]"), (["--history", "stacks", "--entries", "7"], "[('alloc', 7)]"),
+                                (["--history", "off"], "[]"), (["--no-hook"], "[]")):
+            done = self.plimsoll("run", "--out", f"r{len(list(self.folder.iterdir()))}", *flags, "--", sys.executable,
+                                 "history.py")
+            self.assertEqual(done.stdout.strip(), expected)
+
+    def test_an_old_pytorch_without_this_history_still_counts(self):
+        stub = self.folder / "stub-old"
+        subprocess.run(["cp", "-r", live.STUB, stub], check=True)
+        with open(stub / "torch/cuda/memory.py", "a") as file:
+            file.write("def _record_memory_history(enabled, record_context=True): raise AssertionError\n")
+        self.run_training("3", env=self.environment(PYTHONPATH=str(stub)))
+        self.assertEqual(len(self.events("step")), 3)
+        self.assertIn("TypeError", self.events("end")[0]["trouble"])
+
+    def test_processes_of_multiprocessing_are_ranks(self):
+        (self.folder / "spawn.py").write_text(
+            "import multiprocessing, os\n"
+            "def work(rank):\n    os.environ.update(RANK=str(rank), WORLD_SIZE='2')\n    import torch\n"
+            "    o = torch.optim.Optimizer(); torch.use(1 << 30)\n    for _ in range(4): o.step()\n"
+            "if __name__ == '__main__':\n    context = multiprocessing.get_context('spawn')\n"
+            "    workers = [context.Process(target=work, args=(rank,)) for rank in range(2)]\n"
+            "    for worker in workers: worker.start()\n    for worker in workers: worker.join()\n")
+        self.plimsoll("run", "--out", "r", "--", sys.executable, "spawn.py")
+        ranks = self.record()["ranks"]
+        self.assertEqual([(rank["rank"], rank["world"], rank["steps"]) for rank in ranks], [(0, 2, 4), (1, 2, 4)])
+        self.assertEqual([rank["ended"] for rank in ranks], [True, True])
+
+    def test_a_launcher_that_fails_is_no_rank(self):
+        (self.folder / "launch.py").write_text(
+            "import subprocess, sys, torch\n"
+            "subprocess.run([sys.executable, 'train.py', '2', 'error'], check=True)\n")
+        done = self.plimsoll("run", "--out", "r", "--", sys.executable, "launch.py")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual([path.name for path in self.folder.glob("r/rank-*")], ["rank-0.jsonl"])
+        self.assertEqual(self.events("error")[0]["type"], "ValueError")
+
+    def test_many_steps_do_not_fill_a_disk(self):
+        (self.folder / "many.py").write_text(
+            "import torch\no = torch.optim.Optimizer()\ntorch.use(1)\nfor _ in range(20000): o.step()\n")
+        self.plimsoll("run", "--out", "r", "--", sys.executable, "many.py")
+        lines = self.lines()
+        self.assertLess(len(lines), 100)
+        self.assertEqual(lines[-1]["steps"], 20000)
+
+
+if __name__ == "__main__":
+    os.environ.pop("PYTHONPATH", None)
+    live.main()

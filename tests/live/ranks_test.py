@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folders of many ranks: grouped, split into parts and joined again, compared."""
+
+import json
+import os
+import pickle
+import random
+import subprocess
+
+import live
+
+G = 1 << 30
+
+
+class Ranks(live.Live):
+    def write_folder(self, name, count, large=(), growth=0, out=()):
+        folder = self.folder / name
+        folder.mkdir()
+        for rank in range(count):
+            held = 20 * G + (30 * G if rank in large else 0) + growth
+            lines = [{"event": "begin", "rank": rank, "world": count, "host": f"node{rank // 8}", "device": 0,
+                      "total": 80 * G}]
+            lines += [{"event": "step", "n": n, "seconds": 0.5, "allocated": held, "reserved": held + G,
+                       "peak_allocated": held, "peak_reserved": held + G} for n in (1, 2, 3)]
+            if rank in out:
+                lines.append({"event": "oom", "phase": "backward", "requested": G, "step": 3})
+            (folder / f"rank-{rank}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return folder
+
+    def write_snapshots(self, name, count):
+        folder = self.folder / name
+        folder.mkdir()
+        for rank in range(count):
+            size = (4 << 20) + (rank % 4) * (2 << 20)
+            segment = {"device": 0, "address": 1 << 30, "total_size": 16 << 20, "allocated_size": size, "active_size": size,
+                       "requested_size": size, "stream": 0, "segment_type": "large", "segment_pool_id": (0, 0),
+                       "is_expandable": False, "frames": [],
+                       "blocks": [{"address": 1 << 30, "size": size, "requested_size": size, "state": "active_allocated",
+                                   "frames": []},
+                                  {"address": (1 << 30) + size, "size": (16 << 20) - size,
+                                   "requested_size": 0, "state": "inactive", "frames": []}]}
+            with open(folder / f"rank-{rank}.pickle", "wb") as file:
+                pickle.dump({"segments": [segment], "device_traces": [[]], "allocator_settings": {}}, file)
+        return folder
+
+    def test_ranks_that_hold_the_same_are_one_row(self):
+        self.write_folder("a", 512, large=(300,), out=(300,))
+        text = self.plimsoll("map", "a").stdout
+        self.assertIn("512 of 512 files", text)
+        self.assertIn("0-299, 301-511", text)
+        self.assertIn("stands out", text)
+        self.assertIn("ran out in backward: rank 300", text)
+        self.assertIn("host node37", text)
+
+    def test_parts_join_to_the_same_bytes_in_any_order_and_split(self):
+        self.write_folder("a", 101, large=(7,))
+        whole = self.plimsoll("map", "a", "--json").stdout
+        generator = random.Random(7)
+        for parts in (1, 2, 5, 16, 101, 150):
+            names = []
+            for part in range(1, parts + 1):
+                name = f"p{parts}-{part}.json"
+                self.plimsoll("map", "a", "--part", f"{part}/{parts}", "--out", name)
+                names.append(name)
+            generator.shuffle(names)
+            self.assertEqual(self.plimsoll("merge", *names, names[0], "--json").stdout, whole)
+        self.plimsoll("merge", "p5-1.json", "p5-3.json", "--out", "half.json")
+        again = self.plimsoll("merge", "p5-5.json", "half.json", "p5-2.json", "p5-4.json", "--json")
+        self.assertEqual(again.stdout, whole)
+
+    def test_a_missing_part_is_said(self):
+        self.write_folder("a", 10)
+        self.plimsoll("map", "a", "--part", "1/2", "--out", "one.json")
+        done = self.plimsoll("merge", "one.json")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("5 of 10 files", done.stderr)
+
+    def test_parts_of_two_folders_are_refused(self):
+        for name, count in (("a", 4), ("b", 5)):
+            self.write_folder(name, count)
+            self.plimsoll("map", name, "--part", "1/2", "--out", f"{name}.json")
+        self.assertEqual(self.plimsoll("merge", "a.json", "b.json").returncode, 3)
+
+    def test_damaged_files_are_named_and_the_rest_is_shown(self):
+        folder = self.write_folder("a", 20)
+        (folder / "rank-3.jsonl").write_text("nonsense")
+        text = self.plimsoll("map", "a").stdout
+        self.assertIn("not read: rank-3.jsonl", text)
+        self.assertIn("0-2, 4-19", text)
+        for share in ("0/2", "3/2", "x", "1/", "1/0"):
+            self.assertEqual(self.plimsoll("map", "a", "--part", share).returncode, 2, share)
+        self.assertEqual(self.plimsoll("map", "nowhere").returncode, 3)
+        (self.folder / "bad.json").write_text('{"kind": "plimsoll-part", "files": 2, "rows": [{"index": 7, "file": "x"}]}')
+        self.assertEqual(self.plimsoll("merge", "bad.json").returncode, 3)
+
+    def test_replay_of_a_folder_of_snapshots_groups_them(self):
+        self.write_snapshots("s", 40)
+        text = self.plimsoll("replay", "s").stdout
+        self.assertIn("40 of 40 files", text)
+        self.assertEqual(self.plimsoll("replay", "s", "--json").stdout, self.plimsoll("map", "s", "--json").stdout)
+
+    def test_diff_of_two_folders_compares_rank_by_rank(self):
+        self.write_folder("a", 64)
+        self.write_folder("b", 64, growth=2 * G)
+        text = self.plimsoll("diff", "a", "b").stdout
+        self.assertIn("0-63", text)
+        self.assertIn("+10.00%", text)
+
+    def test_the_slurm_scripts_do_the_same_work(self):
+        self.write_folder("a", 30)
+        script = live.ROOT / "examples/slurm/map.sbatch"
+        for task in range(1, 5):
+            env = self.environment(PLIMSOLL=live.PROGRAM, SLURM_ARRAY_TASK_ID=str(task), SLURM_ARRAY_TASK_COUNT="4")
+            subprocess.run(["bash", script, "a", "parts"], cwd=self.folder, check=True, env=env, capture_output=True)
+        merged = subprocess.run(["bash", live.ROOT / "examples/slurm/merge.sbatch", "parts"], cwd=self.folder,
+                                env=self.environment(PLIMSOLL=live.PROGRAM), capture_output=True, text=True)
+        self.assertEqual(merged.stdout, self.plimsoll("map", "a").stdout)
+
+
+if __name__ == "__main__":
+    os.umask(0o022)
+    live.main()

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes all packages twice and tries each: the tarball without the system's libraries, the wheel in a fresh folder."""
+import pathlib
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+import zipfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+OUT = ROOT / "build" / "packages"
+JOB = ROOT / "examples" / "llama3-70b.toml"
+
+
+def run(*words, **more):
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False, **more)
+    if done.returncode not in (0, 1):
+        raise AssertionError(f"{words}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.stdout
+
+
+class Packages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        run(ROOT / "tools" / "package", "all")
+        cls.first = (OUT / "SHA256SUMS").read_text()
+
+    def test_two_builds_are_equal_bit_for_bit(self):
+        run(ROOT / "tools" / "package", "all")
+        self.assertEqual((OUT / "SHA256SUMS").read_text(), self.first)
+
+    def test_the_tarball_answers_wherever_it_is_unpacked(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with tarfile.open(next(OUT.glob("plimsoll-*.tar.gz"))) as archive:
+                archive.extractall(folder)
+            unpacked = next(pathlib.Path(folder).iterdir())
+            link = pathlib.Path(folder) / "called-otherwise"
+            link.symlink_to(unpacked / "bin" / "plimsoll")
+            said = run(link, "fit", JOB, env={"PATH": "/usr/bin:/bin"}, cwd="/")
+            self.assertIn("memory of rank", said)
+            libraries = run(unpacked / "lib" / "loader", "--list", "--library-path", unpacked / "lib",
+                            unpacked / "lib" / "plimsoll")
+            outside = [line for line in libraries.splitlines() if "=> /" in line and str(unpacked) not in line]
+            self.assertEqual(outside, [])
+            page = unpacked / "share" / "man" / "man1" / "plimsoll-fit.1.gz"
+            self.assertIn("plimsoll fit", run("man", "--warnings", "--local-file", page, env={"PATH": "/usr/bin:/bin"}))
+
+    def test_the_wheel_imports_and_answers(self):
+        wheel = next(OUT.glob("*.whl"))
+        with tempfile.TemporaryDirectory() as folder:
+            with zipfile.ZipFile(wheel) as archive:
+                self.assertIsNone(archive.testzip())
+                archive.extractall(folder)
+            program = "import plimsoll as pl, sys; print(pl.fit(sys.argv[1]).fits, pl.__version__)"
+            said = run(sys.executable, "-c", program, JOB, env={"PATH": "/usr/bin:/bin", "PYTHONPATH": folder})
+            self.assertEqual(said.split()[0], "True")
+
+    def test_the_deb_names_what_it_depends_on(self):
+        said = run("dpkg-deb", "--info", next(OUT.glob("*.deb")))
+        self.assertIn("Depends: libc6", said)
+        listed = run("dpkg-deb", "--contents", next(OUT.glob("*.deb")))
+        self.assertIn("./usr/bin/plimsoll", listed)
+        self.assertIn("./usr/share/man/man1/plimsoll-fit.1.gz", listed)
+
+
+if __name__ == "__main__":
+    unittest.main()
