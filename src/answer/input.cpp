@@ -22,12 +22,14 @@ bool names_model(const std::string& operand) {
 }
 
 // A model alone is a question about the usual way to train it.
-void assume_usual(job::ReadOptions& options) {
-  const auto gives = [&options](std::initializer_list<std::string_view> keys) {
-    return std::any_of(options.overrides.begin(), options.overrides.end(), [&keys](const auto& given) {
-      const std::string key = job::canonical_name(given.first);
-      return std::find(keys.begin(), keys.end(), key) != keys.end();
-    });
+void assume_usual(job::ReadOptions& options, const std::vector<std::string>& swept) {
+  const auto gives = [&options, &swept](std::initializer_list<std::string_view> keys) {
+    const auto is_one = [&keys](const std::string& name) {
+      return std::find(keys.begin(), keys.end(), job::canonical_name(name)) != keys.end();
+    };
+    return std::any_of(swept.begin(), swept.end(), is_one) ||
+           std::any_of(options.overrides.begin(), options.overrides.end(),
+                       [&is_one](const auto& given) { return is_one(given.first); });
   };
   const auto model = model::find_model(options.model);
   if (!model) return;
@@ -70,7 +72,7 @@ Result<job::Request> request_of(std::vector<job::InputFile> files, Input input, 
   options.config = std::move(input.config);
   options.strict = input.strict;
   options.overrides = std::move(input.settings);
-  if (assumes_usual) assume_usual(options);
+  if (assumes_usual) assume_usual(options, input.swept);
   return job::read_request(std::move(files), options);
 }
 

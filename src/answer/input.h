@@ -27,6 +27,7 @@ struct Input {
   std::string config;                    // which configuration of a file that holds several
   bool strict = false;                   // unknown keys are errors
   Settings settings;                     // keys that overrule the files, by their full names
+  std::vector<std::string> swept;        // keys that get their values later: nothing is assumed for them
 };
 
 [[nodiscard]] Result<job::Request> read_input(Input input);

@@ -51,6 +51,8 @@ Result<answer::Input> input_of(const Arguments& arguments) {
   input.config = arguments.value("config").value_or("");
   input.strict = arguments.has("strict");
   input.settings = arguments.keys;
+  for (const std::string& sweep : arguments.values("sweep"))
+    input.swept.push_back(answer::full_key_name(sweep.substr(0, sweep.find('='))));
   return input;
 }
 

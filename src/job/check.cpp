@@ -7,6 +7,7 @@
 
 #include "base/budget.h"
 #include "job/derive.h"
+#include "job/effective.h"
 #include "job/keys.h"
 #include "job/pipeline_layout.h"
 
@@ -300,7 +301,7 @@ Status check_offload(const Job& job) {
 
 Status check_optimizer(Job& job) {
   const Optimizer& optimizer = job.optimizer;
-  const bool fsdp = job.sharding.kind == ShardingKind::kMegatronFsdp;
+  const bool fsdp = shards_by_megatron_fsdp(job);
   const std::int64_t shards = job.data_parallel * job.parallel.context;
   if (job.is_megatron()) {
     if (shards % optimizer.instances != 0)  // R012

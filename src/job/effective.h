@@ -28,4 +28,18 @@ namespace plimsoll::job {
   return false;
 }
 
+// The precision-aware optimizer keeps the main weights itself, and only what bf16 lacks of them; Megatron keeps them
+// whole beside FP8 of a recipe whose scales its kernel cannot find (facts megatron-memory.md 3.2).
+[[nodiscard]] inline bool optimizer_can_keep_main_weights(const Job& job) {
+  const bool finds_scales = job.precision.fp8 == Fp8Recipe::kNone || job.precision.fp8 == Fp8Recipe::kDelayed;
+  return finds_scales || job.optimizer.main_params != DType::kFp32 || job.optimizer.cpu_offload_fraction > 0;
+}
+
+// Weights, gradients and states are sharded over data-parallel ranks and gathered a layer at a time: by Megatron's own
+// FSDP, or by PyTorch's FSDP2 inside Megatron, which is counted as that.
+[[nodiscard]] inline bool shards_by_megatron_fsdp(const Job& job) {
+  return job.sharding.kind == ShardingKind::kMegatronFsdp ||
+         (job.is_megatron() && job.sharding.kind == ShardingKind::kFsdp2);
+}
+
 }  // namespace plimsoll::job

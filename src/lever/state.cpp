@@ -2,6 +2,7 @@
 // How weights, gradients and optimizer states are kept over data-parallel ranks.
 #include <fmt/format.h>
 
+#include "job/effective.h"
 #include "lever/proposers.h"
 
 namespace plimsoll::lever {
@@ -18,10 +19,11 @@ bool is_unsharded(const job::Job& job) {
 
 void precision_aware_optimizer(const job::Job& job, Proposals& proposals) {
   const job::Optimizer& optimizer = job.optimizer;
-  // FP8 weights keep full main weights under it: nothing to win (Megatron's distrib_optimizer, the branch without FP8).
+  // FP8 weights, and FP8 of the newer recipes, keep full main weights under it: nothing to win.
   if (job.is_megatron() && optimizer.distributed && !optimizer.precision_aware && !job.precision.fp8_param_gather &&
-      optimizer.kind == job::OptimizerKind::kAdam && job.precision.params == job::DType::kBf16 &&
-      job.sharding.kind == ShardingKind::kNone && job.kernels.implementation != job::Implementation::kLocal)
+      job::optimizer_can_keep_main_weights(job) && optimizer.kind == job::OptimizerKind::kAdam &&
+      job.precision.params == job::DType::kBf16 && job.sharding.kind == ShardingKind::kNone &&
+      job.kernels.implementation != job::Implementation::kLocal)
     proposals.add("precision-aware optimizer", {{"use_precision_aware_optimizer", "true"}});
 }
 

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <string_view>
 
+#include "job/effective.h"
+
 namespace plimsoll::memory {
 
 namespace {
@@ -65,7 +67,7 @@ constexpr Mechanism kMechanisms[] = {
     {has_engine, 0.013, 0.25},
     {[](const job::Job& job) { return has_engine(job) && job.model.has_moe(); }, 0.046, 0.25},
     {[](const job::Job& job) { return has_engine(job) && job.precision.fp8 != job::Fp8Recipe::kNone; }, 0.05, 0.25},
-    {[](const job::Job& job) { return job.sharding.kind == job::ShardingKind::kMegatronFsdp; }, 0.095, 0.25},
+    {job::shards_by_megatron_fsdp, 0.095, 0.25},
     // Read in sources, in no recording.
     {[](const job::Job& job) { return !job.is_megatron() && !is_recorded_family(job); }, 0.05, 0.3},
     {[](const job::Job& job) { return job.precision.fp4 || job.adapter.quantized_base; }, 0.05, 0.3},

@@ -30,9 +30,7 @@ struct States {
   [[nodiscard]] std::int64_t sum() const { return parameters + gradients + optimizer; }
 };
 
-bool keeps_whole_buffers(const job::Job& job) {
-  return job.is_megatron() && job.sharding.kind != job::ShardingKind::kMegatronFsdp;
-}
+bool keeps_whole_buffers(const job::Job& job) { return job.is_megatron() && !job::shards_by_megatron_fsdp(job); }
 
 std::int64_t gradient_size(const job::Job& job) {
   return job.optimizer.grad_reduce_in_fp32 ? 4 : job::size_of(job.precision.params);

@@ -93,8 +93,7 @@ double weight_bytes(const Job& job) {
 
 double gradient_bytes(const Job& job) {
   if (job.is_megatron()) {
-    if (job.sharding.kind == job::ShardingKind::kMegatronFsdp)
-      return real(job::size_of(job.sharding.megatron_main_grads));
+    if (job::shards_by_megatron_fsdp(job)) return real(job::size_of(job.sharding.megatron_main_grads));
     return job.optimizer.grad_reduce_in_fp32 ? 4 : 2;
   }
   if (job.sharding.kind == job::ShardingKind::kFsdp2 || job.sharding.kind == job::ShardingKind::kFsdp1)
@@ -158,7 +157,7 @@ double sharded_exposed(const Job& job, const Machine& m, const Domain* domains, 
   }
   // A pipeline of torchtitan keeps its weights gathered from micro-batch to micro-batch and reduces once; Megatron-FSDP
   // gathers for each of them (facts other-frameworks-memory.md 6.4).
-  const bool pipelined = job.parallel.pipeline > 1 && job.sharding.kind != job::ShardingKind::kMegatronFsdp;
+  const bool pipelined = job.parallel.pipeline > 1 && !job::shards_by_megatron_fsdp(job);
   if (pipelined)
     return std::max(gather - w.forward, 0.0) + std::max(reduce - w.backward, 0.0) + c.shard_exposed * (gather + reduce);
   const double again = job.sharding.reshard_after_forward ? gather : 0;

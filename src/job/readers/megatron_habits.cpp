@@ -24,18 +24,10 @@ void settle_recomputation(Draft& draft) {
     std::erase_if(draft.assignments, [key](const Assignment& given) { return given.key == key; });
 }
 
-// PyTorch's FSDP2 shards weights, gradients and states over data-parallel ranks and gathers a layer at a time, as
-// Megatron's own does.
+// Whether PyTorch's FSDP2 keeps a layer gathered until its backward is not told apart under Megatron.
 void settle_torch_fsdp2(Draft& draft) {
-  const Assignment* given = find(draft, "use_torch_fsdp2");
-  if (given == nullptr || is_off(given->value)) return;
-  const std::string where = given->where;
-  std::erase_if(draft.assignments, [](const Assignment& one) {
-    return one.key == "use_torch_fsdp2" || one.key == "torch_fsdp2_reshard_after_forward";
-  });
-  draft.assign("use_megatron_fsdp", bool_node(true), "use_torch_fsdp2");
-  draft.assign("data_parallel_sharding_strategy", text_node("optim_grads_params"), "use_torch_fsdp2", true);
-  draft.warnings.emplace_back("use_torch_fsdp2: PyTorch's FSDP2 under Megatron is counted as Megatron-FSDP");
+  std::erase_if(draft.assignments,
+                [](const Assignment& given) { return given.key == "torch_fsdp2_reshard_after_forward"; });
 }
 
 }  // namespace

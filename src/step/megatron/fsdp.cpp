@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "job/effective.h"
 #include "step/megatron/state.h"
 
 namespace plimsoll::step::megatron {
@@ -50,7 +51,7 @@ void State::wrap_fsdp(Tape& tape, ChunkState& chunk) {
 
 // Prefetch holds two units of gathered weights, and backward two units of unsharded gradients.
 void State::gather_units(Tape& tape) {
-  if (job_.sharding.kind != job::ShardingKind::kMegatronFsdp || !unit_buffers_.empty()) return;
+  if (!job::shards_by_megatron_fsdp(job_) || !unit_buffers_.empty()) return;
   const job::MegatronFsdpStrategy strategy = job_.sharding.megatron_strategy;
   const bool params = strategy == job::MegatronFsdpStrategy::kOptimGradsParams;
   const bool grads = params || strategy == job::MegatronFsdpStrategy::kOptimGrads;

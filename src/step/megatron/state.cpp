@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/checked.h"
+#include "job/effective.h"
 
 namespace plimsoll::step::megatron {
 
@@ -180,7 +181,7 @@ void State::wrap(Tape& tape) {
   tape.enter(Phase::kWrap);
   tape.at(Operation::kBuild);
   for (std::size_t i = 0; i < chunks_.size(); ++i) {
-    if (job_.sharding.kind == job::ShardingKind::kMegatronFsdp) {
+    if (job::shards_by_megatron_fsdp(job_)) {
       wrap_fsdp(tape, chunks_[i]);
       continue;
     }
@@ -219,10 +220,11 @@ void State::build_optimizer(Tape& tape) {
     }
   }
   if (!keeps_main_copy(job_)) return;
-  if (o.precision_aware) {
+  if (o.precision_aware && job::optimizer_can_keep_main_weights(job_)) {
     // The CPU-offloading optimizer keeps whole fp32 main parameters for what stays on the GPU.
-    const bool remainders =
-        o.store_param_remainders && job_.precision.params == job::DType::kBf16 && o.cpu_offload_fraction == 0;
+    const bool in_fp8 = job_.precision.fp8 != job::Fp8Recipe::kNone && job_.precision.fp8_param_gather;
+    const bool remainders = o.store_param_remainders && job_.precision.params == job::DType::kBf16 && !in_fp8 &&
+                            o.cpu_offload_fraction == 0;
     const std::int64_t main = o.main_params == job::DType::kFp32 && !remainders ? 4 : 2;
     for (const Piece& piece : owned_) keep(tape, main_, tape.alloc(main * piece.elements, Name::kMainParam));
     return;
@@ -284,7 +286,8 @@ void State::update(Tape& tape) {
   tape.at(Operation::kAdam);
   const job::Optimizer& o = job_.optimizer;
   // 16-bit gradients are copied to fp32 for the update and stay until the next zero_grad.
-  if (keeps_main_copy(job_) && gradient_bytes(job_) == 2 && !o.precision_aware)
+  const bool decoupled = o.precision_aware && job::optimizer_can_keep_main_weights(job_);
+  if (keeps_main_copy(job_) && gradient_bytes(job_) == 2 && !decoupled)
     for (const Piece& piece : owned_) keep(tape, grad_copies_, tape.alloc(4 * piece.elements, Name::kGradientFp32));
   if (has_moments_ && o.impl != job::OptimizerImpl::kForeach) return;  // nothing is made any more
   static thread_local std::vector<Tensor> temporaries;

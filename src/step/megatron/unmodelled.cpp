@@ -15,7 +15,7 @@ std::vector<std::string> unmodelled(const job::Job& job) {
   warn(job.offload.weights, "cpu_offloading_weights: weights are counted as staying on the GPU");
   warn(job.optimizer.nccl_ub, "nccl_ub: buffers are counted without the NCCL pool's rounding");
   warn(job.sharding.kind == job::ShardingKind::kFsdp2,
-       "use_torch_fsdp2: PyTorch's FSDP2 under Megatron is not modelled; weights are counted as replicated");
+       "use_torch_fsdp2: PyTorch's FSDP2 under Megatron is counted as Megatron-FSDP");
   warn(job.optimizer.kind == job::OptimizerKind::kAdafactor,
        "adafactor under Megatron: its factored states are counted as nothing");
   warn(job.moe.flex, "moe_token_dispatcher_type flex: dispatch buffers are counted as those of alltoall");

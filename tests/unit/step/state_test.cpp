@@ -264,6 +264,18 @@ TEST(Optimizer, precision_aware_keeps_the_low_half_of_main_parameters) {
   expect_setup(job, {"whole main parameters", 6, 6, 0}, 4);
 }
 
+TEST(Optimizer, precision_aware_keeps_whole_main_parameters_beside_fp8_of_the_newer_recipes) {
+  job::Job job = test::with_transformer_engine(state_job(4));
+  job.optimizer.precision_aware = true;
+  for (const job::Fp8Recipe recipe :
+       {job::Fp8Recipe::kTensorwise, job::Fp8Recipe::kBlockwise, job::Fp8Recipe::kMxfp8}) {
+    job.precision.fp8 = recipe;
+    expect_setup(job, {"whole main parameters", 6, 12, 0}, 4);
+  }
+  job.precision.fp8 = job::Fp8Recipe::kDelayed;
+  expect_setup(job, {"delayed", 6, 10, 0}, 4);
+}
+
 TEST(Optimizer, cpu_offload_moves_its_fraction_of_the_shard_to_the_host) {
   job::Job job = test::with_transformer_engine(state_job(4));
   job.optimizer.precision_aware = true;  // Megatron asks for it
