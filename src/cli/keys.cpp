@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "allocator/setting_table.h"
 #include "base/text.h"
 #include "cli/json_writer.h"
 #include "cli/listing.h"
@@ -53,10 +54,48 @@ Result<ExitCode> list_framework(const std::string& text, const Arguments& wanted
   return ExitCode::kYes;
 }
 
+std::string settings_json(const std::vector<const allocator::Setting*>& settings) {
+  JsonWriter json;
+  json.begin_object().member("schema", 1).key("settings").begin_array();
+  for (const allocator::Setting* setting : settings)
+    json.begin_object(Layout::kInline)
+        .member("name", setting->name)
+        .member("since", fmt::format("{}.{}", setting->since.major, setting->since.minor))
+        .member("simulated", setting->parse != nullptr)
+        .member("meaning", setting->doc)
+        .end_object();
+  return json.end_array().end_object().take();
+}
+
+std::string settings_table(const std::vector<const allocator::Setting*>& settings, const Console& console) {
+  Table table(
+      {{"setting"}, {"PyTorch", Align::kRight}, {"meaning", Align::kLeft, true}, {"replay tries", Align::kLeft, true}});
+  for (const allocator::Setting* setting : settings)
+    table.add_row({std::string(setting->name), fmt::format("{}.{}", setting->since.major, setting->since.minor),
+                   std::string(setting->doc),
+                   std::string(setting->to_search.empty() ? setting->to_show : setting->to_search)});
+  return table.to_text(console.width, console.colour_out);
+}
+
+Result<ExitCode> list_allocator(const Arguments& wanted, const Console& console) {
+  std::vector<const allocator::Setting*> settings;
+  std::vector<std::string> names;
+  for (const allocator::Setting& setting : allocator::setting_table()) {
+    names.emplace_back(setting.name);
+    if (is_asked_for(wanted, {names.back()})) settings.push_back(&setting);
+  }
+  if (settings.empty()) return nothing_matches(wanted, "setting", names);
+  console.print(wanted.has("json") ? settings_json(settings) : settings_table(settings, console));
+  return ExitCode::kYes;
+}
+
 Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   Arguments wanted = arguments;
   // A key is asked for by its flag's spelling as well.
   if (!wanted.operands.empty()) wanted.operands[0] = replace(wanted.operands[0], '-', '_');
+  if (arguments.has("allocator") && arguments.has("framework"))
+    return usage_error("--allocator and --framework are two lists; give one of them");
+  if (arguments.has("allocator")) return list_allocator(wanted, console);
   if (const auto framework = arguments.value("framework")) return list_framework(*framework, wanted, console);
   Keys keys;
   for (const job::KeyInfo& key : job::key_table())
@@ -81,11 +120,13 @@ const Verb kKeys = {
         "knob; the other frameworks' own names are understood too: --framework lists them, and says whether each "
         "becomes a key, has no effect on memory, is not modelled (a warning) or is refused (an error). Keys that are "
         "spelled the same everywhere are in the first list only.",
-    .flags = {{.name = "framework", .argument = "NAME", .help = "the names in this framework's own files instead"}},
+    .flags = {{.name = "framework", .argument = "NAME", .help = "the names in this framework's own files instead"},
+              {.name = "allocator", .argument = "", .help = "the settings of PYTORCH_CUDA_ALLOC_CONF instead"}},
     .takes_keys = false,
     .examples = {{"plimsoll keys recompute", "what decides which activations are made again"},
                  {"plimsoll keys parallel", "how a job is split over GPUs"},
-                 {"plimsoll keys refused --framework torchtitan", "what makes a torchtitan job an error"}},
+                 {"plimsoll keys refused --framework torchtitan", "what makes a torchtitan job an error"},
+                 {"plimsoll keys --allocator", "what PYTORCH_CUDA_ALLOC_CONF may hold"}},
     .run = run,
 };
 
