@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "cli/log_rules.h"
 #include "cli/output_file.h"
 #include "cli/verb.h"
 #include "cli/why_job.h"
@@ -45,7 +46,7 @@ Result<ExitCode> check_launch(const std::string& path, const Arguments& argument
 Result<why::Findings> read_all(const std::vector<std::string>& operands, const Console& console) {
   using Clock = std::chrono::steady_clock;
   PLIMSOLL_TRY(paths, why::log_files(operands));
-  why::Collector collector;
+  why::Collector collector(catalogue_texts);
   std::int64_t before = 0;
   auto reported = Clock::now();
   bool any = false;

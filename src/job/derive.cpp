@@ -64,7 +64,8 @@ Status derive_precision(Job& job) {
   if (job.has("fp16") && precision.fp16 && !job.has("bf16")) precision.bf16 = false;  // Bridge's default is bf16
   if (precision.bf16 && precision.fp16)
     return bad_input(job.framework == Framework::kDeepSpeed ? "bfloat16 and fp16 modes cannot be simultaneously enabled"
-                                                            : "Only one of fp16 and bf16 can be set; both are on",
+                     : job.is_megatron() ? "Only one of self.fp16: True and self.bf16 True should be True"  // R192
+                                         : "At most one of fp16 and bf16 can be True, but not both",
                      "drop one of them");
   switch (job.framework) {
     case Framework::kMegatronLm:
