@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "cli/json_writer.h"
 #include "cli/table.h"
+#include "job/readers/slurm.h"
 #include "why/words.h"
 
 namespace plimsoll::cli {
@@ -169,6 +170,14 @@ std::vector<CheckedSetting> check_script(std::string_view text) {
   for (const auto& [name, value] : assigned)
     if (!exported.contains(name) && why::has_any(name, {"alloc_conf", "nccl_", "cuda_"}))
       late.push_back({name, value, "is assigned but not exported: the program does not see it", true});
+  const job::PassedOn passed = job::pass_on(text);
+  for (const std::string& name : passed.lost) {
+    const auto found = exported.find(name);
+    if (found == exported.end()) continue;
+    if (why::has_any(name, {"alloc_conf", "nccl_", "cuda_", "nvte_"}))
+      late.push_back({name, found->second, fmt::format("{}: it does not reach the program", passed.by), true});
+    exported.erase(found);
+  }
   std::vector<CheckedSetting> all = check(exported);
   all.insert(all.begin(), late.begin(), late.end());
   return all;

@@ -98,7 +98,7 @@ Node field_value(const Setting& setting) {
   if (setting.key == "q_lora_rank" && setting.value.integer == 0) return {};
   if (setting.key == "activation_func")
     return function_node(text == "squared_relu" ? "megatron.core.activations.squared_relu"
-                                                : "torch.nn.functional." + text);
+                                                : "torch.nn.functional." + (text == "gelu_new" ? "gelu" : text));
   if (setting.key == "cp_comm_type" && setting.value.items.size() == 1) return setting.value.items.front();
   return setting.value;
 }

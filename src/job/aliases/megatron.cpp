@@ -150,7 +150,6 @@ const Alias kRows[] = {
     {"mtp_standalone", kNotModelled, "MTP layers are counted on the last stage"},
     {"overlap_dispatch_backward_with_experts_wgrad", kNotModelled, "expert inputs then live longer"},
     {"qad_train_target", kNotModelled, "quantisation-aware distillation is counted as plain training"},
-    {"qk_l2_norm", kNotModelled, "queries and keys before normalisation are not counted"},
     {"quant_recipe", kNotModelled, "per-layer quantisation is not counted"},
     {"recompute_mtp", kNotModelled, "MTP layers are counted as kept"},
     {"te_precision_config_file", kNotModelled, "per-layer precision is not read"},
@@ -244,7 +243,7 @@ constexpr std::string_view kWithoutEffect = R"(
     router_inter_dim router_std run_workload_inspector_server runtime_time_unit s3_cache_path sample_rate save
     save_* scatter_gather_tensors_in_pipeline seed set_level_for_all_loggers sft sft_tokenizer_prompt_format
     sgd_nesterov sharp_enabled_group short_seq_prob skip_num_attn_layer_constraint skip_total_layer_constraint
-    skip_train slice soap_* soft_mask softmax_scale softmax_type special_tokens split standalone start_eval_at_iter
+    skip_train slice soap_* soft_mask softmax_scale special_tokens split standalone start_eval_at_iter
     start_weight_decay step_batch_size_schedule straggler_* strict_fsdp_dtensor_load swin_backbone_type
     symmetric_ar_type tau_decay tau_init te_rng_tracker tee tensorboard_* test_data_path test_mode
     throughput_window_size tiktoken_* timing_log_level timing_log_option titles_data_path tokenizer_hf_*
@@ -257,7 +256,7 @@ constexpr std::string_view kWithoutEffect = R"(
     use_one_sent_docs use_persistent_ckpt_worker use_pytorch_profiler use_ring_exchange_p2p use_rope_scaling
     use_same_sampling_seed_across_dp_ranks use_sharp use_te_rng_tracker use_tokenizer_model_from_checkpoint_args
     valid_data_path validation_set_names verify_integrity vision_* vocab_file vocab_file_id_list wandb_*
-    wd_incr_steps weight_decay weight_decay_incr_style window_attn_skip_freq wsd_decay_steps yaml_cfg yarn_*
+    wd_incr_steps weight_decay weight_decay_incr_style wsd_decay_steps yaml_cfg yarn_*
 )";
 
 }  // namespace

@@ -123,6 +123,20 @@ Status set_moe_layer_freq(Job& job, const Node& value) {
   return parse_moe_layer_freq(document::to_text(value), job.model_keys);
 }
 
+Status set_window_freq(Job& job, const Node& value) {
+  if (value.is_null()) return {};
+  return parse_window_freq(document::to_text(value), job.model_keys);
+}
+
+// Only a learned sink has a weight; "off-by-one" is a sink of zero.
+Status set_softmax_type(Job& job, const Node& value) {
+  PLIMSOLL_TRY(name, to_word(value));
+  if (name != "vanilla" && name != "off-by-one" && name != "learnable")
+    return bad_input(fmt::format("found {}, wanted vanilla, off-by-one or learnable", shown(value)));
+  job.model_keys.sinks = name == "learnable";
+  return {};
+}
+
 // Megatron's window is (tokens to the left, tokens to the right): (4095, 0) attends to 4096 tokens.
 Status set_window(Job& job, const Node& value) {
   if (value.is_null()) return {};
@@ -170,8 +184,12 @@ const Key kModelKeys[] = {
     {"hidden_dropout", PLIMSOLL_FIELD(model_keys.hidden_dropout), "dropout after attention and MLP", kFraction},
     {"attention_dropout", PLIMSOLL_FIELD(model_keys.attention_dropout), "dropout of attention scores", kFraction},
     {"qk_layernorm", PLIMSOLL_FIELD(model_keys.qk_layernorm), "queries and keys are normalised per head"},
+    {"qk_l2_norm", PLIMSOLL_FIELD(model_keys.qk_l2_norm), "queries and keys are normalised without weights"},
+    {"softmax_type", Custom{set_softmax_type, "vanilla, off-by-one, learnable"}, "learnable: one sink per head"},
     {"attention_output_gate", PLIMSOLL_FIELD(model_keys.attention_output_gate), "the query projection is doubled"},
     {"window_size", Custom{set_window, "(left, right)"}, "sliding-window attention"},
+    {"window_attn_skip_freq", Custom{set_window_freq, "integer or list of 0 and 1"},
+     "which layers have the window: all but every n-th"},
     {"num_moe_experts", PLIMSOLL_FIELD(model_keys.num_moe_experts), "routed experts of a MoE layer", Range{1, 65536}},
     {"moe_router_topk", PLIMSOLL_FIELD(model_keys.moe_router_topk), "experts that a token visits", Range{1, 65536}},
     {"moe_ffn_hidden_size", PLIMSOLL_FIELD(model_keys.moe_ffn_hidden_size), "width of one expert", kWidth},
