@@ -160,8 +160,4 @@ Result<Arguments> parse_arguments(std::string_view verb, std::span<const std::st
   return std::move(parser.result);
 }
 
-tl::unexpected<Error> usage_error(std::string message, std::string hint) {
-  return tl::make_unexpected(Error{Code::kUsage, std::move(message), {}, std::move(hint)});
-}
-
 }  // namespace plimsoll::cli

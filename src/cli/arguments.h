@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/usage.h"
 
 namespace plimsoll::cli {
 
@@ -41,6 +42,8 @@ struct Arguments {
   std::vector<std::pair<std::string, std::string>> flags;  // in order; a switch has ""
   std::vector<std::pair<std::string, std::string>> keys;   // job keys with underscores, in order
 
+  // The first operand; "" where there is none.
+  [[nodiscard]] std::string operand() const { return operands.empty() ? std::string{} : operands.front(); }
   [[nodiscard]] bool has(std::string_view flag) const { return value(flag).has_value(); }
   [[nodiscard]] std::optional<std::string> value(std::string_view flag) const;  // the last one given
   [[nodiscard]] std::vector<std::string> values(std::string_view flag) const;
@@ -49,7 +52,5 @@ struct Arguments {
 // `keys` is null where the verb takes none. The error says which flag of which verb, and the nearest known one.
 [[nodiscard]] Result<Arguments> parse_arguments(std::string_view verb, std::span<const std::string> words,
                                                 std::span<const Flag> flags, const KeySet* keys);
-
-[[nodiscard]] tl::unexpected<Error> usage_error(std::string message, std::string hint = {});
 
 }  // namespace plimsoll::cli

@@ -8,9 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
+#include "answer/captured.h"
 #include "cli/verb.h"
-#include "cluster/cluster.h"
 
 extern char** environ;
 
@@ -25,27 +24,6 @@ namespace {
 // Flags that the program in Python takes under the same name.
 constexpr std::string_view kPassed[] = {"config", "script", "out",  "batch",          "seq", "weights", "autocast",
                                         "attn",   "optim",  "task", "label-smoothing"};
-
-// Compute capability times ten, by which PyTorch chooses kernels.
-int capability_of(cluster::Architecture architecture) {
-  switch (architecture) {
-    case cluster::Architecture::kVolta:
-      return 70;
-    case cluster::Architecture::kTuring:
-      return 75;
-    case cluster::Architecture::kAmpere:
-      return 80;
-    case cluster::Architecture::kAda:
-      return 89;
-    case cluster::Architecture::kBlackwell:
-      return 100;
-    case cluster::Architecture::kHopper:
-    case cluster::Architecture::kAmd:
-    case cluster::Architecture::kOther:
-      break;
-  }
-  return 90;
-}
 
 Result<int> run_python(const std::string& python, const std::vector<std::string>& words) {
   std::vector<std::string> all = {python, "-c", std::string(catalog::kCapturePy)};
@@ -78,9 +56,9 @@ Result<ExitCode> run(const Arguments& arguments, const Console&) {
   }
   if (arguments.has("checkpointing")) words.emplace_back("--checkpointing");
   if (const auto name = arguments.value("gpu")) {
-    PLIMSOLL_TRY(gpu, cluster::find_gpu(*name));
+    PLIMSOLL_TRY(capability, answer::capability_of(*name));
     words.emplace_back("--capability");
-    words.push_back(std::to_string(capability_of(gpu.architecture)));
+    words.push_back(std::to_string(capability));
   }
   PLIMSOLL_TRY(code, run_python(arguments.value("python").value_or("python3"), words));
   if (code == 0) return ExitCode::kYes;

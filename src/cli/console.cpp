@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
@@ -165,6 +166,16 @@ std::string paint(std::string_view text, Style style, bool colour) {
   }
   if (!colour || code.empty()) return std::string{text};
   return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
+}
+
+std::function<void(const std::string&)> each_second(const Console& console) {
+  using Clock = std::chrono::steady_clock;
+  return [&console, last = Clock::now()](const std::string& text) mutable {
+    remember_progress(text);
+    if (Clock::now() - last < std::chrono::seconds(1)) return;
+    last = Clock::now();
+    console.progress(text);
+  };
 }
 
 }  // namespace plimsoll::cli

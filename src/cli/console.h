@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdio>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -40,6 +41,9 @@ struct Console {
 
 // Applies --color; kAuto is colour on a terminal unless NO_COLOR is set (or TERM is dumb).
 void set_color(Console& console, ColorMode mode);
+
+// Progress of long work for a person who watches, not more often than they read; also what an interruption reports.
+[[nodiscard]] std::function<void(const std::string&)> each_second(const Console& console);
 
 [[nodiscard]] std::string paint(std::string_view text, Style style, bool colour);
 

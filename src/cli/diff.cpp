@@ -7,15 +7,16 @@
 #include "base/bytes.h"
 #include "base/file.h"
 #include "cli/diff_report.h"
-#include "cli/fit_time.h"
+#include "cli/job_input.h"
+#include "cli/recording_flags.h"
 #include "cli/verb.h"
 
 namespace plimsoll::cli {
 
 namespace {
 
-Result<GrowthLimit> growth_limit(const Arguments& arguments) {
-  GrowthLimit limit;
+Result<answer::GrowthLimit> growth_limit(const Arguments& arguments) {
+  answer::GrowthLimit limit;
   const auto text = arguments.value("limit");
   if (!text) return limit;
   if (text->ends_with('%')) {
@@ -50,52 +51,38 @@ bool is_text(const std::string& path) {
   return head && head->find('\0') == std::string::npos && !head->starts_with('\x80') && !head->starts_with("\x1f\x8b");
 }
 
-Result<ExitCode> diff_jobs(const Arguments& arguments, const GrowthLimit& limit, const Console& console) {
-  std::vector<job::Request> requests;
-  for (const std::string& path : arguments.operands) {
-    PLIMSOLL_TRY(text, read_file(path));
-    job::ReadOptions options;
-    options.overrides = arguments.keys;
-    PLIMSOLL_TRY(request, job::read_request({{path, std::move(text)}}, options));
-    requests.push_back(std::move(request));
-  }
+Result<ExitCode> diff_jobs(const Arguments& arguments, const answer::GrowthLimit& limit, const Console& console) {
   PLIMSOLL_TRY(world, world_of(arguments));
   PLIMSOLL_TRY(most_slower, time_limit(arguments));
-  PLIMSOLL_TRY(diff, compare_jobs(requests[0], requests[1], world));
+  std::vector<job::Request> requests;
+  for (const std::string& path : arguments.operands) {
+    answer::Input input;
+    input.operands = {path};
+    input.settings = arguments.keys;
+    PLIMSOLL_TRY(request, answer::read_input(std::move(input)));
+    requests.push_back(std::move(request));
+  }
+  PLIMSOLL_TRY(diff, answer::compare_jobs(requests[0], requests[1], world));
   diff.name_a = arguments.operands[0];
   diff.name_b = arguments.operands[1];
   const bool within =
       !limit.exceeded(diff.a.device_used, diff.b.device_used) && !(most_slower && diff.slower() > *most_slower);
-  console.print(arguments.has("json") ? job_diff_json(diff, within) : job_diff_report(diff, console));
+  console.print(arguments.has("json") ? answer::to_json(diff, within) : job_diff_report(diff, console));
   return within ? ExitCode::kYes : ExitCode::kNo;
 }
 
-Result<ExitCode> diff_recordings(const Arguments& arguments, const GrowthLimit& limit, const Console& console) {
+Result<ExitCode> diff_recordings(const Arguments& arguments, const answer::GrowthLimit& limit, const Console& console) {
   for (const char* flag : {"time-limit", "calibration"})
     if (arguments.has(flag))
       return usage_error(fmt::format("--{} is about the time of jobs; these are recordings", flag));
   if (!arguments.keys.empty())
     return usage_error(fmt::format("{} is a key of jobs; these are recordings", arguments.keys.front().first));
-  std::vector<Recording> recordings;
-  for (const std::string& path : arguments.operands) {
-    PLIMSOLL_TRY(file, read_recording_file(path));
-    if (!file.snapshot) return bad_input(fmt::format("{} has counters only; wanted a snapshot with a history", path));
-    PLIMSOLL_TRY(recording, load_recording(path, std::move(file.snapshot), arguments));
-    if (!recording.history) return bad_input(fmt::format("{} has no history, so its peak is not known", path));
-    recordings.push_back(std::move(recording));
-  }
-  const Recording& a = recordings[0];
-  const Recording& b = recordings[1];
-  const replay::Attribution attribution_a(*a.history);
-  const replay::Attribution attribution_b(*b.history);
-  RecordingDiff diff{&a, &b, {}};
-  diff.peaks = replay::compare_peaks({&*a.history, &attribution_a, a.run.peak_allocated_op},
-                                     {&*b.history, &attribution_b, b.run.peak_allocated_op});
-  const bool within = !limit.exceeded(a.run.stats.peak_allocated, b.run.stats.peak_allocated) &&
-                      !limit.exceeded(a.run.stats.peak_reserved, b.run.stats.peak_reserved);
-  console.print(arguments.has("json") ? recording_diff_json(diff, within) : recording_diff_report(diff, console));
-  for (const Recording& recording : recordings)
-    for (const std::string& warning : recording.warnings) console.warn(recording.path + ": " + warning);
+  PLIMSOLL_TRY(conditions, recording_conditions(arguments));
+  PLIMSOLL_TRY(diff, answer::compare_recordings(arguments.operands[0], arguments.operands[1], conditions));
+  const bool within = diff.within(limit);
+  console.print(arguments.has("json") ? answer::to_json(diff, within) : recording_diff_report(diff, console));
+  for (const answer::Recording* recording : {&diff.a, &diff.b})
+    for (const std::string& warning : recording->warnings) console.warn(recording->path + ": " + warning);
   return within ? ExitCode::kYes : ExitCode::kNo;
 }
 

@@ -2,22 +2,19 @@
 // plimsoll fit: does this job fit, where is the peak, what would change it.
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 
 #include <fmt/format.h>
 
+#include "answer/captured.h"
+#include "answer/fit.h"
+#include "answer/sweep.h"
+#include "answer/where_it_fits.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "cli/fit_capture.h"
-#include "cli/fit_gpus.h"
-#include "cli/fit_json.h"
+#include "cli/fit_capture_report.h"
 #include "cli/fit_report.h"
-#include "cli/fit_time.h"
 #include "cli/job_input.h"
-#include "cli/lint_report.h"
-#include "cli/sweep.h"
 #include "cli/verb.h"
-#include "timing/interval.h"
 
 namespace plimsoll::cli {
 
@@ -53,9 +50,9 @@ std::string command_line(const Arguments& arguments) {
 }
 
 // The smallest of the changes that make it fit, as a command; else a sweep to look around.
-void suggest_next(const FitAnswer& fit, const Arguments& arguments, const Console& console) {
+void suggest_next(const answer::Fit& fit, const Arguments& arguments, const Console& console) {
   const std::string command = command_line(arguments);
-  if (fit.answer.fits) {
+  if (fit.memory.fits) {
     console.next(fmt::format("{} --sweep micro_batch_size={},{}", command, fit.job.batch.micro_batch,
                              2 * fit.job.batch.micro_batch));
     return;
@@ -75,67 +72,43 @@ void suggest_next(const FitAnswer& fit, const Arguments& arguments, const Consol
 Result<ExitCode> run_one(const job::Request& request, const Arguments& arguments, const memory::AskedRanks& asked,
                          const Console& console) {
   PLIMSOLL_TRY(world, world_of(arguments));
-  PLIMSOLL_TRY(job, job::resolve(request));
-  PLIMSOLL_TRY(price, lever::price(job, world, asked));
-  std::vector<lever::PricedChange> changes;
-  // A price is about the job's worst rank, which a given rank need not be.
-  if (!asked.pp)
-    changes =
-        lever::price_changes(request, job, price, world, lever::changes_of(job, {.only_usual = true, .science = true}));
-  FitAnswer fit{std::move(job), std::move(price.memory), asked, std::move(changes), std::move(price.time)};
-  fit.violations = rules::check(fit.job);
-  for (const std::string& assumed : timing::unmodelled(fit.job)) fit.answer.warnings.push_back("time: " + assumed);
-  console.print(arguments.has("json") ? fit_json(fit) : fit_report(fit, console));
+  PLIMSOLL_TRY(fit, answer::fit(request, world, asked));
+  console.print(arguments.has("json") ? answer::to_json(fit) : fit_report(fit, console));
   for (const std::string& note : fit.job.notes) console.note(note);
-  show_warnings(fit.answer.warnings, console);
+  show_warnings(fit.memory.warnings, console);
   suggest_next(fit, arguments, console);
-  return fit.answer.fits && !has_error(fit.violations) ? ExitCode::kYes : ExitCode::kNo;
+  return fit.holds() ? ExitCode::kYes : ExitCode::kNo;
 }
 
-// A sweep whose every point is refused is an error; one that has answers shows the refusals among them.
-Result<ExitCode> run_sweep(const job::Request& request, const std::vector<Settings>& points, const Arguments& arguments,
-                           const memory::AskedRanks& asked, const Console& console) {
-  using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::seconds kBetweenReports{1};
+Result<ExitCode> run_sweep(const job::Request& request, const std::vector<job::Settings>& points,
+                           const Arguments& arguments, const memory::AskedRanks& asked, const Console& console) {
   PLIMSOLL_TRY(world, world_of(arguments));
-  std::vector<SweepRow> rows;
-  rows.reserve(points.size());
-  std::vector<std::string> warnings;
-  bool any_answer = false;
-  bool any_fits = false;
-  auto reported = Clock::now();
-  for (const Settings& settings : points) {
-    Result<job::Job> job = job::resolve(request.with(settings));
-    auto price = job ? lever::price(*job, world, asked) : Result<lever::Price>{tl::make_unexpected(job.error())};
-    if (!price && price.error().code == Code::kUsage) return tl::make_unexpected(price.error());
-    if (price) {
-      any_answer = true;
-      any_fits = any_fits || price->fits();
-      for (const std::string& warning : price->memory.warnings)
-        if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
-    }
-    rows.push_back({settings, std::move(price)});
-    if (Clock::now() - reported > kBetweenReports) {
-      reported = Clock::now();
-      console.progress(fmt::format("answered {} of {}", rows.size(), points.size()));
-    }
-  }
-  if (!any_answer) return tl::make_unexpected(rows.front().price.error());
-  console.print(arguments.has("json") ? sweep_json(rows) : sweep_report(rows, console));
-  show_warnings(warnings, console);
-  return any_fits ? ExitCode::kYes : ExitCode::kNo;
+  PLIMSOLL_TRY(sweep, answer::sweep(request, points, world, asked, each_second(console)));
+  console.print(arguments.has("json") ? answer::to_json(sweep) : sweep_report(sweep, console));
+  show_warnings(sweep.warnings, console);
+  return sweep.any_fits() ? ExitCode::kYes : ExitCode::kNo;
+}
+
+// A model and nothing else: a table of the common GPUs.
+Result<ExitCode> run_where(const job::Request& request, const Arguments& arguments, const Console& console) {
+  PLIMSOLL_TRY(world, world_of(arguments));
+  PLIMSOLL_TRY(where, answer::where_it_fits(request, world));
+  console.print(arguments.has("json") ? answer::to_json(where) : where_report(where, console));
+  for (const std::string& note : request.options().notes) console.note(note);
+  console.next(fmt::format("plimsoll fit {} --gpu h100 --gpus 8", where.model));
+  return where.any() ? ExitCode::kYes : ExitCode::kNo;
 }
 
 Result<ExitCode> run(const Arguments& arguments, const Console& console) {
-  PLIMSOLL_TRY(captured, names_captures(arguments));
+  PLIMSOLL_TRY(captured, answer::are_captures(arguments.operands));
   if (captured) return fit_captures(arguments, console);
   if (arguments.has("allocator"))
     return usage_error("--allocator is for captures; a job has its environment in its files",
                        "[environment] PYTORCH_CUDA_ALLOC_CONF = \"...\" in the job file");
   PLIMSOLL_TRY(asked, asked_ranks(arguments));
-  PLIMSOLL_TRY(points, sweep_points(arguments.values("sweep")));
+  PLIMSOLL_TRY(points, answer::sweep_points(arguments.values("sweep")));
   PLIMSOLL_TRY(request, read_input(arguments));
-  if (!arguments.has("sweep") && asks_for_gpus(request)) return fit_common_gpus(request, arguments, console);
+  if (!arguments.has("sweep") && answer::asks_where_it_fits(request)) return run_where(request, arguments, console);
   if (!arguments.has("sweep")) return run_one(request, arguments, asked, console);
   for (const auto& [key, value] : points.front())
     if (request.sets(key)) return usage_error(fmt::format("{} is both a flag and swept", key));

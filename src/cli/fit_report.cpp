@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "answer/words.h"
 #include "base/bytes.h"
-#include "cli/fit_text.h"
 #include "cli/fit_time.h"
 #include "cli/lint_report.h"
 #include "cli/table.h"
@@ -19,12 +19,12 @@ namespace {
 constexpr std::size_t kMostAlive = 10;  // kinds of tensors shown at the peak; the rest is one row
 
 std::string percent(std::int64_t bytes, std::int64_t capacity) {
-  return fmt::format("{:.1f}", percent_of(bytes, capacity));
+  return fmt::format("{:.1f}", answer::percent_of(bytes, capacity));
 }
 
 std::string signed_gib(std::int64_t bytes) { return (bytes > 0 ? "+" : "") + format_gib(bytes); }
 
-std::string verdict_text(const FitAnswer& fit, const memory::RankAnswer& rank) {
+std::string verdict_text(const answer::Fit& fit, const memory::RankAnswer& rank) {
   const std::string where = fmt::format("on {} pp={}", fit.asked.pp ? "rank" : "the worst rank,", rank.pp_rank);
   const std::string share = percent(std::abs(rank.headroom), rank.capacity);
   if (rank.fits)
@@ -37,19 +37,22 @@ std::string verdict_text(const FitAnswer& fit, const memory::RankAnswer& rank) {
                      format_gib(rank.device_used));
 }
 
-std::string verdict(const FitAnswer& fit, const memory::RankAnswer& rank, const Console& console) {
+std::string verdict(const answer::Fit& fit, const memory::RankAnswer& rank, const Console& console) {
   const auto line = [&](bool fits, const std::string& says) {
     return fmt::format("{} {}\n",
                        paint(fits ? "fits:" : "does not fit:", fits ? Style::kGood : Style::kBad, console.colour_out),
                        says);
   };
-  const memory::Host& host = fit.answer.host;
+  const memory::Host& host = fit.memory.host;
   std::string text;
-  if (!host.fits)
+  if (host.capacity > 0 && host.bytes_per_node > host.capacity)
     text += line(false, fmt::format("{} GiB of host memory per node are needed, {} GiB are there",
                                     format_gib(host.bytes_per_node), format_gib(host.capacity)));
+  if (host.nvme_capacity > 0 && host.nvme_per_node > host.nvme_capacity)
+    text += line(false, fmt::format("{} GiB of NVMe per node are needed, {} GiB are there",
+                                    format_gib(host.nvme_per_node), format_gib(host.nvme_capacity)));
   // The verdict is the job's, whichever rank is shown.
-  const memory::WorstRank& worst = fit.answer.worst_of_all;
+  const memory::WorstRank& worst = fit.memory.worst_of_all;
   if (rank.fits && !worst.fits)
     text +=
         line(false, worst.headroom < 0 ? fmt::format("{} GiB more than there are are needed on the worst rank, pp={}",
@@ -67,24 +70,27 @@ std::string job_lines(const job::Job& job) {
                               ? fmt::format("a GPU of {}", format_bytes(job.cluster.gpu.capacity))
                               : job.cluster.gpu.id;
   std::string text = fmt::format("job: {}, {}, {} x {}, {}\n", job.model.name, job::name_of(job.framework),
-                                 job.cluster.gpus, gpu, describe_split(job));
+                                 job.cluster.gpus, gpu, answer::describe_split(job));
   text += fmt::format("     sequence {}, micro-batch {}, {} micro-batches per step\n", job.batch.seq_length,
                       job.batch.micro_batch, job.micro_batches);
+  const std::string assumed = answer::assumed_environment(job);
+  if (!assumed.empty())
+    text += fmt::format("     environment as the launcher of {} has it: {}\n", job::name_of(job.framework), assumed);
   return text;
 }
 
-std::string peak_lines(const FitAnswer& fit, const memory::RankAnswer& rank, const Console& console) {
+std::string peak_lines(const answer::Fit& fit, const memory::RankAnswer& rank, const Console& console) {
   const bool has_chunks = fit.job.parallel.virtual_pipeline > 1;
   std::string text = fmt::format("peak: {} GiB allocated, {} GiB reserved; {}\n", format_gib(rank.peak_allocated),
-                                 format_gib(rank.peak_reserved), describe(rank.peak.moment, has_chunks));
+                                 format_gib(rank.peak_reserved), answer::describe(rank.peak.moment, has_chunks));
   if (rank.second) {
     text += fmt::format("next peak: {} GiB allocated; {}\n", format_gib(rank.second->allocated),
-                        describe(rank.second->moment, has_chunks));
+                        answer::describe(rank.second->moment, has_chunks));
     text += fmt::format("           removing the first saves at most {} GiB\n",
                         format_gib(rank.peak_allocated - rank.second->allocated));
   }
   if (rank.out_of_memory)
-    text += fmt::format("runs out: {}, asking for {} ({})\n", describe(rank.out_of_memory->moment, has_chunks),
+    text += fmt::format("runs out: {}, asking for {} ({})\n", answer::describe(rank.out_of_memory->moment, has_chunks),
                         format_bytes(rank.out_of_memory->requested), step::text_of(rank.out_of_memory->name));
 
   Table alive({{"alive at the peak"}, {"for"}, {"count", Align::kRight}, {"GiB", Align::kRight}});
@@ -105,7 +111,7 @@ std::string peak_lines(const FitAnswer& fit, const memory::RankAnswer& rank, con
   return text + '\n' + alive.to_text(console.width, console.colour_out);
 }
 
-std::string ranks_table(const FitAnswer& fit, const Console& console) {
+std::string ranks_table(const answer::Fit& fit, const Console& console) {
   Table table({{"rank"},
                {"parameters", Align::kRight},
                {"allocated GiB", Align::kRight},
@@ -114,11 +120,11 @@ std::string ranks_table(const FitAnswer& fit, const Console& console) {
                {"free GiB", Align::kRight},
                {"fits"},
                {"peak at", Align::kLeft, true}});
-  for (const memory::RankAnswer& rank : fit.answer.ranks)
+  for (const memory::RankAnswer& rank : fit.memory.ranks)
     table.add_row({fmt::format("pp={}", rank.pp_rank), with_commas(rank.parameters), format_gib(rank.peak_allocated),
                    format_gib(rank.peak_reserved), format_gib(rank.device_used), format_gib(rank.headroom),
                    Cell{rank.fits ? "yes" : "no", rank.fits ? Style::kGood : Style::kBad},
-                   describe(rank.peak.moment, fit.job.parallel.virtual_pipeline > 1)});
+                   answer::describe(rank.peak.moment, fit.job.parallel.virtual_pipeline > 1)});
   return table.to_text(console.width, console.colour_out);
 }
 
@@ -133,18 +139,25 @@ std::string host_lines(const memory::Host& host) {
   if (host.bytes_per_node > 0) {
     text = fmt::format("host memory: {} GiB per node", format_gib(host.bytes_per_node));
     if (host.capacity > 0)
-      text += fmt::format(" of {} GiB{}", format_gib(host.capacity), host.fits ? "" : ": does not fit");
+      text += fmt::format(" of {} GiB{}", format_gib(host.capacity),
+                          host.bytes_per_node <= host.capacity ? "" : ": does not fit");
     else
       text += "; what the node has is not known";
     text += '\n';
   }
-  if (host.nvme_per_node > 0) text += fmt::format("NVMe: {} GiB per node\n", format_gib(host.nvme_per_node));
+  if (host.nvme_per_node > 0) {
+    text += fmt::format("NVMe: {} GiB per node", format_gib(host.nvme_per_node));
+    if (host.nvme_capacity > 0)
+      text += fmt::format(" of {} GiB{}", format_gib(host.nvme_capacity),
+                          host.nvme_per_node <= host.nvme_capacity ? "" : ": does not fit");
+    text += '\n';
+  }
   return text;
 }
 
 // Memory is answered all the same: what the framework refuses today may be what a newer one allows.
-std::string refusal_lines(const FitAnswer& fit, const Console& console) {
-  if (!has_error(fit.violations)) return {};
+std::string refusal_lines(const answer::Fit& fit, const Console& console) {
+  if (!answer::has_error(fit.violations)) return {};
   std::string text = paint(fmt::format("{} would refuse this job:", job::name_of(fit.job.framework)), Style::kBad,
                            console.colour_out) +
                      "\n\n";
@@ -154,7 +167,7 @@ std::string refusal_lines(const FitAnswer& fit, const Console& console) {
   return text;
 }
 
-std::string changes_table(const FitAnswer& fit, const Console& console) {
+std::string changes_table(const answer::Fit& fit, const Console& console) {
   Table table({{"with"},
                {"worst"},
                {"device GiB", Align::kRight},
@@ -194,27 +207,27 @@ std::string memory_table(const memory::RankAnswer& rank, const Console& console)
   return table.to_text(console.width, console.colour_out);
 }
 
-std::string fit_report(const FitAnswer& fit, const Console& console) {
-  const memory::RankAnswer& rank = fit.answer.ranks[fit.answer.worst];
+std::string fit_report(const answer::Fit& fit, const Console& console) {
+  const memory::RankAnswer& rank = fit.memory.ranks[fit.memory.worst];
   std::string text = refusal_lines(fit, console) + verdict(fit, rank, console) + job_lines(fit.job);
   if (fit.asked.all) text += '\n' + ranks_table(fit, console);
   text += '\n' + memory_table(rank, console);
   text += '\n' + peak_lines(fit, rank, console);
-  if (fit.answer.peak_by_stage.size() > 1) text += '\n' + stage_lines(fit.answer);
-  if (const std::string host = host_lines(fit.answer.host); !host.empty()) text += '\n' + host;
+  if (fit.memory.peak_by_stage.size() > 1) text += '\n' + stage_lines(fit.memory);
+  if (const std::string host = host_lines(fit.memory.host); !host.empty()) text += '\n' + host;
   text += '\n' + time_report(fit.time, console);
   if (!fit.changes.empty()) text += '\n' + changes_table(fit, console);
   return text;
 }
 
-std::string sweep_report(const std::vector<SweepRow>& rows, const Console& console) {
+std::string sweep_report(const answer::Sweep& sweep, const Console& console) {
   std::vector<Column> columns;
-  for (const auto& [key, value] : rows.front().settings) columns.push_back({key});
+  for (const auto& [key, value] : sweep.rows.front().settings) columns.push_back({key});
   for (const char* title : {"rank", "allocated GiB", "device GiB", "free GiB", "step", "tokens/s/GPU"})
     columns.push_back({title, Align::kRight});
   columns.push_back({"fits", Align::kLeft, true});
   Table table(std::move(columns));
-  for (const SweepRow& row : rows) {
+  for (const answer::SweepRow& row : sweep.rows) {
     std::vector<Cell> cells;
     for (const auto& [key, value] : row.settings) cells.emplace_back(value);
     if (row.price) {
@@ -233,6 +246,19 @@ std::string sweep_report(const std::vector<SweepRow>& rows, const Console& conso
     table.add_row(std::move(cells));
   }
   return table.to_text(console.width, console.colour_out);
+}
+
+std::string where_report(const answer::WhereItFits& where, const Console& console) {
+  std::vector<Column> columns = {{"GPU"}, {"GiB", Align::kRight}};
+  for (const std::string& method : where.methods) columns.push_back({method, Align::kRight});
+  Table table(columns);
+  for (const answer::WhereItFits::Row& row : where.rows) {
+    std::vector<Cell> cells = {row.gpu, fmt::format("{:.0f}", static_cast<double>(row.capacity) / kGiB)};
+    for (const auto& count : row.fewest) cells.emplace_back(count ? std::to_string(*count) : "-");
+    table.add_row(std::move(cells));
+  }
+  return fmt::format("fewest GPUs that hold {}, with activation checkpointing and FSDP2 over several\n\n{}",
+                     where.model, table.to_text(console.width, console.colour_out));
 }
 
 }  // namespace plimsoll::cli

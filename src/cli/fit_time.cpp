@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/fit_time.h"
 
-#include "base/file.h"
-
 #include <fmt/format.h>
 
 #include "cli/table.h"
@@ -36,36 +34,6 @@ std::string time_report(const timing::StepTime& time, const Console& console) {
   table.add_rule();
   table.add_row({Cell{"step", Style::kBold}, fmt::format("{:.1f}", time.seconds * 1e3), "100.0"});
   return text + '\n' + table.to_text(console.width, console.colour_out);
-}
-
-void write_time(JsonWriter& json, const timing::StepTime& time) {
-  json.key("time")
-      .begin_object()
-      .member("step_seconds", time.seconds)
-      .member("tokens_per_second_per_gpu", time.tokens_per_second_per_gpu)
-      .member("tflops_per_gpu", time.tflops_per_gpu)
-      .member("mfu", time.mfu)
-      .member("model_flops_per_token", time.flops_per_token);
-  json.key("interval")
-      .begin_object(Layout::kInline)
-      .member("low_seconds", time.low)
-      .member("high_seconds", time.high)
-      .end_object();
-  json.key("parts").begin_object();
-  for (const timing::NamedPart& part : timing::named_parts()) json.member(part.key, time.parts.*part.field);
-  json.end_object();
-  json.key("rank_compute_seconds").begin_array(Layout::kInline);
-  for (const double seconds : time.rank_seconds) json.value(seconds);
-  json.end_array().end_object();
-}
-
-Result<lever::World> world_of(const Arguments& arguments) {
-  const std::optional<std::string> path = arguments.value("calibration");
-  if (!path) return lever::World{};
-  PLIMSOLL_TRY(text, read_file(*path));
-  auto calibration = timing::read_calibration(*path, text);
-  if (!calibration) return tl::make_unexpected(std::move(calibration.error()).with_context(*path));
-  return lever::World{*std::move(calibration)};
 }
 
 }  // namespace plimsoll::cli

@@ -2,34 +2,16 @@
 // plimsoll gpus: the catalogue of GPUs that a job can name.
 #include <fmt/format.h>
 
+#include "answer/listing.h"
 #include "base/bytes.h"
-#include "cli/json_writer.h"
-#include "cli/listing.h"
 #include "cli/table.h"
 #include "cli/verb.h"
-#include "cluster/architecture.h"
-#include "cluster/cluster.h"
 
 namespace plimsoll::cli {
 
 namespace {
 
-std::string to_json(const std::vector<const cluster::Gpu*>& gpus) {
-  JsonWriter json;
-  json.begin_object().member("schema", 1).key("gpus").begin_array();
-  for (const cluster::Gpu* gpu : gpus)
-    json.begin_object()
-        .member("id", gpu->id)
-        .member("name", gpu->name)
-        .member("architecture", name_of(gpu->architecture))
-        .member("capacity_bytes", gpu->capacity)
-        .member("capacity_is_measured", gpu->capacity_is_measured)
-        .member("source", gpu->source)
-        .end_object();
-  return json.end_array().end_object().take();
-}
-
-std::string to_table(const std::vector<const cluster::Gpu*>& gpus, const Console& console) {
+std::string to_table(const answer::Gpus& gpus, const Console& console) {
   Table table({{"gpu"}, {"name", Align::kLeft, true}, {"architecture"}, {"GiB", Align::kRight}, {"capacity is"}});
   for (const cluster::Gpu* gpu : gpus)
     table.add_row({gpu->id, gpu->name, std::string{name_of(gpu->architecture)}, format_gib(gpu->capacity),
@@ -38,14 +20,8 @@ std::string to_table(const std::vector<const cluster::Gpu*>& gpus, const Console
 }
 
 Result<ExitCode> run(const Arguments& arguments, const Console& console) {
-  std::vector<const cluster::Gpu*> gpus;
-  std::vector<std::string> all_names;
-  for (const cluster::Gpu& gpu : cluster::catalog_gpus()) {
-    if (is_asked_for(arguments, {gpu.id, gpu.name})) gpus.push_back(&gpu);
-    all_names.push_back(gpu.id);
-  }
-  if (gpus.empty()) return nothing_matches(arguments, "GPU", all_names);
-  console.print(arguments.has("json") ? to_json(gpus) : to_table(gpus, console));
+  PLIMSOLL_TRY(gpus, answer::find_gpus(arguments.operand()));
+  console.print(arguments.has("json") ? answer::to_json(gpus) : to_table(gpus, console));
   console.next(fmt::format("plimsoll fit --model llama3-8b --gpu {} --gpus 8", gpus.front()->id));
   return ExitCode::kYes;
 }

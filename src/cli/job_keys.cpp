@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "answer/input.h"
 #include "job/keys.h"
 #include "job/read.h"
 
@@ -36,20 +37,6 @@ KeyKind kind_of(std::string_view key) {
 
 }  // namespace
 
-KeySet job_keys() { return {kind_of, full_key_name, job::key_names()}; }
-
-std::string full_key_name(std::string_view name) {
-  constexpr std::pair<std::string_view, std::string_view> kShort[] = {
-      {"tp", "tensor_model_parallel_size"},
-      {"pp", "pipeline_model_parallel_size"},
-      {"vpp", "virtual_pipeline_model_parallel_size"},
-      {"cp", "context_parallel_size"},
-      {"ep", "expert_model_parallel_size"},
-      {"etp", "expert_tensor_parallel_size"},
-  };
-  for (const auto& [brief, full] : kShort)
-    if (name == brief) return std::string{full};
-  return std::string{name};
-}
+KeySet job_keys() { return {kind_of, answer::full_key_name, job::key_names()}; }
 
 }  // namespace plimsoll::cli

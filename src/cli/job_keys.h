@@ -11,7 +11,4 @@ namespace plimsoll::cli {
 
 [[nodiscard]] KeySet job_keys();
 
-// The key behind a short name of the glossary (tp, pp, vpp, cp, ep, etp); any other name is returned as it is.
-[[nodiscard]] std::string full_key_name(std::string_view name);
-
 }  // namespace plimsoll::cli

@@ -1,73 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // plimsoll keys: the keys of a job, each of which is also a flag of fit and a key of --sweep.
-#include "job/keys.h"
-
 #include <fmt/format.h>
 
-#include "allocator/setting_table.h"
+#include "answer/input.h"
+#include "answer/listing.h"
 #include "base/text.h"
-#include "cli/json_writer.h"
-#include "cli/listing.h"
-#include "cli/reference.h"
 #include "cli/table.h"
 #include "cli/verb.h"
-#include "job/read.h"
 
 namespace plimsoll::cli {
 
 namespace {
 
-using Keys = std::vector<const job::KeyInfo*>;
-
-std::string to_json(const Keys& keys) {
-  JsonWriter json;
-  json.begin_object().member("schema", 1).key("keys").begin_array();
+std::string to_table(const answer::Keys& keys, const Console& console) {
+  Table table({{"key"},
+               {"section"},
+               {"value", Align::kLeft, true},
+               {"moves", Align::kLeft, true},
+               {"meaning", Align::kLeft, true}});
   for (const job::KeyInfo* key : keys)
-    json.begin_object(Layout::kInline)
-        .member("name", key->name)
-        .member("section", key->section)
-        .member("type", key->type)
-        .member("help", key->doc)
-        .end_object();
-  return json.end_array().end_object().take();
-}
-
-std::string to_table(const Keys& keys, const Console& console) {
-  Table table({{"key"}, {"section"}, {"value", Align::kLeft, true}, {"meaning", Align::kLeft, true}});
-  for (const job::KeyInfo* key : keys) table.add_row({key->name, key->section, key->type, key->doc});
+    table.add_row({key->name, key->section, key->type, std::string(job::name_of(key->moves)), key->doc});
   return table.to_text(console.width, console.colour_out);
 }
 
-// A name is also found by what becomes of it: plimsoll keys refused --framework deepspeed.
-Result<ExitCode> list_framework(const std::string& text, const Arguments& wanted, const Console& console) {
-  const std::optional<job::Framework> framework = job::from_name<job::Framework>(text);
-  if (!framework)
-    return usage_error(fmt::format("--framework is '{}'; wanted one of {}", text, job::choices<job::Framework>()));
-  std::vector<FrameworkName> names;
-  std::vector<std::string> spellings;
-  for (const FrameworkName& name : framework_names(*framework)) {
-    spellings.push_back(name.name);
-    if (is_asked_for(wanted, {name.name, std::string(name.becomes)})) names.push_back(name);
-  }
-  if (names.empty()) return nothing_matches(wanted, "name", spellings);
-  console.print(wanted.has("json") ? framework_names_json(*framework, names) : framework_names_table(names, console));
-  return ExitCode::kYes;
+std::string to_table(const answer::FrameworkNames& names, const Console& console) {
+  Table table({{"name", Align::kLeft, true}, {"becomes"}, {"meaning", Align::kLeft, true}});
+  for (const answer::FrameworkName& name : names.names)
+    table.add_row({name.name, std::string(name.becomes), name.meaning});
+  return table.to_text(console.width, console.colour_out);
 }
 
-std::string settings_json(const std::vector<const allocator::Setting*>& settings) {
-  JsonWriter json;
-  json.begin_object().member("schema", 1).key("settings").begin_array();
-  for (const allocator::Setting* setting : settings)
-    json.begin_object(Layout::kInline)
-        .member("name", setting->name)
-        .member("since", fmt::format("{}.{}", setting->since.major, setting->since.minor))
-        .member("simulated", setting->parse != nullptr)
-        .member("meaning", setting->doc)
-        .end_object();
-  return json.end_array().end_object().take();
-}
-
-std::string settings_table(const std::vector<const allocator::Setting*>& settings, const Console& console) {
+std::string to_table(const answer::AllocatorSettings& settings, const Console& console) {
   Table table(
       {{"setting"}, {"PyTorch", Align::kRight}, {"meaning", Align::kLeft, true}, {"replay tries", Align::kLeft, true}});
   for (const allocator::Setting* setting : settings)
@@ -77,31 +40,24 @@ std::string settings_table(const std::vector<const allocator::Setting*>& setting
   return table.to_text(console.width, console.colour_out);
 }
 
-Result<ExitCode> list_allocator(const Arguments& wanted, const Console& console) {
-  std::vector<const allocator::Setting*> settings;
-  std::vector<std::string> names;
-  for (const allocator::Setting& setting : allocator::setting_table()) {
-    names.emplace_back(setting.name);
-    if (is_asked_for(wanted, {names.back()})) settings.push_back(&setting);
-  }
-  if (settings.empty()) return nothing_matches(wanted, "setting", names);
-  console.print(wanted.has("json") ? settings_json(settings) : settings_table(settings, console));
-  return ExitCode::kYes;
-}
-
 Result<ExitCode> run(const Arguments& arguments, const Console& console) {
-  Arguments wanted = arguments;
   // A key is asked for by its flag's spelling as well.
-  if (!wanted.operands.empty()) wanted.operands[0] = replace(wanted.operands[0], '-', '_');
+  const std::string wanted = replace(arguments.operand(), '-', '_');
   if (arguments.has("allocator") && arguments.has("framework"))
     return usage_error("--allocator and --framework are two lists; give one of them");
-  if (arguments.has("allocator")) return list_allocator(wanted, console);
-  if (const auto framework = arguments.value("framework")) return list_framework(*framework, wanted, console);
-  Keys keys;
-  for (const job::KeyInfo& key : job::key_table())
-    if (is_asked_for(wanted, {key.name, key.section})) keys.push_back(&key);
-  if (keys.empty()) return nothing_matches(wanted, "key", job::key_names());
-  console.print(arguments.has("json") ? to_json(keys) : to_table(keys, console));
+  if (arguments.has("allocator")) {
+    PLIMSOLL_TRY(settings, answer::find_allocator_settings(wanted));
+    console.print(arguments.has("json") ? answer::to_json(settings) : to_table(settings, console));
+    return ExitCode::kYes;
+  }
+  if (const auto name = arguments.value("framework")) {
+    PLIMSOLL_TRY(framework, answer::framework_named(*name));
+    PLIMSOLL_TRY(names, answer::find_framework_names(framework, wanted));
+    console.print(arguments.has("json") ? answer::to_json(names) : to_table(names, console));
+    return ExitCode::kYes;
+  }
+  PLIMSOLL_TRY(keys, answer::find_keys(wanted));
+  console.print(arguments.has("json") ? answer::to_json(keys) : to_table(keys, console));
   console.next("plimsoll fit JOB --sweep micro_batch_size=1,2,4");
   return ExitCode::kYes;
 }

@@ -1,77 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 // plimsoll lint: what would the framework refuse, ignore or waste in this job?
-#include <algorithm>
-
 #include <fmt/format.h>
 
+#include "answer/lint.h"
 #include "cli/job_input.h"
 #include "cli/lint_report.h"
-#include "cli/listing.h"
 #include "cli/verb.h"
 
 namespace plimsoll::cli {
 
 namespace {
 
-// A violated rule explains a problem with a key that it reads, and an error explains why the job as a whole
-// does not hold together.
-bool is_explained(const job::Problem& problem, const std::vector<rules::Violation>& violations) {
-  if (problem.key.empty()) return has_error(violations);
-  return std::any_of(violations.begin(), violations.end(), [&problem](const rules::Violation& violation) {
-    const std::vector<std::string>& keys = violation.rule->keys;
-    return std::find(keys.begin(), keys.end(), problem.key) != keys.end();
-  });
-}
-
 Result<ExitCode> lint_job(const Arguments& arguments, const Console& console) {
   if (arguments.operands.empty() && !arguments.has("model"))
     return usage_error("a job is missing; wanted a file, or --model with keys",
                        "plimsoll lint job.toml; plimsoll lint --rules lists the rules");
   PLIMSOLL_TRY(request, read_input(arguments));
-  std::vector<job::Problem> problems;
-  PLIMSOLL_TRY(job, job::resolve(request, problems));
-  LintAnswer answer{std::move(job), {}, 0, {}};
-  answer.violations = rules::check(answer.job);
-  for (const rules::Rule& rule : rules::catalogue().rules())
-    if (rule.checked_by == rules::CheckedBy::kJob && rule.applies_to(answer.job.framework)) ++answer.checked;
-  if (!answer.job.has("gpus")) answer.not_checked.emplace_back("rules about the number of GPUs: it is not known");
-  if (!answer.job.has("gpu") && !answer.job.stated.contains("compute_capability"))
-    answer.not_checked.emplace_back("rules about the GPU: it is not known");
-
-  const auto unexplained = std::find_if(problems.begin(), problems.end(), [&answer](const job::Problem& problem) {
-    return !is_explained(problem, answer.violations);
-  });
-  // Nothing to report but a job that cannot be read.
-  if (unexplained != problems.end() && !has_error(answer.violations)) return tl::make_unexpected(unexplained->error);
-  for (auto problem = unexplained; problem != problems.end(); ++problem)
-    if (!is_explained(*problem, answer.violations)) answer.not_checked.push_back(to_string(problem->error));
-
-  console.print(arguments.has("json") ? lint_json(answer) : lint_report(answer, console));
-  for (const std::string& text : answer.not_checked) console.warn(fmt::format("not checked: {}", text));
-  if (!answer.violations.empty())
-    console.next(fmt::format("plimsoll lint --explain {}", answer.violations.front().rule->id));
-  const bool fails = has_error(answer.violations) || (arguments.has("strict") && !answer.violations.empty());
+  PLIMSOLL_TRY(lint, answer::lint(request));
+  console.print(arguments.has("json") ? answer::to_json(lint) : lint_report(lint, console));
+  for (const std::string& text : lint.not_checked) console.warn(fmt::format("not checked: {}", text));
+  if (!lint.violations.empty())
+    console.next(fmt::format("plimsoll lint --explain {}", lint.violations.front().rule->id));
+  const bool fails = answer::has_error(lint.violations) || (arguments.has("strict") && !lint.violations.empty());
   return fails ? ExitCode::kNo : ExitCode::kYes;
 }
 
 Result<ExitCode> list_rules(const Arguments& arguments, const Console& console) {
   std::optional<job::Framework> framework;
   if (const auto name = arguments.value("framework")) {
-    framework = job::from_name<job::Framework>(*name);
-    if (!framework)
-      return usage_error(fmt::format("--framework is '{}'; wanted one of {}", *name, job::choices<job::Framework>()));
+    PLIMSOLL_TRY(named, answer::framework_named(*name));
+    framework = named;
   }
   if (arguments.operands.size() > 1) return usage_error("--rules takes one TEXT at most");
-  Rules rules;
-  std::vector<std::string> ids;
-  for (const rules::Rule& rule : rules::catalogue().rules()) {
-    ids.push_back(rule.id);
-    if (framework && !rule.applies_to(*framework)) continue;
-    if (is_asked_for(arguments, {rule.id, rule.when, rule.wrong_text, std::string(rules::name_of(rule.severity))}))
-      rules.push_back(&rule);
-  }
-  if (rules.empty()) return nothing_matches(arguments, "rule", ids);
-  console.print(arguments.has("json") ? rules_json(rules) : rules_table(rules, console));
+  PLIMSOLL_TRY(rules, answer::find_rules(arguments.operand(), framework));
+  console.print(arguments.has("json") ? answer::to_json(rules) : rules_table(rules, console));
   return ExitCode::kYes;
 }
 
@@ -79,7 +41,7 @@ Result<ExitCode> explain(const std::string& id, const Arguments& arguments, cons
   const rules::Rule* rule = rules::catalogue().find(id);
   if (rule == nullptr)
     return usage_error(fmt::format("--explain is '{}'; there is no such rule", id), "plimsoll lint --rules lists them");
-  console.print(arguments.has("json") ? rules_json({rule}) : rule_report(*rule, console));
+  console.print(arguments.has("json") ? answer::to_json(answer::Rules{rule}) : rule_report(*rule, console));
   return ExitCode::kYes;
 }
 

@@ -17,7 +17,6 @@ using rules::Violation;
 
 namespace {
 
-constexpr int kSchema = 1;
 constexpr std::size_t kIndent = 2;
 constexpr int kDefaultWidth = 100;
 
@@ -63,30 +62,7 @@ std::string counted(std::size_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-void write_strings(JsonWriter& json, std::string_view name, const std::vector<std::string>& texts) {
-  json.key(name).begin_array(Layout::kInline);
-  for (const std::string& text : texts) json.value(text);
-  json.end_array();
-}
-
-void write_fix(JsonWriter& json, const Rule& rule) {
-  json.member("fix", rule.fix);
-  if (rule.fix_key.empty()) return;
-  json.key("set").begin_object(Layout::kInline).member(rule.fix_key, rule.fix_value).end_object();
-}
-
-void write_example(JsonWriter& json, std::string_view name, const rules::Example& example) {
-  json.key(name).begin_object(Layout::kInline);
-  for (const auto& [key, value] : example) json.member(key, document::to_text(value));
-  json.end_object();
-}
-
 }  // namespace
-
-bool has_error(const std::vector<Violation>& violations) {
-  return std::any_of(violations.begin(), violations.end(),
-                     [](const Violation& violation) { return violation.rule->severity == Severity::kError; });
-}
 
 std::string violation_lines(const Violation& violation, job::Framework framework, const Console& console) {
   const Rule& rule = *violation.rule;
@@ -103,7 +79,7 @@ std::string violation_lines(const Violation& violation, job::Framework framework
   return text;
 }
 
-std::string lint_report(const LintAnswer& answer, const Console& console) {
+std::string lint_report(const answer::Lint& answer, const Console& console) {
   std::string text;
   std::size_t errors = 0;
   for (const Violation& violation : answer.violations) {
@@ -117,68 +93,13 @@ std::string lint_report(const LintAnswer& answer, const Console& console) {
                             counted(answer.violations.size() - errors, "warning"), answer.checked, framework);
 }
 
-void write_violations(JsonWriter& json, const std::vector<Violation>& violations) {
-  json.key("violations").begin_array();
-  for (const Violation& violation : violations) {
-    const Rule& rule = *violation.rule;
-    json.begin_object()
-        .member("id", rule.id)
-        .member("severity", rules::name_of(rule.severity))
-        .member("wrong", violation.wrong);
-    write_strings(json, "prints", violation.prints);
-    write_fix(json, rule);
-    if (!rule.versions.empty()) json.member("versions", rule.versions);
-    if (!rule.source.empty()) json.member("source", rule.source);
-    json.end_object();
-  }
-  json.end_array();
-}
-
-std::string lint_json(const LintAnswer& answer) {
-  JsonWriter json;
-  json.begin_object()
-      .member("schema", kSchema)
-      .member("job", answer.job.name)
-      .member("framework", job::name_of(answer.job.framework))
-      .member("rules_checked", answer.checked);
-  write_violations(json, answer.violations);
-  write_strings(json, "not_checked", answer.not_checked);
-  return json.end_object().take();
-}
-
-std::string rules_table(const Rules& rules, const Console& console) {
+std::string rules_table(const answer::Rules& rules, const Console& console) {
   Table table(
       {{"rule"}, {"severity"}, {"seen in"}, {"frameworks", Align::kLeft, true}, {"what is wrong", Align::kLeft, true}});
   for (const Rule* rule : rules)
     table.add_row({rule->id, std::string(rules::name_of(rule->severity)),
                    rule->checked_by == CheckedBy::kJob ? "job" : "logs", frameworks_of(*rule), rule->wrong_text});
   return table.to_text(console.width, console.colour_out);
-}
-
-std::string rules_json(const Rules& rules) {
-  JsonWriter json;
-  json.begin_object().member("schema", kSchema).key("rules").begin_array();
-  for (const Rule* rule : rules) {
-    json.begin_object()
-        .member("id", rule->id)
-        .member("severity", rules::name_of(rule->severity))
-        .member("seen_in", rule->checked_by == CheckedBy::kJob ? "job" : "logs");
-    json.key("frameworks").begin_array(Layout::kInline);
-    for (const job::Framework framework : rule->frameworks) json.value(job::name_of(framework));
-    json.end_array();
-    if (!rule->when.empty()) json.member("when", rule->when);
-    write_strings(json, "prints", rule->prints);
-    json.member("wrong", rule->wrong_text);
-    write_fix(json, *rule);
-    if (!rule->versions.empty()) json.member("versions", rule->versions);
-    if (!rule->source.empty()) json.member("source", rule->source);
-    if (rule->checked_by == CheckedBy::kJob) {
-      write_example(json, "breaks", rule->breaks);
-      write_example(json, "holds", rule->holds);
-    }
-    json.end_object();
-  }
-  return json.end_array().end_object().take();
 }
 
 std::string rule_report(const Rule& rule, const Console& console) {

@@ -2,21 +2,14 @@
 // plimsoll models: the catalogue of models that a job can name.
 #include <fmt/format.h>
 
+#include "answer/listing.h"
 #include "base/text.h"
-#include "cli/json_writer.h"
-#include "cli/listing.h"
 #include "cli/table.h"
 #include "cli/verb.h"
-#include "model/catalog.h"
 
 namespace plimsoll::cli {
 
 namespace {
-
-struct ListedModel {
-  const model::CatalogEntry* entry;
-  model::Architecture architecture;
-};
 
 // "70.6 B", "124.4 M": parameters as people name models; powers of ten.
 std::string billions(std::int64_t count) {
@@ -25,25 +18,7 @@ std::string billions(std::int64_t count) {
   return fmt::format("{:.1f} M", number / 1e6);
 }
 
-std::string to_json(const std::vector<ListedModel>& models) {
-  JsonWriter json;
-  json.begin_object().member("schema", 1).key("models").begin_array();
-  for (const ListedModel& listed : models) {
-    const model::CatalogEntry& entry = *listed.entry;
-    json.begin_object().member("name", entry.name).member("parameters", entry.parameters);
-    if (entry.active_parameters > 0) json.member("active_parameters", entry.active_parameters);
-    if (entry.mtp_parameters > 0) json.member("mtp_parameters", entry.mtp_parameters);
-    json.member("num_layers", listed.architecture.depth())
-        .member("hidden_size", listed.architecture.hidden)
-        .member("vocab_size", listed.architecture.vocab);
-    json.key("aliases").begin_array(Layout::kInline);
-    for (const std::string& alias : entry.aliases) json.value(alias);
-    json.end_array().member("source", entry.source).end_object();
-  }
-  return json.end_array().end_object().take();
-}
-
-std::string to_table(const std::vector<ListedModel>& models, const Console& console) {
+std::string to_table(const answer::Models& models, const Console& console) {
   Table table({{"model"},
                {"parameters", Align::kRight},
                {"active", Align::kRight},
@@ -51,7 +26,7 @@ std::string to_table(const std::vector<ListedModel>& models, const Console& cons
                {"hidden", Align::kRight},
                {"vocab", Align::kRight},
                {"also called", Align::kLeft, true}});
-  for (const ListedModel& listed : models) {
+  for (const answer::ListedModel& listed : models) {
     const model::CatalogEntry& entry = *listed.entry;
     table.add_row({entry.name, billions(entry.parameters),
                    entry.active_parameters > 0 ? billions(entry.active_parameters) : std::string{},
@@ -62,19 +37,8 @@ std::string to_table(const std::vector<ListedModel>& models, const Console& cons
 }
 
 Result<ExitCode> run(const Arguments& arguments, const Console& console) {
-  std::vector<ListedModel> models;
-  std::vector<std::string> all_names;
-  for (const model::CatalogEntry& entry : model::catalog_entries()) {
-    std::vector<std::string> names = entry.aliases;
-    names.push_back(entry.name);
-    if (is_asked_for(arguments, names)) {
-      PLIMSOLL_TRY(architecture, model::find_model(entry.name));
-      models.push_back({&entry, std::move(architecture)});
-    }
-    all_names.insert(all_names.end(), names.begin(), names.end());
-  }
-  if (models.empty()) return nothing_matches(arguments, "model", all_names);
-  console.print(arguments.has("json") ? to_json(models) : to_table(models, console));
+  PLIMSOLL_TRY(models, answer::find_models(arguments.operand()));
+  console.print(arguments.has("json") ? answer::to_json(models) : to_table(models, console));
   console.next(fmt::format("plimsoll fit --model {} --gpu h100-sxm-80gb --gpus 8", models.front().entry->name));
   return ExitCode::kYes;
 }

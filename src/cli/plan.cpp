@@ -3,25 +3,19 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
-#include <set>
 
 #include <fmt/format.h>
 
+#include "answer/plan.h"
 #include "base/bytes.h"
-#include "base/file.h"
 #include "base/interrupt.h"
 #include "base/text.h"
-#include "cli/fit_time.h"
 #include "cli/job_input.h"
-#include "cli/job_keys.h"
 #include "cli/output_file.h"
-#include "cli/plan_goals.h"
+#include "cli/plan_goals_report.h"
 #include "cli/plan_ladder_report.h"
-#include "cli/plan_question.h"
 #include "cli/plan_report.h"
 #include "cli/verb.h"
-#include "emit/emit.h"
-#include "model/catalog.h"
 
 namespace plimsoll::cli {
 
@@ -51,33 +45,6 @@ plan::SearchOptions options_of(const Console& console, std::size_t keep, const A
   return options;
 }
 
-// Why the keys that were chosen have their values, for the files that are written.
-std::vector<emit::Reason> reasons_of(const plan::Plan& plan, const plan::Found& found) {
-  const timing::StepTime& time = found.time;
-  const job::Parallel& parallel = found.job.parallel;
-  std::vector<emit::Reason> reasons;
-  // A reason stands only beside a value that it explains: a size of 1 has no messages, an off switch no effect.
-  const auto share = [&](bool holds, const char* key, const char* text, double seconds) {
-    if (holds) reasons.push_back({key, fmt::format("{} {:.1f} % of the step", text, 100 * seconds / time.seconds)});
-  };
-  share(parallel.tensor > 1, "tensor_model_parallel_size", "its exposed messages are", time.parts.tensor);
-  share(parallel.pipeline > 1, "pipeline_model_parallel_size", "the pipeline waits", time.parts.bubble);
-  if (parallel.virtual_pipeline > 1)
-    reasons.push_back({"virtual_pipeline_model_parallel_size", "more chunks, less waiting"});
-  share(parallel.context > 1, "context_parallel_size", "its exposed messages are", time.parts.context);
-  share(parallel.expert > 1, "expert_model_parallel_size", "its exposed messages are", time.parts.expert);
-  if (parallel.sequence_parallel)
-    reasons.push_back({"sequence_parallel", "shards what tensor parallelism leaves whole"});
-  reasons.push_back(
-      {"micro_batch_size", fmt::format("{} of headroom remain on the worst rank", format_bytes(found.worst.headroom))});
-  share(found.job.recompute.granularity != job::RecomputeGranularity::kNone, "recompute_granularity",
-        "recomputation is", time.parts.recompute);
-  const char* const best = plan.objective == plan::Objective::kTime ? "fastest" : "leanest";
-  for (emit::Reason& reason : reasons)
-    reason.text += fmt::format(" (plimsoll plan: {} of {} that fit)", best, plan.counts.fits);
-  return reasons;
-}
-
 // --emit TARGET DIR: the folder is the last operand.
 Status write_files(const job::Job& job, const std::vector<emit::Reason>& reasons, emit::Target target,
                    const std::string& folder, const Arguments& arguments, const Console& console) {
@@ -90,15 +57,19 @@ Status write_files(const job::Job& job, const std::vector<emit::Reason>& reasons
   return {};
 }
 
+Status check_vary(const Arguments& arguments) {
+  for (const std::string& vary : arguments.values("vary"))
+    if (vary != "precision") return usage_error(fmt::format("--vary is '{}'; wanted precision", vary));
+  return {};
+}
+
 // --from climbs, it does not search: flags that only a search can answer are refused, not ignored.
 Status refuse_flags_of_search(const Arguments& arguments) {
   for (const char* flag : {"fix", "keep", "top", "objective", "tokens", "explain", "compare", "min-gpus", "max", "svg"})
     if (arguments.has(flag))
       return usage_error(fmt::format("--{} is a question to a search; --from climbs from one job", flag),
                          "leave out --from to search, or --" + std::string(flag) + " to climb");
-  for (const std::string& vary : arguments.values("vary"))
-    if (vary != "precision") return usage_error(fmt::format("--vary is '{}'; wanted precision", vary));
-  return {};
+  return check_vary(arguments);
 }
 
 Result<ExitCode> improve(const Arguments& arguments, std::optional<emit::Target> target, const std::string& folder,
@@ -112,15 +83,10 @@ Result<ExitCode> improve(const Arguments& arguments, std::optional<emit::Target>
   PLIMSOLL_TRY(world, world_of(arguments));
   PLIMSOLL_TRY(request, read_input(as_fit));
   PLIMSOLL_TRY(ladder, plan::climb(request, world, {.changes_numerics = arguments.has("vary")}));
-  console.print(arguments.has("json") ? ladder_json(ladder) : ladder_report(ladder, console));
+  console.print(arguments.has("json") ? answer::to_json(ladder) : ladder_report(ladder, console));
   if (target && ladder.fits) {
     PLIMSOLL_TRY(job, job::resolve(request.with(ladder.settings)));
-    std::vector<emit::Reason> reasons;
-    for (const plan::LadderStep& step : ladder.steps)
-      for (const auto& [key, value] : step.taken.change.settings)
-        reasons.push_back({key, fmt::format("{}: saves {} (plimsoll plan --from)", step.taken.change.label,
-                                            format_bytes(-step.taken.difference))});
-    PLIMSOLL_TRY_STATUS(write_files(job, reasons, *target, folder, arguments, console));
+    PLIMSOLL_TRY_STATUS(write_files(job, answer::reasons_of(ladder), *target, folder, arguments, console));
   }
   return ladder.fits ? ExitCode::kYes : ExitCode::kNo;
 }
@@ -141,41 +107,21 @@ Result<std::pair<std::size_t, std::size_t>> compared_rows(const std::string& tex
   return std::pair{rows[0], rows[1]};
 }
 
-// What is not in the numbers of the rows shown, each once.
-std::vector<std::string> warnings_of(const plan::Plan& plan) {
-  std::vector<std::string> all;
-  for (std::size_t i = 0; i < plan.best.size(); ++i)
-    for (const std::string& warning : plan.best[i].warnings) {
-      const std::string text = plan.best.size() > 1 ? fmt::format("row {}: {}", i + 1, warning) : warning;
-      const auto said = [&warning](const std::string& other) { return other.ends_with(warning); };
-      if (std::none_of(all.begin(), all.end(), said)) all.push_back(text);
-    }
-  return all;
-}
-
 Status has_row(const plan::Plan& plan, const char* flag, std::size_t row) {
   if (row <= plan.best.size() || plan.best.empty()) return {};
   return usage_error(fmt::format("--{} asks for row {}; the plan has {}", flag, row, plan.best.size()));
 }
 
-// Nothing fits: more GPUs may, and that is the nearest thing that would work.
-void print_what_would_fit(const Question& question, const Arguments& arguments, const lever::World& world,
-                          const Console& console) {
-  const auto job = first_job(question);
-  if (!job) return;
-  const std::int64_t gpus = job->cluster.gpus;
-  if (job->framework == job::Framework::kTransformers && gpus > 1) {
-    // DDP keeps everything on every GPU: more of them do not help, sharding does.
-    Question sharded = question;
-    sharded.request = question.request.with("framework", "fsdp2");
-    const auto found = plan_for(sharded, options_of(console, 1, arguments, world));
-    if (found && !found->best.empty())
-      console.print(fmt::format("would fit with --framework fsdp2: {}\n", shown(*found, found->best.front())));
-    return;
-  }
-  if (const auto found = plan_on_fewest(question, options_of(console, 1, arguments, world), gpus + 1, 16 * gpus))
-    console.print(
-        fmt::format("would fit on {} GPUs: {}\n", found->fewest.gpus, shown(found->plan, found->plan.best.front())));
+Result<answer::Question> question_of(const Arguments& arguments) {
+  answer::PlanInput asked;
+  PLIMSOLL_TRY(input, input_of(arguments));
+  asked.input = std::move(input);
+  asked.fixed = arguments.values("fix");
+  asked.kept = arguments.values("keep");
+  asked.target = arguments.value("emit").value_or("");
+  PLIMSOLL_TRY_STATUS(check_vary(arguments));
+  asked.changes_numerics = arguments.has("vary");
+  return answer::read_question(std::move(asked));
 }
 
 Result<ExitCode> run(const Arguments& given, const Console& console) {
@@ -218,38 +164,51 @@ Result<ExitCode> run(const Arguments& given, const Console& console) {
   if (arguments.has("min-gpus") + arguments.has("max") + (objective == "gpu-hours") > 1)
     return usage_error("--min-gpus, --max and --objective gpu-hours are different questions; ask one at a time");
   PLIMSOLL_TRY(world, world_of(arguments));
-  PLIMSOLL_TRY(question, read_question(arguments));
+  PLIMSOLL_TRY(question, question_of(arguments));
   if (!question.assumed.empty())
     console.warn("assumed, as only a model is named: " + lever::as_flags(question.assumed));
-  if (arguments.has("min-gpus"))
-    return answer_fewest_gpus(question, options_of(console, 3, arguments, world), arguments, console);
-  if (const auto key = arguments.value("max"))
-    return answer_largest(question, job_keys().full_name(*key), options_of(console, 1, arguments, world), arguments,
-                          console);
-  if (objective == "gpu-hours")
-    return answer_gpu_hours(question, options_of(console, 1, arguments, world), arguments, console);
-  PLIMSOLL_TRY(found,
-               plan_for(question, options_of(console, std::max({keep, explained + 1, compared.first, compared.second}),
-                                             arguments, world)));
+  if (arguments.has("min-gpus")) {
+    PLIMSOLL_TRY(fewest, answer::fewest_gpus(question, options_of(console, 3, arguments, world)));
+    console.print(arguments.has("json") ? answer::to_json(fewest) : fewest_gpus_report(fewest, console));
+    return fewest.fewest && !fewest.interrupted ? ExitCode::kYes : ExitCode::kNo;
+  }
+  if (const auto key = arguments.value("max")) {
+    PLIMSOLL_TRY(largest, answer::largest_value(question, answer::full_key_name(*key),
+                                                options_of(console, 1, arguments, world)));
+    console.print(arguments.has("json") ? answer::to_json(largest) : largest_value_report(largest, console));
+    return largest.plan ? ExitCode::kYes : ExitCode::kNo;
+  }
+  if (objective == "gpu-hours") {
+    PLIMSOLL_TRY(hours, answer::gpu_hours(question, arguments.value("tokens").value_or("1T"),
+                                          options_of(console, 1, arguments, world)));
+    console.print(arguments.has("json") ? answer::to_json(hours) : gpu_hours_report(hours, console));
+    return hours.rows.empty() ? ExitCode::kNo : ExitCode::kYes;
+  }
+  PLIMSOLL_TRY(
+      found,
+      plan::plan_for(question, options_of(console, std::max({keep, explained + 1, compared.first, compared.second}),
+                                          arguments, world)));
   PLIMSOLL_TRY_STATUS(has_row(found, "explain", explained));
   PLIMSOLL_TRY_STATUS(has_row(found, "compare", std::max(compared.first, compared.second)));
   // A search that was cut short has no best to hand out. What cannot be written does not take the answer with it.
   Status written;
   if (target && !found.best.empty() && !found.interrupted)
-    written =
-        write_files(found.best.front().job, reasons_of(found, found.best.front()), *target, folder, arguments, console);
+    written = write_files(found.best.front().job, answer::reasons_of(found, found.best.front()), *target, folder,
+                          arguments, console);
   if (const auto path = arguments.value("svg"); path && written && !found.interrupted)
     written = write_whole(*path, pareto_svg(found), existing_files(arguments));
   if (arguments.has("json")) {
-    console.print(plan_json(found));
+    console.print(answer::to_json(found));
   } else if (compared.first > 0 && !found.best.empty()) {
     console.print(plan_comparison(found, compared.first - 1, compared.second - 1, console));
   } else if (explained > 0 && !found.best.empty()) {
     console.print(plan_explanation(found, explained - 1, console));
   } else {
     console.print(plan_report(found, console));
-    for (const std::string& warning : warnings_of(found)) console.warn(warning);
-    if (found.best.empty() && !found.interrupted) print_what_would_fit(question, arguments, world, console);
+    for (const std::string& warning : answer::warnings_of(found)) console.warn(warning);
+    if (found.best.empty() && !found.interrupted)
+      if (const auto would = answer::what_would_fit(question, options_of(console, 1, arguments, world)))
+        console.print(fmt::format("would fit {}: {}\n", would->with, would->configuration));
   }
   PLIMSOLL_TRY_STATUS(written);
   return found.best.empty() ? ExitCode::kNo : ExitCode::kYes;

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "base/bytes.h"
-#include "cli/json_writer.h"
 #include "cli/table.h"
 
 namespace plimsoll::cli {
@@ -85,40 +84,6 @@ std::string ladder_report(const plan::Ladder& ladder, const Console& console) {
     text += science.to_text(console.width, console.colour_out);
   }
   return text;
-}
-
-std::string ladder_json(const plan::Ladder& ladder) {
-  JsonWriter json;
-  const auto write = [&json](const lever::PricedChange& change) {
-    json.begin_object(Layout::kInline)
-        .member("lever", change.change.lever)
-        .member("label", change.change.label)
-        .key("settings")
-        .begin_object();
-    for (const auto& [key, value] : change.change.settings) json.member(key, value);
-    json.end_object()
-        .member("saves_bytes", -change.difference)
-        .member("time_share", change.slower)
-        .member("device_used_bytes", change.device_used)
-        .member("fits", change.fits)
-        .end_object();
-  };
-  json.begin_object().member("schema", 1).member("fits_already", ladder.fits_already).member("fits", ladder.fits);
-  json.member("headroom_before", ladder.before.headroom).member("headroom_after", ladder.after.headroom);
-  json.member("time_share", ladder.slower).member("tried", ladder.tried).member("is_cheapest", ladder.is_cheapest);
-  json.key("steps").begin_array();
-  for (const plan::LadderStep& step : ladder.steps) {
-    json.begin_object().key("taken");
-    write(step.taken);
-    json.key("passed_over").begin_array();
-    for (const lever::PricedChange& other : step.passed_over) write(other);
-    json.end_array().end_object();
-  }
-  json.end_array().key("changes_science").begin_array();
-  for (const lever::PricedChange& change : ladder.science) write(change);
-  json.end_array().key("settings").begin_object();
-  for (const auto& [key, value] : ladder.settings) json.member(key, value);
-  return json.end_object().end_object().take();
 }
 
 }  // namespace plimsoll::cli

@@ -8,7 +8,6 @@
 
 #include "base/bytes.h"
 #include "cli/table.h"
-#include "replay/event_text.h"
 
 namespace plimsoll::cli {
 
@@ -20,7 +19,7 @@ std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
 
 std::string shown_setting(const std::string& setting) { return setting.empty() ? "default" : setting; }
 
-std::string reproduced_line(const Recording& r) {
+std::string reproduced_line(const answer::Recording& r) {
   const replay::ExactReplay& exact = r.exact;
   std::string text = fmt::format("{} of {} events reproduced", with_commas(static_cast<std::int64_t>(exact.reproduced)),
                                  with_commas(static_cast<std::int64_t>(exact.events)));
@@ -29,7 +28,7 @@ std::string reproduced_line(const Recording& r) {
   return text;
 }
 
-std::string difference_block(const Recording& r) {
+std::string difference_block(const answer::Recording& r) {
   if (r.exact.exact()) return {};
   const replay::Difference& difference = *r.exact.first_difference;
   std::string text = difference.event == replay::kNever
@@ -46,7 +45,7 @@ std::string difference_block(const Recording& r) {
   return text + "From there on the figures are a simulation, not a replay.\n";
 }
 
-std::string figures(const ReplayAnswer& answer, const Console& console) {
+std::string figures(const answer::Replay& answer, const Console& console) {
   const allocator::Stats& s = answer.run.stats;
   Table table({{"peak"}, {"GiB", Align::kRight}, {"bytes", Align::kRight}});
   table.add_row({"requested", format_gib(s.peak_requested), with_commas(s.peak_requested)});
@@ -78,9 +77,9 @@ std::string over_time(const replay::Run& run) {
                      sparkline(run, &replay::Sample::reserved), sparkline(run, &replay::Sample::allocated));
 }
 
-std::string oom_block(const ReplayAnswer& answer, const Console& console) {
+std::string oom_block(const answer::Replay& answer, const Console& console) {
   if (!answer.run.oom) return {};
-  const Recording& r = *answer.recording;
+  const answer::Recording& r = *answer.recording;
   const replay::RunOutOfMemory& oom = *answer.run.oom;
   if (oom.event == replay::kNever) return "\nruns out of memory: what was alive before the recording does not fit\n";
   const std::string where = fmt::format("event {} of {}", with_commas(oom.event - r.history->events.first),
@@ -98,7 +97,7 @@ std::string oom_block(const ReplayAnswer& answer, const Console& console) {
   return text;
 }
 
-std::string limit_line(const Recording& r) {
+std::string limit_line(const answer::Recording& r) {
   if (!r.inferred) return {};
   const replay::InferredLimit& limit = *r.inferred;
   return fmt::format("limit, from the recorded out-of-memory event: between {} and {} could be reserved ({})\n",
@@ -108,7 +107,7 @@ std::string limit_line(const Recording& r) {
                          : "the device was full");
 }
 
-std::string dependence_line(const ReplayAnswer& answer) {
+std::string dependence_line(const answer::Replay& answer) {
   if (!answer.depends_on_limit) return {};
   return fmt::format(
       "\nwhether this would have held is not sure: it needs {}, and the limit is known only to lie between {} and {}; "
@@ -117,15 +116,15 @@ std::string dependence_line(const ReplayAnswer& answer) {
       format_bytes(answer.recording->inferred->high));
 }
 
-std::string holder_line(const Recording& r, const replay::Holder& holder) {
+std::string holder_line(const answer::Recording& r, const replay::Holder& holder) {
   const std::uint32_t stack = r.history ? r.history->stack_of(holder.object) : r.snapshot->blocks[holder.object].stack;
   const std::string line = replay::stack_line(*r.snapshot, stack);
   return line.empty() ? format_bytes(holder.bytes) : fmt::format("{} {}", format_bytes(holder.bytes), line);
 }
 
-std::string pinned_block(const ReplayAnswer& answer, const Console& console) {
+std::string pinned_block(const answer::Replay& answer, const Console& console) {
   const replay::Pinned& p = answer.pinned;
-  const Recording& r = *answer.recording;
+  const answer::Recording& r = *answer.recording;
   const char* when = !r.history ? "at the end" : answer.run.oom ? "when memory ran out" : "when most was reserved";
   std::string text = fmt::format("\n{}: {} reserved, {} in use, {} idle and returnable, {} idle and pinned\n", when,
                                  format_bytes(p.reserved), format_bytes(p.allocated), format_bytes(p.returnable),
@@ -169,7 +168,7 @@ std::string groups_table(const std::string& title, const std::vector<replay::Gro
   return table.to_text(console.width, console.colour_out);
 }
 
-std::string peak_block(const ReplayAnswer& answer, const Console& console) {
+std::string peak_block(const answer::Replay& answer, const Console& console) {
   if (!answer.peak) return {};
   const replay::PeakReport& peak = *answer.peak;
   const std::vector<replay::Group> categories(peak.categories.begin(), peak.categories.end());
@@ -178,7 +177,7 @@ std::string peak_block(const ReplayAnswer& answer, const Console& console) {
          groups_table("stack", peak.stacks, console);
 }
 
-std::string leaks_block(const ReplayAnswer& answer, const Console& console) {
+std::string leaks_block(const answer::Replay& answer, const Console& console) {
   if (!answer.leaks) return {};
   const replay::LeakReport& leaks = *answer.leaks;
   if (leaks.steps < 3) return "\nleaks: the history is too short to tell; record at least five steps\n";
@@ -204,9 +203,9 @@ std::string verdict(const replay::WhatIf& what_if) {
   return what_if.run.oom->was_recorded ? "no, as recorded" : "no";
 }
 
-std::string what_if_table(const ReplayAnswer& answer, const Console& console) {
+std::string what_if_table(const answer::Replay& answer, const Console& console) {
   if (answer.what_ifs.empty()) return {};
-  const Recording& r = *answer.recording;
+  const answer::Recording& r = *answer.recording;
   Table table({{"setting", Align::kLeft, true},
                {"reserved GiB", Align::kRight},
                {"vs recorded", Align::kRight},
@@ -223,14 +222,15 @@ std::string what_if_table(const ReplayAnswer& answer, const Console& console) {
   }
   std::string text = "\n" + table.to_text(console.width, console.colour_out);
   const replay::WhatIf& best = answer.what_ifs.front();
-  if (!best.runs_out()) text += fmt::format("\nbest: {}\n", environment_line(best.setting, r.surroundings.torch));
+  if (!best.runs_out())
+    text += fmt::format("\nbest: {}\n", answer::environment_line(best.setting, r.surroundings.torch));
   return text;
 }
 
-std::string certainty(const ReplayAnswer& answer) {
+std::string certainty(const answer::Replay& answer) {
   if (!answer.tuned || answer.what_ifs.empty()) return {};
   const replay::WhatIf& best = answer.what_ifs.front();
-  const Recording& r = *answer.recording;
+  const answer::Recording& r = *answer.recording;
   std::string text = fmt::format(
       "tried {} settings, {}\n", answer.tuned->tried,
       answer.tuned->exhaustive ? "every one of the space" : "one setting at a time from the two usual starts");
@@ -245,14 +245,8 @@ std::string certainty(const ReplayAnswer& answer) {
 
 }  // namespace
 
-std::string environment_line(const std::string& setting, allocator::Version torch) {
-  const char* name = torch >= allocator::Version{2, 9} ? "PYTORCH_ALLOC_CONF" : "PYTORCH_CUDA_ALLOC_CONF";
-  return setting.empty() ? fmt::format("unset PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF")
-                         : fmt::format("export {}={}", name, setting);
-}
-
-std::string replay_report(const ReplayAnswer& answer, const Console& console) {
-  const Recording& r = *answer.recording;
+std::string replay_report(const answer::Replay& answer, const Console& console) {
+  const answer::Recording& r = *answer.recording;
   if (!r.history)
     return "the snapshot has no history: only the state at its end can be shown\n" + pinned_block(answer, console);
   std::string text = reproduced_line(r) + limit_line(r) + difference_block(r);

@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of `rl --plan` and `rl --knobs`, as text and as JSON.
+// The tables of `rl --plan` and `rl --knobs`, for people.
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
+#include "answer/words.h"
 #include "base/bytes.h"
 #include "base/text.h"
-#include "cli/fit_text.h"
-#include "cli/json_writer.h"
 #include "cli/rl_report.h"
 #include "cli/table.h"
 
 namespace plimsoll::cli {
 
 namespace {
-
-constexpr int kSchema = 1;
 
 std::string number(double value) { return with_commas(std::llround(value)); }
 
@@ -39,12 +36,6 @@ std::string signed_gib(std::int64_t bytes) {
 std::string signed_percent(double share) {
   if (std::abs(share) < 0.0005) return "0";
   return fmt::format("{:+.1f}", 100 * share);
-}
-
-void write_settings(JsonWriter& json, const rl::Settings& settings) {
-  json.key("settings").begin_object(Layout::kInline);
-  for (const auto& [key, value] : settings) json.member(key, value);
-  json.end_object();
 }
 
 }  // namespace
@@ -81,7 +72,7 @@ std::string rl_plan_report(const rl::Plan& plan, const Console& console) {
       const rl::Evaluation& answer = plan.best[i].evaluation;
       const bool recomputes = run.trainer.recompute.granularity != job::RecomputeGranularity::kNone;
       table.add_row({std::to_string(i + 1), std::to_string(run.trainer_gpus),
-                     describe_split(run.trainer) + (recomputes ? ", recomputes" : ""),
+                     answer::describe_split(run.trainer) + (recomputes ? ", recomputes" : ""),
                      std::to_string(run.inference_gpus), std::to_string(run.servers()),
                      std::to_string(run.server.tensor), lanes_text(run), fmt::format("{:g}", run.staleness.limit),
                      std::to_string(run.packing.seq_len), number(answer.tokens_per_second()),
@@ -103,39 +94,6 @@ std::string rl_plan_report(const rl::Plan& plan, const Console& console) {
   for (std::size_t i = 0; i < std::min<std::size_t>(3, plan.refusals.size()); ++i)
     text += fmt::format("refused {} times: {}\n", plan.refusals[i].second, plan.refusals[i].first);
   return text;
-}
-
-std::string rl_plan_json(const rl::Plan& plan) {
-  JsonWriter json;
-  json.begin_object().member("schema", kSchema).member("ideal_inference_share", plan.ideal_inference_share);
-  json.key("plans").begin_array();
-  for (const rl::Proposal& proposal : plan.best) {
-    const rl::Run& run = proposal.run;
-    const rl::Evaluation& answer = proposal.evaluation;
-    json.begin_object();
-    write_settings(json, proposal.settings);
-    json.member("trainer_gpus", run.trainer_gpus)
-        .member("inference_gpus", run.inference_gpus)
-        .member("servers", run.servers())
-        .member("tokens_per_second", answer.tokens_per_second())
-        .member("period_seconds", answer.period())
-        .member("closed_form_tokens_per_second", answer.balance.tokens_per_second)
-        .member("trainer_peak_bytes", answer.memory.peak())
-        .member("kv_bytes", answer.server.kv_bytes)
-        .member("mean_staleness", answer.simulation.mean_staleness)
-        .member("bound_by", rl::text_of(answer.limit))
-        .end_object();
-  }
-  json.end_array();
-  json.key("counts")
-      .begin_object(Layout::kInline)
-      .member("considered", plan.counts.considered)
-      .member("refused", plan.counts.refused)
-      .member("trainer_too_large", plan.counts.trainer_too_large)
-      .member("server_too_large", plan.counts.server_too_large)
-      .member("simulated", plan.counts.simulated)
-      .end_object();
-  return json.end_object().take();
 }
 
 std::string rl_knobs_report(const std::vector<rl::Priced>& knobs, const Console& console) {
@@ -179,35 +137,6 @@ std::string rl_knobs_report(const std::vector<rl::Priced>& knobs, const Console&
   std::string text = table.to_text(console.width, console.colour_out);
   if (!notes.empty()) text += '\n' + notes;
   return text;
-}
-
-std::string rl_knobs_json(const std::vector<rl::Priced>& knobs) {
-  JsonWriter json;
-  json.begin_object().member("schema", kSchema);
-  json.key("knobs").begin_array();
-  for (const rl::Priced& one : knobs) {
-    json.begin_object(Layout::kInline).member("group", one.knob.group).member("says", one.knob.says);
-    json.key("was").begin_array(Layout::kInline);
-    for (const std::string& was : one.was) json.value(was);
-    json.end_array();
-    write_settings(json, one.knob.settings);
-    if (!one.refused.empty()) {
-      json.member("refused", one.refused).end_object();
-      continue;
-    }
-    json.member("fits", one.fits)
-        .member("trainer_bytes", one.trainer_bytes)
-        .member("step_bytes", one.step_bytes)
-        .member("kv_bytes", one.kv_bytes)
-        .member("requests", one.requests)
-        .member("train_seconds", one.train_seconds)
-        .member("period_seconds", one.period)
-        .member("tokens_per_second_share", one.tokens_per_second)
-        .member("staleness", one.staleness)
-        .end_object();
-  }
-  json.end_array();
-  return json.end_object().take();
 }
 
 }  // namespace plimsoll::cli

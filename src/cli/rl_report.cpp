@@ -6,11 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "answer/words.h"
 #include "base/bytes.h"
 #include "base/text.h"
-#include "cli/fit_text.h"
 #include "cli/table.h"
-#include "rl/keys.h"
 
 namespace plimsoll::cli {
 
@@ -37,7 +36,7 @@ std::string run_lines(const rl::Run& run) {
   std::string text = fmt::format("run: {}, {}, {} x {}, {}, {}\n", run.model.name, rl::name_of(run.framework),
                                  run.cluster.gpus, run.cluster.gpu.id, rl::name_of(run.placement), mode_text(run));
   text += fmt::format("     {} GPUs train ({}); {} serve: {} server{} of {} GPU{}\n", run.trainer_gpus,
-                      describe_trainer(run), run.inference_gpus, run.servers(), run.servers() == 1 ? "" : "s",
+                      answer::describe_trainer(run), run.inference_gpus, run.servers(), run.servers() == 1 ? "" : "s",
                       run.gpus_per_server(), run.gpus_per_server() == 1 ? "" : "s");
   text += fmt::format("     {} prompts x {} samples per step; prompts of {}, completions of {}\n",
                       run.algorithm.prompts_per_step, run.algorithm.group_size, lengths_text(run.prompt),
@@ -73,11 +72,11 @@ std::string trainer_table(const rl::Evaluation& evaluation, const Console& conso
   for (std::size_t i = 0; i < memory.peaks.size(); ++i) {
     const rl::Peak& peak = memory.peaks[i];
     table.add_row({peak.name + (i == memory.highest ? " *" : ""), format_gib(peak.bytes),
-                   fmt::format("{:.1f}", percent_of(peak.bytes, memory.capacity)), peak.made_of});
+                   fmt::format("{:.1f}", answer::percent_of(peak.bytes, memory.capacity)), peak.made_of});
   }
   for (const rl::SharedPhase& phase : evaluation.phases)
     table.add_row({"GPU during " + phase.name, format_gib(phase.bytes),
-                   fmt::format("{:.1f}", percent_of(phase.bytes, memory.capacity)), phase.made_of});
+                   fmt::format("{:.1f}", answer::percent_of(phase.bytes, memory.capacity)), phase.made_of});
   return table.to_text(console.width, console.colour_out);
 }
 
@@ -86,7 +85,7 @@ std::string server_table(const rl::Evaluation& evaluation, const Console& consol
   Table table({{"server memory, one GPU"}, {"GiB", Align::kRight}, {"%", Align::kRight}, {""}});
   const std::int64_t capacity = server.server.gpu.capacity;
   for (const inference::MemoryRow& row : server.table)
-    table.add_row({row.name, format_gib(row.bytes), fmt::format("{:.1f}", percent_of(row.bytes, capacity)),
+    table.add_row({row.name, format_gib(row.bytes), fmt::format("{:.1f}", answer::percent_of(row.bytes, capacity)),
                    row.estimated ? "estimated" : ""});
   std::string text = table.to_text(console.width, console.colour_out);
   text += fmt::format("{} blocks, {} tokens; {:.2f} requests of {} tokens\n", with_commas(server.blocks),
@@ -185,10 +184,6 @@ std::string loop_table(const rl::Run& run, const rl::Evaluation& evaluation, con
 }
 
 }  // namespace
-
-std::string describe_trainer(const rl::Run& run) {
-  return fmt::format("{}, {}", job::name_of(run.trainer.framework), describe_split(run.trainer));
-}
 
 std::string rl_report(const rl::Run& run, const rl::Evaluation& evaluation, const Console& console) {
   std::string text = verdict(evaluation, console) + run_lines(run) + '\n';

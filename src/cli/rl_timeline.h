@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "rl/evaluate.h"
+#include "answer/rl.h"
 
 namespace plimsoll::cli {
 

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // plimsoll score: how good are the predictions, measured against recorded runs.
-#include <algorithm>
 #include <charconv>
 
 #include <fmt/format.h>
 
-#include "base/file.h"
 #include "base/text.h"
-#include "cli/fit_time.h"
+#include "cli/job_input.h"
 #include "cli/score_report.h"
 #include "cli/verb.h"
 
@@ -25,60 +23,26 @@ Result<std::size_t> worst_count(const Arguments& arguments) {
   return count;
 }
 
-Result<ScoredFile> score_file(const std::string& path, const truth::ScoreOptions& options, const Console& console) {
-  PLIMSOLL_TRY(text, read_file(path));
-  auto records = truth::read_records(path, text);
-  if (!records) return tl::make_unexpected(std::move(records.error()).with_context(path));
-  console.progress(fmt::format("predicting {} records of {}", records->records.size(), path));
-  ScoredFile file{*std::move(records), {}};
-  file.score = truth::score(file.records, options);
-  return file;
-}
-
 Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   if (arguments.operands.empty()) return usage_error("a file of records is missing", "plimsoll score TRUTH...");
   PLIMSOLL_TRY(worst, worst_count(arguments));
-  const std::vector<std::string> wanted = arguments.values("quantity");
-  const std::vector<std::string> known = quantities();
-  for (const std::string& quantity : wanted)
-    if (std::find(known.begin(), known.end(), quantity) == known.end())
-      return usage_error(fmt::format("--quantity is '{}'; wanted one of {}", quantity, join(known, ", ")));
   PLIMSOLL_TRY(world, world_of(arguments));
-  truth::ScoreOptions options;
-  options.calibration = &world.calibration;
-  options.time = wanted.empty() || std::find(wanted.begin(), wanted.end(), "step_seconds") != wanted.end();
-  options.memory = wanted.empty() || wanted.size() > 1 || wanted.front() != "step_seconds";
-  std::vector<ScoredFile> files;
-  for (const std::string& path : arguments.operands) {
-    PLIMSOLL_TRY(file, score_file(path, options, console));
-    files.push_back(std::move(file));
-  }
-  const auto unwanted = [&](const truth::ScoredRow& row) {
-    return !wanted.empty() && std::find(wanted.begin(), wanted.end(), row.quantity) == wanted.end();
-  };
-  for (ScoredFile& file : files) std::erase_if(file.score.rows, unwanted);
-  const std::string by = arguments.value("by").value_or("");
-  const std::vector<std::string> keys = group_keys(files);
-  if (!by.empty() && std::find(keys.begin(), keys.end(), by) == keys.end())
-    return usage_error(fmt::format("--by is '{}'; these records have {}", by, join(keys, ", ")));
-  std::size_t records = 0;
-  std::size_t scored = 0;
-  for (const ScoredFile& file : files) {
-    records += file.score.records;
-    scored += file.score.scored;
-  }
-  const auto nothing =
-      bad_input(fmt::format("none of the {} records could be scored", records), "the table says why each was skipped");
+  const auto progress = [&console](const std::string& text) { console.progress(text); };
+  PLIMSOLL_TRY(score,
+               answer::score({arguments.operands, arguments.values("quantity"), arguments.value("by").value_or("")},
+                             world, progress));
   if (arguments.has("json")) {
-    console.print(score_json(files, by));
-    if (scored == 0) return nothing;
-    return ExitCode::kYes;
+    console.print(answer::to_json(score));
+  } else {
+    console.print(score_table(score.files, console));
+    if (!score.by.empty()) console.print("\n" + group_table(score.files, score.by, console));
+    if (worst > 0) console.print(worst_report(score.files, worst, console));
   }
-  console.print(score_table(files, console));
-  if (!by.empty()) console.print("\n" + group_table(files, by, console));
-  if (worst > 0) console.print(worst_report(files, worst, console));
-  if (scored == 0) return nothing;
-  if (worst == 0) console.next(fmt::format("plimsoll score {} --worst 5", join(arguments.operands, " ")));
+  if (score.scored() == 0)
+    return bad_input(fmt::format("none of the {} records could be scored", score.records()),
+                     "the table says why each was skipped");
+  if (worst == 0 && !arguments.has("json"))
+    console.next(fmt::format("plimsoll score {} --worst 5", join(arguments.operands, " ")));
   return ExitCode::kYes;
 }
 

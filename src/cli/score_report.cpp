@@ -11,16 +11,11 @@
 #include "base/bytes.h"
 #include "cli/fit_report.h"
 #include "cli/fit_time.h"
-#include "cli/json_writer.h"
 #include "cli/table.h"
-#include "memory/answer.h"
 
 namespace plimsoll::cli {
 
 namespace {
-
-constexpr const char* kQuantities[] = {"peak_allocated", "peak_reserved", "step_seconds"};
-constexpr int kSchema = 1;
 
 std::string percent(double value) { return fmt::format("{:.3f}", value); }
 
@@ -41,30 +36,7 @@ void add_errors(std::vector<Cell>& cells, const truth::Statistics& errors) {
   cells.emplace_back(fmt::format("{:.2f}", errors.half_width_pct));
 }
 
-void write_errors(JsonWriter& json, const truth::Statistics& errors) {
-  json.begin_object(Layout::kInline)
-      .member("count", errors.count)
-      .member("median_pct", errors.median_pct)
-      .member("p90_pct", errors.p90_pct)
-      .member("max_pct", errors.max_pct)
-      .member("signed_median_pct", errors.signed_median_pct)
-      .member("inside_interval", errors.inside)
-      .member("mean_half_width_pct", errors.half_width_pct)
-      .end_object();
-}
-
-// Values of a group in one file, in order.
-std::set<std::string> group_values(const ScoredFile& file, const std::string& key) {
-  std::set<std::string> values;
-  for (const truth::Record& record : file.records.records)
-    if (const auto found = record.groups.find(key); found != record.groups.end())
-      values.insert(found->second);
-    else
-      values.insert("none");
-  return values;
-}
-
-std::string skipped_lines(const ScoredFile& file) {
+std::string skipped_lines(const answer::ScoredFile& file) {
   std::map<std::string, std::size_t> reasons;
   for (const truth::Skipped& skipped : file.score.skipped) ++reasons[skipped.reason];
   std::string text;
@@ -78,41 +50,13 @@ std::string shown(const std::string& quantity, double value) {
   return fmt::format("{} GiB", format_gib(static_cast<std::int64_t>(value), 3));
 }
 
-void write_file(JsonWriter& json, const ScoredFile& file, const std::string& by) {
-  json.begin_object()
-      .member("file", file.score.path)
-      .member("records", file.score.records)
-      .member("scored", file.score.scored);
-  json.key("skipped").begin_array();
-  for (const truth::Skipped& skipped : file.score.skipped)
-    json.begin_object(Layout::kInline).member("id", skipped.id).member("reason", skipped.reason).end_object();
-  json.end_array();
-  for (const char* quantity : kQuantities) {
-    const truth::Statistics errors = truth::statistics(file.score, file.records, quantity);
-    if (errors.count > 0) write_errors(json.key(quantity), errors);
-  }
-  if (!by.empty()) {
-    json.key("groups").begin_array();
-    for (const std::string& value : group_values(file, by)) {
-      json.begin_object().member(by, value);
-      for (const char* quantity : kQuantities) {
-        const truth::Statistics errors = truth::statistics(file.score, file.records, quantity, by, value);
-        if (errors.count > 0) write_errors(json.key(quantity), errors);
-      }
-      json.end_object();
-    }
-    json.end_array();
-  }
-  json.end_object();
-}
-
 }  // namespace
 
-std::string score_table(const std::vector<ScoredFile>& files, const Console& console) {
+std::string score_table(const std::vector<answer::ScoredFile>& files, const Console& console) {
   Table table(error_columns({{"file"}, {"quantity"}, {"records", Align::kRight}}));
   std::string skipped;
-  for (const ScoredFile& file : files) {
-    for (const char* quantity : kQuantities) {
+  for (const answer::ScoredFile& file : files) {
+    for (const std::string& quantity : answer::quantities()) {
       const truth::Statistics errors = truth::statistics(file.score, file.records, quantity);
       if (errors.count == 0) continue;
       std::vector<Cell> cells = {file.score.path, quantity, std::to_string(file.score.records)};
@@ -125,11 +69,11 @@ std::string score_table(const std::vector<ScoredFile>& files, const Console& con
   return table.to_text(console.width, console.colour_out) + (skipped.empty() ? "" : "\n" + skipped);
 }
 
-std::string group_table(const std::vector<ScoredFile>& files, const std::string& key, const Console& console) {
+std::string group_table(const std::vector<answer::ScoredFile>& files, const std::string& key, const Console& console) {
   Table table(error_columns({{"file"}, {"quantity"}, {key}}));
-  for (const ScoredFile& file : files)
-    for (const char* quantity : kQuantities)
-      for (const std::string& value : group_values(file, key)) {
+  for (const answer::ScoredFile& file : files)
+    for (const std::string& quantity : answer::quantities())
+      for (const std::string& value : answer::group_values(file, key)) {
         const truth::Statistics errors = truth::statistics(file.score, file.records, quantity, key, value);
         if (errors.count == 0) continue;
         std::vector<Cell> cells = {file.score.path, quantity, value};
@@ -139,13 +83,13 @@ std::string group_table(const std::vector<ScoredFile>& files, const std::string&
   return table.to_text(console.width, console.colour_out);
 }
 
-std::string worst_report(const std::vector<ScoredFile>& files, std::size_t count, const Console& console) {
+std::string worst_report(const std::vector<answer::ScoredFile>& files, std::size_t count, const Console& console) {
   struct Miss {
-    const ScoredFile* file;
+    const answer::ScoredFile* file;
     const truth::ScoredRow* row;
   };
   std::vector<Miss> misses;
-  for (const ScoredFile& file : files)
+  for (const answer::ScoredFile& file : files)
     for (const truth::ScoredRow& row : file.score.rows) misses.push_back({&file, &row});
   std::stable_sort(misses.begin(), misses.end(), [](const Miss& a, const Miss& b) {
     return std::abs(a.row->error_pct) > std::abs(b.row->error_pct);
@@ -174,34 +118,6 @@ std::string worst_report(const std::vector<ScoredFile>& files, std::size_t count
     if (answer) text += memory_table(answer->ranks[answer->worst], console);
   }
   return text;
-}
-
-std::string score_json(const std::vector<ScoredFile>& files, const std::string& by) {
-  JsonWriter json;
-  json.begin_object().member("schema", kSchema).key("files").begin_array();
-  for (const ScoredFile& file : files) write_file(json, file, by);
-  json.end_array().key("rows").begin_array();
-  for (const ScoredFile& file : files)
-    for (const truth::ScoredRow& row : file.score.rows)
-      json.begin_object(Layout::kInline)
-          .member("file", file.score.path)
-          .member("id", row.id)
-          .member("quantity", row.quantity)
-          .member("measured", row.measured)
-          .member("predicted", row.predicted)
-          .member("error_pct", row.error_pct)
-          .end_object();
-  return json.end_array().end_object().take();
-}
-
-std::vector<std::string> quantities() { return {std::begin(kQuantities), std::end(kQuantities)}; }
-
-std::vector<std::string> group_keys(const std::vector<ScoredFile>& files) {
-  std::set<std::string> keys;
-  for (const ScoredFile& file : files)
-    for (const truth::Record& record : file.records.records)
-      for (const auto& [key, value] : record.groups) keys.insert(key);
-  return {keys.begin(), keys.end()};
 }
 
 }  // namespace plimsoll::cli

@@ -6,12 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "answer/replay.h"
 #include "cli/console.h"
-#include "snapshot/memory_stats.h"
 
 namespace plimsoll::cli {
 
 [[nodiscard]] std::string stats_report(const std::vector<snapshot::MemoryStats>& tables, const Console& console);
-[[nodiscard]] std::string stats_json(const std::vector<snapshot::MemoryStats>& tables);
 
 }  // namespace plimsoll::cli

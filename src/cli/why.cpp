@@ -2,23 +2,17 @@
 // plimsoll why: what killed the run, the evidence, and what to change first.
 #include <algorithm>
 #include <charconv>
-#include <chrono>
-#include <cstdio>
 
 #include <fmt/format.h>
 
-#include "base/bytes.h"
+#include "answer/process.h"
+#include "answer/why.h"
 #include "base/file.h"
-#include "cli/log_rules.h"
+#include "cli/job_input.h"
 #include "cli/output_file.h"
+#include "cli/process_report.h"
 #include "cli/verb.h"
-#include "cli/why_job.h"
-#include "cli/why_json.h"
-#include "cli/why_live.h"
-#include "cli/why_snapshot.h"
 #include "cli/why_text.h"
-#include "cluster/cluster.h"
-#include "why/read.h"
 
 namespace plimsoll::cli {
 
@@ -29,50 +23,24 @@ Result<ExitCode> check_process(const std::string& text, const Arguments& argumen
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), pid);
   if (parsed.ec != std::errc{} || parsed.ptr != text.data() + text.size() || pid < 1)
     return usage_error(fmt::format("--pid is '{}'; wanted the number of a process", text));
-  PLIMSOLL_TRY(process, read_process(pid));
-  console.print(arguments.has("json") ? process_json(process) : process_report(process, console));
+  PLIMSOLL_TRY(process, answer::read_process(pid));
+  console.print(arguments.has("json") ? answer::to_json(process) : process_report(process, console));
   return ExitCode::kYes;
 }
 
 Result<ExitCode> check_launch(const std::string& path, const Arguments& arguments, const Console& console) {
   PLIMSOLL_TRY(text, read_file(path));
-  const std::vector<CheckedSetting> settings = check_script(text);
-  console.print(arguments.has("json") ? script_json(path, settings) : script_report(path, settings, console));
-  const bool problem =
-      std::any_of(settings.begin(), settings.end(), [](const CheckedSetting& one) { return one.is_problem; });
+  const answer::CheckedScript script{path, answer::check_script(text)};
+  console.print(arguments.has("json") ? answer::to_json(script) : script_report(script, console));
+  const bool problem = std::any_of(script.settings.begin(), script.settings.end(),
+                                   [](const answer::CheckedSetting& one) { return one.is_problem; });
   return problem ? ExitCode::kNo : ExitCode::kYes;
 }
 
-Result<why::Findings> read_all(const std::vector<std::string>& operands, const Console& console) {
-  using Clock = std::chrono::steady_clock;
-  PLIMSOLL_TRY(paths, why::log_files(operands));
-  why::Collector collector(catalogue_texts);
-  std::int64_t before = 0;
-  auto reported = Clock::now();
-  bool any = false;
-  for (const std::string& path : paths) {
-    std::int64_t here = 0;
-    const auto progress = [&](std::int64_t bytes) {
-      here = bytes;
-      if (Clock::now() - reported < std::chrono::seconds{1}) return;
-      reported = Clock::now();
-      console.progress(fmt::format("read {}", format_bytes(before + bytes)));
-    };
-    PLIMSOLL_TRY_STATUS(why::read_log(path, collector, {}, progress));
-    before += here;
-  }
-  why::Findings findings = collector.take();
-  for (const why::LogFile& file : findings.files) any = any || file.bytes > 0;
-  if (!any)
-    return bad_input(paths.size() == 1 ? fmt::format("{} is empty", findings.files.front().name) : "all logs are empty",
-                     "standard error often goes to another file");
-  return findings;
-}
-
-Status write_repair(const std::string& path, const std::optional<KnownJob>& known, const std::vector<why::Fix>& fixes,
-                    Existing existing, const Console& console) {
-  if (!known) return usage_error("--fix needs the job; the log does not show enough of it", "give it: --job job.toml");
-  PLIMSOLL_TRY(repair, repair_job(*known, fixes));
+Status write_repair(const std::string& path, const answer::Why& why, Existing existing, const Console& console) {
+  if (!why.known)
+    return usage_error("--fix needs the job; the log does not show enough of it", "give it: --job job.toml");
+  PLIMSOLL_TRY(repair, answer::repair_job(*why.known, why.fixes));
   if (path == "-")
     console.print("\n" + repair.text);
   else
@@ -92,45 +60,19 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   if (const auto script = arguments.value("script")) return check_launch(*script, arguments, console);
   if (arguments.operands.empty())
     return usage_error("a log is missing; wanted files, folders or - for standard input", "plimsoll why run.log");
-  if (std::count(arguments.operands.begin(), arguments.operands.end(), "-") > 1)
-    return usage_error("standard input was named twice");
-  if (const auto gpu = arguments.value("gpu")) {
-    PLIMSOLL_TRY(found, cluster::find_gpu(*gpu));
-    static_cast<void>(found);
+  answer::WhyQuestion question{
+      arguments.operands, {}, arguments.value("snapshot").value_or(""), arguments.value("gpu").value_or("")};
+  if (arguments.has("job")) {
+    PLIMSOLL_TRY(input, input_of(arguments));
+    input.operands = arguments.values("job");
+    question.job = std::move(input);
   }
-  PLIMSOLL_TRY(findings, read_all(arguments.operands, console));
-  why::Diagnosis diagnosis = why::diagnose(findings);
-  std::vector<why::Fix> fixes = why::fixes_for(diagnosis, findings);
-
-  if (const auto snapshot = arguments.value("snapshot")) {
-    PLIMSOLL_TRY(notes, snapshot_notes(*snapshot, diagnosis));
-    diagnosis.notes.insert(diagnosis.notes.begin(), notes.begin(), notes.end());
-  }
-  std::optional<KnownJob> known;
-  if (const std::vector<std::string> jobs = arguments.values("job"); !jobs.empty()) {
-    PLIMSOLL_TRY(job, read_known_job(jobs, arguments));
-    known = std::move(job);
-  } else {
-    Recovered recovered = recover_job(findings, diagnosis, arguments);
-    known = std::move(recovered.job);
-    if (!recovered.problem.empty()) diagnosis.notes.push_back(recovered.problem);
-  }
-  if (known) {
-    price_fixes(*known, diagnosis, fixes);
-    const memory::RankAnswer& worst = known->answer.ranks[known->answer.worst];
-    diagnosis.notes.insert(diagnosis.notes.begin(),
-                           fmt::format("plimsoll fit on {}: {} of {} on the worst rank, {}", known->origin,
-                                       format_bytes(worst.device_used), format_bytes(worst.capacity),
-                                       known->answer.fits ? "which should fit: the run used more than the job says"
-                                                          : "which does not fit"));
-  }
-
-  console.print(arguments.has("json") ? why_json(diagnosis, findings, fixes)
-                                      : why_text(diagnosis, findings, fixes, arguments.has("full"), console));
+  PLIMSOLL_TRY(world, world_of(arguments));
+  PLIMSOLL_TRY(why, answer::why(question, world, each_second(console)));
+  console.print(arguments.has("json") ? answer::to_json(why) : why_text(why, arguments.has("full"), console));
   if (const auto path = arguments.value("fix"))
-    PLIMSOLL_TRY_STATUS(write_repair(*path, known, fixes, existing_files(arguments), console));
-  const bool found = diagnosis.cause != why::Cause::kNotMemory && diagnosis.cause != why::Cause::kUnknown;
-  return found ? ExitCode::kYes : ExitCode::kNo;
+    PLIMSOLL_TRY_STATUS(write_repair(*path, why, existing_files(arguments), console));
+  return why.found() ? ExitCode::kYes : ExitCode::kNo;
 }
 
 std::vector<Flag> flags() {

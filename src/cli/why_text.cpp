@@ -9,8 +9,6 @@
 #include "base/bytes.h"
 #include "base/text.h"
 #include "cli/table.h"
-#include "why/next_evidence.h"
-#include "why/words.h"
 
 namespace plimsoll::cli {
 
@@ -108,8 +106,10 @@ void write_fix(std::size_t number, const why::Fix& fix, bool full, Sheet& sheet)
 
 }  // namespace
 
-std::string why_text(const why::Diagnosis& diagnosis, const why::Findings& findings, const std::vector<why::Fix>& fixes,
-                     bool full, const Console& console) {
+std::string why_text(const answer::Why& answer, bool full, const Console& console) {
+  const why::Diagnosis& diagnosis = answer.diagnosis;
+  const why::Findings& findings = answer.findings;
+  const std::vector<why::Fix>& fixes = answer.fixes;
   Sheet sheet(console);
   if (!diagnosis.failure) {
     sheet.head(diagnosis.incomplete ? "no failure found in what could be read" : "no failure found",

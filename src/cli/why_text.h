@@ -4,13 +4,11 @@
 
 #include <string>
 
+#include "answer/why.h"
 #include "cli/console.h"
-#include "why/diagnosis.h"
-#include "why/fixes.h"
 
 namespace plimsoll::cli {
 
-[[nodiscard]] std::string why_text(const why::Diagnosis& diagnosis, const why::Findings& findings,
-                                   const std::vector<why::Fix>& fixes, bool full, const Console& console);
+[[nodiscard]] std::string why_text(const answer::Why& answer, bool full, const Console& console);
 
 }  // namespace plimsoll::cli

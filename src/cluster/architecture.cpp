@@ -25,4 +25,25 @@ std::string_view name_of(Architecture architecture) {
   return "";
 }
 
+std::optional<int> compute_capability(Architecture architecture) {
+  switch (architecture) {
+    case Architecture::kVolta:
+      return 70;
+    case Architecture::kTuring:
+      return 75;
+    case Architecture::kAmpere:
+      return 80;
+    case Architecture::kAda:
+      return 89;
+    case Architecture::kHopper:
+      return 90;
+    case Architecture::kBlackwell:
+      return 100;
+    case Architecture::kAmd:
+    case Architecture::kOther:
+      break;
+  }
+  return std::nullopt;
+}
+
 }  // namespace plimsoll::cluster

@@ -2,6 +2,7 @@
 // Architectures of GPUs by name, as catalogues and tables spell them.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "cluster/cluster.h"
@@ -9,5 +10,8 @@
 namespace plimsoll::cluster {
 
 [[nodiscard]] std::string_view name_of(Architecture architecture);
+
+// CUDA compute capability times ten; nothing for GPUs without one.
+[[nodiscard]] std::optional<int> compute_capability(Architecture architecture);
 
 }  // namespace plimsoll::cluster

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/checked.h"
+#include "cluster/architecture.h"
 #include "job/pipeline_layout.h"
 #include "rules/facts.h"
 
@@ -39,24 +40,9 @@ std::optional<std::int64_t> micro_batches(const Job& job) {
 
 // CUDA compute capability times ten.
 Value capability(const Job& job) {
-  switch (job.cluster.gpu.architecture) {
-    case cluster::Architecture::kVolta:
-      return Value::of(std::int64_t{70});
-    case cluster::Architecture::kTuring:
-      return Value::of(std::int64_t{75});
-    case cluster::Architecture::kAmpere:
-      return Value::of(std::int64_t{80});
-    case cluster::Architecture::kAda:
-      return Value::of(std::int64_t{89});
-    case cluster::Architecture::kHopper:
-      return Value::of(std::int64_t{90});
-    case cluster::Architecture::kBlackwell:
-      return Value::of(std::int64_t{100});
-    case cluster::Architecture::kAmd:
-      return {};
-    case cluster::Architecture::kOther:
-      break;
-  }
+  if (const auto known = cluster::compute_capability(job.cluster.gpu.architecture))
+    return Value::of(std::int64_t{*known});
+  if (job.cluster.gpu.architecture == cluster::Architecture::kAmd) return {};
   // A GPU that the catalogue does not have may be given by its capability: 7.5.
   const auto stated = job.stated.find("compute_capability");
   if (stated == job.stated.end()) return {};

@@ -12,9 +12,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "answer/fit.h"
 #include "base/bytes.h"
 #include "base/crew.h"
-#include "cli/fit_json.h"
 #include "cli/fit_report.h"
 #include "document/node.h"
 #include "emit/emit.h"
@@ -203,8 +203,8 @@ std::string shrinks_with_ranks(const Asked& asked, const job::Job& job, const me
 std::string text_equals_json(const job::Job& job, const memory::Answer& answer) {
   const auto time = timing::predict(job);
   if (!time) return "no time: " + to_string(time.error());
-  cli::FitAnswer fit{job, answer, {}, {}, *time};
-  const auto json = document::parse_json(cli::fit_json(fit));
+  answer::Fit fit{job, answer, {}, {}, *time};
+  const auto json = document::parse_json(answer::to_json(fit));
   if (!json) return "fit --json is not JSON: " + to_string(json.error());
   cli::Console console;
   const std::string text = cli::fit_report(fit, console);

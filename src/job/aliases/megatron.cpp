@@ -173,7 +173,7 @@ constexpr std::string_view kWithoutEffect = R"(
     async_ckpt_* async_save async_strategy async_tensor_model_parallel_allreduce auto_detect_ckpt_format
     autocast_dtype average_in_collective barrier_with_L1_time basemodel_type batch_invariant_backend batch_p2p_comm
     batch_p2p_sync bert_* beta_fast beta_slow biencoder_* binary_mask block_data_path bpe_* budget_list budget_probs
-    budget_type cache_mla_latents calc_ft_timeouts chat_template check_for_*
+    budget_type cache_mla_latents calc_ft_timeouts cga_size chat_template check_for_*
     check_weight_hash_across_dp_replicas_interval ckpt_* classes_fraction clone_scatter_output_in_embedding
     config_logger_dir consumed_train_samples consumed_valid_samples cpu_offloading_activations
     cpu_offloading_retain_pinned_cpu_buffers create_all_gather_group cuda_graph_retain_backward_graph
@@ -211,7 +211,7 @@ constexpr std::string_view kWithoutEffect = R"(
     memory_keys memory_profile memory_profile_path memory_snapshot_path merge_file metadata_path mhc_*
     mid_level_dataset_surplus min_loss_scale min_lr mla_down_proj_fusion mlp_chunks_for_prefill mlp_int_list
     mlp_per_list mmap_bin_files mock_data model_parallel_random_init modules_to_filter moe_apply_probs_on_input
-    moe_aux_loss_coeff moe_deepep_num_sms moe_enable_routing_replay moe_expert_int_list moe_expert_per_list
+    moe_aux_loss_coeff moe_deepep_num_sms num_sm num_splits fp8_buf moe_enable_routing_replay moe_expert_int_list moe_expert_per_list
     moe_flex_dispatcher_num_sms moe_grad_scale_func moe_hybridep_* moe_input_jitter_eps moe_mlp_glu_interleave_size
     moe_ncclep_zero_copy moe_pad_experts_for_cuda_graph_inference moe_paged_stash_* moe_per_layer_logging
     moe_permute_fusion_into_hybridep moe_router_bias_update_rate moe_router_enable_expert_bias

@@ -40,7 +40,8 @@ const Arrows& arrows() {
       {"rl", {"inference", "plan"}},
       {"truth", {"memory", "timing"}},
       {"capture", {"memory", "snapshot"}},
-      {"cli", {"capture", "truth", "replay", "why", "plan", "emit", "rl"}},
+      {"answer", {"capture", "truth", "replay", "why", "emit", "rl"}},
+      {"cli", {"answer"}},
   };
   return kArrows;
 }
@@ -85,6 +86,22 @@ TEST(Architecture, every_module_includes_only_modules_it_may_know) {
       if (!std::regex_match(line, match, include)) continue;
       EXPECT_TRUE(allowed.contains(match[1]))
           << source.name << " includes " << match[1] << ", which it may not know: " << line;
+    }
+  }
+}
+
+// A skin parses and prints: what it knows comes from answers, and from the table of keys, which are its flags.
+TEST(Architecture, the_command_line_includes_answers_and_nothing_behind_them) {
+  const std::regex include(R"re(^\s*#\s*include\s*"(([^"/]+)/[^"]*)".*)re");
+  const std::set<std::string> modules = {"base", "answer", "cli"};
+  const std::set<std::string> tables = {"job/keys.h", "job/read.h"};
+
+  for (const Source& source : sources()) {
+    if (source.module != "cli") continue;
+    for (const std::string& line : source.lines) {
+      std::smatch match;
+      if (!std::regex_match(line, match, include)) continue;
+      EXPECT_TRUE(modules.contains(match[2]) || tables.contains(match[1])) << source.name << ": " << line;
     }
   }
 }

@@ -4,9 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "answer/fit.h"
+#include "answer/words.h"
 #include "base/bytes.h"
-#include "cli/fit_json.h"
-#include "cli/fit_text.h"
 #include "document/node.h"
 
 namespace plimsoll::cli {
@@ -38,13 +38,13 @@ memory::RankAnswer rank_using(std::int64_t used) {
   return rank;
 }
 
-FitAnswer answer_using(std::int64_t used) {
-  FitAnswer fit;
+answer::Fit answer_using(std::int64_t used) {
+  answer::Fit fit;
   fit.job.model.name = "llama3-8b";
   fit.job.cluster.gpu.id = "h100-sxm-80gb";
-  fit.answer.ranks = {rank_using(used)};
-  fit.answer.peak_by_stage = {used};
-  fit.answer.fits = fit.answer.ranks[0].fits;
+  fit.memory.ranks = {rank_using(used)};
+  fit.memory.peak_by_stage = {used};
+  fit.memory.fits = fit.memory.ranks[0].fits;
   return fit;
 }
 
@@ -56,8 +56,8 @@ TEST(FitReport, opens_with_the_verdict_and_the_headroom) {
 }
 
 TEST(FitReport, blames_gaps_where_the_bytes_alone_would_fit) {
-  FitAnswer fit = answer_using(79 * kGiB);
-  fit.answer.ranks[0].fits = false;
+  answer::Fit fit = answer_using(79 * kGiB);
+  fit.memory.ranks[0].fits = false;
 
   EXPECT_THAT(fit_report(fit, {}), HasSubstr("although 79.00 GiB would be enough without its gaps"));
 }
@@ -69,8 +69,8 @@ TEST(FitReport, says_when_the_interval_contradicts_the_verdict) {
 }
 
 TEST(FitReport, says_when_the_node_is_too_small) {
-  FitAnswer fit = answer_using(60 * kGiB);
-  fit.answer.host = {3 * 1024 * kGiB, 0, 2 * 1024 * kGiB, false};
+  answer::Fit fit = answer_using(60 * kGiB);
+  fit.memory.host = {3 * 1024 * kGiB, 0, 2 * 1024 * kGiB, false};
 
   const std::string text = fit_report(fit, {});
 
@@ -88,25 +88,26 @@ TEST(FitReport, marks_estimates_and_leaves_out_empty_rows) {
 }
 
 TEST(FitReport, says_what_removing_the_peak_would_save) {
-  FitAnswer fit = answer_using(60 * kGiB);
-  fit.answer.ranks[0].second = memory::PeakPoint{};
-  fit.answer.ranks[0].second->allocated = 59 * kGiB;
+  answer::Fit fit = answer_using(60 * kGiB);
+  fit.memory.ranks[0].second = memory::PeakPoint{};
+  fit.memory.ranks[0].second->allocated = 59 * kGiB;
 
   EXPECT_THAT(fit_report(fit, {}), HasSubstr("removing the first saves at most 1.00 GiB"));
 }
 
 TEST(FitReport, shows_refused_points_among_the_answers_of_a_sweep) {
-  const std::vector<SweepRow> rows = {{{{"tp", "2"}}, lever::Price{answer_using(60 * kGiB).answer, {}}},
-                                      {{{"tp", "3"}}, bad_input("heads 32 are not divisible by tp 3")}};
+  const answer::Sweep sweep{{{{{"tp", "2"}}, lever::Price{answer_using(60 * kGiB).memory, {}}},
+                             {{{"tp", "3"}}, bad_input("heads 32 are not divisible by tp 3")}},
+                            {}};
 
-  const std::string text = sweep_report(rows, {});
+  const std::string text = sweep_report(sweep, {});
 
   EXPECT_THAT(text, HasSubstr("2   pp=0          60.00       60.00     20.00  0.0 ms             0  yes"));
   EXPECT_THAT(text, HasSubstr("cannot run: heads 32 are not divisible by tp 3"));
 }
 
 TEST(FitJson, is_valid_and_its_table_sums_to_the_capacity) {
-  const Result<document::Node> root = document::parse_json(fit_json(answer_using(84 * kGiB)));
+  const Result<document::Node> root = document::parse_json(answer::to_json(answer_using(84 * kGiB)));
 
   ASSERT_TRUE(root.has_value());
   EXPECT_EQ(root->find("schema")->integer, 1);
@@ -119,10 +120,10 @@ TEST(FitJson, is_valid_and_its_table_sums_to_the_capacity) {
 }
 
 TEST(FitJson, of_a_sweep_holds_answers_and_errors) {
-  const std::vector<SweepRow> rows = {{{{"tp", "2"}}, lever::Price{answer_using(60 * kGiB).answer, {}}},
-                                      {{{"tp", "3"}}, bad_input("no")}};
+  const answer::Sweep sweep{
+      {{{{"tp", "2"}}, lever::Price{answer_using(60 * kGiB).memory, {}}}, {{{"tp", "3"}}, bad_input("no")}}, {}};
 
-  const Result<document::Node> root = document::parse_json(sweep_json(rows));
+  const Result<document::Node> root = document::parse_json(answer::to_json(sweep));
 
   ASSERT_TRUE(root.has_value());
   EXPECT_TRUE(root->find("sweep")->items[0].find("fits")->boolean);
@@ -130,20 +131,20 @@ TEST(FitJson, of_a_sweep_holds_answers_and_errors) {
 }
 
 TEST(FitText, describes_a_moment_by_what_applies_to_it) {
-  EXPECT_EQ(describe(backward_of_layer_17(), false), "backward, micro-batch 3, layer 17, fc2");
-  EXPECT_EQ(describe(backward_of_layer_17(), true), "backward, micro-batch 3, chunk 2, layer 17, fc2");
-  EXPECT_EQ(describe({step::Phase::kUpdate, step::Operation::kNone, 0, -1, -1}, true), "optimizer step");
+  EXPECT_EQ(answer::describe(backward_of_layer_17(), false), "backward, micro-batch 3, layer 17, fc2");
+  EXPECT_EQ(answer::describe(backward_of_layer_17(), true), "backward, micro-batch 3, chunk 2, layer 17, fc2");
+  EXPECT_EQ(answer::describe({step::Phase::kUpdate, step::Operation::kNone, 0, -1, -1}, true), "optimizer step");
 }
 
 TEST(FitText, names_only_the_sizes_that_split) {
   job::Job job;
-  EXPECT_EQ(describe_split(job), "not split");
+  EXPECT_EQ(answer::describe_split(job), "not split");
 
   job.parallel.tensor = 4;
   job.parallel.expert = 8;
   job.parallel.expert_tensor = 1;
   job.data_parallel = 2;
-  EXPECT_EQ(describe_split(job), "tp 4, ep 8, etp 1, dp 2");
+  EXPECT_EQ(answer::describe_split(job), "tp 4, ep 8, etp 1, dp 2");
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "answer/input.h"
+
 namespace plimsoll::cli {
 namespace {
 
@@ -22,8 +24,8 @@ TEST(JobKeys, know_the_negated_names_of_frameworks) {
 
 TEST(JobKeys, expand_the_short_names_to_keys_that_exist) {
   for (const char* brief : {"tp", "pp", "vpp", "cp", "ep", "etp"})
-    EXPECT_EQ(job_keys().kind_of(full_key_name(brief)), KeyKind::kValue) << brief;
-  EXPECT_EQ(full_key_name("seq_length"), "seq_length");
+    EXPECT_EQ(job_keys().kind_of(answer::full_key_name(brief)), KeyKind::kValue) << brief;
+  EXPECT_EQ(answer::full_key_name("seq_length"), "seq_length");
 }
 
 }  // namespace

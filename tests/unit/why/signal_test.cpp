@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "cli/log_rules.h"
+#include "answer/log_rules.h"
 
 #include "why/support.h"
 
@@ -117,7 +117,7 @@ TEST(Signal, harmless_lines_are_no_signal) {
 }
 
 TEST(Signal, a_rule_is_found_by_what_its_framework_prints) {
-  const auto rules = cli::catalogue_texts();
+  const auto rules = answer::catalogue_texts();
   EXPECT_NE(find_config_rule("blah no support for Pipeline parallelism with CPU offloading", rules), nullptr);
   EXPECT_EQ(find_config_rule("a harmless sentence", rules), nullptr);
   const ConfigRule* gap = find_config_rule(
@@ -130,12 +130,12 @@ TEST(Signal, a_rule_is_found_by_what_its_framework_prints) {
 // that any message could have it.
 TEST(Signal, every_text_of_the_catalogue_leads_to_a_rule_that_prints_it) {
   std::map<std::vector<std::string>, std::set<std::string>> ids;
-  for (const ConfigRule& rule : cli::catalogue_texts()) ids[rule.pieces].insert(rule.id);
+  for (const ConfigRule& rule : answer::catalogue_texts()) ids[rule.pieces].insert(rule.id);
   EXPECT_GT(ids.size(), 270U);
-  for (const ConfigRule& rule : cli::catalogue_texts()) {
+  for (const ConfigRule& rule : answer::catalogue_texts()) {
     std::string message = "ValueError: ";
     for (const std::string& piece : rule.pieces) message += piece + " 8 ";
-    const ConfigRule* found = find_config_rule(message, cli::catalogue_texts());
+    const ConfigRule* found = find_config_rule(message, answer::catalogue_texts());
     ASSERT_NE(found, nullptr) << message;
     EXPECT_TRUE(ids[rule.pieces].contains(found->id)) << message << " leads to " << found->id << ", not " << rule.id;
     std::size_t longest = 0;

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "answer/fit.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "answer/lint.h"
+#include "timing/interval.h"
+
+namespace plimsoll::answer {
+
+bool Fit::holds() const { return memory.fits && !has_error(violations); }
+
+Result<Fit> fit(const job::Request& request, const lever::World& world, const memory::AskedRanks& asked,
+                Changes changes) {
+  PLIMSOLL_TRY(job, job::resolve(request));
+  PLIMSOLL_TRY(price, lever::price(job, world, asked));
+  std::vector<lever::PricedChange> priced;
+  if (changes == Changes::kUsual && !asked.pp)
+    priced =
+        lever::price_changes(request, job, price, world, lever::changes_of(job, {.only_usual = true, .science = true}));
+  Fit fit{std::move(job), std::move(price.memory), asked, std::move(priced), std::move(price.time)};
+  fit.violations = rules::check(fit.job);
+  for (const std::string& assumed : timing::unmodelled(fit.job)) fit.memory.warnings.push_back("time: " + assumed);
+  return fit;
+}
+
+bool Sweep::any_fits() const {
+  return std::any_of(rows.begin(), rows.end(), [](const SweepRow& row) { return row.price && row.price->fits(); });
+}
+
+Result<Sweep> sweep(const job::Request& request, const std::vector<job::Settings>& points, const lever::World& world,
+                    const memory::AskedRanks& asked, const Progress& progress) {
+  Sweep answer;
+  answer.rows.reserve(points.size());
+  bool any_answer = false;
+  for (const job::Settings& settings : points) {
+    const Result<job::Job> job = job::resolve(request.with(settings));
+    auto price = job ? lever::price(*job, world, asked) : Result<lever::Price>{tl::make_unexpected(job.error())};
+    if (!price && price.error().code == Code::kUsage) return tl::make_unexpected(price.error());
+    if (price) {
+      any_answer = true;
+      for (const std::string& warning : price->memory.warnings)
+        if (std::find(answer.warnings.begin(), answer.warnings.end(), warning) == answer.warnings.end())
+          answer.warnings.push_back(warning);
+    }
+    answer.rows.push_back({settings, std::move(price)});
+    tell(progress, fmt::format("answered {} of {}", answer.rows.size(), points.size()));
+  }
+  if (!any_answer) return tl::make_unexpected(answer.rows.front().price.error());
+  return answer;
+}
+
+}  // namespace plimsoll::answer

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "answer/input.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "base/usage.h"
+#include "job/keys.h"
+#include "model/catalog.h"
+
+namespace plimsoll::answer {
+
+namespace {
+
+// A name of the catalogue where no such file is.
+bool names_model(const std::string& operand) {
+  return operand != "-" && !file_exists(operand) && model::find_model(operand).has_value();
+}
+
+// A model alone is a question about the usual way to train it.
+void assume_usual(job::ReadOptions& options) {
+  const auto gives = [&options](std::initializer_list<std::string_view> keys) {
+    return std::any_of(options.overrides.begin(), options.overrides.end(), [&keys](const auto& given) {
+      const std::string key = job::canonical_name(given.first);
+      return std::find(keys.begin(), keys.end(), key) != keys.end();
+    });
+  };
+  const auto model = model::find_model(options.model);
+  if (!model) return;
+  constexpr std::int64_t kUsualLength = 4096;
+  const std::int64_t length = model->max_positions > 0 ? std::min(kUsualLength, model->max_positions) : kUsualLength;
+  job::Settings assumed;
+  if (!gives({"seq_length"})) assumed.emplace_back("seq_length", std::to_string(length));
+  if (!gives({"micro_batch_size"})) assumed.emplace_back("micro_batch_size", "1");
+  if (!gives({"bf16", "fp16", "params_dtype", "compute_dtype", "recipe"})) assumed.emplace_back("bf16", "true");
+  if (!options.framework && options.gpus.value_or(1) > 1) options.framework = job::Framework::kFsdp2;
+  if (assumed.empty()) return;
+  std::string flags;
+  for (const auto& [key, value] : assumed)
+    flags += fmt::format(" --{}{}", replace(key, '_', '-'), value == "true" ? "" : " " + value);
+  options.notes.push_back("assumed:" + flags +
+                          (options.framework == job::Framework::kFsdp2 ? " --framework fsdp2" : ""));
+  options.overrides.insert(options.overrides.begin(), assumed.begin(), assumed.end());
+}
+
+Result<std::vector<job::InputFile>> read_files(const std::vector<std::string>& paths) {
+  std::vector<job::InputFile> files;
+  for (const std::string& path : paths) {
+    PLIMSOLL_TRY(text, read_file(path));
+    files.push_back({path == "-" ? "standard input" : path, std::move(text)});
+  }
+  return files;
+}
+
+}  // namespace
+
+Result<job::Framework> framework_named(const std::string& name) {
+  if (const auto framework = job::from_name<job::Framework>(name)) return *framework;
+  return usage_error(fmt::format("--framework is '{}'; wanted one of {}", name, job::choices<job::Framework>()));
+}
+
+Result<job::Request> read_input(Input input) {
+  const bool model_is_named = !input.model.empty();
+  if (input.operands.empty() && !model_is_named)
+    return usage_error("a job is missing; wanted a file, or --model with --gpu and --gpus",
+                       "plimsoll fit job.toml, or plimsoll fit --model llama3-8b --gpu h100-sxm-80gb --gpus 8");
+  if (std::count(input.operands.begin(), input.operands.end(), "-") > 1)
+    return usage_error("standard input was named twice");
+  if (!model_is_named) {
+    const auto model = std::find_if(input.operands.begin(), input.operands.end(), names_model);
+    if (model != input.operands.end()) {
+      input.model = *model;
+      input.operands.erase(model);
+    }
+  }
+  PLIMSOLL_TRY(files, read_files(input.operands));
+  job::ReadOptions options;
+  if (!input.framework.empty()) {
+    PLIMSOLL_TRY(framework, framework_named(input.framework));
+    options.framework = framework;
+  }
+  options.model = std::move(input.model);
+  options.gpu = std::move(input.gpu);
+  options.gpus = input.gpus;
+  options.script_args = std::move(input.script_args);
+  options.command = input.command;
+  options.config = std::move(input.config);
+  options.strict = input.strict;
+  options.overrides = std::move(input.settings);
+  if (files.empty() && !model_is_named) assume_usual(options);
+  return job::read_request(std::move(files), options);
+}
+
+std::string full_key_name(std::string_view name) {
+  constexpr std::pair<std::string_view, std::string_view> kShort[] = {
+      {"tp", "tensor_model_parallel_size"},
+      {"pp", "pipeline_model_parallel_size"},
+      {"vpp", "virtual_pipeline_model_parallel_size"},
+      {"cp", "context_parallel_size"},
+      {"ep", "expert_model_parallel_size"},
+      {"etp", "expert_tensor_parallel_size"},
+  };
+  for (const auto& [brief, full] : kShort)
+    if (name == brief) return std::string{full};
+  return std::string{name};
+}
+
+Result<lever::World> read_world(const std::optional<std::string>& calibration) {
+  if (!calibration) return lever::World{};
+  PLIMSOLL_TRY(text, read_file(*calibration));
+  auto read = timing::read_calibration(*calibration, text);
+  if (!read) return tl::make_unexpected(std::move(read.error()).with_context(*calibration));
+  return lever::World{*std::move(read)};
+}
+
+}  // namespace plimsoll::answer

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a question names, and the request that comes of it: files, a model of the catalogue, settings.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "job/request.h"
+#include "lever/world.h"
+
+namespace plimsoll::answer {
+
+using job::Settings;
+
+struct Input {
+  std::vector<std::string> operands;  // files, "-" for standard input, or the name of a model
+  std::string framework;              // "" where the files say it
+  std::string model;                  // a name of the catalogue, or the path of a config.json
+  std::string gpu;
+  std::optional<std::int64_t> gpus;
+  std::vector<std::string> script_args;  // what a launch script is started with
+  int command = 0;                       // which training command of a script; 0: the one that runs
+  std::string config;                    // which configuration of a file that holds several
+  bool strict = false;                   // unknown keys are errors
+  Settings settings;                     // keys that overrule the files, by their full names
+};
+
+[[nodiscard]] Result<job::Request> read_input(Input input);
+
+// The key behind a short name of the glossary (tp, pp, vpp, cp, ep, etp); any other name is returned as it is.
+[[nodiscard]] std::string full_key_name(std::string_view name);
+
+// The framework of that name, or the list of those that there are.
+[[nodiscard]] Result<job::Framework> framework_named(const std::string& name);
+
+// The built-in calibration, or that of a file.
+[[nodiscard]] Result<lever::World> read_world(const std::optional<std::string>& calibration);
+
+}  // namespace plimsoll::answer

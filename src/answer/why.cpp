@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "answer/why.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "answer/log_rules.h"
+#include "answer/why_snapshot.h"
+#include "base/bytes.h"
+#include "base/usage.h"
+#include "cluster/cluster.h"
+#include "why/read.h"
+
+namespace plimsoll::answer {
+
+namespace {
+
+Result<why::Findings> read_all(const std::vector<std::string>& operands, const Progress& progress) {
+  PLIMSOLL_TRY(paths, why::log_files(operands));
+  why::Collector collector(catalogue_texts);
+  std::int64_t before = 0;
+  bool any = false;
+  for (const std::string& path : paths) {
+    std::int64_t here = 0;
+    const auto report = [&](std::int64_t bytes) {
+      here = bytes;
+      tell(progress, fmt::format("read {}", format_bytes(before + bytes)));
+    };
+    PLIMSOLL_TRY_STATUS(why::read_log(path, collector, {}, report));
+    before += here;
+  }
+  why::Findings findings = collector.take();
+  for (const why::LogFile& file : findings.files) any = any || file.bytes > 0;
+  if (!any)
+    return bad_input(paths.size() == 1 ? fmt::format("{} is empty", findings.files.front().name) : "all logs are empty",
+                     "standard error often goes to another file");
+  return findings;
+}
+
+// The job that is given or that the log shows; a log that shows one that cannot be priced says so.
+Result<std::optional<KnownJob>> find_job(const WhyQuestion& question, const lever::World& world, Why& answer) {
+  if (question.job) {
+    PLIMSOLL_TRY(job, read_known_job(*question.job, world));
+    return std::optional(std::move(job));
+  }
+  Recovered recovered = recover_job(answer.findings, answer.diagnosis, question.gpu, world);
+  if (!recovered.problem.empty()) answer.diagnosis.notes.push_back(recovered.problem);
+  return std::move(recovered.job);
+}
+
+}  // namespace
+
+bool Why::found() const { return diagnosis.cause != why::Cause::kNotMemory && diagnosis.cause != why::Cause::kUnknown; }
+
+Result<Why> why(const WhyQuestion& question, const lever::World& world, const Progress& progress) {
+  if (std::count(question.logs.begin(), question.logs.end(), "-") > 1)
+    return usage_error("standard input was named twice");
+  if (!question.gpu.empty()) {
+    PLIMSOLL_TRY(found, cluster::find_gpu(question.gpu));
+    static_cast<void>(found);
+  }
+  PLIMSOLL_TRY(findings, read_all(question.logs, progress));
+  Why answer;
+  answer.findings = std::move(findings);
+  answer.diagnosis = why::diagnose(answer.findings);
+  answer.fixes = why::fixes_for(answer.diagnosis, answer.findings);
+  std::vector<std::string>& notes = answer.diagnosis.notes;
+  if (!question.snapshot.empty()) {
+    PLIMSOLL_TRY(added, snapshot_notes(question.snapshot, answer.diagnosis));
+    notes.insert(notes.begin(), added.begin(), added.end());
+  }
+  PLIMSOLL_TRY(known, find_job(question, world, answer));
+  if (known) {
+    price_fixes(*known, answer.diagnosis, answer.fixes);
+    const memory::RankAnswer& worst = known->answer.ranks[known->answer.worst];
+    notes.insert(notes.begin(), fmt::format("plimsoll fit on {}: {} of {} on the worst rank, {}", known->origin,
+                                            format_bytes(worst.device_used), format_bytes(worst.capacity),
+                                            known->answer.fits ? "which should fit: the run used more than the job says"
+                                                               : "which does not fit"));
+  }
+  answer.known = std::move(known);
+  return answer;
+}
+
+}  // namespace plimsoll::answer

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The error of a question that cannot be asked so: a flag, key or combination that does not exist.
+#pragma once
+
+#include "base/result.h"
+
+namespace plimsoll {
+
+[[nodiscard]] inline tl::unexpected<Error> usage_error(std::string message, std::string hint = {}) {
+  return tl::make_unexpected(Error{Code::kUsage, std::move(message), {}, std::move(hint)});
+}
+
+}  // namespace plimsoll
