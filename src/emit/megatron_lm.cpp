@@ -266,6 +266,13 @@ std::vector<Line> numeric_flags(const Job& job) {
   }
   if (const std::int64_t period = no_rope_period(model); period > 0)
     lines.push_back({fmt::format("--no-rope-freq {}", period), "layers without rotation"});
+  // Megatron refuses a softmax over the one expert that was chosen; Llama 4 scores by sigmoid.
+  const bool one_expert = std::any_of(model.kinds.begin(), model.kinds.end(),
+                                      [](const model::Layer& kind) { return kind.ffn.experts_per_token == 1; });
+  if (one_expert)
+    lines.push_back(model.model_type.starts_with("llama4")
+                        ? Line{"--moe-router-score-function sigmoid", "how its router scores"}
+                        : Line{"--moe-router-pre-softmax", "scores of all experts, of which one is chosen"});
   if (model.has_moe()) unknown.emplace_back("how its router scores, groups and balances (--moe-router-*)");
   if (!unknown.empty())
     lines.push_back({{}, fmt::format("not known here, take from the model's config.json: {}", join(unknown, ", "))});

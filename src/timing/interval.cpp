@@ -41,8 +41,6 @@ std::vector<std::string> unmodelled(const job::Job& job) {
   warn(job.cluster.gpu.rates.bf16 <= 0 || job.cluster.gpu.rates.hbm <= 0,
        "gpu: the catalogue has no rates of this part; the time is that of a slow one");
   warn(job.batch.packed, "packed: attention is timed as one sequence of the whole length");
-  warn(job.parallel.overlap_p2p_warmup_flush,
-       "overlap_p2p_comm_warmup_flush: messages of warm-up and flush are timed as in the steady state");
   warn(job.parallel.delay_wgrad, "delay_wgrad_compute: weight gradients are timed inside the backward");
   warn(job.precision.fp8_attention, "fp8_dot_product_attention: attention is timed in 16 bits");
   warn(job.offload.weights, "cpu_offloading_weights: weights are timed as staying on the GPU");

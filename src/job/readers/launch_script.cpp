@@ -113,7 +113,7 @@ Candidate examine(const ShellCommand& command) {
   }
   const std::optional<FileKind> dialect = dialect_of_program(candidate.launch);
   candidate.known = std::max(megatron, trainer);
-  if (names_bridge_recipe(candidate.launch.arguments)) {
+  if (names_bridge_recipe(candidate.launch.program, candidate.launch.arguments)) {
     candidate.kind = FileKind::kBridgeConfig;
     candidate.known = std::max(candidate.known, 1);
     return candidate;
