@@ -19,7 +19,12 @@ class FreeSet {
     Address address;
     std::int32_t block;
 
-    bool operator<(const Key& other) const { return size != other.size ? size < other.size : address < other.address; }
+    // Without branches: which way a search goes cannot be foretold.
+    bool operator<(const Key& other) const {
+      const auto less = static_cast<unsigned>(size < other.size);
+      const auto same = static_cast<unsigned>(size == other.size);
+      return (less | (same & static_cast<unsigned>(address < other.address))) != 0;
+    }
   };
   // Valid until the next change of the set.
   struct Position {
@@ -48,8 +53,7 @@ class FreeSet {
     const Key key{size, address, 0};
     const std::size_t chunk = chunk_of(key);
     if (chunk == chunks_.size()) return end();
-    const Chunk& keys = chunks_[chunk];
-    return {chunk, static_cast<std::size_t>(std::lower_bound(keys.begin(), keys.end(), key) - keys.begin())};
+    return {chunk, index_of(chunks_[chunk], key)};
   }
 
   void insert(const Key& key) {
@@ -60,7 +64,7 @@ class FreeSet {
     }
     const std::size_t chunk = std::min(chunk_of(key), chunks_.size() - 1);
     Chunk& keys = chunks_[chunk];
-    keys.insert(std::lower_bound(keys.begin(), keys.end(), key), key);
+    keys.insert(keys.begin() + static_cast<std::ptrdiff_t>(index_of(keys, key)), key);
     if (keys.size() < kLongest) return;
     Chunk upper;
     upper.reserve(kLongest);
@@ -80,6 +84,18 @@ class FreeSet {
  private:
   using Chunk = std::vector<Key>;
   static constexpr std::size_t kLongest = 128;
+
+  // The first key of the chunk that is not below.
+  [[nodiscard]] static std::size_t index_of(const Chunk& keys, const Key& key) {
+    const Key* base = keys.data();
+    for (std::size_t left = keys.size(); left > 0;) {
+      const std::size_t half = left / 2;
+      const bool above = base[half] < key;
+      base += above ? half + 1 : 0;
+      left = above ? left - half - 1 : half;
+    }
+    return static_cast<std::size_t>(base - keys.data());
+  }
 
   // The first chunk whose last key is not below.
   [[nodiscard]] std::size_t chunk_of(const Key& key) const {

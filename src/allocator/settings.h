@@ -53,6 +53,16 @@ struct Settings {
 // not have is an error, as it is there.
 [[nodiscard]] Result<Settings> parse_settings(std::string_view text, Version torch = kDescribedVersion);
 
+// The settings as PYTORCH_CUDA_ALLOC_CONF would have them, without those that are as by default.
+[[nodiscard]] std::string print_settings(const Settings& settings);
+
+// A value of the allocator_settings of a snapshot, which has what was in force; keys that decide no size are passed
+// over.
+[[nodiscard]] Status take_recorded(std::string_view key, std::string_view value, Settings& settings);
+
+// The entry of Settings::divisions that a size falls into.
+[[nodiscard]] std::size_t division_index(std::int64_t size);
+
 // The size of the block a request becomes: a multiple of 512, or of a power-of-two division.
 [[nodiscard]] std::int64_t round_size(const Settings& settings, std::int64_t requested);
 

@@ -122,6 +122,7 @@ std::string to_json(const Keys& keys) {
         .member("name", key->name)
         .member("section", key->section)
         .member("type", key->type)
+        .member("moves", job::name_of(key->moves))
         .member("help", key->doc)
         .end_object();
   return json.end_array().end_object().take();
@@ -149,6 +150,30 @@ std::string to_json(const FrameworkNames& names) {
         .member("name", name.name)
         .member("becomes", name.becomes)
         .member("meaning", name.meaning)
+        .end_object();
+  return json.end_array().end_object().take();
+}
+
+Result<AllocatorSettings> find_allocator_settings(std::string_view text) {
+  AllocatorSettings settings;
+  std::vector<std::string> names;
+  for (const allocator::Setting& setting : allocator::setting_table()) {
+    names.emplace_back(setting.name);
+    if (is_asked_for(text, {names.back()})) settings.push_back(&setting);
+  }
+  if (settings.empty()) return nothing_matches(text, "setting", names);
+  return settings;
+}
+
+std::string to_json(const AllocatorSettings& settings) {
+  JsonWriter json;
+  json.begin_object().member("schema", kSchema).key("settings").begin_array();
+  for (const allocator::Setting* setting : settings)
+    json.begin_object(Layout::kInline)
+        .member("name", setting->name)
+        .member("since", fmt::format("{}.{}", setting->since.major, setting->since.minor))
+        .member("simulated", setting->parse != nullptr)
+        .member("meaning", setting->doc)
         .end_object();
   return json.end_array().end_object().take();
 }

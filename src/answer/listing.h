@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "allocator/setting_table.h"
 #include "base/result.h"
 #include "cluster/architecture.h"
 #include "cluster/cluster.h"
@@ -52,5 +53,10 @@ struct FrameworkNames {
 };
 [[nodiscard]] Result<FrameworkNames> find_framework_names(job::Framework framework, std::string_view text);
 [[nodiscard]] std::string to_json(const FrameworkNames& names);
+
+// The settings of PYTORCH_CUDA_ALLOC_CONF.
+using AllocatorSettings = std::vector<const allocator::Setting*>;
+[[nodiscard]] Result<AllocatorSettings> find_allocator_settings(std::string_view text);
+[[nodiscard]] std::string to_json(const AllocatorSettings& settings);
 
 }  // namespace plimsoll::answer

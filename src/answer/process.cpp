@@ -6,9 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "allocator/settings.h"
 #include "answer/json.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "job/readers/slurm.h"
 #include "why/words.h"
 
 namespace plimsoll::answer {
@@ -22,29 +24,41 @@ std::string value_in(const Environment& environment, std::string_view name) {
   return found == environment.end() ? std::string{} : found->second;
 }
 
+// A setting is checked against every release: the one that will run is not known here.
+constexpr allocator::Version kAnyVersion{1000, 0};
+
+std::string refusal(const Error& error) {
+  return fmt::format("PyTorch refuses it: {}{}{}", error.message, error.hint.empty() ? "" : "; ", error.hint);
+}
+
 // Rules about settings that PyTorch, NCCL and Megatron read (facts rules.md G, pytorch-allocator.md).
 std::vector<CheckedSetting> check(const Environment& environment) {
   std::vector<CheckedSetting> checked;
   const std::string older = value_in(environment, "PYTORCH_CUDA_ALLOC_CONF");
   const std::string newer = value_in(environment, "PYTORCH_ALLOC_CONF");
   const std::string& acting = newer.empty() ? older : newer;
-  const bool expandable = why::has_text(acting, "expandable_segments:true");
+  const auto parsed = allocator::parse_settings(acting, kAnyVersion);
+  const bool made_by_the_shell = acting.find_first_of("$`") != std::string::npos;
+  const allocator::Settings settings = parsed ? *parsed : allocator::Settings{};
+  const bool expandable = settings.expandable_segments;
   if (!older.empty() && !newer.empty() && older != newer)
     checked.push_back({"PYTORCH_ALLOC_CONF", newer,
                        "set beside PYTORCH_CUDA_ALLOC_CONF with another value; PyTorch 2.9 and later read this one",
                        true});
   checked.push_back({newer.empty() ? "PYTORCH_CUDA_ALLOC_CONF" : "PYTORCH_ALLOC_CONF", acting,
-                     acting.empty() ? "not set: the allocator splits and keeps fixed segments"
-                     : expandable   ? "expandable segments are on: fragmentation of fixed segments is ruled out"
-                                    : "expandable segments are off",
-                     false});
-  if (why::has_text(acting, "max_split_size_mb") && expandable)
+                     acting.empty()                 ? "not set: the allocator splits and keeps fixed segments"
+                     : !parsed && made_by_the_shell ? "the shell makes the value; it was not followed"
+                     : !parsed                      ? refusal(parsed.error())
+                     : expandable ? "expandable segments are on: fragmentation of fixed segments is ruled out"
+                                  : "expandable segments are off",
+                     !parsed && !made_by_the_shell});
+  if (settings.max_split_size != allocator::kUnlimited && expandable)
     checked.push_back(
         {"max_split_size_mb", acting,
          "keeps free blocks above it from smaller requests, in expandable segments too: reserved memory grows; "
          "use one of the two",
          true});
-  if (why::has_text(acting, "backend:cudamallocasync") && expandable)
+  if (!settings.native && expandable)
     checked.push_back({"backend", acting, "expandable segments belong to the native backend and are ignored", true});
   if (expandable) {
     const std::string graph_register = value_in(environment, "NCCL_GRAPH_REGISTER");
@@ -154,6 +168,14 @@ std::vector<CheckedSetting> check_script(std::string_view text) {
   for (const auto& [name, value] : assigned)
     if (!exported.contains(name) && why::has_any(name, {"alloc_conf", "nccl_", "cuda_"}))
       late.push_back({name, value, "is assigned but not exported: the program does not see it", true});
+  const job::PassedOn passed = job::pass_on(text);
+  for (const std::string& name : passed.lost) {
+    const auto found = exported.find(name);
+    if (found == exported.end()) continue;
+    if (why::has_any(name, {"alloc_conf", "nccl_", "cuda_", "nvte_"}))
+      late.push_back({name, found->second, fmt::format("{}: it does not reach the program", passed.by), true});
+    exported.erase(found);
+  }
   std::vector<CheckedSetting> all = check(exported);
   all.insert(all.begin(), late.begin(), late.end());
   return all;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "answer/log_rules.h"
 #include "answer/settle.h"
 #include "answer/why_snapshot.h"
 #include "base/bytes.h"
@@ -30,7 +31,7 @@ why::ReadLimits limits_for(std::size_t files) {
 
 Result<why::Findings> read_all(const std::vector<std::string>& operands, const Progress& progress) {
   PLIMSOLL_TRY(paths, why::log_files(operands));
-  why::Collector collector;
+  why::Collector collector(catalogue_texts);
   std::int64_t before = 0;
   bool any = false;
   for (const std::string& path : paths) {

@@ -35,4 +35,16 @@ double percent_of(std::int64_t bytes, std::int64_t capacity) {
   return capacity == 0 ? 0 : 100.0 * static_cast<double>(bytes) / static_cast<double>(capacity);
 }
 
+std::string assumed_environment(const job::Job& job) {
+  const job::Job usual = job::defaults_for(job.framework);
+  std::vector<std::string> variables;
+  for (const char* name : {"PYTORCH_CUDA_ALLOC_CONF", "NCCL_NVLS_ENABLE"}) {
+    const auto set = usual.environment.find(name);
+    const auto has = job.environment.find(name);
+    if (set != usual.environment.end() && has != job.environment.end() && set->second == has->second)
+      variables.push_back(fmt::format("{}={}", name, has->second));
+  }
+  return join(variables, ", ");
+}
+
 }  // namespace plimsoll::answer

@@ -15,6 +15,10 @@ namespace plimsoll::answer {
 // "tp 4, pp 4, vpp 5, dp 2": sizes of one are left out; "one GPU per replica" where all are.
 [[nodiscard]] std::string describe_split(const job::Job& job);
 
+// Variables that the framework's own launcher sets, that decide memory, and that the job has as it sets them: what is
+// assumed where no script says otherwise. "NCCL_NVLS_ENABLE=0, ..."; "" where there are none.
+[[nodiscard]] std::string assumed_environment(const job::Job& job);
+
 // A share of the capacity in percent.
 [[nodiscard]] double percent_of(std::int64_t bytes, std::int64_t capacity);
 

@@ -10,17 +10,27 @@
 
 namespace plimsoll {
 
+namespace {
+
+thread_local bool is_sharing = false;
+
+}  // namespace
+
 void share_work(unsigned threads, const std::function<void(unsigned worker)>& work) {
   if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
+  if (is_sharing) threads = 1;
   std::exception_ptr thrown;
   std::mutex guard;
   const auto guarded = [&](unsigned worker) {
+    const bool was_sharing = is_sharing;
+    is_sharing = is_sharing || threads > 1;
     try {
       work(worker);
     } catch (...) {
       const std::lock_guard lock(guard);
       if (!thrown) thrown = std::current_exception();
     }
+    is_sharing = was_sharing;
   };
   {
     std::vector<std::jthread> helpers;

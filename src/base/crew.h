@@ -9,6 +9,7 @@ namespace plimsoll {
 
 // Runs work(0) in the calling thread and work(1), ... in as many others as are to be had, `threads` in all at most;
 // 0: one per core. Returns when all are done. The work shares its items itself, so that any number of workers does all.
+// Work that shares again does so alone: the cores are busy with the outer one.
 void share_work(unsigned threads, const std::function<void(unsigned worker)>& work);
 
 }  // namespace plimsoll

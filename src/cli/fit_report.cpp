@@ -45,9 +45,12 @@ std::string verdict(const answer::Fit& fit, const memory::RankAnswer& rank, cons
   };
   const memory::Host& host = fit.memory.host;
   std::string text;
-  if (!host.fits)
+  if (host.capacity > 0 && host.bytes_per_node > host.capacity)
     text += line(false, fmt::format("{} GiB of host memory per node are needed, {} GiB are there",
                                     format_gib(host.bytes_per_node), format_gib(host.capacity)));
+  if (host.nvme_capacity > 0 && host.nvme_per_node > host.nvme_capacity)
+    text += line(false, fmt::format("{} GiB of NVMe per node are needed, {} GiB are there",
+                                    format_gib(host.nvme_per_node), format_gib(host.nvme_capacity)));
   // The verdict is the job's, whichever rank is shown.
   const memory::WorstRank& worst = fit.memory.worst_of_all;
   if (rank.fits && !worst.fits)
@@ -70,6 +73,9 @@ std::string job_lines(const job::Job& job) {
                                  job.cluster.gpus, gpu, answer::describe_split(job));
   text += fmt::format("     sequence {}, micro-batch {}, {} micro-batches per step\n", job.batch.seq_length,
                       job.batch.micro_batch, job.micro_batches);
+  const std::string assumed = answer::assumed_environment(job);
+  if (!assumed.empty())
+    text += fmt::format("     environment as the launcher of {} has it: {}\n", job::name_of(job.framework), assumed);
   return text;
 }
 
@@ -133,12 +139,19 @@ std::string host_lines(const memory::Host& host) {
   if (host.bytes_per_node > 0) {
     text = fmt::format("host memory: {} GiB per node", format_gib(host.bytes_per_node));
     if (host.capacity > 0)
-      text += fmt::format(" of {} GiB{}", format_gib(host.capacity), host.fits ? "" : ": does not fit");
+      text += fmt::format(" of {} GiB{}", format_gib(host.capacity),
+                          host.bytes_per_node <= host.capacity ? "" : ": does not fit");
     else
       text += "; what the node has is not known";
     text += '\n';
   }
-  if (host.nvme_per_node > 0) text += fmt::format("NVMe: {} GiB per node\n", format_gib(host.nvme_per_node));
+  if (host.nvme_per_node > 0) {
+    text += fmt::format("NVMe: {} GiB per node", format_gib(host.nvme_per_node));
+    if (host.nvme_capacity > 0)
+      text += fmt::format(" of {} GiB{}", format_gib(host.nvme_capacity),
+                          host.nvme_per_node <= host.nvme_capacity ? "" : ": does not fit");
+    text += '\n';
+  }
   return text;
 }
 

@@ -66,7 +66,7 @@ std::vector<Flag> flags() {
   std::vector<Flag> all = {
       {.name = "set",
        .argument = "SETTING",
-       .help = "replay under this PYTORCH_CUDA_ALLOC_CONF instead; several add up",
+       .help = "replay under this PYTORCH_CUDA_ALLOC_CONF instead (plimsoll keys --allocator); several add up",
        .repeats = true},
       {.name = "what-if", .argument = "", .help = "a table of the sensible settings, best first"},
       {.name = "tune", .argument = "", .help = "search the settings for the least reserved memory"},

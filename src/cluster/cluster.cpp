@@ -137,8 +137,10 @@ Catalog parse() {
     if (!first) continue;  // the first node of a GPU is the typical one
     Gpu& gpu = catalog.gpus[catalog.names.at(folded(word(item, "gpu")))];
     const std::int64_t domain = std::max(number(item, "nvlink_domain_usable"), std::int64_t{0});
-    if (number(item, "nvlink_domain") > number(item, "gpus_per_node"))
-      gpu.rates.rack_domain = domain > 0 ? domain : number(item, "nvlink_domain");
+    if (number(item, "nvlink_domain") > number(item, "gpus_per_node")) {
+      gpu.rates.rack_gpus = number(item, "nvlink_domain");
+      gpu.rates.rack_domain = domain > 0 ? domain : gpu.rates.rack_gpus;
+    }
     if (gpu.rates.nic == 0) gpu.rates.nic = real(item, {"nic_gbit_s_per_gpu"}) * 1e9 / 8;
   }
   return catalog;

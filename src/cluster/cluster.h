@@ -26,7 +26,8 @@ struct Rates {
   double nic = 0;        // the GPU's share of its node's network
   double host_link = 0;  // to host memory: PCIe, or C2C on Grace
   std::int64_t sms = 0;
-  std::int64_t rack_domain = 0;  // GPUs that one NVLink domain joins across nodes (NVL72); 0: a node is the domain
+  std::int64_t rack_domain = 0;  // GPUs of an NVLink domain that jobs use across nodes; 0: a node is the domain
+  std::int64_t rack_gpus = 0;    // all that it joins: 72 of NVL72, of which 64 are used
 };
 
 struct Gpu {

@@ -10,6 +10,7 @@
 #include "emit/targets.h"
 #include "emit/text.h"
 #include "job/keys.h"
+#include "job/read.h"
 #include "job/value.h"
 
 namespace plimsoll::emit {
@@ -98,7 +99,7 @@ Node field_value(const Setting& setting) {
   if (setting.key == "q_lora_rank" && setting.value.integer == 0) return {};
   if (setting.key == "activation_func")
     return function_node(text == "squared_relu" ? "megatron.core.activations.squared_relu"
-                                                : "torch.nn.functional." + text);
+                                                : "torch.nn.functional." + (text == "gelu_new" ? "gelu" : text));
   if (setting.key == "cp_comm_type" && setting.value.items.size() == 1) return setting.value.items.front();
   return setting.value;
 }
@@ -127,6 +128,23 @@ std::string yaml_text(const std::vector<Row>& rows) {
     text += fmt::format("\n{}:\n{}", section, with_comments(lines, "  "));
   }
   return text;
+}
+
+// What the recipe says and the job does not repeat would come from the recipe: the job's own value is written instead.
+void add_what_the_recipe_sets(const Job& job, std::string_view recipe, std::vector<Row>& rows) {
+  for (const auto& [path, value] : job::bridge_recipe_settings(recipe)) {
+    const std::string section = path.substr(0, path.find('.'));
+    const std::string field = path.substr(path.find('.') + 1);
+    const bool is_written = std::any_of(rows.begin(), rows.end(), [&section, &field](const Row& row) {
+      return row.section == section && row.field == field;
+    });
+    const std::string key = job::canonical_name(field);
+    if (is_written || !job::is_key(key) || section == "peft" || (section == "ddp" && key == "grad_reduce_in_fp32"))
+      continue;
+    const auto held = held_value(job, key);
+    rows.push_back({section, field, held ? field_value({key, *held}) : Node{},
+                    fmt::format("the recipe has {}", value_text(value))});
+  }
 }
 
 }  // namespace
@@ -205,20 +223,24 @@ Result<std::vector<File>> write_megatron_bridge(const Order& order) {
     rows.push_back({"checkpoint", "ckpt_format", text_node("fsdp_dtensor"), "the only format of Megatron-FSDP (R237)"});
   rows.push_back({"dataset", "seq_length", integer_node(job.batch.seq_length), "must equal the model's"});
 
-  std::vector<Line> overrides;
-  for (const Row& row : rows)
-    if (row.field != "hf_model_id" && row.field != "_target_")
-      overrides.push_back({override_word(row.section + "." + row.field, row.value), row.why});
   std::string recipe;
   for (const char c : source.name.empty() ? std::string("llama3-8b") : source.name)
     if (c != '.') recipe += c == '-' ? '_' : c;
   const char* mode = job.adapter.kind == job::AdapterKind::kLora   ? "lora"
                      : job.adapter.kind == job::AdapterKind::kDora ? "dora"
                                                                    : "pretrain";
+  add_what_the_recipe_sets(job, job::bridge_recipe_name(recipe, mode), rows);
+  std::vector<Line> overrides;
+  for (const Row& row : rows)
+    if (row.field != "hf_model_id" && row.field != "_target_")
+      overrides.push_back({override_word(row.section + "." + row.field, row.value), row.why});
   std::string script = script_head(
       job, "Trains with Megatron-Bridge. Read it again: plimsoll fit overrides.yaml plimsoll.toml", order.environment);
   script += fmt::format("\n# The fields of overrides.yaml, which are laid over the recipe.\nOVERRIDES=(\n{})\n",
                         with_comments(overrides, "  "));
+  if (job::bridge_recipe_settings(job::bridge_recipe_name(recipe, mode)).empty())
+    script += fmt::format("\n# Bridge has no recipe {} that is known here: name one of the same model in RECIPE.\n",
+                          job::bridge_recipe_name(recipe, mode));
   script += fmt::format(
       "\n{}  \"${{MEGATRON_BRIDGE:-.}}/scripts/training/run_recipe.py\" \\\n"
       "  --model \"${{RECIPE:-{}}}\" --mode {} --dataset \"${{DATASET:-mock}}\" \"${{OVERRIDES[@]}}\"\n",

@@ -45,8 +45,11 @@ constexpr Flag kFlags[] = {
     {"hidden_dropout", "--hidden-dropout"},
     {"attention_dropout", "--attention-dropout"},
     {"qk_layernorm", "--qk-layernorm"},
+    {"qk_l2_norm", "--qk-l2-norm"},
+    {"softmax_type", "--softmax-type"},
     {"attention_output_gate", "--attention-output-gate"},
     {"window_size", "--window-size"},
+    {"window_attn_skip_freq", "--window-attn-skip-freq"},
     {"num_moe_experts", "--num-experts"},
     {"moe_router_topk", "--moe-router-topk"},
     {"moe_ffn_hidden_size", "--moe-ffn-hidden-size"},
@@ -200,9 +203,15 @@ std::string flag_text(const Setting& setting) {
   return text + " " + shell_word(document::to_text(setting.value));
 }
 
-// Activations have flags of their own; plain GELU is the default.
+// Activations have flags of their own; plain GELU is the default, which the fused kernel computes by tanh, as GPT-2
+// and GPT-3 do.
 std::vector<Line> activation_flags(const Job& job) {
   const model::FeedForward& ffn = job.model.layer(0).ffn;
+  // OpenAI's: x * sigmoid(1.702 x) with both halves clamped at 7, and one added to the linear half.
+  if (job.model.model_type == "gpt_oss")
+    return {{"--quick-geglu", "quick GELU with a gate projection"},
+            {"--glu-linear-offset 1.0", "added to the half without a gate"},
+            {"--activation-func-clamp-value 7.0", "both halves are clamped"}};
   if (ffn.gated && ffn.activation == model::Activation::kSilu) return {{"--swiglu", "SiLU with a gate projection"}};
   if (ffn.gated && ffn.activation == model::Activation::kGelu && job.stated.contains("quick_geglu"))
     return {{"--quick-geglu", "quick GELU with a gate projection"}};
@@ -215,6 +224,16 @@ std::vector<Line> activation_flags(const Job& job) {
 std::string stated(const Job& job, const char* key) {
   const auto found = job.stated.find(key);
   return found == job.stated.end() ? std::string{} : found->second;
+}
+
+// n where every n-th layer of a rotary model does not rotate; 0 where all do, or no number says it.
+std::int64_t no_rope_period(const model::Architecture& model) {
+  std::int64_t period = 1;
+  while (period <= model.depth() && model.layer(period - 1).attention.rotates) ++period;
+  if (!model.rope || period > model.depth() || period == 1 || model.depth() % period != 0) return 0;
+  for (std::int64_t i = 0; i < model.depth(); ++i)
+    if (model.layer(i).attention.rotates == ((i + 1) % period == 0)) return 0;
+  return period;
 }
 
 // Flags that shape nothing and without which another model would be trained: Megatron's defaults are a base of
@@ -245,6 +264,15 @@ std::vector<Line> numeric_flags(const Job& job) {
   } else if (model.norm_epsilon != 0 && model.norm_epsilon != 1e-5) {
     lines.push_back({fmt::format("--norm-epsilon {}", model.norm_epsilon), "epsilon of the norms"});
   }
+  if (const std::int64_t period = no_rope_period(model); period > 0)
+    lines.push_back({fmt::format("--no-rope-freq {}", period), "layers without rotation"});
+  // Megatron refuses a softmax over the one expert that was chosen; Llama 4 scores by sigmoid.
+  const bool one_expert = std::any_of(model.kinds.begin(), model.kinds.end(),
+                                      [](const model::Layer& kind) { return kind.ffn.experts_per_token == 1; });
+  if (one_expert)
+    lines.push_back(model.model_type.starts_with("llama4")
+                        ? Line{"--moe-router-score-function sigmoid", "how its router scores"}
+                        : Line{"--moe-router-pre-softmax", "scores of all experts, of which one is chosen"});
   if (model.has_moe()) unknown.emplace_back("how its router scores, groups and balances (--moe-router-*)");
   if (!unknown.empty())
     lines.push_back({{}, fmt::format("not known here, take from the model's config.json: {}", join(unknown, ", "))});

@@ -25,16 +25,56 @@ using model::Layer;
 namespace {
 
 // "[1, 1, 0]" in Megatron's short form: ([1]*2+[0]*1).
-std::string layer_pattern(const Architecture& model) {
+template <class Is>
+std::string layer_pattern(const Architecture& model, const Is& is) {
   std::string text;
   for (std::int64_t i = 0; i < model.depth();) {
-    const bool moe = model.layer(i).ffn.is_moe();
+    const bool one = is(model.layer(i));
     std::int64_t end = i;
-    while (end < model.depth() && model.layer(end).ffn.is_moe() == moe) ++end;
-    text += fmt::format("{}[{}]*{}", text.empty() ? "" : "+", moe ? 1 : 0, end - i);
+    while (end < model.depth() && is(model.layer(end)) == one) ++end;
+    text += fmt::format("{}[{}]*{}", text.empty() ? "" : "+", one ? 1 : 0, end - i);
     i = end;
   }
   return "(" + text + ")";
+}
+
+// n where every n-th layer is one and no other is; 0 where no number says it.
+template <class Is>
+std::int64_t layer_period(const Architecture& model, const Is& is) {
+  std::int64_t period = 1;
+  while (period <= model.depth() && !is(model.layer(period - 1))) ++period;
+  for (std::int64_t i = 0; i < model.depth(); ++i)
+    if (is(model.layer(i)) != ((i + 1) % period == 0)) return 0;
+  return period <= model.depth() ? period : 0;
+}
+
+// Which layers see everything, where others have a window.
+void add_windows(const Architecture& model, std::int64_t seq_length, std::vector<Setting>& settings) {
+  const auto has_window = [seq_length](const Layer& layer) {
+    return layer.attention.sliding_window > 0 && layer.attention.sliding_window < seq_length;
+  };
+  const auto is_full = [&has_window](const Layer& layer) { return !has_window(layer); };
+  std::int64_t window = 0;
+  bool some_full = false;
+  for (std::int64_t i = 0; i < model.depth(); ++i) {
+    if (has_window(model.layer(i))) window = model.layer(i).attention.sliding_window;
+    some_full = some_full || is_full(model.layer(i));
+  }
+  if (window == 0) return;
+  settings.push_back({"window_size", text_node(fmt::format("({},0)", window - 1))});
+  if (!some_full) return;
+  const std::int64_t period = layer_period(model, is_full);
+  settings.push_back(
+      {"window_attn_skip_freq", period > 0 ? integer_node(period) : text_node(layer_pattern(model, has_window))});
+}
+
+// Megatron runs every activation alike but for its gate; the numbers are the flags' business.
+bool same_activation(const FeedForward& a, const FeedForward& b, bool by_transformers) {
+  if (a.activation == b.activation) return true;
+  const auto smooth = [](Activation activation) {
+    return activation != Activation::kRelu && activation != Activation::kSquaredRelu;
+  };
+  return !by_transformers && smooth(a.activation) && smooth(b.activation);
 }
 
 std::string_view name_of(Activation activation) {
@@ -72,10 +112,10 @@ void add_attention(const Attention& attention, std::vector<Setting>& settings) {
     }
     settings.push_back({"kv_channels", integer_node(attention.head_dim)});
   }
-  if (attention.qk_norm == model::QkNorm::kPerHead) settings.push_back({"qk_layernorm", bool_node(true)});
+  if (attention.qk_norm == model::QkNorm::kPerHead)
+    settings.push_back({attention.qk_norm_has_weight ? "qk_layernorm" : "qk_l2_norm", bool_node(true)});
+  if (attention.sinks) settings.push_back({"softmax_type", text_node("learnable")});
   if (attention.output_gate) settings.push_back({"attention_output_gate", bool_node(true)});
-  if (attention.sliding_window > 0)
-    settings.push_back({"window_size", text_node(fmt::format("({},0)", attention.sliding_window - 1))});
 }
 
 void add_experts(const Architecture& model, const FeedForward& ffn, std::vector<Setting>& settings) {
@@ -86,7 +126,9 @@ void add_experts(const Architecture& model, const FeedForward& ffn, std::vector<
   if (ffn.shared_gate) settings.push_back({"moe_shared_expert_gate", bool_node(true)});
   bool all = true;
   for (std::int64_t i = 0; i < model.depth(); ++i) all = all && model.layer(i).ffn.is_moe();
-  if (!all) settings.push_back({"moe_layer_freq", text_node(layer_pattern(model))});
+  if (!all)
+    settings.push_back(
+        {"moe_layer_freq", text_node(layer_pattern(model, [](const Layer& layer) { return layer.ffn.is_moe(); }))});
 }
 
 struct Dimension {
@@ -100,9 +142,15 @@ std::string first_difference(std::initializer_list<Dimension> dimensions) {
   return {};
 }
 
-std::string attention_difference(const Attention& a, const Attention& b, bool by_transformers) {
+std::string attention_difference(const Attention& a, const Attention& b, bool by_transformers,
+                                 std::int64_t seq_length) {
+  // A window that no sequence fills is none.
+  const auto window = [seq_length](const Attention& attention) {
+    return seq_length > 0 && attention.sliding_window >= seq_length ? 0 : attention.sliding_window;
+  };
   const bool mla = a.kind == AttentionKind::kMla;
   return first_difference({
+      {"the model's linear attention", (a.kind == AttentionKind::kLinear) == (b.kind == AttentionKind::kLinear)},
       {"multi_latent_attention", a.kind == b.kind},
       {"num_attention_heads", a.heads == b.heads},
       {"num_query_groups", mla || a.kv_heads == b.kv_heads},
@@ -110,8 +158,9 @@ std::string attention_difference(const Attention& a, const Attention& b, bool by
       {"add_qkv_bias", a.qkv_bias == b.qkv_bias},
       {"add_bias_linear", a.out_bias == b.out_bias},
       {"attention_output_gate", a.output_gate == b.output_gate},
-      {"qk_layernorm", a.qk_norm == b.qk_norm && a.qk_norm_has_weight == b.qk_norm_has_weight},
-      {"window_size", a.sliding_window == b.sliding_window},
+      {"qk_layernorm",
+       a.qk_norm == b.qk_norm && (a.qk_norm == model::QkNorm::kNone || a.qk_norm_has_weight == b.qk_norm_has_weight)},
+      {"window_size", window(a) == window(b)},
       {"q_lora_rank", !mla || a.q_lora_rank == b.q_lora_rank},
       {"kv_lora_rank", !mla || a.kv_lora_rank == b.kv_lora_rank},
       {"qk_head_dim", !mla || a.qk_nope_dim == b.qk_nope_dim},
@@ -130,12 +179,14 @@ std::string attention_difference(const Attention& a, const Attention& b, bool by
 
 std::string feed_forward_difference(const FeedForward& a, const FeedForward& b, bool by_transformers) {
   const bool moe = a.is_moe();
+  const bool only_routed = moe && a.shared_width == 0;  // nothing else that could have a bias
   return first_difference({
       {"moe_layer_freq", moe == b.is_moe()},
       {"ffn_hidden_size", moe || a.width == b.width},
       {"gated_linear_unit", a.gated == b.gated},
-      {"activation_func", a.activation == b.activation},
-      {"add_bias_linear", a.bias == b.bias && a.expert_bias == b.expert_bias && a.router_bias == b.router_bias},
+      {"activation_func", same_activation(a, b, by_transformers)},
+      {"add_bias_linear",
+       (only_routed || a.bias == b.bias) && a.expert_bias == b.expert_bias && a.router_bias == b.router_bias},
       {"num_moe_experts", a.experts == b.experts},
       {"moe_router_topk", a.experts_per_token == b.experts_per_token},
       {"moe_ffn_hidden_size", a.expert_width == b.expert_width},
@@ -147,7 +198,8 @@ std::string feed_forward_difference(const FeedForward& a, const FeedForward& b, 
 
 }  // namespace
 
-std::string model_difference(const Architecture& a, const Architecture& b, bool by_transformers) {
+std::string model_difference(const Architecture& a, const Architecture& b, bool by_transformers,
+                             std::int64_t seq_length) {
   std::string key = first_difference({
       {"num_layers", a.depth() == b.depth()},
       {"hidden_size", a.hidden == b.hidden},
@@ -157,7 +209,8 @@ std::string model_difference(const Architecture& a, const Architecture& b, bool 
       {"position_embedding_type", a.rope == b.rope},
       {"max_position_embeddings", a.position_rows == b.position_rows},
       {"mtp_num_layers", a.mtp_layers == b.mtp_layers},
-      {"hidden_dropout", a.hidden_dropout == b.hidden_dropout && a.embedding_dropout == b.embedding_dropout},
+      {"hidden_dropout", a.hidden_dropout == b.hidden_dropout},
+      {"the model's embedding dropout", a.embedding_dropout == b.embedding_dropout},
       {"attention_dropout", a.attention_dropout == b.attention_dropout},
       {"the model's norm placement", a.post_norm_only == b.post_norm_only && a.final_norm == b.final_norm},
       {"the model's embedding norm", a.embedding_norm == b.embedding_norm},
@@ -170,7 +223,7 @@ std::string model_difference(const Architecture& a, const Architecture& b, bool 
   for (std::int64_t i = 0; key.empty() && i < a.depth(); ++i) {
     const Layer& left = a.layer(i);
     const Layer& right = b.layer(i);
-    key = attention_difference(left.attention, right.attention, by_transformers);
+    key = attention_difference(left.attention, right.attention, by_transformers, seq_length);
     if (key.empty()) key = feed_forward_difference(left.ffn, right.ffn, by_transformers);
     if (key.empty() && (left.norms != right.norms || left.parallel_block != right.parallel_block))
       key = "the model's norms per layer";
@@ -187,11 +240,17 @@ std::vector<Setting> model_settings(const Architecture& model, std::int64_t seq_
     if (kind == nullptr) kind = &model.layer(i);
   }
   const Layer& any = dense != nullptr ? *dense : *moe;
+  // A model with linear attention has heads of its own in the other layers.
+  const auto softmax = std::find_if(model.kinds.begin(), model.kinds.end(), [](const Layer& kind) {
+    return kind.attention.kind == AttentionKind::kGqa || kind.attention.kind == AttentionKind::kMla;
+  });
+  const Attention& attention = softmax == model.kinds.end() ? any.attention : softmax->attention;
   std::vector<Setting> settings;
   settings.push_back({"num_layers", integer_node(model.depth())});
   settings.push_back({"hidden_size", integer_node(model.hidden)});
   settings.push_back({"ffn_hidden_size", integer_node(dense != nullptr ? any.ffn.width : any.ffn.expert_width)});
-  add_attention(any.attention, settings);
+  add_attention(attention, settings);
+  add_windows(model, seq_length, settings);
   const std::int64_t positions =
       model.position_rows > 0 ? model.position_rows : std::max(model.max_positions, seq_length);
   settings.push_back({"max_position_embeddings", integer_node(positions)});
@@ -200,8 +259,8 @@ std::vector<Setting> model_settings(const Architecture& model, std::int64_t seq_
   settings.push_back({"normalization", text_node(model.norm == model::NormKind::kRms ? "RMSNorm" : "LayerNorm")});
   settings.push_back({"activation_func", text_node(std::string(name_of(any.ffn.activation)))});
   settings.push_back({"gated_linear_unit", bool_node(any.ffn.gated)});
-  settings.push_back({"add_bias_linear", bool_node(any.attention.out_bias)});
-  if (any.attention.qkv_bias && !any.attention.out_bias) settings.push_back({"add_qkv_bias", bool_node(true)});
+  settings.push_back({"add_bias_linear", bool_node(attention.out_bias)});
+  if (attention.qkv_bias && !attention.out_bias) settings.push_back({"add_qkv_bias", bool_node(true)});
   settings.push_back({"share_embeddings_and_output_weights", bool_node(model.tied_embeddings)});
   settings.push_back({"hidden_dropout", real_node(model.hidden_dropout)});
   settings.push_back({"attention_dropout", real_node(model.attention_dropout)});

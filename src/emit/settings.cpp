@@ -313,7 +313,9 @@ std::optional<Node> meant_value(const Job& job, std::string_view key) {
 std::vector<std::string> differing_keys(const Job& wanted, const Job& found) {
   std::vector<std::string> keys;
   const bool by_transformers = wanted.kernels.implementation == job::Implementation::kTransformers;
-  if (std::string key = model_difference(wanted.model, found.model, by_transformers); !key.empty())
+  if (std::string key =
+          model_difference(wanted.model, found.model, by_transformers, by_transformers ? 0 : wanted.batch.seq_length);
+      !key.empty())
     keys.push_back(std::move(key));
   for (const std::string& key : job::key_names())
     if (text_of(meant_value(wanted, key)) != text_of(meant_value(found, key))) keys.push_back(key);

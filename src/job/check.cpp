@@ -214,9 +214,9 @@ Status check_pipeline(const Job& job) {
     const std::int64_t rest = job.micro_batches % group;
     if (rest != 0 && rest < parallel.pipeline)  // R043
       return bad_input(
-          fmt::format("The remainder of M (the total micro-batches {}) divided by N (number of contiguous "
-                      "micro-batches in a virtual pipeline stage {}) should be 0, or larger than or equal to "
-                      "the pipeline-parallel size {}",
+          fmt::format("The remainder of M (the total micro-batches) divided by N (number of contiguous "
+                      "micro-batches in a virtual pipeline stage) should be 0, or larger than or equal to "
+                      "the pipeline-parallel size: M {}, N {}, PP {}",
                       job.micro_batches, group, parallel.pipeline));
   }
   if (parallel.overlap_p2p_warmup_flush && !parallel.overlap_p2p)  // R041

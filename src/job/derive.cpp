@@ -64,7 +64,8 @@ Status derive_precision(Job& job) {
   if (job.has("fp16") && precision.fp16 && !job.has("bf16")) precision.bf16 = false;  // Bridge's default is bf16
   if (precision.bf16 && precision.fp16)
     return bad_input(job.framework == Framework::kDeepSpeed ? "bfloat16 and fp16 modes cannot be simultaneously enabled"
-                                                            : "Only one of fp16 and bf16 can be set; both are on",
+                     : job.is_megatron() ? "Only one of self.fp16: True and self.bf16 True should be True"  // R192
+                                         : "At most one of fp16 and bf16 can be True, but not both",
                      "drop one of them");
   switch (job.framework) {
     case Framework::kMegatronLm:
@@ -202,6 +203,19 @@ Status derive_virtual_stages(Job& job) {
   return {};
 }
 
+// Megatron's L2 norm of queries and keys has one switch for all layers; Llama 4 itself leaves out those that do not
+// rotate.
+void use_one_qk_norm(model::Architecture& model) {
+  const bool weightless = std::any_of(model.kinds.begin(), model.kinds.end(), [](const model::Layer& kind) {
+    return kind.attention.qk_norm != model::QkNorm::kNone && !kind.attention.qk_norm_has_weight;
+  });
+  if (!weightless) return;
+  for (model::Layer& kind : model.kinds) {
+    kind.attention.qk_norm = model::QkNorm::kPerHead;
+    kind.attention.qk_norm_has_weight = false;
+  }
+}
+
 Status derive_model(Job& job) {
   if (job.model_keys.any) {
     PLIMSOLL_TRY(model, architecture_of(job.model_keys, job.base_model));
@@ -211,6 +225,7 @@ Status derive_model(Job& job) {
   }
   if (job.model.layers.empty())
     return bad_input("no model is given", "name one (--model llama3-8b), or give its config.json");
+  if (job.is_megatron()) use_one_qk_norm(job.model);
   return model::validate(job.model);
 }
 

@@ -57,12 +57,27 @@ bool is_off(const Node& value) {
          value.text == "0.0" || equals_ignoring_case(value.text, "no");
 }
 
+std::string_view name_of(Moves moves) {
+  switch (moves) {
+    case Moves::kBoth:
+      return "bytes, seconds";
+    case Moves::kBytes:
+      return "bytes";
+    case Moves::kSeconds:
+      return "seconds";
+    case Moves::kNeither:
+      return "neither";
+  }
+  return {};
+}
+
 const std::vector<KeyInfo>& key_table() {
   static const std::vector<KeyInfo> table = [] {
     std::vector<KeyInfo> rows;
     for (const Section& section : sections())
       for (const Key& key : section.keys)
-        rows.push_back(KeyInfo{std::string(key.name), std::string(section.name), type_name(key), std::string(key.doc)});
+        rows.push_back(
+            KeyInfo{std::string(key.name), std::string(section.name), type_name(key), std::string(key.doc), key.moves});
     return rows;
   }();
   return table;

@@ -15,11 +15,21 @@
 
 namespace plimsoll::job {
 
+// What of an answer a key can change.
+enum class Moves : std::uint8_t {
+  kBoth,     // bytes and seconds
+  kBytes,    // bytes alone: the work is the same
+  kSeconds,  // seconds alone: nothing lives longer
+  kNeither,  // it says what others say, or is kept for rules and launches; the meaning has the reason
+};
+[[nodiscard]] std::string_view name_of(Moves moves);
+
 struct KeyInfo {
   std::string name;
   std::string section;  // of the job file: "parallel"
   std::string type;     // "integer", "boolean", "bf16, fp16, fp32", ...
   std::string doc;
+  Moves moves = Moves::kBoth;
 };
 
 // In the order of the sections of a job file.

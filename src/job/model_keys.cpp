@@ -2,6 +2,7 @@
 #include "job/model_keys.h"
 
 #include <charconv>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -48,6 +49,11 @@ void lay_over(const ModelKeys& keys, Layer& kind) {
     attention.qkv_bias = *keys.add_qkv_bias || attention.out_bias;
   }
   if (keys.qk_layernorm) attention.qk_norm = *keys.qk_layernorm ? model::QkNorm::kPerHead : model::QkNorm::kNone;
+  if (keys.qk_l2_norm.value_or(false)) {
+    attention.qk_norm = model::QkNorm::kPerHead;
+    attention.qk_norm_has_weight = false;
+  }
+  if (keys.sinks && softmax) attention.sinks = *keys.sinks;
   if (keys.attention_output_gate) attention.output_gate = *keys.attention_output_gate;
   if (keys.sliding_window) attention.sliding_window = *keys.sliding_window;
   if (keys.q_lora_rank) attention.q_lora_rank = *keys.q_lora_rank;
@@ -110,6 +116,32 @@ Status check_period(const ModelKeys& keys, std::size_t depth) {
                    "1 makes every layer a mixture of experts, 2 every second one");
 }
 
+// Layers that window_attn_skip_freq leaves out attend to everything: a kind of their own.
+Status spare_windows(const ModelKeys& keys, Architecture& model) {
+  if (!keys.window_period && keys.window_pattern.empty()) return {};
+  if (!keys.window_pattern.empty() && keys.window_pattern.size() != model.layers.size())
+    return bad_input(fmt::format("window_attn_skip_freq names {} layers; the model has {}", keys.window_pattern.size(),
+                                 model.layers.size()));
+  std::map<std::uint8_t, std::uint8_t> without;  // a kind, the same without a window
+  std::size_t at = 0;
+  for (std::uint8_t& kind : model.layers) {
+    ++at;
+    const bool windowed = keys.window_pattern.empty() ? at % static_cast<std::size_t>(*keys.window_period) != 0
+                                                      : bool{keys.window_pattern[at - 1]};
+    if (windowed || model.kinds[kind].attention.sliding_window == 0) continue;
+    auto found = without.find(kind);
+    if (found == without.end()) {
+      if (model.kinds.size() > 250) return bad_input("window_attn_skip_freq: too many kinds of layers");
+      Layer full = model.kinds[kind];
+      full.attention.sliding_window = 0;
+      found = without.emplace(kind, static_cast<std::uint8_t>(model.kinds.size())).first;
+      model.kinds.push_back(std::move(full));
+    }
+    kind = found->second;
+  }
+  return {};
+}
+
 Result<Architecture> from_keys_alone(const ModelKeys& keys) {
   if (!keys.num_layers) return missing("num_layers");
   if (!keys.hidden_size) return missing("hidden_size");
@@ -164,6 +196,7 @@ Result<Architecture> from_keys_alone(const ModelKeys& keys) {
   if (experts == 0) {
     model.kinds = {dense};
     model.layers.assign(depth, 0);
+    PLIMSOLL_TRY_STATUS(spare_windows(keys, model));
     return model;
   }
   Layer moe = dense;
@@ -184,6 +217,7 @@ Result<Architecture> from_keys_alone(const ModelKeys& keys) {
     const bool is_moe = keys.moe_layer_pattern.empty() ? i % period == 0 : bool{keys.moe_layer_pattern[i]};
     model.layers.push_back(is_moe ? 1 : 0);
   }
+  PLIMSOLL_TRY_STATUS(spare_windows(keys, model));
   return model;
 }
 
@@ -209,6 +243,7 @@ Result<Architecture> over_base(const ModelKeys& keys, Architecture model) {
   if (keys.num_layers) PLIMSOLL_TRY_STATUS(resize(model, *keys.num_layers));
   for (Layer& kind : model.kinds) lay_over(keys, kind);
   lay_over(keys, model);
+  PLIMSOLL_TRY_STATUS(spare_windows(keys, model));
   return model;
 }
 
@@ -290,24 +325,35 @@ Result<Architecture> architecture_of(const ModelKeys& keys, const Architecture& 
   return base.layers.empty() ? from_keys_alone(keys) : over_base(keys, base);
 }
 
-Status parse_moe_layer_freq(std::string_view text, ModelKeys& keys) {
+namespace {
+
+Status parse_freq(std::string_view key, std::string_view text, std::optional<std::int64_t>& period,
+                  std::vector<bool>& layers) {
   text = trim(text);
-  std::int64_t period = 0;
+  std::int64_t number = 0;
   const char* const end = text.data() + text.size();
-  if (const auto [at, failure] = std::from_chars(text.data(), end, period); failure == std::errc{} && at == end) {
-    if (period < 1 || period > kMaxDepth)
-      return bad_input(fmt::format("moe_layer_freq = {}: wanted 1 or more", period));
-    keys.moe_layer_period = period;
-    keys.moe_layer_pattern.clear();
+  if (const auto [at, failure] = std::from_chars(text.data(), end, number); failure == std::errc{} && at == end) {
+    if (number < 1 || number > kMaxDepth) return bad_input(fmt::format("{} = {}: wanted 1 or more", key, number));
+    period = number;
+    layers.clear();
     return {};
   }
   auto pattern = PatternReader(text).read();
   if (!pattern)
-    return bad_input(
-        fmt::format("moe_layer_freq = '{}': wanted a number or a list of 0 and 1 such as ([0]*3+[1]*12)", text));
-  keys.moe_layer_pattern = std::move(*pattern);
-  keys.moe_layer_period.reset();
+    return bad_input(fmt::format("{} = '{}': wanted a number or a list of 0 and 1 such as ([0]*3+[1]*12)", key, text));
+  layers = std::move(*pattern);
+  period.reset();
   return {};
+}
+
+}  // namespace
+
+Status parse_moe_layer_freq(std::string_view text, ModelKeys& keys) {
+  return parse_freq("moe_layer_freq", text, keys.moe_layer_period, keys.moe_layer_pattern);
+}
+
+Status parse_window_freq(std::string_view text, ModelKeys& keys) {
+  return parse_freq("window_attn_skip_freq", text, keys.window_period, keys.window_pattern);
 }
 
 }  // namespace plimsoll::job

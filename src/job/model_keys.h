@@ -38,8 +38,12 @@ struct ModelKeys {
   std::optional<double> hidden_dropout;
   std::optional<double> attention_dropout;
   std::optional<bool> qk_layernorm;
+  std::optional<bool> qk_l2_norm;  // queries and keys of every layer, without weights (Llama 4)
+  std::optional<bool> sinks;       // softmax_type learnable
   std::optional<bool> attention_output_gate;
   std::optional<std::int64_t> sliding_window;
+  std::optional<std::int64_t> window_period;  // layers n-1, 2n-1, ... attend to everything
+  std::vector<bool> window_pattern;           // explicit: which layers have the window; wins over the period
   std::optional<std::int64_t> num_moe_experts;
   std::optional<std::int64_t> moe_router_topk;
   std::optional<std::int64_t> moe_ffn_hidden_size;
@@ -64,5 +68,8 @@ struct ModelKeys {
 
 // "1", "[0, 1, 1]" or Megatron's Python expression "([0]*3+[1]*12)" -> period or pattern.
 [[nodiscard]] Status parse_moe_layer_freq(std::string_view text, ModelKeys& keys);
+
+// The same for window_attn_skip_freq: "2" or "[1, 0, 1, 0]", where 1 is a layer with the window.
+[[nodiscard]] Status parse_window_freq(std::string_view text, ModelKeys& keys);
 
 }  // namespace plimsoll::job

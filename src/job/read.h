@@ -50,6 +50,11 @@ struct InputFile {
   std::string text;
 };
 
+// Megatron-Bridge's recipes: the name behind --model and --mode of its launcher, and what a recipe sets by path
+// ("model.seq_length"); nothing where it is not known.
+[[nodiscard]] std::string bridge_recipe_name(std::string_view model, std::string_view mode);
+[[nodiscard]] std::vector<std::pair<std::string, document::Node>> bridge_recipe_settings(std::string_view name);
+
 // What would have ended the reading.
 struct Problem {
   std::string key;  // canonical, or as written; empty where the job as a whole does not hold together

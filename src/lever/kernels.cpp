@@ -34,7 +34,9 @@ void chunked_loss(const job::Job& job, Proposals& proposals) {
     proposals.add("Liger kernels", {{"use_liger_kernel", "true"}});
   } else if (job.is_megatron() && job.kernels.loss == job::LossKind::kUnfused &&
              job.kernels.implementation == job::Implementation::kTransformerEngine) {
-    proposals.add("fused cross-entropy", {{"cross_entropy_loss_fusion", "true"}, {"cross_entropy_fusion_impl", "te"}});
+    // Megatron-LM refuses Transformer Engine's from 0.19 on (facts rules.md R210); Bridge sets it in its recipes.
+    const char* impl = job.framework == job::Framework::kMegatronLm ? "native" : "te";
+    proposals.add("fused cross-entropy", {{"cross_entropy_loss_fusion", "true"}, {"cross_entropy_fusion_impl", impl}});
   }
 }
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lever/priced.h"
 
+#include <atomic>
+#include <optional>
+
+#include "base/crew.h"
 #include "rules/rules.h"
 
 namespace plimsoll::lever {
@@ -22,17 +26,24 @@ std::optional<job::Job> changed_job(const job::Request& request, const job::Sett
 
 std::vector<PricedChange> price_changes(const job::Request& request, const job::Job& job, const Price& before,
                                         const World& world, std::vector<Change> changes) {
-  std::vector<PricedChange> priced;
   const RuleIds broken = broken_rules(job);
-  for (Change& change : changes) {
-    const auto changed = changed_job(request, change.settings, broken);
-    if (!changed) continue;
-    const auto after = price(*changed, world);
-    if (!after) continue;
-    const memory::RankAnswer& worst = after->worst();
-    priced.push_back({std::move(change), worst.pp_rank, worst.device_used,
-                      worst.device_used - before.worst().device_used, after->fits(), slower(before.time, after->time)});
-  }
+  std::vector<std::optional<PricedChange>> found(changes.size());
+  std::atomic<std::size_t> next{0};
+  share_work(changes.size() > 1 ? 0 : 1, [&](unsigned) {
+    for (std::size_t i = next++; i < changes.size(); i = next++) {
+      const auto changed = changed_job(request, changes[i].settings, broken);
+      if (!changed) continue;
+      const auto after = price(*changed, world);
+      if (!after) continue;
+      const memory::RankAnswer& worst = after->worst();
+      found[i] = PricedChange{std::move(changes[i]), worst.pp_rank,
+                              worst.device_used,     worst.device_used - before.worst().device_used,
+                              after->fits(),         slower(before.time, after->time)};
+    }
+  });
+  std::vector<PricedChange> priced;
+  for (auto& change : found)
+    if (change) priced.push_back(*std::move(change));
   return priced;
 }
 

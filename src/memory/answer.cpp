@@ -206,7 +206,10 @@ Result<Answer> answer(const job::Job& job, const AskedRanks& asked) {
     result.ranks.push_back(std::move(ranks[i].answer));
   }
   result.host.capacity = job.cluster.host_memory;
-  result.host.fits = result.host.capacity == 0 || result.host.bytes_per_node <= result.host.capacity;
+  result.host.nvme_capacity = job.cluster.nvme;
+  const auto holds = [](std::int64_t capacity, std::int64_t needed) { return capacity == 0 || needed <= capacity; };
+  result.host.fits = holds(result.host.capacity, result.host.bytes_per_node) &&
+                     holds(result.host.nvme_capacity, result.host.nvme_per_node);
   result.fits = result.fits && result.host.fits;
   return result;
 }

@@ -52,8 +52,9 @@ struct RankAnswer {
 struct Host {
   std::int64_t bytes_per_node = 0;
   std::int64_t nvme_per_node = 0;
-  std::int64_t capacity = 0;  // 0: unknown
-  bool fits = true;           // true when unknown
+  std::int64_t capacity = 0;       // 0: unknown
+  std::int64_t nvme_capacity = 0;  // 0: unknown
+  bool fits = true;                // both; true when unknown
 };
 
 // The job's worst rank, whether it was asked for or not: one that runs out before one that does not, then the fullest.

@@ -133,6 +133,7 @@ Architecture read_llama4(Fields& in) {
   const LayerRule full = full_attention_layers(in, draft.depth, "chunked_attention",
                                                [interval](std::int64_t i) { return (i + 1) % interval == 0; });
   return stack(std::move(draft), [&](std::int64_t i, Layer& layer) {
+    layer.attention.rotates = !full(i);
     if (!full(i)) {
       layer.attention.sliding_window = chunk;
       layer.attention.qk_norm = qk_norm ? QkNorm::kPerHead : QkNorm::kNone;

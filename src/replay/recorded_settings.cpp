@@ -1,37 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "replay/recorded_settings.h"
 
-#include <algorithm>
-#include <bit>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
-#include "base/bytes.h"
+#include "base/text.h"
 
 namespace plimsoll::replay {
 
 namespace {
 
-// The settings as text, where the file's own text is not what was in force.
-std::string text_of(const allocator::Settings& settings) {
-  std::string text;
-  const auto add = [&text](std::string_view name, const auto& value) {
-    text += fmt::format("{}{}:{}", text.empty() ? "" : ",", name, value);
-  };
-  if (settings.expandable_segments) add("expandable_segments", "True");
-  if (settings.max_split_size != allocator::kUnlimited) add("max_split_size_mb", settings.max_split_size / kMiB);
-  if (settings.gc_threshold > 0) add("garbage_collection_threshold", settings.gc_threshold);
-  if (settings.fraction) add("per_process_memory_fraction", *settings.fraction);
-  const auto& divisions = settings.divisions;
-  if (std::all_of(divisions.begin(), divisions.end(), [&](std::int64_t d) { return d == divisions[0]; })) {
-    if (divisions[0] > 0) add("roundup_power2_divisions", divisions[0]);
-  } else {
-    std::string list;
-    for (std::size_t i = 0; i < divisions.size(); ++i)
-      list += fmt::format("{}{}:{}", i == 0 ? "" : ",", std::int64_t{1} << i, divisions[i]);
-    add("roundup_power2_divisions", "[" + list + "]");
-  }
-  return text;
+// What the snapshot says was in force, key by key.
+std::vector<std::pair<std::string_view, std::string>> in_force(const snapshot::AllocatorSettings& file) {
+  std::vector<std::pair<std::string_view, std::string>> values;
+  if (file.expandable_segments)
+    values.emplace_back("expandable_segments", *file.expandable_segments ? "True" : "False");
+  if (file.max_split_size) values.emplace_back("max_split_size", fmt::format("{}", *file.max_split_size));
+  if (file.garbage_collection_threshold)
+    values.emplace_back("garbage_collection_threshold", fmt::format("{}", *file.garbage_collection_threshold));
+  std::vector<std::string> divisions;
+  for (const auto& [mib, parts] : file.roundup_power2_divisions) divisions.push_back(fmt::format("{}:{}", mib, parts));
+  if (!divisions.empty()) values.emplace_back("roundup_power2_divisions", "[" + join(divisions, ",") + "]");
+  return values;
 }
 
 }  // namespace
@@ -56,24 +48,15 @@ RecordedSettings recorded_settings(const snapshot::Snapshot& snapshot, allocator
     result.notes.push_back(
         fmt::format("the recorded setting '{}' cannot be read: {}", result.text, parsed.error().message));
   }
-  const allocator::Settings given = result.settings;
-  allocator::Settings& used = result.settings;
-  if (file.expandable_segments) used.expandable_segments = *file.expandable_segments;
-  if (file.max_split_size)
-    used.max_split_size = *file.max_split_size <= 0 ? allocator::kUnlimited : *file.max_split_size;
-  if (file.garbage_collection_threshold) used.gc_threshold = *file.garbage_collection_threshold;
-  for (const auto& [mib, divisions] : file.roundup_power2_divisions) {
-    if (mib <= 0 || !std::has_single_bit(static_cast<std::uint64_t>(mib))) continue;
-    const auto entry = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(mib)) - 1);
-    if (entry < used.divisions.size() && divisions >= 0 &&
-        (divisions == 0 || std::has_single_bit(static_cast<std::uint64_t>(divisions))))
-      used.divisions[entry] = divisions;
-  }
-  if (used.expandable_segments != given.expandable_segments || used.max_split_size != given.max_split_size ||
-      used.gc_threshold != given.gc_threshold || used.divisions != given.divisions) {
+  allocator::Settings used = result.settings;
+  for (const auto& [key, value] : in_force(file))
+    if (const Status taken = allocator::take_recorded(key, value, used); !taken)
+      result.notes.push_back(fmt::format("in the snapshot: {}", taken.error().message));
+  if (allocator::print_settings(used) != allocator::print_settings(result.settings)) {
     result.notes.push_back(fmt::format(
         "PYTORCH_CUDA_ALLOC_CONF was '{}', but other values were in force when the snapshot was taken", result.text));
-    result.text = text_of(used);
+    result.text = allocator::print_settings(used);
+    result.settings = std::move(used);
   }
   return result;
 }

@@ -4,73 +4,84 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include <fmt/format.h>
 
+#include "allocator/setting_table.h"
 #include "base/crew.h"
+#include "base/text.h"
 
 namespace plimsoll::replay {
 
 namespace {
 
-constexpr std::int64_t kSplitsMiB[] = {0, 20, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024};
-constexpr std::int64_t kDivisions[] = {0, 2, 4, 8, 16, 32, 64};
-constexpr std::int64_t kLargeSegmentsMiB[] = {20, 32, 64, 128};
+using allocator::Setting;
 
-struct Choice {
-  bool expandable = false;
-  std::int64_t split = 0;      // MiB; 0: unlimited
-  std::int64_t divisions = 0;  // 0: off
-  std::int64_t segment = 20;   // MiB
+// A value per setting, in the order of the table; "" leaves it out.
+using Choice = std::map<const Setting*, std::string_view>;
 
-  [[nodiscard]] std::string text() const {
-    std::string text;
-    const auto add = [&text](std::string_view name, const auto& value) {
-      text += fmt::format("{}{}:{}", text.empty() ? "" : ",", name, value);
-    };
-    if (expandable) add("expandable_segments", "True");
-    if (split > 0) add("max_split_size_mb", split);
-    if (divisions > 0) add("roundup_power2_divisions", divisions);
-    if (segment != 20) add("large_segment_size_mb", segment);
-    return text;
-  }
-};
-
-// Expandable segments together with a split limit hit a defect of PyTorch (#193400) and are left out.
-bool allowed(const Choice& choice, allocator::Version torch) {
-  if (choice.expandable && choice.split > 0) return false;
-  return choice.segment == 20 || torch >= allocator::Version{2, 11};
+std::string text_of(const Choice& choice) {
+  std::vector<std::string> written;
+  for (const Setting& setting : allocator::setting_table())
+    if (const auto found = choice.find(&setting); found != choice.end() && !found->second.empty())
+      written.push_back(fmt::format("{}:{}", setting.name, found->second));
+  return join(written, ",");
 }
 
-std::vector<Choice> all_choices(allocator::Version torch) {
-  std::vector<Choice> choices;
-  for (const bool expandable : {false, true})
-    for (const std::int64_t split : kSplitsMiB)
-      for (const std::int64_t divisions : kDivisions)
-        for (const std::int64_t segment : kLargeSegmentsMiB)
-          if (const Choice choice{expandable, split, divisions, segment}; allowed(choice, torch))
-            choices.push_back(choice);
+bool is_set(const Choice& choice, const Setting& setting) {
+  const auto found = choice.find(&setting);
+  return found != choice.end() && !found->second.empty();
+}
+
+bool meet_badly(const Setting& a, const Setting& b) { return a.not_beside == b.name || b.not_beside == a.name; }
+
+bool acts(const Setting& setting, const Surroundings& surroundings) {
+  return surroundings.torch >= setting.since && (!setting.needs_fraction || surroundings.fraction);
+}
+
+// The settings that a search varies.
+std::vector<const Setting*> searched(const Surroundings& surroundings) {
+  std::vector<const Setting*> found;
+  for (const Setting& setting : allocator::setting_table())
+    if (!setting.to_search.empty() && acts(setting, surroundings)) found.push_back(&setting);
+  return found;
+}
+
+// What a setting with another value makes of a choice: whatever it must not stand beside is left out.
+Choice changed(Choice choice, const Setting& setting, std::string_view value) {
+  choice[&setting] = value;
+  if (!value.empty())
+    for (auto& [other, held] : choice)
+      if (other != &setting && meet_badly(setting, *other)) held = {};
+  return choice;
+}
+
+std::vector<Choice> all_choices(const Surroundings& surroundings) {
+  std::vector<Choice> choices = {Choice{}};
+  for (const Setting* setting : searched(surroundings)) {
+    const std::size_t before = choices.size();
+    for (std::size_t i = 0; i < before; ++i) {
+      bool allowed = true;
+      for (const Setting* other : searched(surroundings))
+        allowed = allowed && !(meet_badly(*setting, *other) && is_set(choices[i], *other));
+      if (!allowed) continue;
+      for (const std::string_view value : split(setting->to_search, ','))
+        choices.push_back(changed(choices[i], *setting, value));
+    }
+  }
   return choices;
 }
 
 // Choices that differ from one in a single setting.
-std::vector<Choice> neighbours(const Choice& from, allocator::Version torch) {
+std::vector<Choice> neighbours(const Choice& from, const Surroundings& surroundings) {
   std::vector<Choice> choices;
-  const auto add = [&](Choice choice) {
-    if (choice.expandable) choice.split = 0;
-    if (allowed(choice, torch)) choices.push_back(choice);
-  };
-  Choice choice = from;
-  choice.expandable = !from.expandable;
-  add(choice);
-  choice = from;
-  if (!from.expandable)
-    for (const std::int64_t split : kSplitsMiB) add((choice.split = split, choice));
-  choice = from;
-  for (const std::int64_t divisions : kDivisions) add((choice.divisions = divisions, choice));
-  choice = from;
-  for (const std::int64_t segment : kLargeSegmentsMiB) add((choice.segment = segment, choice));
+  for (const Setting* setting : searched(surroundings)) {
+    choices.push_back(changed(from, *setting, {}));
+    for (const std::string_view value : split(setting->to_search, ','))
+      choices.push_back(changed(from, *setting, value));
+  }
   return choices;
 }
 
@@ -119,24 +130,15 @@ Result<std::vector<WhatIf>> replay_settings(const History& history, const std::v
 }
 
 std::vector<std::string> sensible_settings(const Surroundings& surroundings) {
-  std::vector<std::string> settings = {
-      "",
-      "expandable_segments:True",
-      "max_split_size_mb:64",
-      "max_split_size_mb:128",
-      "max_split_size_mb:256",
-      "max_split_size_mb:512",
-      "roundup_power2_divisions:4",
-      "roundup_power2_divisions:8",
-      "roundup_power2_divisions:16",
-      "expandable_segments:True,roundup_power2_divisions:8",
-      "max_split_size_mb:128,roundup_power2_divisions:8",
-  };
-  if (surroundings.torch >= allocator::Version{2, 11}) settings.emplace_back("large_segment_size_mb:64");
-  if (surroundings.fraction) {
-    settings.emplace_back("garbage_collection_threshold:0.8");
-    settings.emplace_back("garbage_collection_threshold:0.6");
-  }
+  std::vector<std::string> settings = {""};
+  for (const Setting& setting : allocator::setting_table())
+    if (!setting.to_show.empty() && acts(setting, surroundings))
+      for (const std::string_view value : split(setting.to_show, ',')) settings.push_back(text_of({{&setting, value}}));
+  for (const Setting& one : allocator::setting_table())
+    for (const Setting& other : allocator::setting_table())
+      if (&one < &other && !one.to_combine.empty() && !other.to_combine.empty() && !meet_badly(one, other) &&
+          acts(one, surroundings) && acts(other, surroundings))
+        settings.push_back(text_of({{&one, one.to_combine}, {&other, other.to_combine}}));
   return settings;
 }
 
@@ -150,11 +152,11 @@ Result<Tuned> tune(const History& history, const Surroundings& surroundings,
   constexpr std::size_t kMostOpsForAll = 200'000;  // then all settings take a few seconds
   constexpr std::size_t kKept = 5;
   Tuned result;
-  std::map<std::string, bool> seen;
+  std::set<std::string> seen;
   const auto try_all = [&](const std::vector<Choice>& choices) -> Status {
     std::vector<std::string> settings;
     for (const Choice& choice : choices)
-      if (seen.emplace(choice.text(), true).second) settings.push_back(choice.text());
+      if (std::string text = text_of(choice); seen.insert(text).second) settings.push_back(std::move(text));
     constexpr std::size_t kBatch = 16;
     for (std::size_t first = 0; first < settings.size(); first += kBatch) {
       const auto from = settings.begin() + static_cast<std::ptrdiff_t>(first);
@@ -170,18 +172,18 @@ Result<Tuned> tune(const History& history, const Surroundings& surroundings,
   };
   result.exhaustive = history.ops.size() <= kMostOpsForAll;
   if (result.exhaustive) {
-    PLIMSOLL_TRY_STATUS(try_all(all_choices(surroundings.torch)));
+    PLIMSOLL_TRY_STATUS(try_all(all_choices(surroundings)));
     return result;
   }
-  for (Choice start : {Choice{}, Choice{true, 0, 0, 20}}) {
+  for (Choice start : {Choice{}, Choice{{allocator::find_setting("expandable_segments"), "True"}}}) {
     PLIMSOLL_TRY_STATUS(try_all({start}));
     for (bool better = true; better;) {
-      const std::vector<Choice> choices = neighbours(start, surroundings.torch);
+      const std::vector<Choice> choices = neighbours(start, surroundings);
       const std::string before = result.best.front().setting;
       PLIMSOLL_TRY_STATUS(try_all(choices));
       better = false;
       for (const Choice& choice : choices) {
-        if (choice.text() != result.best.front().setting || choice.text() == before) continue;
+        if (text_of(choice) != result.best.front().setting || text_of(choice) == before) continue;
         start = choice;
         better = true;
         break;

@@ -18,8 +18,9 @@ namespace {
 
 constexpr std::size_t kMaxRules = 4096;
 constexpr std::size_t kMaxInstructions = 60'000;  // a Checker numbers constants of all conditions in 16 bits
-constexpr std::string_view kKeys[] = {"id",  "severity", "frameworks", "versions", "when",   "prints", "wrong",
-                                      "fix", "set",      "source",     "base",     "breaks", "holds",  "checked_by"};
+constexpr std::string_view kKeys[] = {"id",     "severity", "frameworks", "versions",   "when",
+                                      "prints", "wrong",    "fix",        "set",        "source",
+                                      "base",   "breaks",   "holds",      "checked_by", "vague"};
 
 constexpr job::Framework kAllFrameworks[] = {job::Framework::kMegatronLm,   job::Framework::kMegatronBridge,
                                              job::Framework::kTransformers, job::Framework::kFsdp2,
@@ -107,12 +108,6 @@ Result<Message> read_message(std::string_view text, const Resolver& resolve) {
   return message;
 }
 
-std::string longest_literal(const Message& message) {
-  const auto longest = std::max_element(message.literals.begin(), message.literals.end(),
-                                        [](const auto& a, const auto& b) { return a.size() < b.size(); });
-  return std::string(trim(*longest));
-}
-
 Result<Example> read_example(const Node& table, std::string_view key) {
   Example example;
   const Node* value = table.find(key);
@@ -184,10 +179,13 @@ Status read_rule(const Node& table, FactTable& facts, Rule& rule) {
   for (const std::string& text : prints) {
     auto message = read_message(text, resolve);
     if (!message) return tl::make_unexpected(std::move(message.error()).with_context("prints"));
-    rule.fragments.push_back(longest_literal(*message));
     rule.printed.push_back(*std::move(message));
   }
   rule.prints = std::move(prints);
+  if (const Node* vague = table.find("vague")) {
+    if (vague->kind != Node::Kind::kBool) return bad_input("vague: wanted true or false");
+    rule.vague = vague->boolean;
+  }
   PLIMSOLL_TRY(wrong, text_at(table, "wrong", true));
   auto message = read_message(wrong, resolve);
   if (!message) return tl::make_unexpected(std::move(message.error()).with_context("wrong"));

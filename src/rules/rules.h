@@ -50,12 +50,12 @@ struct Rule {
   Severity severity = Severity::kError;
   CheckedBy checked_by = CheckedBy::kJob;
   std::vector<job::Framework> frameworks;
-  std::string versions;                // in words, where behaviour differs; may be empty
-  std::string when;                    // the condition as written
-  Program condition;                   // empty: kLog
-  std::vector<std::string> prints;     // as written, alternatives; empty: the framework prints nothing
-  std::vector<Message> printed;        // the same, compiled
-  std::vector<std::string> fragments;  // longest literal part of each, for searching logs
+  std::string versions;             // in words, where behaviour differs; may be empty
+  std::string when;                 // the condition as written
+  Program condition;                // empty: kLog
+  std::vector<std::string> prints;  // as written, alternatives; empty: the framework prints nothing
+  std::vector<Message> printed;     // the same, compiled
+  bool vague = false;               // what it prints could come from anywhere: logs are not searched for it
   Message wrong;
   std::string wrong_text;  // as written
   std::string fix;

@@ -145,7 +145,7 @@ void Collector::read_segment(std::string_view raw, std::int64_t number) {
     if (line.text.empty()) return;
     const Topics own = log_scanner().topics(rest);
     if (read_traceback(line, stream)) return;
-    if (auto signal = recognise(line, own, stream.open)) {
+    if (auto signal = recognise(line, own, stream.open, rules_)) {
       read_elastic(line);
       add_event(line, *std::move(signal), stream);
     }
@@ -160,7 +160,7 @@ void Collector::read_segment(std::string_view raw, std::int64_t number) {
     return;
   }
   if (topics != 0 || stream.open || line.text.size() < 24)
-    if (auto signal = recognise(line, topics, stream.open)) {
+    if (auto signal = recognise(line, topics, stream.open, rules_)) {
       if (has(topics, Topic::kElastic) || has(topics, Topic::kKill)) read_elastic(line);
       if (has(topics, Topic::kServing)) read_serving(line);
       add_event(line, *std::move(signal), stream);

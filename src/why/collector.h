@@ -15,6 +15,9 @@ namespace plimsoll::why {
 
 class Collector {
  public:
+  // `rules`: what frameworks print about configurations; without them an unknown exception is read by its words only.
+  explicit Collector(ConfigRules rules = nullptr) : rules_(rules) {}
+
   void begin_file(std::string name, std::optional<int> rank);
   // One line of the current file; `number` is its 1-based line number.
   void add_line(std::string_view raw, std::int64_t number);
@@ -57,6 +60,7 @@ class Collector {
   void set_marker(Phase phase, const Line& line, bool unfinished);
   void add_step(const Line& line, const StepLine& step);
 
+  ConfigRules rules_;
   Findings findings_;
   std::string scratch_;
   std::unordered_map<std::uint64_t, Stream> streams_;

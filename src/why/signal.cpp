@@ -459,11 +459,11 @@ std::optional<Signal> any_complaint(const Line& line, bool expects_exception) {
 }
 
 // An exception that no reader knows: a rule of a framework, an ordinary mistake, or nothing that can be told.
-Signal classify(Signal signal) {
+Signal classify(Signal signal, ConfigRules rules) {
   const bool typed = signal.exception == "ValueError" || signal.exception == "AssertionError" ||
                      signal.exception == "NotImplementedError" || signal.exception == "RuntimeError" ||
                      has_any(signal.exception, {"config", "validation"});
-  if (const ConfigRule* rule = typed ? find_config_rule(signal.message) : nullptr) {
+  if (const ConfigRule* rule = typed && rules != nullptr ? find_config_rule(signal.message, rules()) : nullptr) {
     signal.kind = SignalKind::kConfig;
     signal.rule = rule->id;
     signal.rule_fix = rule->fix;
@@ -480,7 +480,7 @@ Signal classify(Signal signal) {
 
 }  // namespace
 
-std::optional<Signal> recognise(const Line& line, Topics topics, bool expects_exception) {
+std::optional<Signal> recognise(const Line& line, Topics topics, bool expects_exception, ConfigRules rules) {
   if (line.text.empty()) return std::nullopt;
   if (auto signal = known_message(line, topics)) return signal;
   // memory_summary() counts the requests that were refused for good.
@@ -495,7 +495,7 @@ std::optional<Signal> recognise(const Line& line, Topics topics, bool expects_ex
     if (auto signal = aborted(line.text)) return signal;
   if (expects_exception || has(topics, Topic::kException))
     if (auto signal = exception(line, expects_exception))
-      return signal->kind == SignalKind::kException ? classify(*std::move(signal)) : signal;
+      return signal->kind == SignalKind::kException ? classify(*std::move(signal), rules) : signal;
   return std::nullopt;
 }
 

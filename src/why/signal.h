@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "why/line.h"
 #include "why/literals.h"
@@ -62,13 +64,26 @@ struct Signal {
   std::optional<std::int64_t> pid;  // of the process that was killed
   std::string exception;            // "ValueError"
   std::string message;              // what follows it
-  std::string_view rule;            // id of the configuration rule, "R115"
-  std::string_view rule_fix;
+  std::string rule;                 // id of the configuration rule, "R115"
+  std::string rule_fix;
   bool is_shm = false;
   bool says_padding = false;  // XLA: a part of it is padding
   bool is_warning = false;    // printed as a warning; the run went on
   std::optional<int> named_rank;
 };
+
+// What a framework prints when it refuses a configuration, and what to change. The texts are the catalogue's, which
+// this module does not know: whoever starts a Collector hands them over.
+struct ConfigRule {
+  std::string id;                   // "R115"
+  std::vector<std::string> pieces;  // lower case, in this order; any text may stand between them
+  std::string fix;
+};
+// Asked for only when a log has an exception that no reader knows.
+using ConfigRules = std::span<const ConfigRule> (*)();
+
+// The rule with the longest text that the message has, or nullptr.
+[[nodiscard]] const ConfigRule* find_config_rule(std::string_view message, std::span<const ConfigRule> rules);
 
 struct ExceptionLine {
   std::string_view type;  // last part of the dotted name
@@ -78,7 +93,8 @@ struct ExceptionLine {
 [[nodiscard]] std::optional<ExceptionLine> parse_exception(std::string_view text);
 
 // `expects_exception`: a traceback is open, so an exception without a message counts.
-[[nodiscard]] std::optional<Signal> recognise(const Line& line, Topics topics, bool expects_exception);
+[[nodiscard]] std::optional<Signal> recognise(const Line& line, Topics topics, bool expects_exception,
+                                              ConfigRules rules = nullptr);
 
 // Whether an exception is of the ordinary kind that memory never raises: a missing key, a wrong shape or type, an
 // import, a file, a connection.
@@ -89,13 +105,5 @@ struct ExceptionLine {
 
 // The word for SIGKILL that a shell prints, in any of the usual languages: "Killed", "Getötet".
 [[nodiscard]] bool is_shell_killed(std::string_view text);
-
-struct ConfigRule {
-  std::string_view id;
-  std::string_view fragment;  // lower case; ".." matches any text
-  std::string_view fix;
-};
-// The rule whose fragment the message has (facts rules.md), or nullptr.
-[[nodiscard]] const ConfigRule* find_config_rule(std::string_view message);
 
 }  // namespace plimsoll::why

@@ -150,7 +150,6 @@ const Alias kRows[] = {
     {"mtp_standalone", kNotModelled, "MTP layers are counted on the last stage"},
     {"overlap_dispatch_backward_with_experts_wgrad", kNotModelled, "expert inputs then live longer"},
     {"qad_train_target", kNotModelled, "quantisation-aware distillation is counted as plain training"},
-    {"qk_l2_norm", kNotModelled, "queries and keys before normalisation are not counted"},
     {"quant_recipe", kNotModelled, "per-layer quantisation is not counted"},
     {"recompute_mtp", kNotModelled, "MTP layers are counted as kept"},
     {"te_precision_config_file", kNotModelled, "per-layer precision is not read"},
@@ -174,7 +173,7 @@ constexpr std::string_view kWithoutEffect = R"(
     async_ckpt_* async_save async_strategy async_tensor_model_parallel_allreduce auto_detect_ckpt_format
     autocast_dtype average_in_collective barrier_with_L1_time basemodel_type batch_invariant_backend batch_p2p_comm
     batch_p2p_sync bert_* beta_fast beta_slow biencoder_* binary_mask block_data_path bpe_* budget_list budget_probs
-    budget_type cache_mla_latents calc_ft_timeouts chat_template check_for_*
+    budget_type cache_mla_latents calc_ft_timeouts cga_size chat_template check_for_*
     check_weight_hash_across_dp_replicas_interval ckpt_* classes_fraction clone_scatter_output_in_embedding
     config_logger_dir consumed_train_samples consumed_valid_samples cpu_offloading_activations
     cpu_offloading_retain_pinned_cpu_buffers create_all_gather_group cuda_graph_retain_backward_graph
@@ -212,7 +211,7 @@ constexpr std::string_view kWithoutEffect = R"(
     memory_keys memory_profile memory_profile_path memory_snapshot_path merge_file metadata_path mhc_*
     mid_level_dataset_surplus min_loss_scale min_lr mla_down_proj_fusion mlp_chunks_for_prefill mlp_int_list
     mlp_per_list mmap_bin_files mock_data model_parallel_random_init modules_to_filter moe_apply_probs_on_input
-    moe_aux_loss_coeff moe_deepep_num_sms moe_enable_routing_replay moe_expert_int_list moe_expert_per_list
+    moe_aux_loss_coeff moe_deepep_num_sms num_sm num_splits fp8_buf moe_enable_routing_replay moe_expert_int_list moe_expert_per_list
     moe_flex_dispatcher_num_sms moe_grad_scale_func moe_hybridep_* moe_input_jitter_eps moe_mlp_glu_interleave_size
     moe_ncclep_zero_copy moe_pad_experts_for_cuda_graph_inference moe_paged_stash_* moe_per_layer_logging
     moe_permute_fusion_into_hybridep moe_router_bias_update_rate moe_router_enable_expert_bias
@@ -244,7 +243,7 @@ constexpr std::string_view kWithoutEffect = R"(
     router_inter_dim router_std run_workload_inspector_server runtime_time_unit s3_cache_path sample_rate save
     save_* scatter_gather_tensors_in_pipeline seed set_level_for_all_loggers sft sft_tokenizer_prompt_format
     sgd_nesterov sharp_enabled_group short_seq_prob skip_num_attn_layer_constraint skip_total_layer_constraint
-    skip_train slice soap_* soft_mask softmax_scale softmax_type special_tokens split standalone start_eval_at_iter
+    skip_train slice soap_* soft_mask softmax_scale special_tokens split standalone start_eval_at_iter
     start_weight_decay step_batch_size_schedule straggler_* strict_fsdp_dtensor_load swin_backbone_type
     symmetric_ar_type tau_decay tau_init te_rng_tracker tee tensorboard_* test_data_path test_mode
     throughput_window_size tiktoken_* timing_log_level timing_log_option titles_data_path tokenizer_hf_*
@@ -257,7 +256,7 @@ constexpr std::string_view kWithoutEffect = R"(
     use_one_sent_docs use_persistent_ckpt_worker use_pytorch_profiler use_ring_exchange_p2p use_rope_scaling
     use_same_sampling_seed_across_dp_ranks use_sharp use_te_rng_tracker use_tokenizer_model_from_checkpoint_args
     valid_data_path validation_set_names verify_integrity vision_* vocab_file vocab_file_id_list wandb_*
-    wd_incr_steps weight_decay weight_decay_incr_style window_attn_skip_freq wsd_decay_steps yaml_cfg yarn_*
+    wd_incr_steps weight_decay weight_decay_incr_style wsd_decay_steps yaml_cfg yarn_*
 )";
 
 }  // namespace

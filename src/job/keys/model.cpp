@@ -9,6 +9,8 @@ namespace plimsoll::job {
 
 namespace {
 
+using enum Moves;
+
 using document::Node;
 
 constexpr Range kWidth{1, 1 << 24};
@@ -123,6 +125,20 @@ Status set_moe_layer_freq(Job& job, const Node& value) {
   return parse_moe_layer_freq(document::to_text(value), job.model_keys);
 }
 
+Status set_window_freq(Job& job, const Node& value) {
+  if (value.is_null()) return {};
+  return parse_window_freq(document::to_text(value), job.model_keys);
+}
+
+// Only a learned sink has a weight; "off-by-one" is a sink of zero.
+Status set_softmax_type(Job& job, const Node& value) {
+  PLIMSOLL_TRY(name, to_word(value));
+  if (name != "vanilla" && name != "off-by-one" && name != "learnable")
+    return bad_input(fmt::format("found {}, wanted vanilla, off-by-one or learnable", shown(value)));
+  job.model_keys.sinks = name == "learnable";
+  return {};
+}
+
 // Megatron's window is (tokens to the left, tokens to the right): (4095, 0) attends to 4096 tokens.
 Status set_window(Job& job, const Node& value) {
   if (value.is_null()) return {};
@@ -142,58 +158,72 @@ Status set_window(Job& job, const Node& value) {
 }
 
 const Key kModelKeys[] = {
-    {"num_layers", PLIMSOLL_FIELD(model_keys.num_layers), "decoder layers", kDepth},
-    {"hidden_size", PLIMSOLL_FIELD(model_keys.hidden_size), "width of the residual stream", kWidth},
-    {"ffn_hidden_size", PLIMSOLL_FIELD(model_keys.ffn_hidden_size), "width of a dense MLP", kWidth},
-    {"num_attention_heads", PLIMSOLL_FIELD(model_keys.num_attention_heads), "query heads", kWidth},
-    {"group_query_attention", PLIMSOLL_FIELD(model_keys.group_query_attention), "num_query_groups applies"},
-    {"num_query_groups", PLIMSOLL_FIELD(model_keys.num_query_groups), "key and value heads", kWidth},
-    {"kv_channels", PLIMSOLL_FIELD(model_keys.kv_channels), "size of one head", kWidth},
-    {"vocab_size", PLIMSOLL_FIELD(model_keys.vocab_size), "rows of the vocabulary before padding", Range{1, 1 << 28}},
-    {"tokenizer_type", Custom{set_tokenizer, "text"}, "NullTokenizer adds one row to the vocabulary"},
-    {"max_position_embeddings", PLIMSOLL_FIELD(model_keys.max_position_embeddings), "longest sequence of the model",
-     Range{1, 1 << 30}},
-    {"position_embedding_type", Custom{set_position, "learned_absolute, rope, mrope, yarn, none"},
+    {"num_layers", kBoth, PLIMSOLL_FIELD(model_keys.num_layers), "decoder layers", kDepth},
+    {"hidden_size", kBoth, PLIMSOLL_FIELD(model_keys.hidden_size), "width of the residual stream", kWidth},
+    {"ffn_hidden_size", kBoth, PLIMSOLL_FIELD(model_keys.ffn_hidden_size), "width of a dense MLP", kWidth},
+    {"num_attention_heads", kBoth, PLIMSOLL_FIELD(model_keys.num_attention_heads), "query heads", kWidth},
+    {"group_query_attention", kBoth, PLIMSOLL_FIELD(model_keys.group_query_attention), "num_query_groups applies"},
+    {"num_query_groups", kBoth, PLIMSOLL_FIELD(model_keys.num_query_groups), "key and value heads", kWidth},
+    {"kv_channels", kBoth, PLIMSOLL_FIELD(model_keys.kv_channels), "size of one head", kWidth},
+    {"vocab_size", kBoth, PLIMSOLL_FIELD(model_keys.vocab_size), "rows of the vocabulary before padding",
+     Range{1, 1 << 28}},
+    {"tokenizer_type", kBoth, Custom{set_tokenizer, "text"}, "NullTokenizer adds one row to the vocabulary"},
+    {"max_position_embeddings", kBytes, PLIMSOLL_FIELD(model_keys.max_position_embeddings),
+     "longest sequence of the model", Range{1, 1 << 30}},
+    {"position_embedding_type", kBoth, Custom{set_position, "learned_absolute, rope, mrope, yarn, none"},
      "how positions enter"},
-    {"use_rotary_position_embeddings", Custom{set_rotary, "boolean"}, "the same as position_embedding_type rope"},
-    {"add_position_embedding", Custom{set_add_position, "boolean"}, "false: no learned positions"},
-    {"normalization", Custom{set_normalization, "RMSNorm, LayerNorm"}, "kind of the norms"},
-    {"activation_func", Custom{set_activation, "silu, gelu, quick_gelu, gelu_new, relu, squared_relu"},
+    {"use_rotary_position_embeddings", kBoth, Custom{set_rotary, "boolean"},
+     "the same as position_embedding_type rope"},
+    {"add_position_embedding", kBoth, Custom{set_add_position, "boolean"}, "false: no learned positions"},
+    {"normalization", kBoth, Custom{set_normalization, "RMSNorm, LayerNorm"}, "kind of the norms"},
+    {"activation_func", kBoth, Custom{set_activation, "silu, gelu, quick_gelu, gelu_new, relu, squared_relu"},
      "activation of the MLP"},
-    {"gated_linear_unit", PLIMSOLL_FIELD(model_keys.gated), "the MLP has a gate projection"},
-    {"swiglu", Custom{set_swiglu, "boolean"}, "SiLU with a gate projection"},
-    {"quick_geglu", Custom{set_quick_geglu, "boolean"}, "quick GELU with a gate projection"},
-    {"squared_relu", Custom{set_squared_relu, "boolean"}, "squared ReLU without a gate projection"},
-    {"add_bias_linear", PLIMSOLL_FIELD(model_keys.add_bias_linear), "all linear layers have biases"},
-    {"add_qkv_bias", PLIMSOLL_FIELD(model_keys.add_qkv_bias), "the QKV projection has a bias"},
-    {"share_embeddings_and_output_weights", PLIMSOLL_FIELD(model_keys.tied_embeddings), "head and embedding are one"},
-    {"hidden_dropout", PLIMSOLL_FIELD(model_keys.hidden_dropout), "dropout after attention and MLP", kFraction},
-    {"attention_dropout", PLIMSOLL_FIELD(model_keys.attention_dropout), "dropout of attention scores", kFraction},
-    {"qk_layernorm", PLIMSOLL_FIELD(model_keys.qk_layernorm), "queries and keys are normalised per head"},
-    {"attention_output_gate", PLIMSOLL_FIELD(model_keys.attention_output_gate), "the query projection is doubled"},
-    {"window_size", Custom{set_window, "(left, right)"}, "sliding-window attention"},
-    {"num_moe_experts", PLIMSOLL_FIELD(model_keys.num_moe_experts), "routed experts of a MoE layer", Range{1, 65536}},
-    {"moe_router_topk", PLIMSOLL_FIELD(model_keys.moe_router_topk), "experts that a token visits", Range{1, 65536}},
-    {"moe_ffn_hidden_size", PLIMSOLL_FIELD(model_keys.moe_ffn_hidden_size), "width of one expert", kWidth},
-    {"moe_shared_expert_intermediate_size", PLIMSOLL_FIELD(model_keys.moe_shared_expert_intermediate_size),
+    {"gated_linear_unit", kBoth, PLIMSOLL_FIELD(model_keys.gated), "the MLP has a gate projection"},
+    {"swiglu", kBoth, Custom{set_swiglu, "boolean"}, "SiLU with a gate projection"},
+    {"quick_geglu", kBoth, Custom{set_quick_geglu, "boolean"}, "quick GELU with a gate projection"},
+    {"squared_relu", kBoth, Custom{set_squared_relu, "boolean"}, "squared ReLU without a gate projection"},
+    {"add_bias_linear", kBoth, PLIMSOLL_FIELD(model_keys.add_bias_linear), "all linear layers have biases"},
+    {"add_qkv_bias", kBoth, PLIMSOLL_FIELD(model_keys.add_qkv_bias), "the QKV projection has a bias"},
+    {"share_embeddings_and_output_weights", kBoth, PLIMSOLL_FIELD(model_keys.tied_embeddings),
+     "head and embedding are one"},
+    {"hidden_dropout", kBoth, PLIMSOLL_FIELD(model_keys.hidden_dropout), "dropout after attention and MLP", kFraction},
+    {"attention_dropout", kBoth, PLIMSOLL_FIELD(model_keys.attention_dropout), "dropout of attention scores",
+     kFraction},
+    {"qk_layernorm", kBoth, PLIMSOLL_FIELD(model_keys.qk_layernorm), "queries and keys are normalised per head"},
+    {"qk_l2_norm", kBoth, PLIMSOLL_FIELD(model_keys.qk_l2_norm), "queries and keys are normalised without weights"},
+    {"softmax_type", kBoth, Custom{set_softmax_type, "vanilla, off-by-one, learnable"}, "learnable: one sink per head"},
+    {"attention_output_gate", kBoth, PLIMSOLL_FIELD(model_keys.attention_output_gate),
+     "the query projection is doubled"},
+    {"window_size", kBoth, Custom{set_window, "(left, right)"}, "sliding-window attention"},
+    {"window_attn_skip_freq", kSeconds, Custom{set_window_freq, "integer or list of 0 and 1"},
+     "which layers have the window: all but every n-th"},
+    {"num_moe_experts", kBoth, PLIMSOLL_FIELD(model_keys.num_moe_experts), "routed experts of a MoE layer",
+     Range{1, 65536}},
+    {"moe_router_topk", kBoth, PLIMSOLL_FIELD(model_keys.moe_router_topk), "experts that a token visits",
+     Range{1, 65536}},
+    {"moe_ffn_hidden_size", kBoth, PLIMSOLL_FIELD(model_keys.moe_ffn_hidden_size), "width of one expert", kWidth},
+    {"moe_shared_expert_intermediate_size", kBoth, PLIMSOLL_FIELD(model_keys.moe_shared_expert_intermediate_size),
      "width of all shared experts together", kWidthOrZero},
-    {"moe_shared_expert_gate", PLIMSOLL_FIELD(model_keys.moe_shared_expert_gate), "the shared experts are gated"},
-    {"moe_layer_freq", Custom{set_moe_layer_freq, "integer or list of 0 and 1"}, "which layers are MoE"},
-    {"multi_latent_attention", PLIMSOLL_FIELD(model_keys.multi_latent_attention), "MLA instead of GQA"},
-    {"q_lora_rank", Custom{set_q_lora_rank, "integer or null"}, "MLA: rank of the query; null projects directly"},
-    {"kv_lora_rank", PLIMSOLL_FIELD(model_keys.kv_lora_rank), "MLA: rank of keys and values", kWidth},
-    {"qk_head_dim", PLIMSOLL_FIELD(model_keys.qk_head_dim), "MLA: head size without positions", kWidth},
-    {"qk_pos_emb_head_dim", PLIMSOLL_FIELD(model_keys.qk_pos_emb_head_dim), "MLA: head size with positions", kWidth},
-    {"v_head_dim", PLIMSOLL_FIELD(model_keys.v_head_dim), "MLA: head size of values", kWidth},
-    {"mtp_num_layers", PLIMSOLL_FIELD(model_keys.mtp_num_layers), "multi-token prediction depths", Range{0, 64}},
+    {"moe_shared_expert_gate", kBoth, PLIMSOLL_FIELD(model_keys.moe_shared_expert_gate),
+     "the shared experts are gated"},
+    {"moe_layer_freq", kBoth, Custom{set_moe_layer_freq, "integer or list of 0 and 1"}, "which layers are MoE"},
+    {"multi_latent_attention", kBoth, PLIMSOLL_FIELD(model_keys.multi_latent_attention), "MLA instead of GQA"},
+    {"q_lora_rank", kBoth, Custom{set_q_lora_rank, "integer or null"},
+     "MLA: rank of the query; null projects directly"},
+    {"kv_lora_rank", kBoth, PLIMSOLL_FIELD(model_keys.kv_lora_rank), "MLA: rank of keys and values", kWidth},
+    {"qk_head_dim", kBoth, PLIMSOLL_FIELD(model_keys.qk_head_dim), "MLA: head size without positions", kWidth},
+    {"qk_pos_emb_head_dim", kBoth, PLIMSOLL_FIELD(model_keys.qk_pos_emb_head_dim), "MLA: head size with positions",
+     kWidth},
+    {"v_head_dim", kBoth, PLIMSOLL_FIELD(model_keys.v_head_dim), "MLA: head size of values", kWidth},
+    {"mtp_num_layers", kBoth, PLIMSOLL_FIELD(model_keys.mtp_num_layers), "multi-token prediction depths", Range{0, 64}},
 };
 
 const Key kVocabularyKeys[] = {
-    {"padded_vocab_size", PLIMSOLL_FIELD(padded_vocab), "rows after padding, where the framework's log says it",
+    {"padded_vocab_size", kBoth, PLIMSOLL_FIELD(padded_vocab), "rows after padding, where the framework's log says it",
      Range{1, 1 << 28}},
-    {"make_vocab_size_divisible_by", PLIMSOLL_FIELD(make_vocab_size_divisible_by), "padding unit per TP rank",
+    {"make_vocab_size_divisible_by", kBoth, PLIMSOLL_FIELD(make_vocab_size_divisible_by), "padding unit per TP rank",
      Range{1, 1 << 20}},
-    {"should_pad_vocab", PLIMSOLL_FIELD(pad_vocab), "the vocabulary is padded at all"},
+    {"should_pad_vocab", kBytes, PLIMSOLL_FIELD(pad_vocab), "the vocabulary is padded at all"},
 };
 
 }  // namespace

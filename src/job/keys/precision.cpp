@@ -10,6 +10,8 @@ namespace plimsoll::job {
 
 namespace {
 
+using enum Moves;
+
 using document::Node;
 
 struct Recipe {
@@ -88,32 +90,36 @@ Status set_no_transpose_cache(Job& job, const Node& value) {
 }
 
 const Key kPrecisionKeys[] = {
-    {"recipe", Custom{set_recipe, "bf16, fp16, fp32, fp8_ds, fp8_cs, fp8_sc, fp8_mx, nvfp4, or Bridge's long names"},
+    {"recipe", kBoth,
+     Custom{set_recipe, "bf16, fp16, fp32, fp8_ds, fp8_cs, fp8_sc, fp8_mx, nvfp4, or Bridge's long names"},
      "a set of precision keys; single keys beside it win"},
-    {"bf16", PLIMSOLL_FIELD(precision.bf16), "train in bf16"},
-    {"fp16", PLIMSOLL_FIELD(precision.fp16), "train in fp16"},
-    {"tf32", PLIMSOLL_FIELD(precision.tf32), "fp32 products run on the tensor cores (TensorFloat-32)"},
-    {"load_dtype", PLIMSOLL_FIELD(precision.load_dtype), "dtype that Transformers loads the weights in (torch_dtype)"},
-    {"params_dtype", PLIMSOLL_FIELD(precision.params), "storage of the working weights"},
-    {"compute_dtype", PLIMSOLL_FIELD(precision.compute), "dtype of activations"},
-    {"autocast", PLIMSOLL_FIELD(precision.autocast), "fp32 weights are cast to compute_dtype at use"},
-    {"fp8", Custom{set_fp8, "e4m3, hybrid, none"}, "GEMMs run in FP8"},
-    {"fp8_recipe", PLIMSOLL_FIELD(precision.fp8_recipe), "how FP8 scales are found; acts only with fp8"},
-    {"fp8_param_gather", PLIMSOLL_FIELD(precision.fp8_param_gather), "weights are kept in FP8"},
-    {"disable_parameter_transpose_cache", Custom{set_no_transpose_cache, "boolean"},
+    {"bf16", kBoth, PLIMSOLL_FIELD(precision.bf16), "train in bf16"},
+    {"fp16", kBoth, PLIMSOLL_FIELD(precision.fp16), "train in fp16"},
+    {"tf32", kSeconds, PLIMSOLL_FIELD(precision.tf32), "fp32 products run on the tensor cores (TensorFloat-32)"},
+    {"load_dtype", kBoth, PLIMSOLL_FIELD(precision.load_dtype),
+     "dtype that Transformers loads the weights in (torch_dtype)"},
+    {"params_dtype", kBoth, PLIMSOLL_FIELD(precision.params), "storage of the working weights"},
+    {"compute_dtype", kBoth, PLIMSOLL_FIELD(precision.compute), "dtype of activations"},
+    {"autocast", kBoth, PLIMSOLL_FIELD(precision.autocast), "fp32 weights are cast to compute_dtype at use"},
+    {"fp8", kBoth, Custom{set_fp8, "e4m3, hybrid, none"}, "GEMMs run in FP8"},
+    {"fp8_recipe", kBoth, PLIMSOLL_FIELD(precision.fp8_recipe), "how FP8 scales are found; acts only with fp8"},
+    {"fp8_param_gather", kBoth, PLIMSOLL_FIELD(precision.fp8_param_gather), "weights are kept in FP8"},
+    {"disable_parameter_transpose_cache", kBytes, Custom{set_no_transpose_cache, "boolean"},
      "FP8 copies of weights are rebuilt every micro-batch"},
-    {"fp8_dot_product_attention", PLIMSOLL_FIELD(precision.fp8_attention), "attention runs in FP8"},
-    {"activation_func_fp8_input_store", PLIMSOLL_FIELD(precision.fp8_activation_store),
+    {"fp8_dot_product_attention", kBytes, PLIMSOLL_FIELD(precision.fp8_attention), "attention runs in FP8"},
+    {"activation_func_fp8_input_store", kBytes, PLIMSOLL_FIELD(precision.fp8_activation_store),
      "the input of SwiGLU is kept in FP8"},
-    {"reuse_grad_buf_for_mxfp8_param_ag", PLIMSOLL_FIELD(precision.reuse_grad_buffer_for_mxfp8),
+    {"reuse_grad_buf_for_mxfp8_param_ag", kBytes, PLIMSOLL_FIELD(precision.reuse_grad_buffer_for_mxfp8),
      "gathered MXFP8 weights pass through the gradient buffer"},
-    {"first_last_layers_bf16", PLIMSOLL_FIELD(precision.first_last_layers_bf16), "the outer layers stay in bf16"},
-    {"num_layers_at_start_in_bf16", PLIMSOLL_FIELD(precision.bf16_layers_at_start), "how many at the start",
+    {"first_last_layers_bf16", kBoth, PLIMSOLL_FIELD(precision.first_last_layers_bf16),
+     "the outer layers stay in bf16"},
+    {"num_layers_at_start_in_bf16", kBoth, PLIMSOLL_FIELD(precision.bf16_layers_at_start), "how many at the start",
      kSizeOrZero},
-    {"num_layers_at_end_in_bf16", PLIMSOLL_FIELD(precision.bf16_layers_at_end), "how many at the end", kSizeOrZero},
-    {"fp4", Custom{set_fp4, "e2m1, none"}, "GEMMs run in NVFP4"},
-    {"fp4_param_gather", PLIMSOLL_FIELD(precision.fp4_param_gather), "weights are kept in NVFP4"},
-    {"fp32_residual_connection", PLIMSOLL_FIELD(precision.fp32_residual), "the residual stream is fp32"},
+    {"num_layers_at_end_in_bf16", kBoth, PLIMSOLL_FIELD(precision.bf16_layers_at_end), "how many at the end",
+     kSizeOrZero},
+    {"fp4", kBoth, Custom{set_fp4, "e2m1, none"}, "GEMMs run in NVFP4"},
+    {"fp4_param_gather", kBoth, PLIMSOLL_FIELD(precision.fp4_param_gather), "weights are kept in NVFP4"},
+    {"fp32_residual_connection", kBytes, PLIMSOLL_FIELD(precision.fp32_residual), "the residual stream is fp32"},
 };
 
 }  // namespace

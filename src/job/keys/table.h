@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "job/job.h"
+#include "job/keys.h"
 #include "job/value.h"
 
 namespace plimsoll::job {
@@ -40,6 +41,7 @@ inline constexpr Range kAny{-1e300, 1e300};
 
 struct Key {
   std::string_view name;
+  Moves moves;  // in some job at least; tests/unit/answer/key_classes_test.cpp turns each
   Field field;
   std::string_view doc;
   Range range = kSize;

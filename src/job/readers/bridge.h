@@ -20,8 +20,8 @@ namespace plimsoll::job {
 // A recipe (`flavor`) with arguments that stand beside one another, as Primus writes them.
 [[nodiscard]] Status read_bridge_recipe(const document::Node& arguments, const std::string& model, Draft& draft);
 
-// run_recipe.py --recipe NAME model.x=y ...
-[[nodiscard]] bool names_bridge_recipe(const std::vector<ShellWord>& words);
+// run_recipe.py --recipe NAME model.x=y ..., or --model STEM --mode MODE instead of the recipe's whole name.
+[[nodiscard]] bool names_bridge_recipe(std::string_view program, const std::vector<ShellWord>& words);
 [[nodiscard]] Status read_recipe_command(const std::vector<ShellWord>& words, Draft& draft);
 
 }  // namespace plimsoll::job

@@ -10,6 +10,7 @@
 #include "job/readers/bridge.h"
 #include "job/readers/omega.h"
 #include "job/readers/parse.h"
+#include "job/readers/tp_overlap.h"
 #include "job/value.h"
 #include "model/catalog.h"
 
@@ -164,31 +165,11 @@ Status read_dataset(const Node& table, Draft& draft) {
   return {};
 }
 
-// TPOverlapCfg has one table per product (qkv_fprop, fc2_dgrad, ...); of each knob the value that a rule would object
-// to stands for all.
 void read_overlap(const Node& root, Draft& draft) {
   const Node* overlap = root.find("comm_overlap");
   const Node* products = overlap == nullptr ? nullptr : overlap->find("tp_comm_overlap_cfg");
-  if (products == nullptr || !products->is_object()) return;
-  struct Knob {
-    const char* key;
-    bool most;  // the largest of them, or the smallest
-  };
-  for (const Knob& knob : {Knob{"cga_size", true}, Knob{"num_sm", false}, Knob{"num_splits", false}}) {
-    const Node* chosen = nullptr;
-    for (const auto& [product, table] : products->members) {
-      const Node* value = table.find(knob.key);
-      if (value == nullptr || !value->is_integer()) continue;
-      const bool further =
-          chosen != nullptr && (knob.most ? value->integer > chosen->integer : value->integer < chosen->integer);
-      if (chosen == nullptr || further) chosen = value;
-    }
-    if (chosen != nullptr)
-      draft.assign(knob.key, *chosen, fmt::format("comm_overlap.tp_comm_overlap_cfg.*.{}", knob.key));
-  }
-  for (const auto& [product, table] : products->members)
-    if (const Node* on = table.find("fp8_buf"); on != nullptr && on->is_bool() && on->boolean)
-      draft.assign("fp8_buf", *on, fmt::format("comm_overlap.tp_comm_overlap_cfg.{}.fp8_buf", product));
+  if (products != nullptr && products->is_object())
+    read_overlap_products(*products, "comm_overlap.tp_comm_overlap_cfg", draft);
 }
 
 // Bridge's LoRA and DoRA: rank 32 on all four linears of a layer, adapters in the model's dtype.

@@ -140,10 +140,24 @@ Status read_bridge_recipe(const Node& arguments, const std::string& model, Draft
   return {};
 }
 
-bool names_bridge_recipe(const std::vector<ShellWord>& words) {
-  return std::any_of(words.begin(), words.end(), [](const ShellWord& word) {
-    return word.text == "--recipe" || word.text.starts_with("--recipe=");
-  });
+bool names_bridge_recipe(std::string_view program, const std::vector<ShellWord>& words) {
+  return program.ends_with("run_recipe.py") || std::any_of(words.begin(), words.end(), [](const ShellWord& word) {
+           return word.text == "--recipe" || word.text.starts_with("--recipe=");
+         });
+}
+
+std::string bridge_recipe_name(std::string_view model, std::string_view mode) {
+  const bool adapts = mode == "lora" || mode == "dora" || mode == "peft";
+  return fmt::format("{}_{}_config", model, adapts ? "peft" : mode.empty() ? "pretrain" : mode);
+}
+
+std::vector<std::pair<std::string, Node>> bridge_recipe_settings(std::string_view name) {
+  std::vector<std::pair<std::string, Node>> settings;
+  const Node* row = find_recipe(name);
+  if (row == nullptr) return settings;
+  for (const auto& [key, value] : row->members)
+    if (key.find('.') != std::string::npos) settings.emplace_back(key, value);
+  return settings;
 }
 
 Status read_recipe_command(const std::vector<ShellWord>& words, Draft& draft) {
@@ -159,9 +173,18 @@ Status read_recipe_command(const std::vector<ShellWord>& words, Draft& draft) {
     }
     return {};
   };
-  const std::string name = value_of("--recipe");
+  std::string name = value_of("--recipe");
+  if (name.empty() && !value_of("--model").empty()) name = bridge_recipe_name(value_of("--model"), value_of("--mode"));
   if (name.empty()) return bad_input("--recipe: its value needs a variable that the script does not set");
   PLIMSOLL_TRY(root, bridge_recipe(name, draft));
+  // Fields of a named precision are laid over it.
+  for (auto& [section, value] : root.members)
+    if (section == "mixed_precision" && value.is_string()) {
+      const Node named = value;
+      value = Node{};
+      value.kind = Node::Kind::kObject;
+      value.members.emplace_back("_target_", named);
+    }
   std::vector<std::pair<std::string, std::string>> unknown;
   for (const ShellWord& word : words) {
     const Override given = split_override(word.text);

@@ -19,7 +19,9 @@
 #include "job/readers/omega.h"
 #include "job/readers/parse.h"
 #include "job/readers/resolve.h"
+#include "job/readers/slurm.h"
 #include "job/readers/tokenizer.h"
+#include "job/readers/tp_overlap.h"
 #include "job/value.h"
 
 namespace plimsoll::job {
@@ -111,7 +113,7 @@ Candidate examine(const ShellCommand& command) {
   }
   const std::optional<FileKind> dialect = dialect_of_program(candidate.launch);
   candidate.known = std::max(megatron, trainer);
-  if (names_bridge_recipe(candidate.launch.arguments)) {
+  if (names_bridge_recipe(candidate.launch.program, candidate.launch.arguments)) {
     candidate.kind = FileKind::kBridgeConfig;
     candidate.known = std::max(candidate.known, 1);
     return candidate;
@@ -276,6 +278,10 @@ Status read_megatron_command(const Candidate& candidate, const Shell& shell, Dra
   PLIMSOLL_TRY_STATUS(add_flags_of_files(draft, flags));
   PLIMSOLL_TRY_STATUS(use_megatron_dialect(flags, shell.files, draft));
   for (const LaunchFlag& flag : flags.flags) assign_megatron(flag, draft);
+  for (const LaunchFlag& flag : flags.flags)
+    if (key_of_flag(flag.written) == "tp_comm_overlap_cfg" && flag.values.size() == 1 &&
+        flag.values.front().unknown.empty())
+      PLIMSOLL_TRY_STATUS(read_overlap_file(flag.values.front().text, draft));
   std::string tokenizer;
   for (const LaunchFlag& flag : flags.flags)
     for (const std::string_view key : {"tokenizer_model", "tokenizer_name_or_path", "tokenizer_path"})
@@ -358,6 +364,13 @@ Status read_file_command(const Candidate& candidate, const ReadOptions& options,
   return {};
 }
 
+std::string shortened(std::vector<std::string> names) {
+  constexpr std::size_t kShown = 6;
+  const std::size_t more = names.size() > kShown ? names.size() - kShown : 0;
+  names.resize(names.size() - more);
+  return join(names, ", ") + (more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
 // `run: |` of a job for SkyPilot and tools like it; empty where the file is a script itself.
 std::string script_in_yaml(std::string_view text) {
   if (text.find("\nrun:") == std::string_view::npos || trim(text).starts_with("#!")) return {};
@@ -391,6 +404,7 @@ Result<Draft> read_launch_script(const InputFile& file, const ReadOptions& optio
   std::map<std::string, std::string> environment = shell.environment;
   for (const auto& [name, value] : candidate.command->environment) environment[name] = value;
   read_launcher(candidate.launch, shell.batch_options, environment, draft);
+  PassedOn passed = pass_on(candidate.launch.launcher, shell.batch_options, file.text, std::move(environment));
   if (candidate.by_file) {
     PLIMSOLL_TRY_STATUS(read_file_command(candidate, options, draft));
   } else if (candidate.kind == FileKind::kBridgeConfig) {
@@ -400,7 +414,10 @@ Result<Draft> read_launch_script(const InputFile& file, const ReadOptions& optio
   } else {
     PLIMSOLL_TRY_STATUS(read_trainer_command(candidate, shell, draft));
   }
-  draft.environment = std::move(environment);
+  draft.environment = std::move(passed.environment);
+  if (!passed.lost.empty())
+    draft.warnings.push_back(
+        fmt::format("{}: the script exports what the program does not see: {}", passed.by, shortened(passed.lost)));
   draft.notes.insert(draft.notes.end(), shell.notes.begin(), shell.notes.end());
   if (!shell.assumed_unset.empty())
     draft.notes.push_back(fmt::format("{}: taken as not set in the environment: {} (--script-args NAME=value sets one)",

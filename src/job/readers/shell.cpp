@@ -445,7 +445,7 @@ class Runner {
       const bool gives_text = option.size() >= 2 && option.size() <= 5 && option[0] == '-' && option.back() == 'c';
       if (!is_shell || !gives_text) continue;
       const ShellWord inner = command.words[i + 2];
-      command.words.resize(i);
+      command.words.resize(i + 1);  // the shell stays: what it exports, nothing before it decides
       return run_inner(inner.text, std::move(command.words), node.line);
     }
     command.words.insert(command.words.begin(), launcher_.begin(), launcher_.end());

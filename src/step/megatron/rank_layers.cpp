@@ -8,21 +8,21 @@ namespace plimsoll::step::megatron {
 RankLayers::RankLayers(const job::Job& job)
     : job_(job), choices_(choices_of(job)), end_sizes_(megatron::end_sizes(job)), ends_(choices_, end_sizes_) {
   quantised_ = job.precision.fp8 != job::Fp8Recipe::kNone || job.precision.fp4;
-  kind_index_.assign(job.model.kinds.size() * 4, nullptr);
+  kind_index_.assign(job.model.kinds.size() * 8, nullptr);
 }
 
-LayerKind* RankLayers::kind_of(std::int64_t layer) {
+LayerKind* RankLayers::kind_of(std::int64_t layer, bool moves) {
   const job::Precision& p = job_.precision;
   const bool edge = p.first_last_layers_bf16 &&
                     (layer < p.bf16_layers_at_start || layer >= job_.model.depth() - p.bf16_layers_at_end);
   const bool in_bf16 = quantised_ && edge;
   // cpu_offloading moves the first layers' activations (PP is 1 then); fine-grained offload acts in all.
   const bool whole_layer = job_.offload.activations && layer < job_.offload.activation_layers;
-  const OffloadScope offload = whole_layer                 ? OffloadScope::kLayer
-                               : job_.offload.fine_grained ? OffloadScope::kModules
-                                                           : OffloadScope::kNone;
-  const std::size_t index = std::size_t{job_.model.layers[static_cast<std::size_t>(layer)]} * 4 + (in_bf16 ? 2U : 0U) +
-                            (whole_layer ? 1U : 0U);
+  const OffloadScope offload = whole_layer                          ? OffloadScope::kLayer
+                               : moves && job_.offload.fine_grained ? OffloadScope::kModules
+                                                                    : OffloadScope::kNone;
+  const std::size_t index = std::size_t{job_.model.layers[static_cast<std::size_t>(layer)]} * 8 + (moves ? 4U : 0U) +
+                            (in_bf16 ? 2U : 0U) + (whole_layer ? 1U : 0U);
   if (kind_index_[index] == nullptr) {
     owned_kinds_.push_back(
         std::make_unique<LayerKind>(choices_, layer_sizes(job_, job_.model.layer(layer), in_bf16), offload));
@@ -34,8 +34,12 @@ LayerKind* RankLayers::kind_of(std::int64_t layer) {
 ChunkBuilder RankLayers::builder(const job::Chunk& chunk, bool folded) {
   std::vector<LayerKind*> kinds;
   kinds.reserve(static_cast<std::size_t>(chunk.num_layers));
-  for (std::int64_t i = 0; i < chunk.num_layers; ++i) kinds.push_back(kind_of(chunk.first_layer + i));
-  LayerKind* mtp_kind = chunk.mtp_layers > 0 ? kind_of(job_.model.depth() - 1) : nullptr;
+  // activation_offload_fraction keeps the last groups of every chunk on the GPU (fine_grained_activation_offload.py of
+  // Megatron core); every layer has the same groups.
+  const auto stay = static_cast<std::int64_t>(static_cast<double>(chunk.num_layers) * (1 - job_.offload.fraction));
+  for (std::int64_t i = 0; i < chunk.num_layers; ++i)
+    kinds.push_back(kind_of(chunk.first_layer + i, i < chunk.num_layers - stay));
+  LayerKind* mtp_kind = chunk.mtp_layers > 0 ? kind_of(job_.model.depth() - 1, true) : nullptr;
   return {job_, chunk, ends_, std::move(kinds), mtp_kind, folded};
 }
 

@@ -43,7 +43,7 @@ class RankLayers {
     std::vector<LayerKind*> kinds;
     std::unique_ptr<ChunkProfile> profile;  // stays where it is
   };
-  [[nodiscard]] LayerKind* kind_of(std::int64_t layer);
+  [[nodiscard]] LayerKind* kind_of(std::int64_t layer, bool moves);
   [[nodiscard]] ChunkProfile measure(const ChunkBuilder& builder) const;
 
   const job::Job& job_;

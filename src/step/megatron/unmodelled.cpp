@@ -13,6 +13,8 @@ std::vector<std::string> unmodelled(const job::Job& job) {
   warn(job.parallel.overlap_moe_expert_comm,
        "overlap_moe_expert_parallel_comm: one more layer's forward working set beside a backward is not counted");
   warn(job.offload.weights, "cpu_offloading_weights: weights are counted as staying on the GPU");
+  warn(job.sharding.kind == job::ShardingKind::kMegatronFsdp && job.sharding.megatron_main_params != job::DType::kFp32,
+       "megatron_fsdp_main_params_dtype: main weights are counted in fp32");
   warn(job.optimizer.nccl_ub, "nccl_ub: buffers are counted without the NCCL pool's rounding");
   warn(job.sharding.kind == job::ShardingKind::kFsdp2,
        "use_torch_fsdp2: PyTorch's FSDP2 under Megatron is counted as Megatron-FSDP");

@@ -30,7 +30,7 @@ class Collector {
     const std::int64_t outputs = (a.heads * (a.output_gate ? 2 : 1) + 2 * a.kv_heads) * a.head_dim / tp_;
     matrix(outputs * h);
     if (a.qkv_bias) vector(outputs);
-    if (a.qk_norm != model::QkNorm::kNone) {
+    if (a.qk_norm != model::QkNorm::kNone && a.qk_norm_has_weight) {
       norm(a.qk_norm == model::QkNorm::kPerHead ? a.head_dim : a.heads * a.head_dim / tp_);
       norm(a.qk_norm == model::QkNorm::kPerHead ? a.head_dim : a.kv_heads * a.head_dim / tp_);
     }

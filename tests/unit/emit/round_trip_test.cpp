@@ -2,11 +2,18 @@
 // What is emitted reads back as the same job.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include <stdlib.h>
+
 #include "base/file.h"
 #include "emit/emit.h"
 #include "emit/settings.h"
 #include "job/keys.h"
 #include "job/read.h"
+#include "lever/price.h"
 #include "model/catalog.h"
 #include "property/random_job.h"
 
@@ -72,11 +79,65 @@ void expect_same(const job::Job& a, const job::Job& b, bool same_model_form) {
     EXPECT_TRUE(b.environment.contains(name) && b.environment.at(name) == value) << name;
 }
 
+void expect_same_price(const job::Job& a, const job::Job& b) {
+  const auto left = lever::price(a, {});
+  const auto right = lever::price(b, {});
+  ASSERT_EQ(left.has_value(), right.has_value());
+  if (!left) return;
+  EXPECT_EQ(left->worst().device_used, right->worst().device_used);
+  EXPECT_EQ(left->worst().peak_allocated, right->worst().peak_allocated);
+  EXPECT_EQ(left->memory.peak_by_stage, right->memory.peak_by_stage);
+  EXPECT_EQ(left->memory.host.bytes_per_node, right->memory.host.bytes_per_node);
+  EXPECT_DOUBLE_EQ(left->time.seconds, right->time.seconds);
+}
+
+// A folder that goes away.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "plimsoll-emit-XXXXXX").string();
+    path_ = mkdtemp(name.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] std::string file(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+// The launch script as a user has it: a file beside the others, which it names. It does not say which GPU it runs on.
+void expect_launch_reads_back(const job::Job& job, const std::vector<File>& files) {
+  const auto launch =
+      std::find_if(files.begin(), files.end(), [](const File& file) { return file.name == "launch.sh"; });
+  if (launch == files.end()) return;
+  const Folder folder;
+  for (const File& file : files) std::ofstream(folder.file(file.name)) << file.text;
+  std::vector<job::InputFile> inputs = {{folder.file("launch.sh"), launch->text}};
+  // What no flag of the framework says stands in plimsoll.toml.
+  for (const File& file : files)
+    if (file.name == "plimsoll.toml") inputs.push_back({folder.file(file.name), file.text});
+  const auto read = job::read_job(inputs, {});
+  // Bridge has no recipe for every model: the script then says that one has to be named.
+  if (launch->text.find("has no recipe") != std::string::npos) {
+    ASSERT_FALSE(read.has_value());
+    EXPECT_NE(text_of(read.error()).find("is not one of"), std::string::npos);
+    return;
+  }
+  ASSERT_TRUE(read.has_value()) << "launch.sh: " << text_of(read.error());
+  EXPECT_EQ(differing_keys(job, *read), std::vector<std::string>{}) << "launch.sh";
+  expect_same_price(job, *read);
+}
+
 void expect_round_trip(const job::Job& job, Target target) {
   const auto files = emit(job, target, {});
   ASSERT_TRUE(files.has_value()) << text_of(files.error());
   SCOPED_TRACE(all_text(*files));
-  expect_same(job, read_back(*files), false);
+  const job::Job read = read_back(*files);
+  expect_same(job, read, false);
+  expect_same_price(job, read);
+  expect_launch_reads_back(job, *files);
 }
 
 job::ReadOptions on(const std::string& gpu, std::int64_t gpus) {

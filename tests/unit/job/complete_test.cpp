@@ -310,7 +310,7 @@ TEST(Complete, what_megatron_refuses_is_refused_in_its_words) {
          j.precision.fp8 = Fp8Recipe::kDelayed;
          j.precision.first_last_layers_bf16 = true;
        }},
-      {"Only one of fp16 and bf16",
+      {"Only one of self.fp16",
        [](Job& j) {
          j.precision.bf16 = j.precision.fp16 = true;
          j.given = {"bf16", "fp16"};

@@ -375,7 +375,7 @@ TEST(TrainingArguments, mistakes_are_named) {
        Case{R"({"output_dir": "o", "fsdp": true, "deepspeed": {"zero_optimization": {"stage": 2}}})", "both given"},
        Case{R"({"output_dir": "o", "deepspeed": "missing-file.json"})", "missing-file.json"},
        Case{R"({"output_dir": "o", "bf16": true, "fp16": true, "max_length": 8, "model_name_or_path": "gpt2"})",
-            "Only one of fp16 and bf16"},
+            "At most one of fp16 and bf16"},
        Case{R"({"output_dir": "o", "load_in_4bit": true, "max_length": 8, "model_name_or_path": "gpt2"})",
             "purely quantized"}}) {
     const auto job = read_text(c.text, on("h100", 8));

@@ -106,7 +106,7 @@ TEST(Shell, variables_are_edited) {
 TEST(Shell, a_text_that_is_run_as_a_script_keeps_what_is_unknown_in_its_place) {
   EXPECT_EQ(last("CMD=\"run --a $A --b 2\"\neval $CMD"), "run|--a|<A>|--b|2");
   EXPECT_EQ(last("srun -N 2 bash -c \"cd x && run --a $(date) --b 2\""),
-            "srun|-N|2|run|--a|<the output of a command>|--b|2");
+            "srun|-N|2|bash|run|--a|<the output of a command>|--b|2");
 }
 
 TEST(Shell, sourced_files_are_read_and_missing_ones_noted) {

@@ -33,7 +33,7 @@ fix = "use 1"
 set = {tensor_model_parallel_size = 1}
 )";
 
-TEST(ReadRules, holes_are_expressions_and_the_longest_literal_finds_logs) {
+TEST(ReadRules, holes_are_expressions_and_logs_are_searched_for_what_is_between_them) {
   const auto set = read_text(std::string(kRule));
   ASSERT_TRUE(set.has_value()) << to_string(set.error());
   job::Job job = job::defaults_for(job::Framework::kMegatronLm);
@@ -44,7 +44,7 @@ TEST(ReadRules, holes_are_expressions_and_the_longest_literal_finds_logs) {
   ASSERT_EQ(violations.size(), 1U);
   EXPECT_EQ(violations[0].wrong, "4 on none");
   EXPECT_THAT(violations[0].prints, ElementsAre("TP (4) is 8 {halves}"));
-  EXPECT_THAT(set->rules()[0].fragments, ElementsAre("{halves}"));
+  EXPECT_THAT(set->rules()[0].printed[0].literals, ElementsAre("TP (", ") is ", " {halves}"));
   EXPECT_EQ(set->rules()[0].fix_key, "tensor_model_parallel_size");
   EXPECT_EQ(set->rules()[0].fix_value, "1");
   EXPECT_THAT(set->rules()[0].keys, ElementsAre("tp"));

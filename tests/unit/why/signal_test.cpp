@@ -3,6 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "answer/log_rules.h"
+
 #include "why/support.h"
 
 namespace plimsoll::why {
@@ -110,13 +116,33 @@ TEST(Signal, harmless_lines_are_no_signal) {
     EXPECT_FALSE(of(text)) << text;
 }
 
-TEST(Signal, every_rule_has_a_fix_or_says_nothing) {
-  EXPECT_NE(find_config_rule("blah no support for Pipeline parallelism with CPU offloading"), nullptr);
-  EXPECT_EQ(find_config_rule("a harmless sentence"), nullptr);
-  const ConfigRule* gap =
-      find_config_rule("global batch size (30) is not divisible by micro batch size (4) times data parallel size (2)");
+TEST(Signal, a_rule_is_found_by_what_its_framework_prints) {
+  const auto rules = answer::catalogue_texts();
+  EXPECT_NE(find_config_rule("blah no support for Pipeline parallelism with CPU offloading", rules), nullptr);
+  EXPECT_EQ(find_config_rule("a harmless sentence", rules), nullptr);
+  const ConfigRule* gap = find_config_rule(
+      "global batch size (30) is not divisible by micro batch size (4) times data parallel size (2)", rules);
   ASSERT_NE(gap, nullptr);
   EXPECT_EQ(gap->id, "R004");
+}
+
+// What the catalogue prints leads back to its rule, so that one text serves lint and why; and no text is so short
+// that any message could have it.
+TEST(Signal, every_text_of_the_catalogue_leads_to_a_rule_that_prints_it) {
+  std::map<std::vector<std::string>, std::set<std::string>> ids;
+  for (const ConfigRule& rule : answer::catalogue_texts()) ids[rule.pieces].insert(rule.id);
+  EXPECT_GT(ids.size(), 270U);
+  for (const ConfigRule& rule : answer::catalogue_texts()) {
+    std::string message = "ValueError: ";
+    for (const std::string& piece : rule.pieces) message += piece + " 8 ";
+    const ConfigRule* found = find_config_rule(message, answer::catalogue_texts());
+    ASSERT_NE(found, nullptr) << message;
+    EXPECT_TRUE(ids[rule.pieces].contains(found->id)) << message << " leads to " << found->id << ", not " << rule.id;
+    std::size_t longest = 0;
+    for (const std::string& piece : rule.pieces) longest = std::max(longest, piece.size());
+    EXPECT_GE(longest, 12U) << rule.id;
+    EXPECT_FALSE(rule.fix.empty()) << rule.id;
+  }
 }
 
 }  // namespace

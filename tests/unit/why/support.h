@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "answer/log_rules.h"
 #include "document/node.h"
 #include "why/diagnosis.h"
 #include "why/fixes.h"
@@ -149,7 +150,7 @@ struct Answer {
 };
 
 inline Answer answer_for(std::string_view text, const ReadLimits& limits = {}, std::string_view name = "run.log") {
-  Collector collector;
+  Collector collector(answer::catalogue_texts);
   read_text(name, text, collector, limits);
   Answer answer;
   answer.findings = std::make_unique<Findings>(collector.take());
