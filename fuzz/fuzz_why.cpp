@@ -9,7 +9,9 @@
 
 #include "why/block_reader.h"
 #include "why/fixes.h"
+#include "why/pace.h"
 #include "why/read.h"
+#include "why/tempo.h"
 
 namespace {
 
@@ -39,5 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string carry;
   std::string decoded;
   plimsoll::why::append_utf16(text, (size & 1U) != 0, carry, decoded);
+  // The same bytes as a log that is asked for its speed.
+  static_cast<void>(plimsoll::why::tempo_of(plimsoll::why::read_pace_text("fuzz.log", text).points));
   return 0;
 }
