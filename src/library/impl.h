@@ -37,7 +37,7 @@ struct Answer::Impl {
 // The answer `value`, with what makes its JSON and what makes its text.
 template <class T, class Json, class Report>
 [[nodiscard]] std::shared_ptr<const Answer::Impl> hold(bool yes, std::vector<std::string> warnings, T value, Json json,
-                                                       Report report) {
+                                                       const Report& report) {
   auto shared = std::make_shared<const T>(std::move(value));
   return std::make_shared<const Answer::Impl>(
       Answer::Impl{yes, std::move(warnings), [shared, json] { return json(*shared); },

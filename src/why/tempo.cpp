@@ -13,7 +13,7 @@ constexpr std::size_t kFewest = 5;
 
 double quantile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
-  const auto at = static_cast<std::size_t>(share * static_cast<double>(values.size() - 1) + 0.5);
+  const auto at = static_cast<std::size_t>(std::lround(share * static_cast<double>(values.size() - 1)));
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(at), values.end());
   return values[at];
 }
@@ -102,7 +102,8 @@ double drift_of(const std::vector<PacePoint>& points, double steady) {
   const std::vector<double> end = seconds_of(points, points.size() - third, points.size());
   // Less than the steps differ among themselves is no drift.
   if (std::abs(last - first) < quantile(end, 0.75) - quantile(end, 0.25)) return 0;
-  const auto apart = static_cast<double>(points[points.size() - 1 - third / 2].step - points[third / 2].step);
+  const std::size_t half = third / 2;
+  const auto apart = static_cast<double>(points[points.size() - 1 - half].step - points[half].step);
   return apart > 0 ? (last - first) / steady / apart * 100 : 0;
 }
 
