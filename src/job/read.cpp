@@ -79,7 +79,7 @@ void note_repeated_keys(const InputFile& file, FileKind kind, Draft& draft) {
   const bool is_program = kind == FileKind::kMegatronScript || kind == FileKind::kLaunchScript ||
                           kind == FileKind::kTorchtitanPython || kind == FileKind::kMegatronLog;
   const std::string_view start = trim(file.text);
-  if (is_program || start.starts_with("{") || start.starts_with("[")) return;
+  if (is_program || start.starts_with("PK") || start.starts_with("{") || start.starts_with("[")) return;
   for (const document::RepeatedKey& repeated : document::repeated_yaml_keys(file.text))
     draft.warnings.push_back(fmt::format("{}: '{}' is given twice; the value in line {} counts, as for the framework",
                                          file.path, repeated.key, repeated.line));
