@@ -13,6 +13,7 @@
 #include "job/readers/parse.h"
 #include "job/readers/rl_trainers.h"
 #include "job/readers/run_records.h"
+#include "job/readers/saved_arguments.h"
 #include "job/readers/torchtitan.h"
 #include "model/hf_config.h"
 #include "model/safetensors_index.h"
@@ -167,6 +168,7 @@ bool is_megatron_args(const Node& root) {
 Result<FileKind> recognise(const InputFile& file) {
   const std::string_view text = file.text;
   if (trim(text).empty()) return bad_input("the file is empty");
+  if (is_saved_arguments(text)) return FileKind::kTrainingArguments;
   if (trim(text).front() != '{') {
     if (is_megatron_log(text)) return FileKind::kMegatronLog;
     if (is_torchtitan_registry(text)) return FileKind::kTorchtitanPython;

@@ -12,6 +12,7 @@
 #include "job/keys.h"
 #include "job/readers/megatron_flags.h"
 #include "job/readers/parse.h"
+#include "job/readers/tokenizer.h"
 #include "job/value.h"
 
 namespace plimsoll::job {
@@ -134,6 +135,10 @@ Result<Draft> read_megatron_args(const InputFile& file) {
     if (!is_wrapped && (flag == "ENV_VARS" || flag == "env")) continue;
     assign_flag(draft, flag, value);
   }
+  PLIMSOLL_TRY_STATUS(refuse_word_pieces({}, draft));
+  for (const std::string_view key : {"--vocab-file", "--tokenizer-model"})
+    if (const Node* name = (is_wrapped ? *args : root).find(key); name != nullptr && name->is_string())
+      take_vocabulary_of_tokenizer(name->text, draft);
   add_parser_defaults(draft);
   if (is_wrapped) {
     if (const Node* world = root.find("world_size"); world != nullptr) draft.assign("gpus", *world, "world_size");
