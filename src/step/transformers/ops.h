@@ -105,6 +105,8 @@ Var fused_loss(Graph& g, const Var& hidden, const FusedLoss& loss);
 
 // Routed experts (ops_moe.cpp)
 Var gather(Graph& g, const Var& x, const Var& index, std::int64_t elements, Name name);
+// Rows of `source` in the place of masked ones; the kernel counts the mask along the whole tensor.
+Var masked_scatter(Graph& g, const Var& x, const Var& source, const Var& mask, Name name);
 Var masked_fill(Graph& g, const Var& x, const Var& mask, bool in_place, Name name);
 Var top_k(Graph& g, const Var& scores, std::int64_t elements, Var& indices);
 // Adds rows at an index in place.

@@ -71,7 +71,7 @@ class Rank {
     // below have kept, and the first of layers with a wide residual stream has a narrow input: their layers are not
     // folded either.
     const bool folds = folded && !sharder_->follows_gradients() && !model_.compiled && model_.encoder_depth == 0 &&
-                       !model_.family.wide_residual && !hybrid;
+                       !model_.family.wide_residual && !hybrid && model_.tower.deepstack.empty();
     if (folds) profiles_ = std::make_unique<LayerProfiles>(model_);
     pass_ = std::make_unique<Pass>(model_, tape, workspaces_, sharder_.get(), profiles_.get());
     if (sharder_->follows_gradients())
