@@ -368,7 +368,7 @@ Status check_optimizer(Job& job) {
 
 Status check_precision(const Job& job) {
   const Precision& precision = job.precision;
-  const bool fp8 = precision.fp8 != Fp8Recipe::kNone;
+  const bool fp8 = precision.fp8_enabled || precision.fp8 != Fp8Recipe::kNone;
   if (fp8 && precision.fp4) return bad_input("fp4 and fp8 cannot be used simultaneously");  // R193
   if (precision.fp8_param_gather && !fp8 && job.is_megatron())                              // R194
     return bad_input("fp8_param must be used together with fp8 mode", "turn fp8 on (--fp8-format hybrid)");

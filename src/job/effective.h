@@ -48,4 +48,12 @@ namespace plimsoll::job {
          (job.is_megatron() && job.sharding.kind == ShardingKind::kFsdp2);
 }
 
+// Messages of tensor parallelism hide behind products. Megatron-Bridge turns that off without sequence parallelism or
+// Transformer Engine (rules.md R019); Megatron-LM refuses the one, and has userbuffers all the same without the other.
+[[nodiscard]] inline bool overlaps_tensor_messages(const Job& job) {
+  if (!job.parallel.tp_comm_overlap || job.parallel.tensor < 2) return false;
+  return job.framework != Framework::kMegatronBridge ||
+         (job.parallel.sequence_parallel && job.kernels.implementation == Implementation::kTransformerEngine);
+}
+
 }  // namespace plimsoll::job
