@@ -113,7 +113,8 @@ Var top_k(Graph& g, const Var& scores, std::int64_t elements, Var& indices);
 Var add_rows(Graph& g, const Var& to, const Var& rows, const Var& index);
 // Rows sorted by expert times the experts' three-dimensional weight.
 Var grouped_matmul(Graph& g, const Var& x, std::int32_t w, std::int64_t rows, std::int64_t out, Name name);
-Var sum_copies(Graph& g, const Var& x, std::int64_t elements, Name name);  // over a token's experts
+Var average_pool(Graph& g, const Var& x, std::int64_t elements, Name name);  // keeps its input
+Var sum_copies(Graph& g, const Var& x, std::int64_t elements, Name name);    // over a token's experts
 
 // Ends (ops_ends.cpp)
 Var embedding(Graph& g, const Var& ids, std::int64_t tokens, std::int64_t hidden, std::int32_t weight);

@@ -67,7 +67,20 @@ void masked_scatter_backward(Graph& g, Node& node, Grads& result) {
   result[1] = g.alloc(node.n[1], grad.width, Name::kGrad);
 }
 
+void average_pool_backward(Graph& g, Node& node, Grads& result) {
+  result[0] = g.alloc(node.n[0], node.grads[0].width, Name::kGrad);
+}
+
 }  // namespace
+
+Var average_pool(Graph& g, const Var& x, std::int64_t elements, Name name) {
+  const std::int32_t node = g.node(average_pool_backward, x);
+  if (node >= 0) g.at(node).n[0] = x.elements;
+  g.save(node, x);
+  Var y = g.alloc(elements, x.width, name);
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
 
 Var masked_scatter(Graph& g, const Var& x, const Var& source, const Var& mask, Name name) {
   const std::int32_t node = g.node(masked_scatter_backward, x, source);

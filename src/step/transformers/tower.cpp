@@ -163,7 +163,7 @@ Var connect(Graph& g, const Model& m, const Vision& v, const Var& x) {
     case Projector::kPooled: {
       const Var laid_out = copy(g, x, Name::kHidden);
       const std::int64_t rows = t.tokens() / (v.merge * v.merge);
-      const Var pooled = sum_copies(g, laid_out, rows * v.tower.hidden, Name::kHidden);
+      const Var pooled = average_pool(g, laid_out, rows * v.tower.hidden, Name::kHidden);
       const Var normed = norm(g, m, pooled, rows, ids.norm, Name::kNormOutput);
       return linear(g, normed, ids.first.w, -1, Name::kHidden);
     }
@@ -203,9 +203,8 @@ Seen see(Graph& g, const Model& m, const Var& pixels, const RunLayer& run) {
     for (std::size_t d = 0; d < v.deepstack.size(); ++d)
       if (v.deepstack[d] == i) seen.deepstack.push_back(qwen_merger(g, t, m.tower.deepstack[d], v, x, true));
   }
-  if (v.kind == TowerKind::kSiglip && !v.skips_last_layer)
-    x = norm(g, t, x, t.tokens(), t.final_norm, Name::kNormOutput);
-  if (v.kind == TowerKind::kInternVl && v.tower.final_norm)
+  // LLaVA takes a layer's own output, the others what the tower's norm makes of the last.
+  if (v.kind != TowerKind::kClip && v.tower.final_norm && v.projector != Projector::kMlp)
     x = norm(g, t, x, t.tokens(), t.final_norm, Name::kNormOutput);
   seen.features = connect(g, m, v, x);
   return seen;

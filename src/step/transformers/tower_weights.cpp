@@ -105,8 +105,8 @@ void add_tower(const job::Job& job, Model& m) {
   if (v.tower.final_norm) layers->final_norm = collect.norm(v.tower.hidden);
   if (v.pooling_head > 0) collect.vector(v.pooling_head);
   // What only a pooled token would need gets no gradient.
-  if (v.kind == TowerKind::kClip) freeze(layers->weights, after);
-  if (v.kind == TowerKind::kSiglip && v.pooling_head > 0) layers->weights.back().trainable = false;
+  if (v.projector == Projector::kMlp) freeze(layers->weights, after);
+  if (v.pooling_head > 0) layers->weights.back().trainable = false;
   for (Weight& w : layers->weights) w.layer = -1;
   if (job.batch.images.freeze_tower) freeze(layers->weights, 0);
 
