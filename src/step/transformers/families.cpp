@@ -24,6 +24,7 @@ const Row kRows[] = {
     {"roberta", {.norms_sums = true, .positions_by_token = true}},
     {"distilbert", {.norms_sums = true}},
     {"bart", {.norms_sums = true, .scaled_embedding = true, .shifted_logits = true}},
+    {"t5", {.drops_activation = true, .norm = NormForm::kNarrowInput}},
     {"modernbert", {.wide_rotation = true, .wide_inputs = true}},
     {"bloom", {.classic = true, .copies_heads = true, .eager = true, .scores = Scores::kBiased}},
     {"mamba2", {.wide_residual = true}},

@@ -87,7 +87,8 @@ enum class NormForm : std::uint8_t {
   kPlusOne,    // LayerNorm whose weight is shifted by one and that autocast runs in 16 bits (Nemotron)
   kBare,       // LayerNorm in fp32 without weights (OLMo)
   kNarrowed,   // LayerNorm whose output is converted back to its input's dtype (DBRX)
-  kWideWeight  // RMS norm whose weight is converted to fp32 and multiplies there (Helium)
+  kNarrowInput,  // RMS norm that multiplies its input as it came, not the fp32 copy (T5)
+  kWideWeight    // RMS norm whose weight is converted to fp32 and multiplies there (Helium)
 };
 
 // What differs between families in the code around the layers: the defaults are Llama's. Rows: families.cpp.
@@ -99,6 +100,7 @@ struct Family {
   bool tables_by_sequence = false;    // every sequence of a batch has rotary positions of its own (Qwen-VL)
   bool cuts_tables = false;           // of three axes, and every layer puts its own tables together
   bool positions_by_token = false;    // positions follow from the words, so every sequence has its own (RoBERTa)
+  bool drops_activation = false;      // dropout inside the MLP (T5)
   bool scaled_embedding = false;      // Gemma, Granite
   bool scaled_residual = false;       // Granite: each block's output is multiplied before it is added
   bool wide_residual = false;         // the residual stream is fp32 (Mamba-2)

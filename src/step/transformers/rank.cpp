@@ -44,10 +44,6 @@ void add_warnings(const job::Job& job, RankResult& result) {
                     kind.ffn.experts, shards, shards));
     break;
   }
-  if (job.model.relative_buckets > 0)
-    result.warnings.emplace_back(
-        "t5: the gradient of its bias by distance is counted in part; recorded steps took up to 8 % more (plimsoll "
-        "capture is exact)");
   for (const model::Layer& kind : job.model.kinds) {
     if (kind.attention.kind != model::AttentionKind::kLinear) continue;
     result.warnings.emplace_back(
