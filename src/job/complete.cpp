@@ -128,6 +128,12 @@ Status settle_images(Job& job) {
   const std::int64_t unit = vision.patch_size * vision.merge;
   if (images.height == 0) images.height = vision.image_size > 0 ? vision.image_size : kUsualSide / unit * unit;
   if (images.width == 0) images.width = images.height;
+  constexpr std::int64_t kUsualTiles = 5;  // two by two and the whole, LLaVA-NeXT's square
+  if (images.tiles == 0) images.tiles = vision.newline ? kUsualTiles : 1;
+  if (vision.largest_side > 0 && std::max(images.height, images.width) > vision.largest_side)
+    return bad_input(
+        fmt::format("image_height {} x image_width {}: the tower of {} has positions for {} pixels of a side",
+                    images.height, images.width, vision.model_type, vision.largest_side));
   if (vision.image_size > 0 && (images.height != vision.image_size || images.width != vision.image_size))
     return bad_input(fmt::format("image_height {} x image_width {}: the tower of {} takes {} x {} pixels",
                                  images.height, images.width, vision.model_type, vision.image_size, vision.image_size),

@@ -170,9 +170,13 @@ Result<Architecture> read_hf_config(const Node& root) {
   if (root.has("vision_config")) {
     PLIMSOLL_TRY(vision, read_vision(root, model));
     model.vision = std::move(vision);
-    // Idefics 3 and SmolVLM tie their head by the outer key alone, which is false where it is absent.
-    if (model.vision != nullptr && model.vision->projector == Projector::kShuffled)
-      model.tied_embeddings = Fields(root).flag("tie_word_embeddings", false);
+    // The outer key decides, with the outer class's default; LLaVA's also takes the text's.
+    if (model.vision != nullptr) {
+      const std::string& type = model.vision->model_type;
+      const bool usual = type == "mistral3" || type == "internvl" || type == "gemma3";
+      const bool text_tied = type.starts_with("llava") && model.tied_embeddings;
+      model.tied_embeddings = text_tied || Fields(root).flag("tie_word_embeddings", usual);
+    }
     if (model.vision == nullptr)
       model.warnings.push_back(
           fmt::format("vision_config: the tower of {} is not modelled; only the language model is in the numbers",

@@ -113,6 +113,20 @@ Draft read_internvl(Fields& in, Vision& vision) {
   return draft;
 }
 
+Draft read_pixtral(Fields& in, Vision& vision) {
+  vision.kind = TowerKind::kPixtral;
+  Draft draft = start_tower(in, {1024, 4096, 24, 16, 1024, 16, "gelu"}, vision);
+  draft.layer.attention.qkv_bias = draft.layer.attention.out_bias = false;
+  draft.layer.ffn.gated = true;
+  draft.layer.ffn.bias = false;
+  draft.model.norm = NormKind::kRms;
+  draft.model.rope = true;
+  draft.model.embedding_norm = true;
+  draft.model.final_norm = false;
+  vision.largest_side = std::exchange(vision.image_size, 0);
+  return draft;
+}
+
 // The three generations share packed projections, rotary positions and the merger.
 Draft read_qwen(Fields& in, TowerKind kind, Vision& vision) {
   vision.kind = kind;
@@ -198,6 +212,19 @@ void connect_internvl(Fields& outer, Vision& vision) {
   vision.merge = static_cast<std::int64_t>(1 / ratio);
 }
 
+void connect_llava_next(Fields& outer, Vision& vision) {
+  read_llava(outer, vision);
+  vision.newline = true;
+}
+
+void connect_mistral(Fields& outer, Vision& vision) {
+  vision.projector = Projector::kUnfolded;
+  vision.projector_bias = outer.flag("multimodal_projector_bias", false);
+  vision.projector_activation = activation(outer, "projector_hidden_act", "gelu");
+  vision.merge = outer.size_or("spatial_merge_size", 64, 2);
+  vision.skips_last_layer = outer.size_or("vision_feature_layer", -1, -1, -2) == -2;
+}
+
 void connect_idefics(Fields& outer, Vision& vision) {
   vision.projector = Projector::kShuffled;
   vision.merge = outer.size_or("scale_factor", 64, 2);
@@ -212,6 +239,10 @@ Draft read_qwen3(Fields& in, Vision& v) { return read_qwen(in, TowerKind::kQwen3
 constexpr TowerRow kTowers[] = {
     {"llava", "clip_vision_model", read_clip, read_llava},
     {"llava", "siglip_vision_model", read_siglip, read_llava},
+    {"llava", "pixtral", read_pixtral, read_llava},
+    {"llava_next", "clip_vision_model", read_clip, connect_llava_next},
+    {"llava_next", "siglip_vision_model", read_siglip, connect_llava_next},
+    {"mistral3", "pixtral", read_pixtral, connect_mistral},
     {"gemma3", "", read_siglip, connect_gemma},
     {"internvl", "", read_internvl, connect_internvl},
     {"idefics3", "", read_idefics, connect_idefics},
@@ -234,9 +265,9 @@ Result<std::shared_ptr<const Vision>> read_vision(const Node& root, const Archit
   const Node* type = root.find("model_type");
   if (config == nullptr || !config->is_object() || type == nullptr || !type->is_string()) return nullptr;
   const Node* tower_type = config->find("model_type");
-  const std::string tower = tower_type != nullptr && tower_type->is_string() ? tower_type->text
-                            : type->text == "llava"                          ? "clip_vision_model"
-                                                                             : "";
+  std::string tower = tower_type != nullptr && tower_type->is_string() ? tower_type->text : "";
+  if (tower.empty() && type->text.starts_with("llava")) tower = "clip_vision_model";
+  if (tower.empty() && type->text == "mistral3") tower = "pixtral";
   const TowerRow* row = find_tower(type->text, tower);
   if (row == nullptr) return nullptr;
   Vision vision;

@@ -83,10 +83,10 @@ enum class Scores : std::uint8_t {
 // Norms that are neither one kernel nor Llama's chain.
 enum class NormForm : std::uint8_t {
   kUsual,
-  kCentred,    // LayerNorm as a chain of operations in fp32 (Command-R)
-  kPlusOne,    // LayerNorm whose weight is shifted by one and that autocast runs in 16 bits (Nemotron)
-  kBare,       // LayerNorm in fp32 without weights (OLMo)
-  kNarrowed,   // LayerNorm whose output is converted back to its input's dtype (DBRX)
+  kCentred,      // LayerNorm as a chain of operations in fp32 (Command-R)
+  kPlusOne,      // LayerNorm whose weight is shifted by one and that autocast runs in 16 bits (Nemotron)
+  kBare,         // LayerNorm in fp32 without weights (OLMo)
+  kNarrowed,     // LayerNorm whose output is converted back to its input's dtype (DBRX)
   kNarrowInput,  // RMS norm that multiplies its input as it came, not the fp32 copy (T5)
   kWideWeight    // RMS norm whose weight is converted to fp32 and multiplies there (Helium)
 };
@@ -134,7 +134,7 @@ struct Family {
 // One of Qwen's mergers, or the projector of another family.
 struct ProjectorIds {
   NormIds norm;
-  LinearIds first, second;
+  LinearIds merge, first, second;
 };
 
 struct Model;
@@ -146,6 +146,7 @@ struct Tower {
   ProjectorIds projector;
   std::vector<ProjectorIds> deepstack;
   std::vector<std::array<std::int32_t, 2>> scales;  // InternVL, by layer
+  std::int32_t newline = -1;                        // LLaVA-NeXT
   std::int64_t images = 0;                          // of a batch
   std::int64_t chunk = 0;                           // patches that look at one another where windows are cut
 

@@ -31,6 +31,7 @@ Var embed(Graph& g, const Model& t, const Vision& v, const Var& pixels) {
     x = cat(g, first, x, Name::kHidden);
     x.head_major = false;
   }
+  if (v.kind == TowerKind::kPixtral) return copy(g, x, Name::kHidden);  // images behind one another
   if (v.kind == TowerKind::kInternVl) return add(g, x, g.use(t.positions), Name::kHidden);
   if (v.kind == TowerKind::kQwen3Vl) {  // four neighbours in the table, weighted and summed
     constexpr std::int64_t kNeighbours = 4;
@@ -110,6 +111,16 @@ void qwen_tables(Graph& g, const Model& t, Shared& shared) {
   shared.sin = g.alloc(n, 4, Name::kRope);
 }
 
+// Tables in the dtype of the hidden states, and a mask that keeps images apart.
+void pixtral_tables(Graph& g, const Model& t, std::uint8_t width, Shared& shared) {
+  const std::int64_t n = t.tokens() * t.architecture().kinds.front().attention.head_dim;
+  for (Var* table : {&shared.cos, &shared.sin}) {
+    const Var wide = g.alloc(n, 4, Name::kRopeTemp);
+    *table = cast(g, wide, width, Name::kRope);
+  }
+  shared.full_mask = g.alloc(t.tokens() * t.tokens(), width, Name::kMask);
+}
+
 // Patches that attend together in a layer.
 std::int64_t chunk_of(const Model& m, const Vision& v, std::int64_t layer) {
   const bool whole = std::find(v.whole_layers.begin(), v.whole_layers.end(), layer) != v.whole_layers.end();
@@ -144,6 +155,15 @@ Var connect(Graph& g, const Model& m, const Vision& v, const Var& x) {
       hidden = activate(g, t, v.projector_activation, hidden);
       hidden = project(g, t, hidden, ids.second, Name::kHidden);
       return copy(g, hidden, Name::kHidden);  // images one by one, joined again
+    }
+    case Projector::kUnfolded: {
+      Var hidden = norm(g, t, x, t.tokens(), ids.norm, Name::kNormOutput);
+      hidden = copy(g, copy(g, hidden, Name::kHidden), Name::kHidden);  // unfolded, then images joined
+      hidden = project(g, t, hidden, ids.merge, Name::kHidden);
+      hidden = project(g, t, hidden, ids.first, Name::kHidden);
+      hidden = activate(g, t, v.projector_activation, hidden);
+      hidden = project(g, t, hidden, ids.second, Name::kHidden);
+      return copy(g, hidden, Name::kHidden);
     }
     case Projector::kMerger: {
       const Var merged = qwen_merger(g, t, ids, v, x, false);
@@ -183,6 +203,7 @@ Seen see(Graph& g, const Model& m, const Var& pixels, const RunLayer& run) {
   if (v.kind == TowerKind::kQwen25Vl)
     x = gather(g, x, g.alloc(t.tokens() / (v.merge * v.merge), 8, Name::kTokens), x.elements, Name::kHidden);
   if (v.tower.embedding_norm) x = norm(g, t, x, t.tokens(), t.embedding_norm, Name::kLayerInput);
+  if (v.kind == TowerKind::kPixtral) pixtral_tables(g, t, x.width, shared);
   const std::int64_t depth = v.tower.depth();
   for (std::int64_t i = 0; i < depth; ++i) {
     const auto one = [&g, &m, &v, i, shared](const Var& input) {

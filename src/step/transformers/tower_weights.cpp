@@ -55,6 +55,12 @@ ProjectorIds projector_weights(Collector& collect, const Vision& v, std::int64_t
     case Projector::kShuffled:
       ids.first = collect.linear({"proj"}, merged, text, false);
       break;
+    case Projector::kUnfolded:
+      ids.norm = collect.norm(h);
+      ids.merge = collect.linear({"merging_layer"}, merged, h, false);
+      ids.first = collect.linear({"linear_1"}, h, text, v.projector_bias);
+      ids.second = collect.linear({"linear_2"}, text, text, v.projector_bias);
+      break;
     case Projector::kPooled:
       ids.first = collect.linear({"mm_input_projection_weight"}, h, text, false);
       ids.norm.w = collect.vector(h);
@@ -82,11 +88,15 @@ void add_tower(const job::Job& job, Model& m) {
   layers->autocast = m.autocast;
   layers->eager_attention = m.eager_attention;
   const auto [height, width] = pixels_of(job, v);
-  const bool joined = v.kind == TowerKind::kQwen2Vl || v.kind == TowerKind::kQwen25Vl || v.kind == TowerKind::kQwen3Vl;
+  const bool joined = v.joins_images() && v.kind != TowerKind::kPixtral;
   Tower& tower = m.tower;
   tower.images = m.batch * job.batch.images.per_sample * std::max<std::int64_t>(1, job.batch.images.tiles);
   layers->batch = tower.images;
   layers->sequence = v.patches(height, width) + (v.class_token ? 1 : 0);
+  if (v.kind == TowerKind::kPixtral) {  // one sequence for all layers' code
+    layers->sequence *= layers->batch;
+    layers->batch = 1;
+  }
   tower.chunk = joined ? v.patches(height, width) : 0;
 
   Collector collect(*inner, *layers);
@@ -111,6 +121,7 @@ void add_tower(const job::Job& job, Model& m) {
   if (job.batch.images.freeze_tower) freeze(layers->weights, 0);
 
   const std::size_t projector = layers->weights.size();
+  if (v.newline) tower.newline = collect.vector(job.model.hidden);
   tower.projector = projector_weights(collect, v, job.model.hidden);
   for (std::size_t i = 0; i < v.deepstack.size(); ++i)
     tower.deepstack.push_back(merger_weights(collect, v, job.model.hidden, true));
