@@ -18,6 +18,12 @@ namespace plimsoll::job {
                                                                           : OffloadTarget::kNone;
 }
 
+// A vision tower is described as Transformers runs it, on whole layers of one stage.
+[[nodiscard]] inline bool runs_tower(const Job& job) {
+  return job.kernels.implementation == Implementation::kTransformers && job.parallel.tensor == 1 &&
+         job.parallel.context == 1 && job.parallel.pipeline == 1;
+}
+
 // Transformer Engine fuses a norm into the linear layer after it, except before routers and latent projections: there
 // is nothing to recompute (rules.md R104).
 [[nodiscard]] inline bool recomputes_norms(const Job& job) {

@@ -281,6 +281,7 @@ Status read_megatron_command(const Candidate& candidate, const Shell& shell, Dra
   PLIMSOLL_TRY_STATUS(add_flags_of_files(draft, flags));
   PLIMSOLL_TRY_STATUS(use_megatron_dialect(flags, shell.files, draft));
   for (const LaunchFlag& flag : flags.flags) assign_megatron(flag, draft);
+  take_model_class(candidate.launch.program, draft);
   for (const LaunchFlag& flag : flags.flags)
     if (key_of_flag(flag.written) == "tp_comm_overlap_cfg" && flag.values.size() == 1 &&
         flag.values.front().unknown.empty())

@@ -72,6 +72,9 @@ void take_vocabulary_of_tokenizer(const std::string& name, Draft& draft) {
   if (kind == "GPT2BPETokenizer") size = 50257;
   if (kind == "Llama3Tokenizer") size = 128256;
   if (kind == "Llama2Tokenizer") size = 32000;
+  // The published vocabularies of BERT and the two tokens that Megatron adds to them.
+  if (kind == "BertWordPieceLowerCase") size = 30522 + 2;
+  if (kind == "BertWordPieceCase") size = 28996 + 2;
   if (size == 0 && kind != "NullTokenizer") {
     // The folder and the file: ".../Llama-2-7b/tokenizer.model".
     const std::size_t last = name.rfind('/');
