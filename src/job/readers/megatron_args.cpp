@@ -74,9 +74,8 @@ std::string_view why_not_modelled(std::string_view program) {
   constexpr std::string_view kEncoder = "encoder and encoder-decoder models are not modelled; only decoders are";
   constexpr std::string_view kHybrid = "hybrid (Mamba) models are not modelled";
   constexpr std::string_view kOther = "this program trains more than a decoder; it is not modelled";
-  constexpr Row kRows[] = {{"bert", kEncoder},  {"t5", kEncoder}, {"mamba", kHybrid},
-                           {"hybrid", kHybrid}, {"rl", kOther},   {"vlm", kOther},
-                           {"vision", kOther},  {"ict", kOther},  {"retro", kOther}};
+  constexpr Row kRows[] = {{"t5", kEncoder}, {"mamba", kHybrid}, {"hybrid", kHybrid}, {"rl", kOther},
+                           {"vlm", kOther},  {"vision", kOther}, {"ict", kOther},     {"retro", kOther}};
   std::string name(program.substr(program.rfind('/') + 1));
   std::replace(name.begin(), name.end(), '.', '_');
   for (const std::string_view part : split(name, '_'))
@@ -135,7 +134,7 @@ Result<Draft> read_megatron_args(const InputFile& file) {
     if (!is_wrapped && (flag == "ENV_VARS" || flag == "env")) continue;
     assign_flag(draft, flag, value);
   }
-  PLIMSOLL_TRY_STATUS(refuse_word_pieces({}, draft));
+  note_word_pieces({}, draft);
   for (const std::string_view key : {"--vocab-file", "--tokenizer-model"})
     if (const Node* name = (is_wrapped ? *args : root).find(key); name != nullptr && name->is_string())
       take_vocabulary_of_tokenizer(name->text, draft);

@@ -186,7 +186,7 @@ TEST(MegatronArgs, other_models_are_refused_with_the_reason) {
   auto job = read_text(R"({"args": {"--decoder-num-layers": 12, "--bf16": true}})", on("h100", 8));
   EXPECT_NE(text_of(job).find("encoder-decoder"), std::string::npos) << text_of(job);
 
-  job = read_text(R"({"training_script": "pretrain_bert.py", "args": {"--bf16": true}})", on("h100", 8));
+  job = read_text(R"({"training_script": "pretrain_t5.py", "args": {"--bf16": true}})", on("h100", 8));
   EXPECT_NE(text_of(job).find("encoder and encoder-decoder"), std::string::npos) << text_of(job);
 
   job = read_text(R"({"args": {"--hybrid-layer-pattern": "M-M*"}})", on("h100", 8));
