@@ -77,9 +77,9 @@ TEST(TimingProperty, the_closed_form_of_the_host_is_within_two_percent_of_its_qu
     const double closed = static_cast<double>(kLayers) * (cost.forward_seconds + cost.backward_seconds);
     const double exact = simulated_host(*job, prices, kLayers);
     EXPECT_NEAR(closed, exact, 0.02 * exact)
-        << "seed " << seed << " forward " << cost.forward.host << ' ' << cost.forward.gpu() << ' ' << cost.forward.serial
-        << " backward " << cost.backward.host << ' ' << cost.backward.gpu() << " replay " << cost.replay.host << ' '
-        << cost.replay.gpu() << ' ' << cost.replay.serial;
+        << "seed " << seed << " forward " << cost.forward.host << ' ' << cost.forward.gpu() << ' '
+        << cost.forward.serial << " backward " << cost.backward.host << ' ' << cost.backward.gpu() << " replay "
+        << cost.replay.host << ' ' << cost.replay.gpu() << ' ' << cost.replay.serial;
     drained += cost.forward.serial > 0 ? 1 : 0;
     host_bound += cost.forward.host > cost.forward.gpu() ? 1 : 0;
   }
