@@ -5,6 +5,7 @@
 #include <array>
 #include <span>
 
+#include "job/effective.h"
 #include "timing/collectives.h"
 #include "timing/kernels.h"
 #include "timing/queue.h"
@@ -254,10 +255,10 @@ Prices::Prices(const job::Job& job, const Machine& on, bool is_alone) : machine(
   // Userbuffers split a product into as many pieces as ranks while its input arrives, into four while its output
   // leaves, and gather what is already quantised. MXFP8 goes through them, too (Transformer Engine fills their buffers
   // with its data and scales; 405B at TP 4 costs 6 % more than in FP8, not the 15 % of messages in the open).
-  const bool userbuffers = job.parallel.tp_comm_overlap && job.is_megatron();
+  const bool userbuffers = job::overlaps_tensor_messages(job) && job.is_megatron();
   tensor_share = userbuffers ? c.tensor_exposed : c.tensor_exposed_alone;
   // PyTorch's asynchronous tensor parallelism hides half as much (facts step-time.md 7: 1.04 to 1.16 times faster).
-  if (job.parallel.tp_comm_overlap && !job.is_megatron()) tensor_share = (tensor_share + c.tensor_exposed) / 2;
+  if (job::overlaps_tensor_messages(job) && !job.is_megatron()) tensor_share = (tensor_share + c.tensor_exposed) / 2;
   // torchtitan's float8 with one scale per tensor gathers what is already converted, too.
   const bool gathers_fp8 = userbuffers || (job.kernels.implementation == job::Implementation::kTorchtitan &&
                                            job.precision.fp8 == job::Fp8Recipe::kTensorwise);
