@@ -41,6 +41,8 @@ struct Lane {
   Keeper keeper;
   Counts counts;
   std::map<std::string, Refusal> refusals;
+  std::vector<Priced> seen;
+  std::size_t most_seen = 0;
 
   void refuse(std::string_view reason) {
     ++counts.refused;
@@ -132,6 +134,7 @@ class SplitPricer {
     }
     ++lane_.counts.fits;
     lane_.keeper.add(priced);
+    if (lane_.seen.size() < lane_.most_seen) lane_.seen.push_back(priced);
   }
 
   Evaluator& evaluator_;
@@ -353,6 +356,7 @@ Plan search_keeping(const job::Job& job, const Space& space, const SearchOptions
   const Crew crew(job, space, options);
   const Keeper::Order order = options.objective == Objective::kTime ? Keeper::Order::kTime : Keeper::Order::kMemory;
   std::vector<Lane> lanes(options.lanes, Lane(most, order));
+  for (Lane& lane : lanes) lane.most_seen = options.remember / options.lanes;
   std::atomic<std::size_t> considered{0};
   std::atomic<std::size_t> fits{0};
   const auto work = [&](Evaluator& evaluator, const Candidate& split, std::size_t lane) {
@@ -374,6 +378,7 @@ Plan search_keeping(const job::Job& job, const Space& space, const SearchOptions
   for (const Lane& lane : lanes) {
     plan.counts.add(lane.counts);
     all.merge(lane.keeper);
+    plan.seen.insert(plan.seen.end(), lane.seen.begin(), lane.seen.end());
     for (const auto& [key, refusal] : lane.refusals) {
       Refusal& sum = refusals[key];
       if (sum.count == 0) sum.reason = refusal.reason;

@@ -68,6 +68,7 @@ struct Plan {
   // Faster than the first of them, and by the prediction they fit; by less than its error.
   std::vector<Found> tight;
   std::vector<Priced> closed;     // the best by the closed form, ranked
+  std::vector<Priced> seen;       // what fits by its tensors, up to SearchOptions::remember, in no order
   std::vector<Priced> pareto;     // less memory or less time than every other, fastest first
   std::vector<Refusal> refusals;  // most frequent first
   std::int64_t least_peak = 0;    // when nothing fits: what the leanest would need
@@ -78,6 +79,7 @@ struct Plan {
 struct SearchOptions {
   std::size_t keep = 5;
   std::size_t simulated = 256;  // how many of the best by the closed form are kept for simulation, at least
+  std::size_t remember = 0;     // of all points that fit, how many Plan::seen has, at most
   Objective objective = Objective::kTime;
   unsigned threads = 0;  // 0: all cores
   // Splits are dealt to lanes that keep their own best, so that what is passed over, and with it every count, is the

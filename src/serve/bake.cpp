@@ -117,6 +117,7 @@ std::string bake(Site& site, const Shelf& shelf, const std::string& version) {
     if (item.kind == Kind::kJob) jobs.push_back(item.id);
     if (item.kind == Kind::kLog) logs.push_back(item.id);
     if (item.kind == Kind::kRecording) bake_recording(baker, {item.id});
+    if (item.kind == Kind::kMetrics) baker.ask({.path = "observe", .files = {item.id}});
     if (item.kind == Kind::kRun)
       for (const std::vector<std::string>& flags : {std::vector<std::string>{}, {"splits"}, {"knobs"}})
         baker.ask({.path = "rl", .files = {item.id}, .flags = flags});

@@ -34,7 +34,7 @@ void write_point(JsonWriter& json, const plan::Plan& plan, const plan::Priced& p
 std::string plan_json(const plan::Plan& plan) {
   JsonWriter json;
   json.begin_array();
-  for (const plan::Priced& point : plan.closed) write_point(json, plan, point);
+  for (const plan::Priced& point : plan.seen) write_point(json, plan, point);
   for (const plan::Priced& point : plan.pareto) write_point(json, plan, point);
   return fmt::format("{{\"schema\": 1, \"plan\": {}, \"points\": {}}}\n", answer::to_json(plan),
                      json.end_array().take());

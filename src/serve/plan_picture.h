@@ -11,6 +11,7 @@
 namespace plimsoll::serve {
 
 inline constexpr std::size_t kShownPlans = 20;
+inline constexpr std::size_t kDrawnPoints = 32'000;  // 5 MB for the page; the searches of large models have as many
 
 [[nodiscard]] std::string plan_json(const plan::Plan& plan);
 // The files that launch row `event` of the plan, for the target that `setting` names.

@@ -15,6 +15,7 @@
 #include "job/read.h"
 #include "rl/frameworks/config.h"
 #include "rl/frameworks/tools.h"
+#include "rl/observe/observe.h"
 #include "rl/read.h"
 #include "snapshot/memory_stats.h"
 #include "snapshot/memory_summary.h"
@@ -36,6 +37,14 @@ bool is_run(const std::string& path, const std::string& text) {
 bool is_job(const std::string& path, const std::string& text) {
   const auto kind = job::recognise({path, text});
   return kind && *kind != job::FileKind::kMegatronLog;
+}
+
+// What a post-training run measured, as JSON lines or Prometheus text; a log may print such lines among others.
+bool is_metrics(const std::string& path, std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos || (text[first] != '{' && text[first] != '#')) return false;
+  const auto observed = rl::observe_files({path});
+  return observed && observed->understood > 0;
 }
 
 // The last part of a path, with what a terminal or a file system would stumble over taken out.
@@ -62,6 +71,8 @@ std::string_view text_of(Kind kind) {
       return "recording";
     case Kind::kRun:
       return "rl";
+    case Kind::kMetrics:
+      return "metrics";
     case Kind::kLog:
       return "log";
   }
@@ -82,7 +93,8 @@ Result<Kind> kind_of(const std::string& path) {
   if (!text) return Kind::kLog;
   if (snapshot::looks_like_memory_stats(*text) || snapshot::looks_like_memory_summary(*text)) return Kind::kRecording;
   if (is_run(path, *text)) return Kind::kRun;
-  return is_job(path, *text) ? Kind::kJob : Kind::kLog;
+  if (is_job(path, *text)) return Kind::kJob;
+  return is_metrics(path, *text) ? Kind::kMetrics : Kind::kLog;
 }
 
 Shelf::~Shelf() {

@@ -15,8 +15,8 @@
 
 namespace plimsoll::serve {
 
-enum class Kind { kJob, kRecording, kRun, kLog };
-[[nodiscard]] std::string_view text_of(Kind kind);  // "job", "recording", "rl", "log"
+enum class Kind { kJob, kRecording, kRun, kMetrics, kLog };
+[[nodiscard]] std::string_view text_of(Kind kind);  // "job", "recording", "rl", "metrics", "log"
 
 // What a file is, by its content; what is nothing else is a log.
 [[nodiscard]] Result<Kind> kind_of(const std::string& path);

@@ -6,10 +6,12 @@
 
 #include <fmt/format.h>
 
+#include "answer/diff.h"
 #include "answer/fit.h"
 #include "answer/listing.h"
 #include "answer/read.h"
 #include "answer/replay.h"
+#include "answer/rl.h"
 #include "answer/why.h"
 #include "base/interrupt.h"
 #include "document/json_writer.h"
@@ -131,6 +133,15 @@ struct Site::Kept {
     return answer::to_json(replayed);
   }
 
+  // The second recording of a query against the first.
+  Text difference(const Query& query) const {
+    PLIMSOLL_TRY(paths, paths_of(query, shelf, Kind::kRecording));
+    if (paths.size() != 2) return bad_input(fmt::format("two recordings are compared, found {}", paths.size()));
+    PLIMSOLL_TRY(conditions, conditions_of(query));
+    PLIMSOLL_TRY(found, answer::compare_recordings(paths[0], paths[1], conditions));
+    return answer::to_json(found, true);
+  }
+
   Text why(const Query& query) const {
     answer::WhyQuestion question;
     PLIMSOLL_TRY(logs, paths_of(query, shelf, Kind::kLog));
@@ -155,6 +166,7 @@ struct Site::Kept {
       plan::SearchOptions options;
       options.world = &world;
       options.keep = kShownPlans;
+      options.remember = kDrawnPoints;
       options.stop = &interrupt_flag();
       return plan::plan_for(question, options);
     });
@@ -166,6 +178,21 @@ struct Site::Kept {
   Text launch(const Query& query) {
     PLIMSOLL_TRY(found, planned(query));
     return launch_json(*found, query);
+  }
+
+  // What metrics say; with the run beside them advice has amounts.
+  Text observe(const Query& query) const {
+    answer::ObserveQuestion question;
+    PLIMSOLL_TRY(paths, paths_of(query, shelf, Kind::kMetrics));
+    question.files = std::move(paths);
+    if (question.files.empty()) return bad_input("metrics are missing");
+    PLIMSOLL_TRY(runs, paths_of(query, shelf, Kind::kRun));
+    if (!runs.empty()) {
+      PLIMSOLL_TRY(input, run_of(query, shelf));
+      question.run = std::move(input);
+    }
+    PLIMSOLL_TRY(observed, answer::observe_rl(question, world));
+    return answer::to_json(observed);
   }
 
   Text rl(const Query& query) const {
@@ -199,7 +226,7 @@ Reply Site::answer(std::string_view path, std::string_view body) {
     std::string_view path;
     Question ask;
   };
-  static constexpr std::array<Row, 22> kQuestions = {{
+  static constexpr std::array<Row, 24> kQuestions = {{
       {"/api/start", [](Kept& k, const Query&) { return k.start(); }},
       {"/api/models", [](Kept&, const Query&) { return Kept::listed(answer::find_models({})); }},
       {"/api/gpus", [](Kept&, const Query&) { return Kept::listed(answer::find_gpus({})); }},
@@ -211,6 +238,7 @@ Reply Site::answer(std::string_view path, std::string_view body) {
       {"/api/alive", [](Kept& k, const Query& q) { return k.alive(q); }},
       {"/api/recording", [](Kept& k, const Query& q) { return k.overview(q); }},
       {"/api/replay", [](Kept& k, const Query& q) { return k.replay(q); }},
+      {"/api/diff", [](Kept& k, const Query& q) { return k.difference(q); }},
       {"/api/columns", [](Kept& k, const Query& q) { return k.drawn(q, &RecordingPicture::columns); }},
       {"/api/blocks", [](Kept& k, const Query& q) { return k.drawn(q, &RecordingPicture::blocks); }},
       {"/api/segments", [](Kept& k, const Query& q) { return k.drawn(q, &RecordingPicture::segments); }},
@@ -221,6 +249,7 @@ Reply Site::answer(std::string_view path, std::string_view body) {
       {"/api/log", [](Kept& k, const Query& q) { return k.log(q); }},
       {"/api/plan", [](Kept& k, const Query& q) { return k.plan(q); }},
       {"/api/launch", [](Kept& k, const Query& q) { return k.launch(q); }},
+      {"/api/observe", [](Kept& k, const Query& q) { return k.observe(q); }},
       {"/api/rl", [](Kept& k, const Query& q) { return k.rl(q); }},
   }};
   for (const Row& row : kQuestions) {

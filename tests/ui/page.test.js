@@ -13,7 +13,9 @@ import { launch, open, page as pageFolder, program, root, serve } from './browse
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const recording = 'tests/data/snapshots/stacks-evalmix--default.pickle.gz';
-const inputs = ['examples/llama3-70b.toml', recording, 'examples/logs/llama3-70b.log', 'examples/rl/telescope.toml'];
+const earlier = 'tests/data/snapshots/anatomy-hf-gpt2.pickle.gz';
+const metrics = 'tests/data/rl/observe/prime_rl.jsonl';
+const inputs = ['examples/llama3-70b.toml', recording, 'examples/logs/llama3-70b.log', 'examples/rl/telescope.toml', earlier, metrics];
 // Pictures for the documents: docs/pictures when they are to be made anew, a folder to look at otherwise.
 const pictures = process.env.PLIMSOLL_PICTURES ?? join(root, 'build/logs/ui');
 
@@ -45,6 +47,7 @@ const kViews = {
   recording: ['#recording?files=f2', '[data-panel="peak"] [data-group]'],
   why: ['#why?files=f3', '[data-fix]'],
   rl: ['#rl?files=f4', '[data-panel="knobs"] td'],
+  metrics: ['#metrics?files=f6', '[data-verdict]'],
 };
 
 test('the bundle is small', () => {
@@ -113,6 +116,41 @@ test('other settings are drawn on the same axis', async () => {
   await tab.waitForSelector('[data-setting]', { timeout: 30000 });
   await tab.locator('[data-panel="what-if"]').getByRole('button', { name: 'draw' }).first().click();
   await tab.waitForSelector('[data-panel="columns"] :text("reserved under")', { timeout: 30000 });
+});
+
+test('two recordings are differenced, with the figures of plimsoll diff', async () => {
+  await show(...kViews.recording);
+  await tab.locator('[data-panel="diff"] select').selectOption('f5');
+  await tab.waitForSelector('[data-difference]', { timeout: 30000 });
+  const said = JSON.parse(spawnSync(program, ['diff', earlier, recording, '--json'], { cwd: root, encoding: 'utf8' }).stdout);
+  assert.equal(Number(await tab.locator('[data-difference]').getAttribute('data-difference')), said.difference);
+  assert.equal(Number(await tab.locator('[data-before]').getAttribute('data-before')), said.a.peak_allocated);
+  const rows = await tab.locator('[data-diff-row]').evaluateAll((cells) => cells.map((cell) => [cell.dataset.diffRow, Number(cell.dataset.bytes)]));
+  assert.deepEqual(rows, said.categories.filter((row) => row.difference !== 0).map((row) => [row.name, row.difference]));
+  assert.match(await tab.evaluate(() => location.hash), /against=f5/);
+  await tab.evaluate(axe);
+  const found = await tab.evaluate(() => window.axe.run('[data-panel="diff"]'));
+  assert.deepEqual(found.violations.map((one) => one.id), []);
+  await tab.locator('[data-panel="diff"]').screenshot({ path: join(pictures, 'difference.png') });
+});
+
+test('metrics of a run are judged as plimsoll rl --observe judges them', async () => {
+  await show(...kViews.metrics);
+  const said = JSON.parse(spawnSync(program, ['rl', '--observe', metrics, '--json'], { cwd: root, encoding: 'utf8' }).stdout);
+  assert.equal(await tab.locator('[data-verdict]').getAttribute('data-verdict'), said.verdict);
+  const values = await tab.locator('[data-evidence]').evaluateAll((cells) => cells.map((cell) => Number(cell.dataset.evidence)));
+  assert.deepEqual(values, said.findings.flatMap((finding) => finding.evidence.map((one) => one.value)));
+  const knobs = await tab.locator('[data-advice]').evaluateAll((items) => items.map((item) => item.dataset.advice));
+  assert.deepEqual(knobs, said.findings.flatMap((finding) => finding.advice.map((one) => one.knob)));
+  assert.ok(values.length > 0);
+});
+
+test('every configuration that fits is drawn', async () => {
+  await show(...kViews.plan);
+  const note = await tab.locator('[data-panel="scatter"]').textContent();
+  const drawn = Number(/of (.+?) points/.exec(note)[1].replace(/\D/g, ''));
+  const said = JSON.parse(spawnSync(program, ['plan', 'examples/llama3-70b.toml', '--json'], { cwd: root, encoding: 'utf8' }).stdout);
+  assert.ok(drawn >= said.counts.fit, `${drawn} points of ${said.counts.fit}`);
 });
 
 test('a link shows the same view', async () => {

@@ -82,7 +82,7 @@ export async function ask<T>(path: string, body: Body = {}, signal?: AbortSignal
   return readReply<T>(response);
 }
 
-export type FileItem = { id: string; name: string; kind: 'job' | 'recording' | 'log' | 'rl'; bytes: number };
+export type FileItem = { id: string; name: string; kind: 'job' | 'recording' | 'log' | 'rl' | 'metrics'; bytes: number };
 
 /** Sends a dropped file; `progress` gets shares of 1. */
 export function drop(file: File, progress: (share: number) => void, signal?: AbortSignal): Promise<FileItem> {

@@ -52,6 +52,18 @@ export function ticks(from: number, to: number, most: number): number[] {
   return result;
 }
 
+/** Round values for an axis of ratios: 1, 2 and 5 of every power of ten, and finer ones where the axis is short. */
+export function ratioTicks(from: number, to: number, most: number): number[] {
+  if (!(from > 0) || to / from < 2) return ticks(from, to, most);
+  for (const digits of [[1, 1.5, 2, 3, 4, 5, 6, 8], [1, 2, 3, 5], [1, 2, 5], [1]]) {
+    const result: number[] = [];
+    for (let power = 10 ** Math.floor(Math.log10(from)); power <= to; power *= 10)
+      for (const digit of digits) if (digit * power >= from && digit * power <= to) result.push(digit * power);
+    if (result.length <= most || digits.length === 1) return result;
+  }
+  return [];
+}
+
 /** The same for bytes: powers of two. */
 export function byteTicks(to: number, most: number): number[] {
   if (!(to > 0)) return [];

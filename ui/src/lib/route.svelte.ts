@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state of the page is its address: what is looked at, with which knobs, how far zoomed in. A link shows the same.
 
-export type View = 'fit' | 'plan' | 'recording' | 'why' | 'rl';
-export const kViews: View[] = ['fit', 'plan', 'recording', 'why', 'rl'];
+export type View = 'fit' | 'plan' | 'recording' | 'why' | 'rl' | 'metrics';
+export const kViews: View[] = ['fit', 'plan', 'recording', 'why', 'rl', 'metrics'];
 
 export type Route = {
   view: View;

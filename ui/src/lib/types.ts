@@ -210,3 +210,7 @@ export type ReplayAnswer = {
   what_if?: { settings: string; environment: string; peak_allocated: number; peak_reserved: number; fragmentation: number; oom: unknown; retries: number }[];
   warnings: string[];
 };
+
+export type DiffRow = { name: string; difference: number; bytes_a: number; objects_a: number; bytes_b: number; objects_b: number; stack_a?: string; stack_b?: string };
+export type DiffSide = { file: string; events: number; peak_requested: number; peak_allocated: number; peak_reserved: number };
+export type DiffAnswer = { a: DiffSide; b: DiffSide; difference: number; categories: DiffRow[]; origins: DiffRow[]; sizes: DiffRow[] };
