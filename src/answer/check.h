@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "answer/diff.h"
@@ -35,6 +36,8 @@ struct CheckList {
   std::vector<CheckedEntry> entries;
 };
 [[nodiscard]] Result<CheckList> read_check_list(const std::string& path);
+// The same of a text that has been read; the path is for messages and for the folder.
+[[nodiscard]] Result<CheckList> parse_check_list(const std::string& path, std::string_view text);
 
 struct Complaint {
   std::string id;    // "does-not-fit", "slower", ...; stable, for SARIF and for suppressions

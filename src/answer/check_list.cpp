@@ -17,6 +17,7 @@ namespace {
 
 using document::Node;
 
+constexpr std::size_t kMostJobs = 10'000;  // every name is compared with every other
 constexpr const char* kExample =
     "[[job]]\nname = \"pretraining\"\nfiles = [\"configs/train.yaml\"]\ngpu = \"h100-sxm-80gb\"\ngpus = 64";
 
@@ -148,6 +149,8 @@ Result<CheckList> read_list(const Node& root, CheckList list) {
   }
   const Node* jobs = root.find("job");
   if (jobs == nullptr || jobs->items.empty()) return bad_input("it names no job", kExample);
+  if (jobs->items.size() > kMostJobs)
+    return bad_input(fmt::format("it names {} jobs; wanted at most {}", jobs->items.size(), kMostJobs));
   for (std::size_t i = 0; i < jobs->items.size(); ++i) {
     PLIMSOLL_TRY(entry, read_entry(jobs->items[i], i + 1, defaults));
     const auto same = std::find_if(list.entries.begin(), list.entries.end(),
@@ -162,6 +165,10 @@ Result<CheckList> read_list(const Node& root, CheckList list) {
 
 Result<CheckList> read_check_list(const std::string& path) {
   PLIMSOLL_TRY(text, read_file(path));
+  return parse_check_list(path, text);
+}
+
+Result<CheckList> parse_check_list(const std::string& path, std::string_view text) {
   CheckList list;
   list.path = path;
   list.folder = std::filesystem::path(path).parent_path().string();

@@ -105,7 +105,7 @@ void Console::warn(std::string_view text) const {
 void Console::note(std::string_view text) const {
   if (quiet) return;
   std::fflush(out);
-  write(err, fmt::format("note: {}\n", text));
+  write(err, fmt::format("note: {}\n", printable(text, kLongestMessage)));
 }
 
 void Console::next(std::string_view command) const {

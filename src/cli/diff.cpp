@@ -13,8 +13,6 @@
 
 namespace plimsoll::cli {
 
-namespace {
-
 Result<answer::GrowthLimit> growth_limit(const Arguments& arguments) {
   answer::GrowthLimit limit;
   const auto text = arguments.value("limit");
@@ -32,6 +30,8 @@ Result<answer::GrowthLimit> growth_limit(const Arguments& arguments) {
   }
   return usage_error(fmt::format("--limit is '{}'; wanted a share such as 5%, or bytes such as 2GiB", *text));
 }
+
+namespace {
 
 // --time-limit 5%: how much longer a token of the second job may take.
 Result<std::optional<double>> time_limit(const Arguments& arguments) {

@@ -14,6 +14,7 @@ namespace plimsoll::cli {
 namespace {
 
 Result<ExitCode> answer_with(const live::Part& part, const Arguments& arguments, const Console& console) {
+  PLIMSOLL_TRY_STATUS(live::check_some_read(part));
   const std::string json = live::part_json(part);
   if (const auto out = arguments.value("out")) {
     PLIMSOLL_TRY_STATUS(write_whole(*out, json, existing_files(arguments)));

@@ -51,12 +51,11 @@ std::string by_host(const live::Part& part) {
                      format_bytes(static_cast<std::int64_t>(held)), 100 * (held / mean - 1), hosts.size());
 }
 
-std::string unreadable(const live::Part& part) {
+std::string unreadable(const std::vector<std::string>& files) {
   std::string text;
-  std::int64_t bad = 0;
-  for (const live::RankFacts& facts : part.rows)
-    if (!facts.problem.empty() && ++bad <= 3) text += fmt::format("not read: {}: {}\n", facts.file, facts.problem);
-  return bad > 3 ? text + fmt::format("not read: {} more files\n", bad - 3) : text;
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, files.size()); ++i)
+    text += fmt::format("not read: {}\n", files[i]);
+  return files.size() > 3 ? text + fmt::format("not read: {} more files\n", files.size() - 3) : text;
 }
 
 }  // namespace
@@ -79,31 +78,10 @@ std::string ranks_report(const live::Part& part, const Console& console) {
   }
   std::string text = fmt::format("{} of {} files of ranks\n\n", part.rows.size(), part.files);
   if (!table.empty()) text += table.to_text(console.width, console.colour_out);
-  return text + who_ran_out(part) + by_host(part) + unreadable(part);
+  return text + who_ran_out(part) + by_host(part) + unreadable(live::not_read(part));
 }
 
-std::string ranks_diff_report(const live::Part& a, const live::Part& b, const Console& console) {
-  std::map<std::int64_t, const live::RankFacts*> before;
-  for (const live::RankFacts& facts : a.rows)
-    if (facts.problem.empty()) before[facts.rank] = &facts;
-  std::vector<live::RankComparison> rows;  // measured: B; predicted: A; grouped by the difference
-  std::int64_t alone = 0;
-  for (const live::RankFacts& facts : b.rows) {
-    const auto same = before.find(facts.rank);
-    if (!facts.problem.empty() || same == before.end()) {
-      ++alone;
-      continue;
-    }
-    live::RankComparison row;
-    row.rank = facts.rank;
-    row.allocated.measured = static_cast<double>(facts.allocated);
-    row.allocated.predicted = static_cast<double>(same->second->allocated);
-    row.reserved.measured = static_cast<double>(facts.reserved);
-    row.reserved.predicted = static_cast<double>(same->second->reserved);
-    if (facts.seconds > 0) row.seconds.measured = facts.seconds;
-    if (same->second->seconds > 0) row.seconds.predicted = same->second->seconds;
-    rows.push_back(std::move(row));
-  }
+std::string ranks_diff_report(const live::RanksDiff& diff, const Console& console) {
   Table table({{"ranks", Align::kLeft, true},
                {"count", Align::kRight},
                {"allocated GiB", Align::kRight},
@@ -117,15 +95,15 @@ std::string ranks_diff_report(const live::Part& a, const live::Part& b, const Co
     if (!off || *quantity.predicted <= 0) return std::string("-");
     return fmt::format("{:+.2f}%", 100 * *off / *quantity.predicted);
   };
-  for (const live::RankGroup& group : live::group_rows(rows)) {
-    const live::RankComparison& row = rows[group.fullest];
+  for (const live::RankGroup& group : live::group_rows(diff.rows)) {
+    const live::RankComparison& row = diff.rows[group.fullest];
     table.add_row({group.label, std::to_string(group.rows.size()), gib(row.allocated.measured), change(row.allocated),
                    gib(row.reserved.measured), change(row.reserved),
                    row.seconds.measured ? format_seconds(*row.seconds.measured) : "-", change(row.seconds)});
   }
   std::string text = table.to_text(console.width, console.colour_out);
-  if (alone > 0) text += fmt::format("{} ranks have no counterpart\n", alone);
-  return text;
+  if (!diff.alone.empty()) text += fmt::format("without a counterpart: rank {}\n", live::ranges(diff.alone));
+  return text + unreadable(diff.not_read);
 }
 
 }  // namespace plimsoll::cli

@@ -6,11 +6,12 @@
 
 #include "cli/console.h"
 #include "live/parts.h"
+#include "live/parts_diff.h"
 
 namespace plimsoll::cli {
 
 [[nodiscard]] std::string ranks_report(const live::Part& part, const Console& console);
-// Rank by rank, B against A, in groups that changed alike.
-[[nodiscard]] std::string ranks_diff_report(const live::Part& a, const live::Part& b, const Console& console);
+// Rank by rank, in groups that changed alike.
+[[nodiscard]] std::string ranks_diff_report(const live::RanksDiff& diff, const Console& console);
 
 }  // namespace plimsoll::cli

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/usage.h"
+#include "cli/diff_report.h"
 #include "cli/ranks_report.h"
 #include "live/folder.h"
 #include "live/parts.h"
@@ -71,16 +72,18 @@ Result<std::optional<ExitCode>> answer_for_ranks(std::string_view verb, const Ar
     // One snapshot is replayed; what many ranks hold is shown rank by rank.
     if (live::files_of(operands[0]).snapshots.size() == 1) return std::optional<ExitCode>{};
     PLIMSOLL_TRY(part, live::read_part(operands[0], {}));
+    PLIMSOLL_TRY_STATUS(live::check_some_read(part));
     console.print(arguments.has("json") ? live::part_json(part) : ranks_report(part, console));
     return std::optional(ExitCode::kYes);
   }
   if (verb == "diff" && operands.size() == 2 && is_folder_of_ranks(operands[0]) && is_folder_of_ranks(operands[1])) {
     PLIMSOLL_TRY(a, live::read_part(operands[0], {}));
     PLIMSOLL_TRY(b, live::read_part(operands[1], {}));
-    if (arguments.has("json"))
-      return usage_error("a diff of folders is a table", "plimsoll map FOLDER --json gives the figures of each");
-    console.print(ranks_diff_report(a, b, console));
-    return std::optional(ExitCode::kYes);
+    PLIMSOLL_TRY(limit, growth_limit(arguments));
+    PLIMSOLL_TRY(diff, live::compare_parts(a, b));
+    const bool within = diff.within(limit);
+    console.print(arguments.has("json") ? live::to_json(diff, within) : ranks_diff_report(diff, console));
+    return std::optional(within ? ExitCode::kYes : ExitCode::kNo);
   }
   return std::optional<ExitCode>{};
 }

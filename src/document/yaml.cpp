@@ -11,6 +11,7 @@
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
+#include "base/lines.h"
 #include "base/text.h"
 #include "document/budget.h"
 #include "document/node.h"
@@ -227,7 +228,7 @@ bool flow_nesting_is_sane(std::string_view text) {
 
 // "- - - - x" and "a: - ..." nest by block markers on one line in the same way.
 bool block_nesting_is_sane(std::string_view text) {
-  for (const std::string_view line : split(text, '\n')) {
+  for (const std::string_view line : lines(text)) {
     int markers = 0;
     for (std::size_t i = 0; i + 1 < line.size(); ++i) {
       if ((line[i] == '-' || line[i] == '?' || line[i] == ':') && (line[i + 1] == ' ' || line[i + 1] == '\t'))

@@ -10,6 +10,7 @@
 #include "job/effective.h"
 #include "job/keys.h"
 #include "job/pipeline_layout.h"
+#include "model/vision.h"
 
 namespace plimsoll::job {
 
@@ -74,10 +75,28 @@ std::string_view beyond_language_models(const model::Architecture& model) {
   return {};
 }
 
+// Megatron's own T5 and BERT.
+Status check_class(const Job& job) {
+  if (job.model.encoder_depth() == 0) return {};
+  if (job.parallel.pipeline > 1)
+    return bad_input("Pipeline parallelism is not supported for T5.", "set pipeline_model_parallel_size = 1");
+  if (job.parallel.context > 1)
+    return tl::make_unexpected(Error{Code::kMissing,
+                                     "context parallelism of an encoder-decoder model is not modelled",
+                                     {},
+                                     "set context_parallel_size = 1"});
+  if (job.model.position_rows > 0 && job.batch.decoder_length > job.model.position_rows)
+    return bad_input(
+        fmt::format("max_position_embeddings ({}) must be greater than or equal to decoder_seq_length ({})",
+                    job.model.position_rows, job.batch.decoder_length));
+  return {};
+}
+
 Status check_framework(const Job& job) {
   const bool is_hugging_face = job.framework == Framework::kTransformers || job.framework == Framework::kFsdp2 ||
                                job.framework == Framework::kDeepSpeed;
   const std::string_view kind = beyond_language_models(job.model);
+  if (job.is_megatron() && (job.model_keys.model_class || job.model_keys.decoder_num_layers)) return check_class(job);
   if (kind.empty() || (is_hugging_face && job.parallel.tensor == 1 && job.parallel.context == 1)) return {};
   return tl::make_unexpected(
       Error{Code::kMissing,
@@ -88,7 +107,18 @@ Status check_framework(const Job& job) {
             "use --framework transformers, fsdp2 or deepspeed"});
 }
 
+// What of the model's file is not in the numbers. That the file leaves keys to its class is no such thing.
+void say_what_is_missing(Job& job) {
+  for (const std::string& warning : job.model.warnings)
+    if (!warning.starts_with("config.json:")) warn(job, warning);
+}
+
 Status check_model(Job& job) {
+  say_what_is_missing(job);
+  if (job.model.vision != nullptr && !runs_tower(job))
+    warn(job, fmt::format("vision_config: the tower of {} is modelled under Transformers and FSDP2 on whole layers; "
+                          "here only the language model is in the numbers",
+                          job.model.vision->model_type));
   PLIMSOLL_TRY_STATUS(check_framework(job));
   if (job.derives && job.is_megatron() && job.model.has_moe() && job.parallel.tensor > 1 &&
       !job.parallel.sequence_parallel)
@@ -338,7 +368,7 @@ Status check_optimizer(Job& job) {
 
 Status check_precision(const Job& job) {
   const Precision& precision = job.precision;
-  const bool fp8 = precision.fp8 != Fp8Recipe::kNone;
+  const bool fp8 = precision.fp8_enabled || precision.fp8 != Fp8Recipe::kNone;
   if (fp8 && precision.fp4) return bad_input("fp4 and fp8 cannot be used simultaneously");  // R193
   if (precision.fp8_param_gather && !fp8 && job.is_megatron())                              // R194
     return bad_input("fp8_param must be used together with fp8 mode", "turn fp8 on (--fp8-format hybrid)");

@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "job/derive.h"
 #include "job/job.h"
+#include "model/vision.h"
 
 namespace plimsoll::job {
 
@@ -118,6 +119,45 @@ Status pad_vocabulary(Job& job) {
   return {};
 }
 
+// What the batch does not say of its images, and whether their tokens have room in a sequence.
+Status settle_images(Job& job) {
+  if (job.model.vision == nullptr) return {};
+  const model::Vision& vision = *job.model.vision;
+  Images& images = job.batch.images;
+  constexpr std::int64_t kUsualSide = 448;  // where the tower takes any size and nobody says one
+  const std::int64_t unit = vision.patch_size * vision.merge;
+  if (images.height == 0) images.height = vision.image_size > 0 ? vision.image_size : kUsualSide / unit * unit;
+  if (images.width == 0) images.width = images.height;
+  constexpr std::int64_t kUsualTiles = 5;  // two by two and the whole, LLaVA-NeXT's square
+  if (images.tiles == 0) images.tiles = vision.newline ? kUsualTiles : 1;
+  if (vision.largest_side > 0 && std::max(images.height, images.width) > vision.largest_side)
+    return bad_input(
+        fmt::format("image_height {} x image_width {}: the tower of {} has positions for {} pixels of a side",
+                    images.height, images.width, vision.model_type, vision.largest_side));
+  if (vision.image_size > 0 && (images.height != vision.image_size || images.width != vision.image_size))
+    return bad_input(fmt::format("image_height {} x image_width {}: the tower of {} takes {} x {} pixels",
+                                 images.height, images.width, vision.model_type, vision.image_size, vision.image_size),
+                     "leave both out; image_tiles says how many such crops an image has");
+  if (vision.image_size == 0 && (images.height % unit != 0 || images.width % unit != 0))
+    return bad_input(
+        fmt::format("image_height {} x image_width {}: {} merges {} x {} patches of {} pixels", images.height,
+                    images.width, vision.model_type, vision.merge, vision.merge, vision.patch_size),
+        fmt::format("give multiples of {}", unit));
+  if (!job.has("images_per_sample") || (vision.image_size == 0 && !job.has("image_height"))) {
+    std::string note = fmt::format(
+        "images: {} of {} x {} pixels in every sequence ({} tokens each), unless images_per_sample, image_height, "
+        "image_width or image_tiles say otherwise",
+        images.per_sample, images.height, images.width, vision.tokens(images.height, images.width));
+    if (std::find(job.notes.begin(), job.notes.end(), note) == job.notes.end()) job.notes.push_back(std::move(note));
+  }
+  const std::int64_t tokens =
+      images.per_sample * std::max<std::int64_t>(1, images.tiles) * vision.tokens(images.height, images.width);
+  if (tokens > job.batch.seq_length)
+    return bad_input(fmt::format("{} tokens of images do not fit into a sequence of {}", tokens, job.batch.seq_length),
+                     "seq_length counts images and text together; give more, or fewer or smaller images");
+  return {};
+}
+
 }  // namespace
 
 Status complete(Job& job) {
@@ -125,6 +165,7 @@ Status complete(Job& job) {
   PLIMSOLL_TRY_STATUS(derive(job));
   if (job.model.patches > 0) job.batch.seq_length = job.model.patches + 1;  // an image is its patches and a class token
   PLIMSOLL_TRY_STATUS(require_positive(job));
+  PLIMSOLL_TRY_STATUS(settle_images(job));
   PLIMSOLL_TRY_STATUS(split_ranks(job));
   if (job.sharding.within_node)
     job.sharding.replicas =

@@ -86,7 +86,9 @@ Status derive_precision(Job& job) {
   }
   if (precision.fp8_enabled && precision.fp8_recipe == Fp8Recipe::kNone)
     return bad_input("fp8 is on and fp8_recipe is none", "choose a recipe: delayed, tensorwise, blockwise or mxfp8");
-  precision.fp8 = precision.fp8_enabled ? precision.fp8_recipe : Fp8Recipe::kNone;
+  // Megatron's own modules stay in the dtype of their weights whatever the recipe (rules.md S022).
+  const bool has_fp8_modules = !job.is_megatron() || job.kernels.implementation != Implementation::kLocal;
+  precision.fp8 = precision.fp8_enabled && has_fp8_modules ? precision.fp8_recipe : Fp8Recipe::kNone;
   if (job.has("fp8_recipe") && !precision.fp8_enabled && !job.has("fp8") && job.framework == Framework::kMegatronLm)
     warn(job, "fp8_recipe: has no effect, because fp8 is not on (--fp8-format hybrid)");
   return {};

@@ -18,6 +18,12 @@ namespace plimsoll::job {
                                                                           : OffloadTarget::kNone;
 }
 
+// A vision tower is described as Transformers runs it, on whole layers of one stage.
+[[nodiscard]] inline bool runs_tower(const Job& job) {
+  return job.kernels.implementation == Implementation::kTransformers && job.parallel.tensor == 1 &&
+         job.parallel.context == 1 && job.parallel.pipeline == 1;
+}
+
 // Transformer Engine fuses a norm into the linear layer after it, except before routers and latent projections: there
 // is nothing to recompute (rules.md R104).
 [[nodiscard]] inline bool recomputes_norms(const Job& job) {
@@ -40,6 +46,14 @@ namespace plimsoll::job {
 [[nodiscard]] inline bool shards_by_megatron_fsdp(const Job& job) {
   return job.sharding.kind == ShardingKind::kMegatronFsdp ||
          (job.is_megatron() && job.sharding.kind == ShardingKind::kFsdp2);
+}
+
+// Messages of tensor parallelism hide behind products. Megatron-Bridge turns that off without sequence parallelism or
+// Transformer Engine (rules.md R019); Megatron-LM refuses the one, and has userbuffers all the same without the other.
+[[nodiscard]] inline bool overlaps_tensor_messages(const Job& job) {
+  if (!job.parallel.tp_comm_overlap || job.parallel.tensor < 2) return false;
+  return job.framework != Framework::kMegatronBridge ||
+         (job.parallel.sequence_parallel && job.kernels.implementation == Implementation::kTransformerEngine);
 }
 
 }  // namespace plimsoll::job

@@ -52,13 +52,26 @@ struct Parallel {
   bool sequence_parallel_asked = false;  // as given; complete() turns it off without tensor parallelism
 };
 
+// Images of a vision-language model and what of it is trained.
+struct Images {
+  std::int64_t per_sample = 1;
+  std::int64_t height = 0;  // pixels; 0: the size that the tower was made for
+  std::int64_t width = 0;
+  std::int64_t tiles = 0;  // crops that one image is cut into; 0: as many as height and width give
+  bool freeze_tower = false;
+  bool freeze_projector = false;
+  bool freeze_language = false;
+};
+
 struct Batch {
   std::int64_t seq_length = 0;
+  std::int64_t decoder_length = 0;  // of an encoder-decoder model, whose encoder has seq_length; 0: the same
   std::int64_t micro_batch = 1;
   std::optional<std::int64_t> global_batch;
   std::optional<std::int64_t> accumulation;  // micro-batches per step, where given instead of global_batch
-  bool packed = false;                       // sequences packed to seq_length
-  bool padding_mask = false;                 // padded batches: SDPA materialises its mask
+  Images images;
+  bool packed = false;        // sequences packed to seq_length
+  bool padding_mask = false;  // padded batches: SDPA materialises its mask
   // Evaluation phase; 0 means none is run.
   std::int64_t eval_micro_batch = 0;
   std::int64_t eval_seq_length = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/model_keys.h"
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 
@@ -79,7 +80,7 @@ void lay_over(const ModelKeys& keys, Layer& kind) {
 // Keys of the whole model.
 void lay_over(const ModelKeys& keys, Architecture& model) {
   if (keys.hidden_size) model.hidden = *keys.hidden_size;
-  if (keys.vocab_size) model.vocab = *keys.vocab_size + (keys.null_tokenizer ? 1 : 0);
+  if (keys.vocab_size) model.vocab = *keys.vocab_size + (keys.null_tokenizer ? 1 : 0) + keys.vocab_extra_ids;
   if (keys.tied_embeddings) model.tied_embeddings = *keys.tied_embeddings;
   if (keys.rms_norm) model.norm = *keys.rms_norm ? model::NormKind::kRms : model::NormKind::kLayer;
   if (keys.hidden_dropout) model.hidden_dropout = model.embedding_dropout = *keys.hidden_dropout;
@@ -142,6 +143,49 @@ Status spare_windows(const ModelKeys& keys, Architecture& model) {
   return {};
 }
 
+// Megatron's T5: two stacks of num_layers layers each, the second with attention to the first's output. Its
+// pretrain_t5.py gives both the depth of the first, whatever decoder_num_layers says.
+void make_encoder_decoder(const ModelKeys& keys, Architecture& model) {
+  Layer encoder = model.kinds.front();
+  encoder.encoder = true;
+  encoder.attention.causal = false;
+  Layer decoder = model.kinds.front();
+  decoder.cross_attention = true;
+  const std::size_t depth = model.layers.size();
+  model.model_type = "t5";
+  model.kinds = {encoder, decoder};
+  model.layers.assign(2 * depth, 0);
+  std::fill(model.layers.begin() + static_cast<std::ptrdiff_t>(depth), model.layers.end(), std::uint8_t{1});
+  model.head_bias = model.tied_embeddings;
+  if (keys.decoder_num_layers && *keys.decoder_num_layers != static_cast<std::int64_t>(depth))
+    model.warnings.push_back(fmt::format(
+        "decoder_num_layers: pretrain_t5.py builds the decoder with encoder_num_layers ({}) layers", depth));
+}
+
+// Megatron's BERT: tokens see one another, and a dense layer with a norm stands before the output layer.
+void make_masked(const ModelKeys& keys, Architecture& model) {
+  for (Layer& kind : model.kinds) kind.attention.causal = false;
+  model.model_type = "bert";
+  model.head = model::Head::kMasked;
+  model.head_bias = true;
+  model.pooled_pairs = keys.bert_binary_head.value_or(true);
+  if (model.pooled_pairs) model.token_types = 2;
+}
+
+Status apply_class(const ModelKeys& keys, Architecture& model) {
+  // Only T5 has a decoder apart.
+  const ModelClass kind = keys.model_class.value_or(keys.decoder_num_layers ? ModelClass::kT5 : ModelClass::kGpt);
+  if (kind == ModelClass::kGpt) return {};
+  if (model.has_moe() || model.mtp_layers > 0)
+    return bad_input("model_class: T5 and BERT have neither experts nor multi-token prediction");
+  if (kind == ModelClass::kT5) {
+    make_encoder_decoder(keys, model);
+  } else {
+    make_masked(keys, model);
+  }
+  return {};
+}
+
 Result<Architecture> from_keys_alone(const ModelKeys& keys) {
   if (!keys.num_layers) return missing("num_layers");
   if (!keys.hidden_size) return missing("hidden_size");
@@ -197,6 +241,7 @@ Result<Architecture> from_keys_alone(const ModelKeys& keys) {
     model.kinds = {dense};
     model.layers.assign(depth, 0);
     PLIMSOLL_TRY_STATUS(spare_windows(keys, model));
+    PLIMSOLL_TRY_STATUS(apply_class(keys, model));
     return model;
   }
   Layer moe = dense;
@@ -218,6 +263,7 @@ Result<Architecture> from_keys_alone(const ModelKeys& keys) {
     model.layers.push_back(is_moe ? 1 : 0);
   }
   PLIMSOLL_TRY_STATUS(spare_windows(keys, model));
+  PLIMSOLL_TRY_STATUS(apply_class(keys, model));
   return model;
 }
 

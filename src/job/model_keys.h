@@ -17,7 +17,14 @@ namespace plimsoll::job {
 
 enum class PositionKind : std::uint8_t { kLearned, kRope, kNone };
 
+// Which of Megatron's models a program trains.
+enum class ModelClass : std::uint8_t { kGpt, kBert, kT5 };
+
 struct ModelKeys {
+  std::optional<ModelClass> model_class;
+  std::optional<std::int64_t> decoder_num_layers;
+  std::optional<bool> bert_binary_head;
+  std::int64_t vocab_extra_ids = 0;  // sentinels beside the vocabulary (T5)
   std::optional<std::int64_t> num_layers;
   std::optional<std::int64_t> hidden_size;
   std::optional<std::int64_t> ffn_hidden_size;

@@ -203,6 +203,19 @@ Result<Part> join(const std::vector<Part>& parts) {
   return all;
 }
 
+std::vector<std::string> not_read(const Part& part) {
+  std::vector<std::string> files;
+  for (const RankFacts& facts : part.rows)
+    if (!facts.problem.empty()) files.push_back(fmt::format("{}: {}", facts.file, facts.problem));
+  return files;
+}
+
+Status check_some_read(const Part& part) {
+  const std::vector<std::string> problems = not_read(part);
+  if (problems.empty() || problems.size() < part.rows.size()) return {};
+  return bad_input(fmt::format("none of {} files could be read; the first: {}", problems.size(), problems.front()));
+}
+
 std::string part_json(const Part& part) {
   // One row per line: parts are large, and people look into them.
   std::string text = fmt::format("{{\"schema\": 1, \"kind\": \"{}\", \"names\": \"{}\", \"files\": {}, \"rows\": [",

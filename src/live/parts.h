@@ -52,6 +52,11 @@ struct Share {
 // Rows that groups and outliers are found in (groups.h); files that could not be read are left out.
 [[nodiscard]] std::vector<RankComparison> rows_of(const Part& part);
 
+// "rank-3.jsonl: why" of every file that could not be read.
+[[nodiscard]] std::vector<std::string> not_read(const Part& part);
+// An error where it has files and none of them could be read.
+[[nodiscard]] Status check_some_read(const Part& part);
+
 // How many ranks a folder has files of.
 [[nodiscard]] std::size_t count_rank_files(const std::string& folder);
 

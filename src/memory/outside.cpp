@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/bytes.h"
+#include "job/effective.h"
 #include "model/parameters.h"
 
 namespace plimsoll::memory {
@@ -52,7 +53,7 @@ std::vector<OutsideItem> outside_torch(const job::Job& job) {
     const std::int64_t each = (nvls ? 384 : 256) * kMiB;
     items.push_back({"NCCL", groups * each, groups * 100 * kMiB, groups * (nvls ? 768 : 512) * kMiB});
   }
-  if (job.parallel.tp_comm_overlap && job.parallel.tensor > 1) {
+  if (job::overlaps_tensor_messages(job)) {
     // One buffer of T*h per overlapped GEMM, eight to ten of them (facts megatron-memory.md 10).
     const std::int64_t one = 2 * job.tokens() * job.model.hidden;
     items.push_back({"TP userbuffers", 9 * one, 8 * one, 20 * one});

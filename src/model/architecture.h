@@ -5,12 +5,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 
 namespace plimsoll::model {
+
+struct Vision;  // model/vision.h
 
 enum class NormKind : std::uint8_t { kRms, kLayer, kLayerNoBias };
 enum class Activation : std::uint8_t {
@@ -149,6 +152,7 @@ struct Architecture {
   std::int64_t relative_buckets = 0;  // T5: a table of biases per head, one for each stack
   std::int64_t token_types = 0;       // BERT: rows of a second table of embeddings
   Head head = Head::kLanguage;
+  bool pooled_pairs = false;       // BERT's second loss: does one sentence follow the other
   std::int64_t classes = 0;        // kClasses
   std::int64_t patches = 0;        // of an image: tokens without the class token; 0: input is text
   std::int64_t patch_values = 0;   // channels x height x width of one patch
@@ -159,12 +163,13 @@ struct Architecture {
   double embedding_dropout = 0;
   std::int64_t max_positions = 0;  // 0: unknown
   // Numbers that no byte depends on, but without which a framework would train another model.
-  std::int64_t rope_base = 0;         // rope_theta; 0: unknown
-  double rope_share = 1;              // part of a head that rotates
-  std::string rope_scaling;           // llama3, yarn, ...; empty: none
-  double rope_factor = 0;             // of rope_scaling; 0: none or unknown
-  double norm_epsilon = 0;            // 0: unknown
-  std::vector<std::string> warnings;  // "key: what of the file is not in the numbers"
+  std::int64_t rope_base = 0;            // rope_theta; 0: unknown
+  double rope_share = 1;                 // part of a head that rotates
+  std::string rope_scaling;              // llama3, yarn, ...; empty: none
+  double rope_factor = 0;                // of rope_scaling; 0: none or unknown
+  double norm_epsilon = 0;               // 0: unknown
+  std::shared_ptr<const Vision> vision;  // a tower of images before the language model; null: none
+  std::vector<std::string> warnings;     // "key: what of the file is not in the numbers"
 
   [[nodiscard]] std::int64_t depth() const { return static_cast<std::int64_t>(layers.size()); }
   [[nodiscard]] const Layer& layer(std::int64_t i) const { return kinds[layers[static_cast<std::size_t>(i)]]; }

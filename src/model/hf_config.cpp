@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "model/fields.h"
 #include "model/hf_family.h"
+#include "model/hf_vision.h"
 #include "model/limits.h"
 
 namespace plimsoll::catalog {
@@ -166,8 +167,23 @@ Result<Architecture> read_hf_config(const Node& root) {
         fmt::format("config.json: leaves out keys of the {} family; Transformers' defaults are "
                     "counted: {}",
                     family->model_type, join(in.assumed(), ", ")));
-  if (root.has("vision_config") || root.has("audio_config"))
-    model.warnings.push_back("text_config: only the language model is in the numbers, not the vision or audio part");
+  if (root.has("vision_config")) {
+    PLIMSOLL_TRY(vision, read_vision(root, model));
+    model.vision = std::move(vision);
+    // The outer key decides, with the outer class's default; LLaVA's also takes the text's.
+    if (model.vision != nullptr) {
+      const std::string& type = model.vision->model_type;
+      const bool usual = type == "mistral3" || type == "internvl" || type == "gemma3";
+      const bool text_tied = type.starts_with("llava") && model.tied_embeddings;
+      model.tied_embeddings = text_tied || Fields(root).flag("tie_word_embeddings", usual);
+    }
+    if (model.vision == nullptr)
+      model.warnings.push_back(
+          fmt::format("vision_config: the tower of {} is not modelled; only the language model is in the numbers",
+                      root.find("model_type") != nullptr ? root.find("model_type")->text : "this file"));
+  }
+  if (root.has("audio_config"))
+    model.warnings.push_back("audio_config: the part that hears is not modelled; it is not in the numbers");
   return model;
 }
 

@@ -69,11 +69,16 @@ Activation activation(Fields& in, std::string_view key, std::string_view fallbac
   };
   // gelu_fast is, like gelu_new, a chain of Python operations; the others are one kernel.
   constexpr Named kNames[] = {
-      {"silu", Activation::kSilu},         {"swish", Activation::kSilu},
-      {"gelu", Activation::kGelu},         {"gelu_pytorch_tanh", Activation::kGelu},
-      {"gelu_tanh", Activation::kGelu},    {"gelu_python", Activation::kGelu},
-      {"quick_gelu", Activation::kGelu},   {"gelu_new", Activation::kGeluNew},
-      {"gelu_fast", Activation::kGeluNew}, {"relu", Activation::kRelu},
+      {"silu", Activation::kSilu},
+      {"swish", Activation::kSilu},
+      {"gelu", Activation::kGelu},
+      {"gelu_pytorch_tanh", Activation::kGelu},
+      {"gelu_tanh", Activation::kGelu},
+      {"gelu_python", Activation::kGelu},
+      {"quick_gelu", Activation::kQuickGelu},
+      {"gelu_new", Activation::kGeluNew},
+      {"gelu_fast", Activation::kGeluNew},
+      {"relu", Activation::kRelu},
       {"relu2", Activation::kSquaredRelu},
   };
   const std::string name = in.text(key, fallback);

@@ -136,6 +136,24 @@ Status Builder::finish_blocks() {
   return {};
 }
 
+namespace {
+
+// Sums of sizes are taken all over: here it is seen to that none can overflow. A block lies in its segment.
+Status check_totals(const Snapshot& snapshot) {
+  constexpr std::int64_t kMostTotal = std::int64_t{1} << 62;
+  const Error damaged{Code::kBadInput, "its sizes sum to more than 2^62 bytes; the file is damaged", {}, {}};
+  std::int64_t total = 0;
+  for (const std::int64_t size : snapshot.events.size)
+    if ((total += size) > kMostTotal) return tl::make_unexpected(damaged);
+  for (const Segment& segment : snapshot.segments)
+    for (const std::int64_t size :
+         {segment.total_size, segment.allocated_size, segment.active_size, segment.requested_size.value_or(0)})
+      if ((total += size) > kMostTotal) return tl::make_unexpected(damaged);
+  return {};
+}
+
+}  // namespace
+
 Result<Snapshot> Builder::finish(const Value& root) {
   const Container shape = container(root.id);
   if (root.kind == Kind::kDict && shape.role == Role::kTop && root.id == top_) {
@@ -150,6 +168,7 @@ Result<Snapshot> Builder::finish(const Value& root) {
   }
   PLIMSOLL_TRY_STATUS(finish_categories());
   PLIMSOLL_TRY_STATUS(finish_blocks());
+  PLIMSOLL_TRY_STATUS(check_totals(snapshot_));
   return std::move(snapshot_);
 }
 

@@ -21,9 +21,27 @@ void dense_mlp(WorkList& list, const Shape& s, const model::FeedForward& ffn, bo
   row_message(list, s, Part::kMlp);
 }
 
-}  // namespace
+// Queries of the decoder's tokens; keys and values of the encoder's.
+void cross_attention(WorkList& list, const Shape& s, const Job& encoder, const model::Attention& a, bool quantised) {
+  const double from = real(encoder.tokens());
+  const double q = real(a.heads) * real(a.head_dim) / s.tp;
+  norm(list, s, s.stored * s.hidden);
+  column_message(list, s, Part::kLinear);
+  gemm(list, s, Part::kLinear, s.tokens, q, s.hidden, quantised, Cut::kColumns);
+  gemm(list, s, Part::kLinear, from, 2 * q, s.hidden, quantised, Cut::kColumns);
+  Work& w = list.add(Doing::kAttention, Part::kCore);
+  w.keys = real(encoder.batch.seq_length);
+  w.flops = 4 * s.tokens * w.keys * q;
+  w.head_dim = real(a.head_dim);
+  w.forward_kernels = 1;
+  w.backward_kernels = 3;
+  gemm(list, s, Part::kLinear, s.tokens, s.hidden, q, quantised, Cut::kRows);
+  row_message(list, s, Part::kLinear);
+  residual(list, s);
+}
 
-void layer_work(const Job& job, const model::Layer& layer, bool in_bf16, WorkList& list) {
+// Self-attention and MLP, at the job's length.
+void own_work(const Job& job, const model::Layer& layer, bool in_bf16, WorkList& list) {
   const Shape s(job);
   const bool quantised = (job.precision.fp8 != job::Fp8Recipe::kNone || job.precision.fp4) && !in_bf16;
   list.clear();
@@ -46,6 +64,16 @@ void layer_work(const Job& job, const model::Layer& layer, bool in_bf16, WorkLis
   if (!layer.parallel_block) residual(list, s);
 }
 
+}  // namespace
+
+void layer_work(const Job& job, const model::Layer& layer, bool in_bf16, WorkList& list) {
+  if (!layer.cross_attention) return own_work(job, layer, in_bf16, list);
+  const Job decoder = megatron::at_decoder(job);
+  own_work(decoder, layer, in_bf16, list);
+  const bool quantised = (job.precision.fp8 != job::Fp8Recipe::kNone || job.precision.fp4) && !in_bf16;
+  cross_attention(list, Shape(decoder), job, layer.attention, quantised);
+}
+
 void embedding_work(const Job& job, WorkList& list) {
   const Shape s(job);
   list.clear();
@@ -61,7 +89,12 @@ void embedding_work(const Job& job, WorkList& list) {
 }
 
 void head_work(const Job& job, WorkList& list) {
-  const Shape s(job);
+  Shape s(job);
+  if (job.model.encoder_depth() > 0 && job.batch.decoder_length > 0) {
+    const double share = real(job.batch.decoder_length) / real(job.batch.seq_length);
+    s.tokens *= share;
+    s.stored *= share;
+  }
   list.clear();
   norm(list, s, s.stored * s.hidden);
   column_message(list, s, Part::kOther);

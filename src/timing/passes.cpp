@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "job/effective.h"
 #include "timing/collectives.h"
 #include "timing/kernels.h"
 
@@ -251,10 +252,10 @@ Prices::Prices(const job::Job& job, const Machine& on, bool is_alone) : machine(
   expert = span_of(on, job.parallel.expert * et, 1);
   // Userbuffers split a product into as many pieces as ranks while its input arrives, into four while its output
   // leaves, and gather what is already quantised. MXFP8 tensors do not go through them.
-  const bool userbuffers = job.parallel.tp_comm_overlap && number != Number::kMxfp8 && job.is_megatron();
+  const bool userbuffers = job::overlaps_tensor_messages(job) && number != Number::kMxfp8 && job.is_megatron();
   tensor_share = userbuffers ? c.tensor_exposed : c.tensor_exposed_alone;
   // PyTorch's asynchronous tensor parallelism hides half as much (facts step-time.md 7: 1.04 to 1.16 times faster).
-  if (job.parallel.tp_comm_overlap && !job.is_megatron()) tensor_share = (tensor_share + c.tensor_exposed) / 2;
+  if (job::overlaps_tensor_messages(job) && !job.is_megatron()) tensor_share = (tensor_share + c.tensor_exposed) / 2;
   // torchtitan's float8 with one scale per tensor gathers what is already converted, too.
   const bool gathers_fp8 = userbuffers || (job.kernels.implementation == job::Implementation::kTorchtitan &&
                                            job.precision.fp8 == job::Fp8Recipe::kTensorwise);

@@ -21,6 +21,7 @@ constexpr Field kFields[] = {
     {"config", Want::kTable, true},
     {"config.model_type", Want::kText},
     {"training_args", Want::kTable, true},
+    {"keys", Want::kTable},
     {"measured", Want::kTable, true},
     {"measured.peak_allocated", Want::kInteger},
     {"measured.peak_reserved", Want::kInteger},
@@ -63,6 +64,9 @@ Record read_trainer_recording(const Node& node) {
   options.gpu = text_of(node, "gpu");
   options.gpus = integer_or(node, "gpus", 1);
   options.overrides.emplace_back("seq_length", std::to_string(integer_or(node, "seq_length", 0)));
+  // What config.json and TrainingArguments do not hold: images of a batch, what is frozen.
+  for (const auto& [key, value] : table_of(node, "keys").members)
+    options.overrides.emplace_back(key, document::to_text(value));
   auto job = job::read_job({{record.id + "/config.json", document::to_json(table_of(node, "config"))},
                             {record.id + "/training_args.json", document::to_json(arguments)}},
                            options);

@@ -4,6 +4,7 @@
 
 import os
 import pathlib
+import re
 import resource
 import subprocess
 import sys
@@ -141,6 +142,23 @@ prompt_mean = 300
 completion_mean = 1000
 max_tokens = 4000
 """
+
+class Security(Hostile):
+    # Flags that name a file to read, a name or a number; every other one that takes a place writes there.
+    READ = {"job", "snapshot", "calibration", "proof", "config", "script", "run", "python", "from", "model", "library"}
+
+    def test_the_threat_model_names_every_flag_that_writes(self):
+        told = (hostile.ROOT / "SECURITY.md").read_text()
+        verbs = re.findall(r"(?m)^  ([a-z]+)  +\S", self.run_program(["help"]).stdout)
+        self.assertGreater(len(verbs), 20)
+        places = set()
+        for verb in verbs:
+            text = self.run_program(["help", verb]).stdout
+            places |= set(re.findall(r"(?m)^  (?:-\w, )?--([a-z-]+) (?:FILE|FOLDER|DIR|TARGET|FRAMEWORK|PLACE)", text))
+        self.assertIn("svg", places)
+        for flag in sorted(places - self.READ):
+            self.assertIn(f"`--{flag}`", told)
+
 
 if __name__ == "__main__":
     hostile.main()

@@ -3,6 +3,7 @@
 """Signals, refused memory and threads, closed pipes: words and a defined exit code, never a half answer."""
 
 import json
+import os
 import pathlib
 import resource
 import signal
@@ -97,6 +98,33 @@ class Signals(Hostile):
         finally:
             process.kill()
             process.communicate()
+
+
+class LongWork(Hostile):
+    def test_progress_is_shown_to_whoever_watches(self):
+        """Every question that searches for more than a second says how far it is, and can be left."""
+        for question in ([], ["--max", "seq_length"]):
+            with self.subTest(question=question):
+                shown, code = self.watch([*LONG_PLAN, *question], 4 * PATIENCE)
+                self.assertRegex(shown, r"\d", "a figure that moves")
+                self.assertGreaterEqual(len(shown.splitlines()), 2, shown)
+                self.assertEqual(code, 130)
+
+    def watch(self, arguments, seconds):
+        """What a terminal shows of standard error until Ctrl-C."""
+        master, slave = os.openpty()
+        process = subprocess.Popen([hostile.PROGRAM, *arguments], stdout=subprocess.DEVNULL, stderr=slave, cwd=self.folder)
+        os.close(slave)
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)
+        shown = b""
+        try:
+            while piece := os.read(master, 65536):
+                shown += piece
+        except OSError:
+            pass  # the other side is closed: Linux says so with an error
+        os.close(master)
+        return shown.decode(errors="replace"), process.wait(timeout=20)
 
 
 class Refusals(Hostile):

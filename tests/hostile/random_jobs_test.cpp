@@ -4,142 +4,33 @@
 // PLIMSOLL_JOBS sets how many; with PLIMSOLL_LONG, which ./test --long sets, it is ten times the usual number.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
-#include <random>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "answer/fit.h"
+#include "answer/lint.h"
+#include "asked.h"
 #include "base/bytes.h"
 #include "base/crew.h"
 #include "cli/fit_report.h"
 #include "document/node.h"
 #include "emit/emit.h"
 #include "job/read.h"
+#include "job/request.h"
 #include "memory/answer.h"
-#include "model/catalog.h"
 #include "rules/rules.h"
 #include "timing/step_time.h"
 
 namespace plimsoll {
 namespace {
 
-using Flags = std::vector<std::pair<std::string, std::string>>;
-
-class Dice {
- public:
-  explicit Dice(std::uint64_t seed) : random_(seed) {}
-  std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(n)); }
-  bool one_in(std::int64_t n) { return below(n) == 0; }
-  template <class T>
-  T of(std::initializer_list<T> values) {
-    return *(values.begin() + below(static_cast<std::int64_t>(values.size())));
-  }
-
- private:
-  std::mt19937_64 random_;
-};
-
-struct Asked {
-  job::ReadOptions options;
-  std::int64_t micro_batches = 1;
-
-  [[nodiscard]] std::string text() const {
-    std::string all = fmt::format("--model {} --framework {} --gpu {} --gpus {}", options.model,
-                                  job::name_of(*options.framework), options.gpu, *options.gpus);
-    for (const auto& [key, value] : options.overrides) all += fmt::format(" --{} {}", key, value);
-    return all;
-  }
-  void set(const std::string& key, std::string value) {
-    for (auto& [name, old] : options.overrides)
-      if (name == key) {
-        old = std::move(value);
-        return;
-      }
-    options.overrides.emplace_back(key, std::move(value));
-  }
-  [[nodiscard]] std::string get(const std::string& key, std::string otherwise) const {
-    for (const auto& [name, value] : options.overrides)
-      if (name == key) return value;
-    return otherwise;
-  }
-};
-
-// Of a size that a test can walk many of.
-std::string some_model(Dice& dice) {
-  const auto& all = model::catalog_entries();
-  for (;;) {
-    const model::CatalogEntry& entry = all[static_cast<std::size_t>(dice.below(static_cast<std::int64_t>(all.size())))];
-    if (entry.parameters < 150'000'000'000) return entry.name;
-  }
-}
-
-void choose_parallel(Dice& dice, job::Framework framework, Flags& flags) {
-  const bool megatron = framework == job::Framework::kMegatronLm || framework == job::Framework::kMegatronBridge;
-  const bool torchtitan = framework == job::Framework::kTorchtitan;
-  const auto add = [&flags](const char* key, std::int64_t value) { flags.emplace_back(key, std::to_string(value)); };
-  if (megatron || torchtitan) {
-    if (dice.one_in(2)) add("tensor_model_parallel_size", dice.of({2, 4, 8}));
-    if (dice.one_in(2)) add("pipeline_model_parallel_size", dice.of({2, 4, 8}));
-    if (dice.one_in(4)) add("context_parallel_size", 2);
-    if (dice.one_in(3)) flags.emplace_back("sequence_parallel", "true");
-  }
-  if (megatron) {
-    if (dice.one_in(4)) add("virtual_pipeline_model_parallel_size", dice.of({2, 4}));
-    if (dice.one_in(3)) add("expert_model_parallel_size", dice.of({2, 4, 8}));
-    if (dice.one_in(2)) flags.emplace_back("use_distributed_optimizer", "true");
-    if (dice.one_in(3)) flags.emplace_back("overlap_grad_reduce", "true");
-  }
-  if (torchtitan && dice.one_in(4)) flags.emplace_back("pipeline_schedule", "gpipe");
-  if (framework == job::Framework::kDeepSpeed) add("zero_stage", dice.of({0, 1, 2, 3}));
-  if (framework == job::Framework::kDeepSpeed && dice.one_in(4)) flags.emplace_back("offload_optimizer_device", "cpu");
-}
-
-void choose_activations(Dice& dice, job::Framework framework, Flags& flags) {
-  const bool megatron = framework == job::Framework::kMegatronLm || framework == job::Framework::kMegatronBridge;
-  if (!megatron) {
-    if (dice.one_in(3)) flags.emplace_back("gradient_checkpointing", "true");
-    if (dice.one_in(5)) flags.emplace_back("use_liger_kernel", "true");
-    return;
-  }
-  switch (dice.below(4)) {
-    case 0:
-      flags.insert(flags.end(), {{"recompute_granularity", "full"},
-                                 {"recompute_method", dice.of<std::string>({"uniform", "block"})},
-                                 {"recompute_num_layers", std::to_string(1 + dice.below(4))}});
-      break;
-    case 1:
-      flags.insert(flags.end(), {{"recompute_granularity", "selective"},
-                                 {"recompute_modules", dice.of<std::string>({"core_attn", "mlp", "layernorm"})}});
-      break;
-    default:
-      break;
-  }
-}
-
-Asked some_job(std::uint64_t seed) {
-  Dice dice(seed * 0x9E3779B97F4A7C15ULL + 1);
-  Asked asked;
-  const auto framework =
-      dice.of({job::Framework::kMegatronLm, job::Framework::kMegatronBridge, job::Framework::kTransformers,
-               job::Framework::kFsdp2, job::Framework::kDeepSpeed, job::Framework::kTorchtitan});
-  asked.options.framework = framework;
-  asked.options.model = some_model(dice);
-  asked.options.gpu = dice.of<std::string>({"h100", "a100", "h200", "b200"});
-  asked.options.gpus = dice.of<std::int64_t>({1, 2, 4, 8, 16, 32, 64});
-  Flags& flags = asked.options.overrides;
-  flags.emplace_back("seq_length", std::to_string(dice.of({256, 512, 1024, 2048, 4096})));
-  flags.emplace_back("micro_batch_size", std::to_string(dice.of({1, 2, 3, 4})));
-  flags.emplace_back("gradient_accumulation_steps", std::to_string(dice.of({1, 2, 4, 8})));
-  if (dice.one_in(2)) flags.emplace_back("bf16", "true");
-  choose_parallel(dice, framework, flags);
-  choose_activations(dice, framework, flags);
-  if (dice.one_in(6)) flags.emplace_back("peft", "lora");
-  return asked;
-}
+using testing::Asked;
+using testing::some_job;
 
 std::int64_t tensors(const memory::Answer& answer) {
   std::int64_t most = 0;
@@ -231,6 +122,54 @@ std::string reads_back(const job::Job& job, const memory::Answer& before) {
   return {};
 }
 
+// Rules that call a setting idle, and the value that says the same: with it the job must need the same memory and time.
+struct Idle {
+  const char* rule;
+  const char* key;
+  const char* value;
+};
+constexpr Idle kIdle[] = {
+    {"R104", "recompute_granularity", "none"},  // norms are fused; the random jobs name one module at a time
+    {"R105", "recompute_granularity", "none"},  // no dense MLP
+    {"S011", "offload_optimizer_device", "none"},
+    {"S013", "cpu_offloading", "false"},
+    {"S022", "fp8", "none"},
+    {"R019", "tp_comm_overlap", "false"},
+    {"R275", "offload_param_device", "none"},
+    {"R301", "use_cache", "false"},
+};
+
+std::array<std::atomic<int>, std::size(kIdle)> met = {};  // how often each was met: one that never is proves nothing
+
+// What the framework would refuse is no yes in fit; what it would ignore costs nothing in fit.
+std::string lint_agrees_with_fit(const Asked& asked, const job::Job& job, const memory::Answer& answer) {
+  const auto request = job::read_request({}, asked.options);
+  if (!request) return "a request is refused and its job is not";
+  const auto lint = answer::lint(*request);
+  const auto fit = answer::fit(*request, {}, {}, answer::Changes::kNone);
+  if (!lint || !fit) return "lint or fit refuse a job that reads";
+  if (fit->holds() != (answer.fits && !answer::has_error(lint->violations))) return "fit says yes to what lint refuses";
+  if (fit->violations.size() != lint->violations.size()) return "fit and lint see different violations";
+  for (const rules::Violation& violation : lint->violations)
+    for (const Idle& idle : kIdle) {
+      if (violation.rule->id != idle.rule) continue;
+      ++met[static_cast<std::size_t>(&idle - kIdle)];
+      const auto other = job::resolve(request->with(idle.key, idle.value));
+      if (!other) return fmt::format("{} = {} is refused: {}", idle.key, idle.value, to_string(other.error()));
+      const auto without = memory::answer(*other, {});
+      const auto time = timing::predict(job);
+      const auto time_without = timing::predict(*other);
+      if (!without || !time || !time_without) return fmt::format("no answer with {} = {}", idle.key, idle.value);
+      if (without->ranks[without->worst].device_used != answer.ranks[answer.worst].device_used)
+        return fmt::format("{} says that {} does nothing, and it moves {} bytes", idle.rule, idle.key,
+                           answer.ranks[answer.worst].device_used - without->ranks[without->worst].device_used);
+      if (time->seconds != time_without->seconds)
+        return fmt::format("{} says that {} does nothing, and it moves seconds from {} to {}", idle.rule, idle.key,
+                           time_without->seconds, time->seconds);
+    }
+  return {};
+}
+
 struct Tally {
   std::atomic<std::size_t> answered{0};
   std::atomic<std::size_t> refused{0};
@@ -258,7 +197,7 @@ void examine(std::uint64_t seed, Tally& tally) {
     return;
   }
   ++tally.answered;
-  (void)rules::check(*job);
+  report(lint_agrees_with_fit(asked, *job, *answer));
   report(books_balance(*answer));
   report(verdict_is_one(*job, *answer));
   report(text_equals_json(*job, *answer));
@@ -294,6 +233,7 @@ TEST(RandomJobs, relations_hold) {
     while (tally.answered < wanted && next < begin + 20 * wanted) examine(next++, tally);
   });
   EXPECT_GE(tally.answered, wanted) << tally.refused << " were refused";
+  for (std::size_t i = 0; wanted >= 2000 && i < met.size(); ++i) EXPECT_GT(met[i], 0) << kIdle[i].rule;
   std::sort(tally.wrong.begin(), tally.wrong.end());
   const std::size_t shown = std::min<std::size_t>(20, tally.wrong.size());
   EXPECT_TRUE(tally.wrong.empty()) << tally.wrong.size() << " relations broken:\n"

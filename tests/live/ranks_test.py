@@ -105,6 +105,27 @@ class Ranks(live.Live):
         text = self.plimsoll("diff", "a", "b").stdout
         self.assertIn("0-63", text)
         self.assertIn("+10.00%", text)
+        diff = json.loads(self.plimsoll("diff", "a", "b", "--json").stdout)
+        self.assertEqual([row["rank"] for row in diff["ranks"]], list(range(64)))
+        row = diff["ranks"][5]["allocated_bytes"]
+        self.assertEqual(row["after"] - row["before"], 2 * G)
+        self.assertEqual(self.plimsoll("diff", "a", "b", "--limit", "5%").returncode, 1)
+        self.assertEqual(self.plimsoll("diff", "a", "b", "--limit", "50%").returncode, 0)
+        self.assertFalse(json.loads(self.plimsoll("diff", "a", "b", "--json", "--limit", "1GiB").stdout)["within_limit"])
+
+    def test_folders_of_nothing_readable_are_no_answer(self):
+        folder = self.write_folder("a", 3)
+        self.write_folder("b", 2)
+        (folder / "rank-2.jsonl").write_text("nonsense")
+        done = self.plimsoll("diff", "a", "b")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("not read: rank-2.jsonl", done.stdout)
+        for name in ("rank-0.jsonl", "rank-1.jsonl"):
+            (folder / name).write_text("nonsense")
+        for arguments in (["map", "a"], ["diff", "a", "b"], ["diff", "b", "a"]):
+            done = self.plimsoll(*arguments)
+            self.assertEqual(done.returncode, 3, done.stdout)
+            self.assertIn("rank-", done.stderr)
 
     def test_the_slurm_scripts_do_the_same_work(self):
         self.write_folder("a", 30)

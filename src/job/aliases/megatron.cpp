@@ -9,7 +9,6 @@ namespace {
 
 using enum AliasKind;
 
-constexpr std::string_view kEncoderDecoder = "encoder-decoder models (T5, BERT) are not modelled; only decoders are";
 constexpr std::string_view kHybrid = "hybrid (Mamba) layers are not modelled";
 constexpr std::string_view kReinforcement = "reinforcement learning holds an inference engine that is not modelled";
 constexpr std::string_view kDistillation = "knowledge distillation holds a teacher model that is not modelled";
@@ -55,11 +54,9 @@ const Alias kRows[] = {
     {"optimizer_cuda_graph", kNotModelled, "a captured optimizer step has a pool of its own"},
     {"checkpoint_activations", kRefused, "is no longer valid, use --recompute-activations"},
 
-    {"encoder_num_layers", kRefused, kEncoderDecoder},
-    {"decoder_num_layers", kRefused, kEncoderDecoder},
-    {"encoder_seq_length", kRefused, kEncoderDecoder},
-    {"decoder_seq_length", kRefused, kEncoderDecoder},
-    {"vocab_extra_ids", kRefused, kEncoderDecoder},
+    {"encoder_num_layers", kKey, "num_layers"},
+    {"encoder_seq_length", kKey, "seq_length"},
+    {"bert_no_binary_head", kInverse, "bert_binary_head"},
     {"hybrid_layer_pattern", kRefused, kHybrid},
     {"hybrid_override_pattern", kRefused, kHybrid},
     {"hybrid_attention_ratio", kRefused, kHybrid},

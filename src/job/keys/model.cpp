@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys that describe the model, in Megatron's spelling (facts megatron-memory.md 1, 2).
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "base/text.h"
@@ -157,7 +159,26 @@ Status set_window(Job& job, const Node& value) {
   return {};
 }
 
+Status set_class(Job& job, const Node& value) {
+  PLIMSOLL_TRY(name, to_word(value));
+  constexpr std::pair<std::string_view, ModelClass> kClasses[] = {
+      {"gpt", ModelClass::kGpt}, {"bert", ModelClass::kBert}, {"t5", ModelClass::kT5}};
+  for (const auto& [word, kind] : kClasses) {
+    if (word != name) continue;
+    job.model_keys.model_class = kind;
+    return {};
+  }
+  return bad_input(fmt::format("found {}, wanted gpt, bert or t5", shown(value)));
+}
+
 const Key kModelKeys[] = {
+    {"model_class", kBoth, Custom{set_class, "gpt, bert, t5"}, "which of Megatron's models is trained"},
+    {"decoder_num_layers", kNeither, PLIMSOLL_FIELD(model_keys.decoder_num_layers),
+     "pretrain_t5.py builds its decoder with num_layers layers all the same", kDepth},
+    {"bert_binary_head", kBytes, PLIMSOLL_FIELD(model_keys.bert_binary_head),
+     "BERT's second loss: does one sentence follow the other"},
+    {"vocab_extra_ids", kBoth, PLIMSOLL_FIELD(model_keys.vocab_extra_ids), "sentinels beside the vocabulary (T5)",
+     kWidthOrZero},
     {"num_layers", kBoth, PLIMSOLL_FIELD(model_keys.num_layers), "decoder layers", kDepth},
     {"hidden_size", kBoth, PLIMSOLL_FIELD(model_keys.hidden_size), "width of the residual stream", kWidth},
     {"ffn_hidden_size", kBoth, PLIMSOLL_FIELD(model_keys.ffn_hidden_size), "width of a dense MLP", kWidth},

@@ -301,6 +301,7 @@ Status read_megatron_command(const Candidate& candidate, const Shell& shell, Dra
   PLIMSOLL_TRY_STATUS(add_flags_of_files(draft, flags));
   PLIMSOLL_TRY_STATUS(use_megatron_dialect(flags, shell.files, draft));
   for (const LaunchFlag& flag : flags.flags) assign_megatron(flag, draft);
+  take_model_class(candidate.launch.program, draft);
   for (const LaunchFlag& flag : flags.flags)
     if (key_of_flag(flag.written) == "tp_comm_overlap_cfg" && flag.values.size() == 1 &&
         flag.values.front().unknown.empty())
@@ -309,7 +310,7 @@ Status read_megatron_command(const Candidate& candidate, const Shell& shell, Dra
   for (const LaunchFlag& flag : flags.flags)
     for (const std::string_view key : {"vocab_file", "tokenizer_model", "tokenizer_name_or_path", "tokenizer_path"})
       if (key_of_flag(flag.written) == key && flag.values.size() == 1) tokenizer = flag.values.front().text;
-  note_word_pieces(candidate.launch.program, draft);
+  take_class_of_vocabulary(candidate.launch.program, draft);
   take_vocabulary_of_tokenizer(tokenizer, draft);
   finish_megatron_dialect(draft);
   add_parser_defaults(draft);

@@ -21,13 +21,14 @@ using document::Node;
 
 namespace {
 
-// pretrain_bert.py and its like train what this tool does not describe.
-Status refuse_other_programs(const Node& root) {
+// The program that a record or a test names: most train GPT, some what this tool does not describe.
+Status read_program(const Node& root, Draft& draft) {
   for (const std::string_view key : {"training_script", "test_case", "TRAINING_SCRIPT_PATH"}) {
     const Node* script = root.find(key);
-    if (script != nullptr && script->is_string())
-      if (const std::string_view reason = why_not_modelled(script->text); !reason.empty())
-        return bad_input(fmt::format("{} '{}': {}", key, script->text, reason));
+    if (script == nullptr || !script->is_string()) continue;
+    if (const std::string_view reason = why_not_modelled(script->text); !reason.empty())
+      return bad_input(fmt::format("{} '{}': {}", key, script->text, reason));
+    take_model_class(script->text, draft);
   }
   return {};
 }
@@ -64,6 +65,14 @@ Status read_environment(const Node& table, Draft& draft) {
   return {};
 }
 
+// Whether a program's name has the word: examples/t5/pretrain_t5.py has t5.
+bool names(std::string_view program, std::string_view word) {
+  std::string name(program.substr(program.rfind('/') + 1));
+  std::replace(name.begin(), name.end(), '.', '_');
+  const auto parts = split(name, '_');
+  return std::any_of(parts.begin(), parts.end(), [&](const auto& part) { return part == word; });
+}
+
 }  // namespace
 
 std::string_view why_not_modelled(std::string_view program) {
@@ -71,17 +80,25 @@ std::string_view why_not_modelled(std::string_view program) {
     std::string_view part;
     std::string_view reason;
   };
-  constexpr std::string_view kEncoder = "encoder and encoder-decoder models are not modelled; only decoders are";
   constexpr std::string_view kHybrid = "hybrid (Mamba) models are not modelled";
   constexpr std::string_view kOther = "this program trains more than a decoder; it is not modelled";
-  constexpr Row kRows[] = {{"t5", kEncoder}, {"mamba", kHybrid}, {"hybrid", kHybrid}, {"rl", kOther},
-                           {"vlm", kOther},  {"vision", kOther}, {"ict", kOther},     {"retro", kOther}};
-  std::string name(program.substr(program.rfind('/') + 1));
-  std::replace(name.begin(), name.end(), '.', '_');
-  for (const std::string_view part : split(name, '_'))
-    for (const Row& row : kRows)
-      if (part == row.part) return row.reason;
+  constexpr Row kRows[] = {{"mamba", kHybrid}, {"hybrid", kHybrid}, {"rl", kOther},   {"vlm", kOther},
+                           {"vision", kOther}, {"ict", kOther},     {"retro", kOther}};
+  for (const Row& row : kRows)
+    if (names(program, row.part)) return row.reason;
   return {};
+}
+
+void take_model_class(std::string_view program, Draft& draft) {
+  for (const std::string_view kind : {"bert", "t5"}) {
+    if (!names(program, kind)) continue;
+    draft.assign("model_class", text_node(std::string(kind)), "the program");
+    const bool has_tokenizer = std::any_of(draft.assignments.begin(), draft.assignments.end(),
+                                           [](const Assignment& a) { return a.key == "tokenizer_type"; });
+    if (!has_tokenizer)
+      draft.assign("tokenizer_type", text_node("BertWordPieceLowerCase"), "the program's default", true);
+    return;
+  }
 }
 
 void assign_flag(Draft& draft, std::string_view flag, Node value) {
@@ -124,8 +141,6 @@ Result<Draft> read_megatron_args(const InputFile& file) {
   draft.framework = Framework::kMegatronLm;
   PLIMSOLL_TRY(root, parse_json_or_yaml(file.text));
   if (!root.is_object()) return bad_input("wanted a table of arguments");
-  PLIMSOLL_TRY_STATUS(refuse_other_programs(root));
-
   const Node* args = root.find("args");
   for (const std::string_view key : {"MODEL_ARGS", "model_args"})
     if (args == nullptr) args = root.find(key);
@@ -134,7 +149,8 @@ Result<Draft> read_megatron_args(const InputFile& file) {
     if (!is_wrapped && (flag == "ENV_VARS" || flag == "env")) continue;
     assign_flag(draft, flag, value);
   }
-  note_word_pieces({}, draft);
+  PLIMSOLL_TRY_STATUS(read_program(root, draft));
+  take_class_of_vocabulary({}, draft);
   for (const std::string_view key : {"--vocab-file", "--tokenizer-model"})
     if (const Node* name = (is_wrapped ? *args : root).find(key); name != nullptr && name->is_string())
       take_vocabulary_of_tokenizer(name->text, draft);
@@ -146,6 +162,7 @@ Result<Draft> read_megatron_args(const InputFile& file) {
       draft.assign("gpu", *gpu, "gpu_type");
     read_vocabulary(root, *args, draft);
   }
+  take_vocabulary_of_tokenizer({}, draft);
   for (const std::string_view key : {"env", "ENV_VARS"})
     if (const Node* environment = root.find(key); environment != nullptr)
       PLIMSOLL_TRY_STATUS(read_environment(*environment, draft));

@@ -11,6 +11,9 @@ namespace plimsoll::job {
 // Why a training program (pretrain_t5.py) cannot be described here; empty where it can.
 [[nodiscard]] std::string_view why_not_modelled(std::string_view program);
 
+// Which model a program trains and its default tokenizer: pretrain_bert.py, pretrain_t5.py.
+void take_model_class(std::string_view program, Draft& draft);
+
 // Adds "--foo-bar" or "foo_bar" under its key spelling.
 void assign_flag(Draft& draft, std::string_view flag, document::Node value);
 

@@ -44,24 +44,23 @@ const Assignment* find(const Draft& draft, std::string_view key) {
 
 }  // namespace
 
-void note_word_pieces(std::string_view program, Draft& draft) {
-  if (program.find("gpt") != std::string_view::npos) return;
-  for (const std::string_view key : {"encoder_num_layers", "decoder_num_layers", "decoder_seq_length"})
-    if (find(draft, key) != nullptr) return;  // T5, which its own flags refuse
+void take_class_of_vocabulary(std::string_view program, Draft& draft) {
+  if (program.find("gpt") != std::string_view::npos || find(draft, "model_class") != nullptr) return;
   const Assignment* type = find(draft, "tokenizer_type");
   const Assignment* file = find(draft, "vocab_file");
   const std::string kind = type == nullptr ? "" : type->value.text;
-  const bool is_bert = kind.starts_with("Bert");
+  const bool has_word_pieces = kind.starts_with("Bert");
   const bool is_list = kind.empty() && file != nullptr && file->value.text.ends_with(".txt");
-  if (!is_bert && !is_list) return;
-  draft.warnings.push_back(fmt::format(
-      "{} is BERT's: its layers are counted as a decoder's, with a language model's head and without pooler and "
-      "sentence heads",
-      is_bert ? "tokenizer_type" : "vocab_file"));
-  if (find(draft, "vocab_size") != nullptr) return;
-  const std::int64_t words = kind == "BertWordPieceCase" ? 28996 : 30522;  // bert-large-cased and -uncased
-  draft.assign("vocab_size", integer_node(words), "BERT's vocabulary", true);
-  draft.notes.push_back(fmt::format("vocab_size: {} rows, as BERT has them (--vocab-size changes that)", words));
+  if (!has_word_pieces && !is_list) return;
+  bool is_t5 = false;
+  for (const std::string_view key :
+       {"encoder_num_layers", "decoder_num_layers", "decoder_seq_length", "vocab_extra_ids"})
+    is_t5 = is_t5 || find(draft, key) != nullptr;
+  const char* sign = has_word_pieces ? "tokenizer_type" : "vocab_file";
+  draft.assign("model_class", text_node(is_t5 ? "t5" : "bert"), sign);
+  if (is_list) draft.assign("tokenizer_type", text_node("BertWordPieceLowerCase"), sign, true);
+  draft.notes.push_back(fmt::format("{}: word pieces are BERT's and T5's: read as {} (--model-class changes that)",
+                                    sign, is_t5 ? "T5" : "BERT"));
 }
 
 void take_vocabulary_of_tokenizer(const std::string& name, Draft& draft) {
@@ -79,6 +78,9 @@ void take_vocabulary_of_tokenizer(const std::string& name, Draft& draft) {
   if (kind == "GPT2BPETokenizer") size = 50257;
   if (kind == "Llama3Tokenizer") size = 128256;
   if (kind == "Llama2Tokenizer") size = 32000;
+  // The published vocabularies of BERT and the two tokens that Megatron adds to them.
+  if (kind == "BertWordPieceLowerCase") size = 30522 + 2;
+  if (kind == "BertWordPieceCase") size = 28996 + 2;
   if (size == 0 && kind != "NullTokenizer") {
     // The folder and the file: ".../Llama-2-7b/tokenizer.model".
     const std::size_t last = name.rfind('/');

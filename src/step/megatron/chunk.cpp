@@ -39,7 +39,7 @@ Profile LayerKind::first_forward(Tape& running, bool keep, bool held, std::int64
   return profile;
 }
 
-Profile LayerKind::first_backward(Tape& running, bool fresh, bool held, std::int64_t autotune) {
+Profile LayerKind::first_backward(Tape& running, bool fresh, bool held, bool joins, std::int64_t autotune) {
   (void)forward(true, held);
   Kept kept = kept_[held ? 1 : 0];
   Tape before;
@@ -48,15 +48,16 @@ Profile LayerKind::first_backward(Tape& running, bool fresh, bool held, std::int
   tape.take_over_armed(running);
   ResidualGrad grad;
   if (!fresh) grad.tensor = standing(sizes_.h, Name::kResidualGrad);
+  if (joins) grad.context = standing(sizes_.cross.context, Name::kGrad);
   layer_.backward(tape, kept, grad, autotune);
   running.take_over_armed(tape);
   return tape.profile();
 }
 
-const Profile& LayerKind::backward(bool fresh, bool held) {
-  auto& slot = backward_[(fresh ? 2U : 0U) + (held ? 1U : 0U)];
+const Profile& LayerKind::backward(bool fresh, bool held, bool joins) {
+  auto& slot = backward_[(joins ? 4U : 0U) + (fresh ? 2U : 0U) + (held ? 1U : 0U)];
   Tape nothing_armed;
-  if (!slot) slot = first_backward(nothing_armed, fresh, held, 0);
+  if (!slot) slot = first_backward(nothing_armed, fresh, held, joins, 0);
   return *slot;
 }
 
@@ -79,31 +80,58 @@ std::int64_t ChunkBuilder::offloaded_bytes() const {
   return sum;
 }
 
-ChunkBuilder::ChunkBuilder(const job::Job& job, const job::Chunk& chunk, const Ends& ends,
+ChunkBuilder::ChunkBuilder(const job::Job& job, const job::Chunk& chunk, const Ends& ends, const Ends* decoder_ends,
                            std::vector<LayerKind*> kinds, LayerKind* mtp_kind, bool folded)
     : chunk_(chunk),
       ends_(ends),
+      decoder_ends_(decoder_ends),
+      encoder_depth_(decoder_ends != nullptr ? job.model.encoder_depth() : 0),
       kinds_(std::move(kinds)),
       mtp_kind_(chunk.mtp_layers > 0 ? mtp_kind : nullptr),
       folded_(folded),
       offloads_(job.offload.activations || job.offload.fine_grained) {
-  const auto layers = static_cast<std::int64_t>(kinds_.size());
+  // Each stack of layers counts its own.
+  add_groups(job.recompute, 0, encoder_depth_);
+  add_groups(job.recompute, encoder_depth_, static_cast<std::int64_t>(kinds_.size()));
   const bool full = job.recompute.granularity == job::RecomputeGranularity::kFull;
-  const std::int64_t n = std::max<std::int64_t>(1, job.recompute.num_layers);
-  for (std::int64_t i = 0; i < layers;) {
+  if (full && job.recompute.distribute_saved && job.parallel.tensor > 1 && !job.parallel.sequence_parallel)
+    checkpoint_bytes_ = ends.sizes().h / job.parallel.tensor;
+}
+
+void ChunkBuilder::add_groups(const job::Recompute& recompute, std::int64_t first, std::int64_t last) {
+  const bool full = recompute.granularity == job::RecomputeGranularity::kFull;
+  const std::int64_t n = std::max<std::int64_t>(1, recompute.num_layers);
+  for (std::int64_t i = first; i < last;) {
     std::int64_t count = 1;
     bool checkpointed = false;
-    if (full && job.recompute.method == job::RecomputeMethod::kUniform) {
-      count = std::min(n, layers - i);
+    if (full && recompute.method == job::RecomputeMethod::kUniform) {
+      count = std::min(n, last - i);
       checkpointed = true;
     } else if (full) {
-      checkpointed = i < n;
+      checkpointed = i - first < n;
     }
     groups_.push_back({i, count, checkpointed});
     i += count;
   }
-  if (full && job.recompute.distribute_saved && job.parallel.tensor > 1 && !job.parallel.sequence_parallel)
-    checkpoint_bytes_ = ends.sizes().h / job.parallel.tensor;
+}
+
+Tensor ChunkBuilder::enter_decoder(Tape& tape, Pass& pass, Tensor x) const {
+  tape.layer(-1);
+  tape.at(Operation::kFinalNorm);
+  pass.encoded_x = x;
+  pass.encoded = tape.alloc(ends_.sizes().h, Name::kNormOutput);
+  pass.encoded_stats = tape.alloc(ends_.sizes().stats, Name::kNormStats);
+  return decoder_ends_->embedding_forward(tape, pass.decoder, true);
+}
+
+void ChunkBuilder::leave_decoder(Tape& tape, Pass& pass, ResidualGrad& grad, Tensor& head_weight_grad) const {
+  tape.layer(-1);
+  if (!grad.tensor) grad.add(tape, decoder_ends_->sizes().h);
+  decoder_ends_->embedding_backward(tape, pass.decoder, grad, head_weight_grad, false);
+  tape.at(Operation::kFinalNorm);
+  grad.tensor = tape.alloc(ends_.sizes().h, Name::kResidualGrad);
+  Tensor norm_weight = tape.alloc(ends_.sizes().norm_weight, Name::kWeightGrad);
+  for (Tensor* t : {&grad.context, &pass.encoded_x, &pass.encoded, &pass.encoded_stats, &norm_weight}) tape.free(*t);
 }
 
 Tensor ChunkBuilder::layer_forward(Tape& tape, std::int64_t i, Tensor x, Pass& pass, bool keep, bool x_is_held) const {
@@ -138,8 +166,10 @@ void ChunkBuilder::layer_backward(Tape& tape, std::int64_t i, Pass& pass, Residu
   if (folded_) {
     const bool fresh = !grad.tensor;
     const bool held = pass.held[static_cast<std::size_t>(i)] != 0;
-    tape.apply(autotune > 0 || tape.has_armed() ? kind.first_backward(tape, fresh, held, autotune)
-                                                : kind.backward(fresh, held));
+    const bool joins = static_cast<bool>(grad.context);
+    tape.apply(autotune > 0 || tape.has_armed() ? kind.first_backward(tape, fresh, held, joins, autotune)
+                                                : kind.backward(fresh, held, joins));
+    if (kind.sizes().cross.q > 0) grad.context = standing(kind.sizes().cross.context, Name::kGrad);
     if (fresh) grad.tensor = standing(kind.sizes().h, Name::kResidualGrad);
     return;
   }
@@ -183,6 +213,10 @@ void ChunkBuilder::group_backward(Tape& tape, std::size_t g, Pass& pass, Residua
   tape.free(regathered);
   tape.free(grad.tensor);
   if (!x_is_held) tape.free(pass.inputs[g]);
+  if (grad.context) {  // the replayed layers' part is added to what came from above
+    tape.free(inner.context);
+    inner.context = grad.context;
+  }
   grad = inner;
 }
 
@@ -212,7 +246,7 @@ void ChunkBuilder::mtp_backward(Tape& tape, Pass& pass, ResidualGrad& grad) cons
     ends_.mtp_loss_backward(tape, pass.mtp[d], depth_grad);
     if (folded_) {
       if (offloads_) tape.apply(mtp_kind_->reload(false));
-      tape.apply(mtp_kind_->backward(false, false));
+      tape.apply(mtp_kind_->backward(false, false, false));
     } else {
       if (offloads_) mtp_kind_->layer().reload(tape, pass.mtp_layers[d]);
       mtp_kind_->layer().backward(tape, pass.mtp_layers[d], depth_grad);
@@ -234,6 +268,7 @@ Tensor ChunkBuilder::forward(Tape& tape, Pass& pass, bool first_step) const {
   Tensor x = chunk_.has_embedding ? ends_.embedding_forward(tape, pass.ends, true) : pass.received;
   bool held = !chunk_.has_embedding;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
+    if (encoder_depth_ > 0 && groups_[g].first == encoder_depth_) x = enter_decoder(tape, pass, x);
     x = group_forward(tape, g, x, pass, held);
     held = false;
   }
@@ -241,7 +276,11 @@ Tensor ChunkBuilder::forward(Tape& tape, Pass& pass, bool first_step) const {
   if (held) x = tape.alloc(ends_.sizes().h, Name::kHidden);  // an empty stage, or one that holds only the loss
   mtp_forward(tape, pass);
   if (chunk_.has_loss) {
-    ends_.head_forward(tape, x, pass.ends, first_step);
+    if (decoder_ends_ != nullptr) {
+      decoder_ends_->head_forward(tape, x, pass.decoder, first_step);
+    } else {
+      ends_.head_forward(tape, x, pass.ends, first_step);
+    }
     x = {};
   }
   tape.free(mask);
@@ -252,10 +291,17 @@ Tensor ChunkBuilder::backward(Tape& tape, Pass& pass) const {
   ResidualGrad grad;
   Tensor head_weight_grad;
   tape.layer(-1);
-  if (chunk_.has_loss) ends_.head_backward(tape, pass.ends, grad, head_weight_grad);
+  if (chunk_.has_loss && decoder_ends_ != nullptr) {
+    decoder_ends_->head_backward(tape, pass.decoder, grad, head_weight_grad);
+  } else if (chunk_.has_loss) {
+    ends_.head_backward(tape, pass.ends, grad, head_weight_grad);
+  }
   mtp_backward(tape, pass, grad);
   if (offloads_) prefetch(tape, static_cast<std::int64_t>(kinds_.size()) - 1, pass);
-  for (std::size_t g = groups_.size(); g-- > 0;) group_backward(tape, g, pass, grad, g == 0 && !chunk_.has_embedding);
+  for (std::size_t g = groups_.size(); g-- > 0;) {
+    group_backward(tape, g, pass, grad, g == 0 && !chunk_.has_embedding);
+    if (encoder_depth_ > 0 && groups_[g].first == encoder_depth_) leave_decoder(tape, pass, grad, head_weight_grad);
+  }
   tape.layer(-1);
   if (!chunk_.has_embedding) {
     if (!grad.tensor) grad.add(tape, ends_.sizes().h);
@@ -264,7 +310,7 @@ Tensor ChunkBuilder::backward(Tape& tape, Pass& pass) const {
     return grad.tensor;
   }
   if (!grad.tensor) grad.add(tape, ends_.sizes().h);
-  ends_.embedding_backward(tape, pass.ends, grad, head_weight_grad);
+  ends_.embedding_backward(tape, pass.ends, grad, head_weight_grad, true);
   return {};
 }
 

@@ -19,7 +19,9 @@ struct Pass {
   std::vector<std::uint8_t> held;  // per layer: its input is held by the schedule or a checkpoint
   std::vector<Tensor> inputs;      // checkpointed inputs of recomputed groups
   EndKept ends;
-  std::vector<MtpKept> mtp;  // by depth
+  EndKept decoder;                           // of an encoder-decoder model: its second embedding, and the loss
+  Tensor encoded_x, encoded, encoded_stats;  // the encoder's final norm
+  std::vector<MtpKept> mtp;                  // by depth
   std::vector<Kept> mtp_layers;
   Tensor received;            // input from the previous stage, held by the schedule
   std::int64_t autotune = 0;  // the first pass of the first step times compiled kernels with so many bytes
@@ -41,10 +43,11 @@ class LayerKind {
   // held: the layer's input is held by the schedule or a checkpoint.
   [[nodiscard]] const Profile& forward(bool keep, bool held);
   // fresh: the incoming gradient is held by somebody else, so the first addition makes a new tensor.
-  [[nodiscard]] const Profile& backward(bool fresh, bool held);
+  // joins: the gradient of the encoder's output exists already, and this layer's is added to it.
+  [[nodiscard]] const Profile& backward(bool fresh, bool held, bool joins);
   // The first call of the first step, with kernel autotuning and what the running tape has armed.
   [[nodiscard]] Profile first_forward(Tape& running, bool keep, bool held, std::int64_t autotune) const;
-  [[nodiscard]] Profile first_backward(Tape& running, bool fresh, bool held, std::int64_t autotune);
+  [[nodiscard]] Profile first_backward(Tape& running, bool fresh, bool held, bool joins, std::int64_t autotune);
 
  private:
   LayerSizes sizes_;
@@ -52,15 +55,16 @@ class LayerKind {
   Profile measure_forward(Tape& tape, bool keep, bool held, std::int64_t autotune, Kept& kept) const;
 
   std::array<std::optional<Profile>, 4> forward_;
-  std::array<std::optional<Profile>, 4> backward_;
+  std::array<std::optional<Profile>, 8> backward_;
   std::array<Kept, 2> kept_;  // by held: sizes that a forward leaves for its backward
 };
 
 class ChunkBuilder {
  public:
   // kinds[i] is the layer at position i of the chunk.
-  ChunkBuilder(const job::Job& job, const job::Chunk& chunk, const Ends& ends, std::vector<LayerKind*> kinds,
-               LayerKind* mtp_kind, bool folded);
+  // decoder_ends: of an encoder-decoder model, at the decoder's length; else null.
+  ChunkBuilder(const job::Job& job, const job::Chunk& chunk, const Ends& ends, const Ends* decoder_ends,
+               std::vector<LayerKind*> kinds, LayerKind* mtp_kind, bool folded);
 
   // received is empty for the chunk with the embedding. Returns the output to send, empty at the loss.
   Tensor forward(Tape& tape, Pass& pass, bool first_step) const;
@@ -80,6 +84,10 @@ class ChunkBuilder {
     std::int64_t count;
     bool checkpointed;
   };
+  void add_groups(const job::Recompute& recompute, std::int64_t first, std::int64_t last);
+  // Between the stacks of an encoder-decoder model.
+  Tensor enter_decoder(Tape& tape, Pass& pass, Tensor x) const;
+  void leave_decoder(Tape& tape, Pass& pass, ResidualGrad& grad, Tensor& head_weight_grad) const;
   Tensor layer_forward(Tape& tape, std::int64_t i, Tensor x, Pass& pass, bool keep, bool x_is_held) const;
   // Reloads the offloaded tensors of the layer whose backward comes next, one layer ahead.
   void prefetch(Tape& tape, std::int64_t i, Pass& pass) const;
@@ -92,6 +100,8 @@ class ChunkBuilder {
 
   job::Chunk chunk_;
   const Ends& ends_;
+  const Ends* decoder_ends_;
+  std::int64_t encoder_depth_ = 0;  // layers before the decoder; 0: one stack
   std::vector<LayerKind*> kinds_;
   std::vector<Group> groups_;
   std::int64_t checkpoint_bytes_ = 0;  // distribute_saved_activations stores less than the input; 0: the input itself

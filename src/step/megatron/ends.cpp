@@ -29,6 +29,13 @@ Tensor Ends::embedding_forward(Tape& tape, EndKept& kept, bool keep) const {
     tape.free(positions);
     rows = sum;
   }
+  if (e_.token_types > 0) {
+    Tensor types = tape.alloc(e_.hf, Name::kHidden);
+    Tensor sum = tape.alloc(e_.hf, Name::kHidden);
+    tape.free(rows);
+    tape.free(types);
+    rows = sum;
+  }
   // [b,s,h] -> [s,b,h], or the clone that frees the unscattered copy.
   Tensor x = tape.alloc(e_.h, Name::kLayerInput);
   tape.free(rows);
@@ -42,7 +49,8 @@ Tensor Ends::embedding_forward(Tape& tape, EndKept& kept, bool keep) const {
   return x;
 }
 
-void Ends::embedding_backward(Tape& tape, EndKept& kept, ResidualGrad& grad, Tensor& head_weight_grad) const {
+void Ends::embedding_backward(Tape& tape, EndKept& kept, ResidualGrad& grad, Tensor& head_weight_grad,
+                              bool last) const {
   tape.at(Operation::kEmbedding);
   if (kept.embedding_mask) {
     Tensor undropped = tape.alloc(e_.h, Name::kGrad);
@@ -62,10 +70,15 @@ void Ends::embedding_backward(Tape& tape, EndKept& kept, ResidualGrad& grad, Ten
   Tensor weight = tape.alloc(e_.w_embedding, Name::kWeightGrad);
   tape.touch(e_.embedding_scratch, Name::kGrad);
   tape.free(transposed);
-  tape.free(head_weight_grad);
+  // Gradients of one table meet before they reach it: the first waits for the others.
+  if (last) tape.free(head_weight_grad);
   tape.free(kept.masked_ids);
   tape.free(full);
-  tape.free(weight);
+  if (!last && !head_weight_grad) {
+    head_weight_grad = weight;
+  } else {
+    tape.free(weight);
+  }
   if (e_.w_positions > 0) tape.touch(e_.w_positions, Name::kWeightGrad);
   tape.free(grad.tensor);
 }
@@ -146,11 +159,37 @@ Tensor Ends::project_backward(Tape& tape, Tensor& grad_logits, Tensor& weight_gr
   return grad_norm;
 }
 
+// The final norm's output becomes the dense layer's input, and the second norm's output what the output layer reads.
+void Ends::transform_forward(Tape& tape, EndKept& kept) const {
+  kept.dense = kept.norm;
+  kept.activated = tape.alloc(e_.hf, Name::kHidden);
+  Tensor result = tape.alloc(e_.hf, Name::kActivation);
+  kept.norm = tape.alloc(e_.hf, Name::kNormOutput);
+  kept.transform_stats = tape.alloc(e_.stats, Name::kNormStats);
+  kept.transform_input = result;
+}
+
+Tensor Ends::transform_backward(Tape& tape, EndKept& kept, Tensor grad) const {
+  Tensor grad_activated = tape.alloc(e_.hf, Name::kGrad);
+  tape.free(grad);
+  tape.free(kept.transform_input);
+  tape.free(kept.transform_stats);
+  Tensor grad_dense = tape.alloc(e_.hf, Name::kGrad);
+  tape.free(grad_activated);
+  tape.free(kept.activated);
+  Tensor grad_norm = tape.alloc(e_.hf, Name::kGrad);
+  tape.touch(e_.w_transform, Name::kWeightGrad);
+  tape.free(grad_dense);
+  tape.free(kept.dense);
+  return grad_norm;
+}
+
 void Ends::head_forward(Tape& tape, Tensor x, EndKept& kept, bool first_step) const {
   tape.at(Operation::kFinalNorm);
   kept.x = x;
   kept.norm = tape.alloc(e_.h, Name::kNormOutput);
   kept.stats = tape.alloc(e_.stats, Name::kNormStats);
+  if (e_.masked_head) transform_forward(tape, kept);
   Tensor logits = project(tape);
   loss_forward(tape, logits, kept.loss, first_step);
 }
@@ -166,6 +205,7 @@ void Ends::head_backward(Tape& tape, EndKept& kept, ResidualGrad& grad, Tensor& 
   } else {
     tape.free(kept.norm);
   }
+  if (e_.masked_head) grad_norm = transform_backward(tape, kept, grad_norm);
   if (e_.tied_here) {
     head_weight_grad = weight_grad;
   } else {

@@ -21,8 +21,9 @@ struct MtpKept {
 };
 
 struct EndKept {
-  Tensor masked_ids, embedding_mask;  // embedding
-  Tensor x, norm, stats;              // final norm
+  Tensor masked_ids, embedding_mask;                          // embedding
+  Tensor x, norm, stats;                                      // final norm
+  Tensor dense, activated, transform_input, transform_stats;  // BERT: before the output layer
   LossKept loss;
   bool defers_wgrad = false;  // defer_embedding_wgrad_compute: keep what the head's weight gradient needs
   Tensor deferred_input, deferred_grad;
@@ -34,7 +35,8 @@ class Ends {
 
   // Returns the first layer's input.
   Tensor embedding_forward(Tape& tape, EndKept& kept, bool keep) const;
-  void embedding_backward(Tape& tape, EndKept& kept, ResidualGrad& grad, Tensor& head_weight_grad) const;
+  // last: no other use of the same table follows, so that its weight gradient is complete.
+  void embedding_backward(Tape& tape, EndKept& kept, ResidualGrad& grad, Tensor& head_weight_grad, bool last) const;
 
   // Final norm, output layer and loss. first_step autotunes the compiled loss kernels.
   void head_forward(Tape& tape, Tensor x, EndKept& kept, bool first_step) const;
@@ -52,6 +54,9 @@ class Ends {
   [[nodiscard]] const EndSizes& sizes() const { return e_; }
 
  private:
+  // BERT's dense layer, activation and norm between the final norm and the output layer.
+  void transform_forward(Tape& tape, EndKept& kept) const;
+  Tensor transform_backward(Tape& tape, EndKept& kept, Tensor grad) const;
   void loss_forward(Tape& tape, Tensor& logits, LossKept& kept, bool first_step) const;
   Tensor loss_backward(Tape& tape, LossKept& kept) const;  // gradient of the logits
   // Output layer: logits of a normalised hidden state; and its gradient, which is returned.

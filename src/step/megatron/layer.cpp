@@ -58,6 +58,7 @@ Tensor Layer::forward(Tape& tape, Tensor x, Kept& kept, bool keep, std::int64_t 
   kept.x2 = tape.alloc(z_.h, Name::kNormInput);
   if (keep) kept.mask1 = tape.alloc(z_.dropout_mask, Name::kDropoutMask);
   tape.free(attention);
+  if (z_.cross.q > 0) cross_forward(tape, kept, keep);
 
   tape.at(Operation::kNorm2);
   // Inside a checkpointed MLP, Transformer Engine's fused norm is part of what is replayed.
@@ -84,6 +85,7 @@ void Layer::backward(Tape& tape, Kept& kept, ResidualGrad& grad, std::int64_t au
   tape.free(block_grad);
   tape.at(Operation::kNorm2);
   norm_backward(tape, norm_grad, kept.x2, false, kept.stats2, grad);
+  if (z_.cross.q > 0) cross_backward(tape, kept, grad);
 
   block_grad = kept.mask1 ? tape.alloc(z_.h, Name::kGrad) : Tensor{};
   tape.free(kept.mask1);

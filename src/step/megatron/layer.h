@@ -9,6 +9,14 @@
 
 namespace plimsoll::step::megatron {
 
+// What the attention to the encoder's output keeps.
+struct CrossKept {
+  Tensor x, norm, stats;
+  Tensor q, kv, context;
+  Tensor out, lse, scores, scores_mask, scores_dropped;
+  Tensor mask;
+};
+
 // Tensors of one layer and one micro-batch between forward and backward. Empty ones are not kept.
 struct Kept {
   Tensor x;                // layer input
@@ -20,6 +28,7 @@ struct Kept {
   Tensor scores, scores_mask, scores_dropped;
   Tensor q_latent, q_latent_norm, kv_latent, kv_latent_norm, k_rope;
   Tensor mask1;
+  CrossKept cross;
   Tensor x2;  // residual after attention
   Tensor norm2, stats2;
   Tensor fc1, act, glu, mask2;
@@ -39,7 +48,8 @@ enum class OffloadScope : std::uint8_t {
 // (received from the next stage, or the output of a replayed group) cannot be added to in place: the
 // first addition makes a fresh tensor (facts megatron-anatomy.md 3.3).
 struct ResidualGrad {
-  Tensor tensor;  // owned by the running backward; empty while only the held one exists
+  Tensor tensor;   // owned by the running backward; empty while only the held one exists
+  Tensor context;  // of the encoder's output, which every layer of a decoder adds to
   void add(Tape& tape, std::int64_t bytes) {
     if (!tensor) tensor = tape.alloc(bytes, Name::kResidualGrad);
   }
@@ -76,6 +86,11 @@ class Layer {
   void rope_backward(Tape& tape, std::int64_t bytes, Tensor& cos, Tensor& sin, Tensor& grad) const;
   void core_forward(Tape& tape, Kept& kept) const;
   void core_backward(Tape& tape, Kept& kept, Tensor& grad_out) const;
+  // cross.cpp
+  void cross_forward(Tape& tape, Kept& kept, bool keep) const;
+  void cross_backward(Tape& tape, Kept& kept, ResidualGrad& grad) const;
+  void cross_core_forward(Tape& tape, CrossKept& kept) const;
+  void cross_core_backward(Tape& tape, CrossKept& kept, Tensor& grad_out, Tensor& grad_kv) const;
   // mlp.cpp
   Tensor mlp_forward(Tape& tape, Kept& kept, bool keep, std::int64_t autotune) const;
   Tensor mlp_backward(Tape& tape, Kept& kept, std::int64_t autotune) const;  // returns the gradient of norm2's output

@@ -6,7 +6,12 @@
 namespace plimsoll::step::megatron {
 
 RankLayers::RankLayers(const job::Job& job)
-    : job_(job), choices_(choices_of(job)), end_sizes_(megatron::end_sizes(job)), ends_(choices_, end_sizes_) {
+    : job_(job),
+      choices_(choices_of(job)),
+      end_sizes_(megatron::end_sizes(job)),
+      ends_(choices_, end_sizes_),
+      decoder_end_sizes_(megatron::end_sizes(at_decoder(job))),
+      decoder_ends_(choices_, decoder_end_sizes_) {
   quantised_ = job.precision.fp8 != job::Fp8Recipe::kNone || job.precision.fp4;
   kind_index_.assign(job.model.kinds.size() * 8, nullptr);
 }
@@ -40,7 +45,8 @@ ChunkBuilder RankLayers::builder(const job::Chunk& chunk, bool folded) {
   for (std::int64_t i = 0; i < chunk.num_layers; ++i)
     kinds.push_back(kind_of(chunk.first_layer + i, i < chunk.num_layers - stay));
   LayerKind* mtp_kind = chunk.mtp_layers > 0 ? kind_of(job_.model.depth() - 1, true) : nullptr;
-  return {job_, chunk, ends_, std::move(kinds), mtp_kind, folded};
+  const Ends* const decoder_ends = job_.model.encoder_depth() > 0 ? &decoder_ends_ : nullptr;
+  return {job_, chunk, ends_, decoder_ends, std::move(kinds), mtp_kind, folded};
 }
 
 void RankLayers::new_batch(Tape& tape, Tokens& tokens) const {

@@ -50,6 +50,9 @@ class RankLayers {
   Choices choices_;
   EndSizes end_sizes_;
   Ends ends_;
+  // At the decoder's length; of an encoder-decoder model alone.
+  EndSizes decoder_end_sizes_;
+  Ends decoder_ends_;
   bool quantised_ = false;
   std::vector<LayerKind*> kind_index_;
   std::vector<std::unique_ptr<LayerKind>> owned_kinds_;

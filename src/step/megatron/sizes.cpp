@@ -193,6 +193,32 @@ void fill_moe(const Job& job, const model::FeedForward& ffn, const Shape& s, boo
   z.w_expert_fc2 = s.param_bytes * width * hidden;
 }
 
+// facts megatron-memory.md 4.9: queries of the decoder's tokens, keys and values of the encoder's.
+void fill_cross(const Job& encoder, const Job& decoder, const model::Attention& a, bool fp8, LayerSizes& z) {
+  const Shape from = shape_of(encoder);
+  const Shape s = shape_of(decoder);
+  const std::int64_t heads = a.heads / s.tp;
+  CrossSizes& c = z.cross;
+  c.q = c.out = s.act_bytes * heads * a.head_dim * s.tokens;
+  c.kv = 2 * s.act_bytes * heads * a.head_dim * from.tokens;
+  c.lse = 4 * heads * s.tokens;
+  c.scratch = (4 * heads * a.head_dim + 4 * heads) * s.tokens + kScratchRest;
+  c.context = from.act_bytes * encoder.model.hidden * from.tokens_stored;
+  c.context_full = from.act_bytes * encoder.model.hidden * from.tokens;
+  if (fp8) c.context_saved = saved_gemm_input(encoder, encoder.model.hidden * from.tokens_stored, false);
+  c.w_q = s.param_bytes * encoder.model.hidden * heads * a.head_dim;
+  c.w_kv = 2 * c.w_q;
+  c.w_proj = c.w_q;
+  if (decoder.kernels.attention != job::AttentionBackend::kUnfused) return;
+  const std::int64_t scores = decoder.batch.micro_batch * heads * decoder.batch.seq_length * encoder.batch.seq_length;
+  c.scores = s.act_bytes * scores;
+  if (encoder.model.attention_dropout > 0) {
+    c.scores_mask = scores;
+    c.scores_dropped = c.scores;
+  }
+  c.lse = c.scratch = 0;
+}
+
 // A delta net's activations are counted as those of full attention with its heads (unmodelled.cpp says so).
 model::Layer with_heads(model::Layer layer) {
   model::Attention& a = layer.attention;
@@ -251,7 +277,9 @@ Choices choices_of(const Job& job) {
   return c;
 }
 
-LayerSizes layer_sizes(const Job& job, const model::Layer& given, bool in_bf16) {
+namespace {
+
+LayerSizes sizes_at_length(const Job& job, const model::Layer& given, bool in_bf16) {
   const model::Layer layer = with_heads(given);
   const Shape s = shape_of(job);
   LayerSizes z;
@@ -289,6 +317,23 @@ LayerSizes layer_sizes(const Job& job, const model::Layer& given, bool in_bf16) 
   return z;
 }
 
+}  // namespace
+
+Job at_decoder(const Job& job) {
+  Job decoder = job;
+  if (job.batch.decoder_length > 0) decoder.batch.seq_length = job.batch.decoder_length;
+  return decoder;
+}
+
+LayerSizes layer_sizes(const Job& job, const model::Layer& layer, bool in_bf16) {
+  if (!layer.cross_attention) return sizes_at_length(job, layer, in_bf16);
+  const Job decoder = at_decoder(job);
+  LayerSizes z = sizes_at_length(decoder, layer, in_bf16);
+  const bool fp8 = (job.precision.fp8 != job::Fp8Recipe::kNone || job.precision.fp4) && !in_bf16;
+  fill_cross(job, decoder, layer.attention, fp8, z);
+  return z;
+}
+
 EndSizes end_sizes(const Job& job) {
   const Shape s = shape_of(job);
   EndSizes e;
@@ -316,6 +361,11 @@ EndSizes end_sizes(const Job& job) {
   if (job.adapter.kind != job::AdapterKind::kNone) e.w_head = e.w_embedding = e.w_positions = e.norm_weight = 0;
   e.w_mtp_projection = s.param_bytes * 2 * hidden * hidden / s.tp;
   e.loss_small = 4 * s.tokens;
+  if (job.model.token_types > 0) e.token_types = 8 * s.tokens;
+  if (job.model.head == model::Head::kMasked) {
+    e.masked_head = true;
+    e.w_transform = s.param_bytes * hidden * hidden;
+  }
   if (job.model.rope) {
     const model::Attention& attention = model::softmax_attention(job.model);
     const std::int64_t dim = attention.kind == model::AttentionKind::kMla ? attention.qk_rope_dim : attention.head_dim;

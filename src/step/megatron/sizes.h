@@ -25,7 +25,26 @@ struct Choices {
   std::int64_t smallest_offloaded = 0;  // bytes
 };
 
+// Attention of a decoder's tokens to the encoder's output; q == 0: the layer has none.
+struct CrossSizes {
+  std::int64_t q = 0;
+  std::int64_t kv = 0;  // keys and values of the encoder's tokens, one tensor
+  std::int64_t out = 0;
+  std::int64_t lse = 0;
+  std::int64_t scores = 0;
+  std::int64_t scores_mask = 0;
+  std::int64_t scores_dropped = 0;
+  std::int64_t scratch = 0;
+  std::int64_t context = 0;        // the encoder's output as stored
+  std::int64_t context_full = 0;   // gathered under sequence parallelism
+  std::int64_t context_saved = 0;  // what each layer keeps of it for its projection; 0: the output itself
+  std::int64_t w_q = 0;
+  std::int64_t w_kv = 0;
+  std::int64_t w_proj = 0;
+};
+
 struct LayerSizes {
+  CrossSizes cross;
   // Hidden states
   std::int64_t h = 0;            // H
   std::int64_t hf = 0;           // HF
@@ -112,7 +131,10 @@ struct EndSizes {
   std::int64_t w_embedding = 0;
   std::int64_t w_positions = 0;
   std::int64_t w_mtp_projection = 0;
-  std::int64_t loss_small = 0;  // 4T: one fp32 per token
+  std::int64_t loss_small = 0;   // 4T: one fp32 per token
+  std::int64_t token_types = 0;  // 8T: BERT's second ids, whose rows are added
+  bool masked_head = false;      // a dense layer, its activation and a norm before the output layer
+  std::int64_t w_transform = 0;
   std::int64_t rope_table = 0;  // per chunk
   std::int64_t autotune = 0;    // L2 flush buffer
   bool tp = false;              // TP > 1
@@ -123,5 +145,7 @@ struct EndSizes {
 [[nodiscard]] Choices choices_of(const job::Job& job);
 [[nodiscard]] LayerSizes layer_sizes(const job::Job& job, const model::Layer& layer, bool in_bf16);
 [[nodiscard]] EndSizes end_sizes(const job::Job& job);
+// The job as the decoder of an encoder-decoder model sees it: with the decoder's length.
+[[nodiscard]] job::Job at_decoder(const job::Job& job);
 
 }  // namespace plimsoll::step::megatron

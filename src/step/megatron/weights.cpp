@@ -37,6 +37,32 @@ class Collector {
     if (a.sinks) vector(a.heads / tp_);
   }
 
+  // facts megatron-memory.md 4.9: a norm, queries of the one side, keys and values of the other.
+  void cross_attention(const model::Attention& a) {
+    const std::int64_t h = job_.model.hidden;
+    const std::int64_t width = a.heads * a.head_dim / tp_;
+    norm(h);
+    matrix(width * h);
+    if (a.qkv_bias) vector(width);
+    matrix(2 * width * h);
+    if (a.qkv_bias) vector(2 * width);
+    matrix(width * h);
+    if (a.out_bias) vector(h);
+  }
+
+  // What stands between the final norm and the output layer, and the output layer's bias.
+  void masked_head() {
+    const std::int64_t h = job_.model.hidden;
+    matrix(h * h);
+    vector(h);
+    norm(h);
+    if (!job_.model.pooled_pairs) return;
+    matrix(2 * h);  // does one sentence follow the other
+    vector(2);
+    matrix(h * h);  // the pooled first token
+    vector(h);
+  }
+
   void delta_net(const model::Attention& a) {
     const std::int64_t h = job_.model.hidden;
     const std::int64_t keys = a.linear_key_heads * a.linear_key_dim / tp_;
@@ -104,6 +130,7 @@ class Collector {
     const std::int64_t h = job_.model.hidden;
     norm(h);
     attention(l.attention);
+    if (l.cross_attention) cross_attention(l.attention);
     if (l.norms > 1) norm(h);
     for (int extra = 2; extra < l.norms; ++extra) norm(h);
     if (l.ffn.is_moe()) {
@@ -138,8 +165,11 @@ void base_weights(const job::Job& job, const job::Chunk& chunk, std::int64_t sta
   if (first || chunk.mtp_layers > 0) collect.embedding(!first && stage > 0);
   if (first && job.model.position_rows > 0)
     weights.push_back({job.model.position_rows * h, true, false, false, false, false});
+  if (first && job.model.token_types > 0)
+    weights.push_back({job.model.token_types * h, true, false, false, false, false});
   for (std::int64_t i = 0; i < chunk.num_layers; ++i)
     collect.layer(job.model.layer(chunk.first_layer + i), in_bf16(chunk.first_layer + i));
+  if (job.model.encoder_depth() > 0) collect.norm(h);  // the encoder's own
   for (std::int64_t m = 0; m < chunk.mtp_layers; ++m) {
     collect.norm(h);
     collect.norm(h);
@@ -149,6 +179,8 @@ void base_weights(const job::Job& job, const job::Chunk& chunk, std::int64_t sta
   }
   if (!chunk.has_loss) return;
   collect.norm(h);
+  if (job.model.head == model::Head::kMasked) collect.masked_head();
+  if (job.model.head_bias) collect.vector(job.vocab_rows / job.parallel.tensor);
   const bool tied = job.model.tied_embeddings;
   if (!tied) collect.embedding(false);
   if (tied && !first && chunk.mtp_layers == 0) collect.embedding(true);

@@ -8,8 +8,6 @@ namespace plimsoll::step::transformers {
 
 namespace {
 
-const Weight& weight_of(const Model& m, std::int32_t id) { return m.weights[static_cast<std::size_t>(id)]; }
-
 // B(A(x)), each in the adapter's dtype or autocast's.
 Var low_rank(Graph& g, const Var& x, const LinearIds& ids) {
   Var hidden = linear(g, x, ids.lora_a, -1, Name::kAdapterInput);
@@ -18,10 +16,10 @@ Var low_rank(Graph& g, const Var& x, const LinearIds& ids) {
 
 // DoRA scales every column by magnitude over the norm of the merged weight. The norm is rebuilt in each call
 // without gradients: an identity sent through A and B, the base weight in the input's dtype, and their sum.
-Var magnitude_scaled(Graph& g, const Model& m, const Var& x, const Var& base_result, const LinearIds& ids) {
-  const Weight& base = weight_of(m, ids.w);
+Var magnitude_scaled(Graph& g, const Var& x, const Var& base_result, const LinearIds& ids) {
+  const Weight& base = g.weight(ids.w);
   const std::int64_t in = base.elements / base.out;
-  const std::uint8_t width = weight_of(m, ids.lora_a).width;
+  const std::uint8_t width = g.weight(ids.lora_a).width;
   Var identity = g.alloc(in * in, width, Name::kDequantized);
   Var image = g.alloc(base.elements, width, Name::kDequantized);
   const Var weight =
@@ -44,7 +42,7 @@ Var magnitude_scaled(Graph& g, const Model& m, const Var& x, const Var& base_res
 }  // namespace
 
 Var project(Graph& g, const Model& m, const Var& x, const LinearIds& ids, Name name) {
-  const bool quantized = weight_of(m, ids.w).quantized;
+  const bool quantized = g.weight(ids.w).quantized;
   Var result;
   if (quantized) {
     result = quantized_linear(g, x, ids.w, ids.bias, name);
@@ -58,10 +56,10 @@ Var project(Graph& g, const Model& m, const Var& x, const LinearIds& ids, Name n
   if (quantized) result = copy(g, result, name);
   const std::uint8_t result_width = result.width;
   // Above a 4-bit base autocast does the conversion; elsewhere PEFT converts to the adapter's dtype itself.
-  Var input = quantized && g.autocast ? x : cast(g, x, weight_of(m, ids.lora_a).width, Name::kAdapterInput);
+  Var input = quantized && g.autocast ? x : cast(g, x, g.weight(ids.lora_a).width, Name::kAdapterInput);
   input = dropout(g, input, m.job->adapter.dropout, Name::kAdapterInput);
   if (ids.magnitude >= 0) {
-    const Var scaled = magnitude_scaled(g, m, input, result, ids);
+    const Var scaled = magnitude_scaled(g, input, result, ids);
     result = add(g, result, scaled, name);
   } else {
     Var scaled;

@@ -38,7 +38,7 @@ Var core_attention(Graph& g, const Model& m, const AttentionShape& s, const mode
 // Norm of queries or keys: per head, or over all of them.
 Var head_norm(Graph& g, const Model& m, const Var& x, const NormIds& ids, Name name) {
   if (ids.w < 0) return x;
-  return norm(g, m, x, x.elements / m.weights[static_cast<std::size_t>(ids.w)].elements, ids, name);
+  return norm(g, m, x, x.elements / g.weight(ids.w).elements, ids, name);
 }
 
 // Falcon's grouped layout repeats keys and values to all heads as it picks them.

@@ -60,6 +60,17 @@ Var activate(Graph& g, const Model& m, model::Activation activation, const Var& 
   return {};
 }
 
+namespace {
+
+// T5 drops part of what goes into its last product, and converts the rest to the dtype of that product's weight.
+Var before_down(Graph& g, const Model& m, const LayerIds& ids, const Var& x) {
+  if (!m.family.drops_activation) return x;
+  const Var dropped = dropout(g, x, m.architecture().hidden_dropout, Name::kActivation);
+  return cast(g, dropped, g.weight(ids.down.w).width, Name::kCastInput);
+}
+
+}  // namespace
+
 Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x) {
   Tape& tape = g.tape();
   tape.at(Operation::kFc1Linear);
@@ -67,6 +78,7 @@ Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds&
     Var hidden = project(g, m, x, ids.up, Name::kFc1);
     tape.at(Operation::kActivationFunction);
     hidden = activate(g, m, ffn.activation, hidden);
+    hidden = before_down(g, m, ids, hidden);
     tape.at(Operation::kFc2Linear);
     return project(g, m, hidden, ids.down, Name::kHidden);
   }
@@ -104,6 +116,7 @@ Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds&
   Var product = mul(g, active, up, Name::kActivation);
   active.reset();
   up.reset();
+  product = before_down(g, m, ids, product);
   tape.at(Operation::kFc2Linear);
   return project(g, m, product, ids.down, Name::kHidden);
 }

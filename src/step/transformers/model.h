@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -82,11 +83,12 @@ enum class Scores : std::uint8_t {
 // Norms that are neither one kernel nor Llama's chain.
 enum class NormForm : std::uint8_t {
   kUsual,
-  kCentred,    // LayerNorm as a chain of operations in fp32 (Command-R)
-  kPlusOne,    // LayerNorm whose weight is shifted by one and that autocast runs in 16 bits (Nemotron)
-  kBare,       // LayerNorm in fp32 without weights (OLMo)
-  kNarrowed,   // LayerNorm whose output is converted back to its input's dtype (DBRX)
-  kWideWeight  // RMS norm whose weight is converted to fp32 and multiplies there (Helium)
+  kCentred,      // LayerNorm as a chain of operations in fp32 (Command-R)
+  kPlusOne,      // LayerNorm whose weight is shifted by one and that autocast runs in 16 bits (Nemotron)
+  kBare,         // LayerNorm in fp32 without weights (OLMo)
+  kNarrowed,     // LayerNorm whose output is converted back to its input's dtype (DBRX)
+  kNarrowInput,  // RMS norm that multiplies its input as it came, not the fp32 copy (T5)
+  kWideWeight    // RMS norm whose weight is converted to fp32 and multiplies there (Helium)
 };
 
 // What differs between families in the code around the layers: the defaults are Llama's. Rows: families.cpp.
@@ -95,7 +97,10 @@ struct Family {
   bool conv1d = false;                // GPT-2: weights stored [in, out], always addmm
   bool named_outputs = false;         // a block's output lives to the end of the layer (GPT-2)
   bool norms_sums = false;            // norms that follow blocks take the sum with the residual (BERT, OPT 350M)
+  bool tables_by_sequence = false;    // every sequence of a batch has rotary positions of its own (Qwen-VL)
+  bool cuts_tables = false;           // of three axes, and every layer puts its own tables together
   bool positions_by_token = false;    // positions follow from the words, so every sequence has its own (RoBERTa)
+  bool drops_activation = false;      // dropout inside the MLP (T5)
   bool scaled_embedding = false;      // Gemma, Granite
   bool scaled_residual = false;       // Granite: each block's output is multiplied before it is added
   bool wide_residual = false;         // the residual stream is fp32 (Mamba-2)
@@ -126,8 +131,31 @@ struct Family {
   Scores scores = Scores::kStandard;
 };
 
+// One of Qwen's mergers, or the projector of another family.
+struct ProjectorIds {
+  NormIds norm;
+  LinearIds merge, first, second;
+};
+
+struct Model;
+
+// A tower of images: its layers as a model of their own over the same list of weights, and what leads to the text.
+struct Tower {
+  std::shared_ptr<const job::Job> job;  // with the tower's architecture
+  std::shared_ptr<Model> layers;
+  ProjectorIds projector;
+  std::vector<ProjectorIds> deepstack;
+  std::vector<std::array<std::int32_t, 2>> scales;  // InternVL, by layer
+  std::int32_t newline = -1;                        // LLaVA-NeXT
+  std::int64_t images = 0;                          // of a batch
+  std::int64_t chunk = 0;                           // patches that look at one another where windows are cut
+
+  explicit operator bool() const { return layers != nullptr; }
+};
+
 struct Model {
   const job::Job* job = nullptr;
+  Tower tower;
   Family family;
   Device device;
   std::vector<Weight> weights;
@@ -177,6 +205,9 @@ struct Model {
 [[nodiscard]] Model make_model(const job::Job& job, const job::Chunk& stage);
 // All of the model.
 [[nodiscard]] job::Chunk whole_model(const job::Job& job);
+
+// tower_weights.cpp: fills the tower and its weights, which come before the language model's.
+void add_tower(const job::Job& job, Model& m);
 
 // Tables and masks that every layer of a pass shares.
 struct Shared {
@@ -230,6 +261,16 @@ Var mixture(Graph& g, const Model& m, const model::FeedForward& ffn, const Layer
 // compiled.cpp: the same under torch.compile, where the family's layers are of the plain kind
 [[nodiscard]] bool compiles(const Model& m);
 Var compiled_layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, const Var& x, bool materialise);
+// tower.cpp: features of a batch of images at the text's width, and those that enter the text's first layers
+using RunLayer = std::function<Var(const Var& input, const std::function<Var(const Var&)>& layer)>;
+struct Seen {
+  Var features;
+  std::vector<Var> deepstack;
+};
+Seen see(Graph& g, const Model& m, const Var& pixels, const RunLayer& run);
+// Puts features in the place of tokens; adds features to the hidden state of such tokens.
+Var place_images(Graph& g, const Model& m, const Var& embeds, const Var& features);
+Var add_to_images(Graph& g, const Model& m, const Var& hidden, const Var& features);
 // layer.cpp
 Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, const Var& x);
 

@@ -33,6 +33,27 @@ Var llama_norm(Graph& g, const Model& m, const Var& x, std::int64_t rows, const 
   return mul(g, g.use(ids.w), normalised, name);
 }
 
+// The fp32 copy is for the variance alone; its input is kept beside it.
+Var narrow_input_norm(Graph& g, const Var& x, std::int64_t rows, const NormIds& ids, Name name) {
+  Var hidden;
+  {
+    Var variance;
+    {
+      const Var wide = cast(g, x, 4, Name::kNormFp32);
+      const Var square = pow(g, wide, Name::kHidden);
+      variance = mean_rows(g, square, rows, Name::kNormStats);
+    }
+    Var with_epsilon = add_number(g, variance, Name::kNormStats);
+    const Var inverse = rsqrt(g, with_epsilon, Name::kNormStats);
+    with_epsilon.reset();
+    hidden = mul(g, x, inverse, Name::kNormFp32);
+  }
+  const Var w = g.use(ids.w);
+  const Var narrow = cast(g, hidden, w.width, Name::kNormOutput);
+  hidden.reset();
+  return mul(g, w, narrow, name);
+}
+
 // Mean and variance of Command-R's LayerNorm are separate operations.
 Var centred_norm(Graph& g, const Var& x, std::int64_t rows, const NormIds& ids, Name name) {
   Var variance;
@@ -114,6 +135,8 @@ Var norm(Graph& g, const Model& m, const Var& x, std::int64_t rows, const NormId
     }
     case NormForm::kNarrowed:
       return cast(g, layer_norm(g, x, rows, ids.w, ids.bias, name), x.width, name);
+    case NormForm::kNarrowInput:
+      return narrow_input_norm(g, x, rows, ids, name);
     case NormForm::kWideWeight:
       return wide_weight_norm(g, x, rows, ids, name);
   }

@@ -105,13 +105,16 @@ Var fused_loss(Graph& g, const Var& hidden, const FusedLoss& loss);
 
 // Routed experts (ops_moe.cpp)
 Var gather(Graph& g, const Var& x, const Var& index, std::int64_t elements, Name name);
+// Rows of `source` in the place of masked ones; the kernel counts the mask along the whole tensor.
+Var masked_scatter(Graph& g, const Var& x, const Var& source, const Var& mask, Name name);
 Var masked_fill(Graph& g, const Var& x, const Var& mask, bool in_place, Name name);
 Var top_k(Graph& g, const Var& scores, std::int64_t elements, Var& indices);
 // Adds rows at an index in place.
 Var add_rows(Graph& g, const Var& to, const Var& rows, const Var& index);
 // Rows sorted by expert times the experts' three-dimensional weight.
 Var grouped_matmul(Graph& g, const Var& x, std::int32_t w, std::int64_t rows, std::int64_t out, Name name);
-Var sum_copies(Graph& g, const Var& x, std::int64_t elements, Name name);  // over a token's experts
+Var average_pool(Graph& g, const Var& x, std::int64_t elements, Name name);  // keeps its input
+Var sum_copies(Graph& g, const Var& x, std::int64_t elements, Name name);    // over a token's experts
 
 // Ends (ops_ends.cpp)
 Var embedding(Graph& g, const Var& ids, std::int64_t tokens, std::int64_t hidden, std::int32_t weight);

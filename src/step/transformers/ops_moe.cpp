@@ -57,7 +57,43 @@ void add_rows_backward(Graph& g, Node& node, Grads& result) {
   if (node.edges[1].exists()) result[1] = g.alloc(node.n[0], node.grads[0].width, Name::kMoeTemp);
 }
 
+// What was replaced gets no gradient; what replaced it gets that of its places, found by their indices.
+void masked_scatter_backward(Graph& g, Node& node, Grads& result) {
+  const Var& grad = node.grads[0];
+  if (node.edges[0].exists()) result[0] = g.alloc(node.n[0], grad.width, Name::kGrad);
+  if (!node.edges[1].exists()) return;
+  constexpr std::int64_t kDimensions = 3;
+  Var indices = g.alloc(kDimensions * node.n[1], 8, Name::kAttentionTemp);
+  result[1] = g.alloc(node.n[1], grad.width, Name::kGrad);
+}
+
+void average_pool_backward(Graph& g, Node& node, Grads& result) {
+  result[0] = g.alloc(node.n[0], node.grads[0].width, Name::kGrad);
+}
+
 }  // namespace
+
+Var average_pool(Graph& g, const Var& x, std::int64_t elements, Name name) {
+  const std::int32_t node = g.node(average_pool_backward, x);
+  if (node >= 0) g.at(node).n[0] = x.elements;
+  g.save(node, x);
+  Var y = g.alloc(elements, x.width, name);
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+Var masked_scatter(Graph& g, const Var& x, const Var& source, const Var& mask, Name name) {
+  const std::int32_t node = g.node(masked_scatter_backward, x, source);
+  if (node >= 0) g.at(node).n = {x.elements, source.elements};
+  g.save(node, mask);
+  Var y = g.alloc(x.elements, x.width, name);
+  {
+    const Var spread = g.alloc(x.elements, 1, Name::kMask);
+    const Var counted = g.alloc(x.elements, 8, Name::kMask);
+  }
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
 
 Var gather(Graph& g, const Var& x, const Var& index, std::int64_t elements, Name name) {
   const std::int32_t node = g.node(gather_backward, x);

@@ -33,6 +33,12 @@ void Pass::load_batch() {
   Var ids = a.patches > 0 ? g_.alloc(m_.batch * a.patches * a.patch_values, 4, Name::kTokens)
                           : g_.alloc(m_.tokens(), 8, Name::kTokens);
   ids_ = std::move(ids);
+  if (m_.tower) {
+    const Model& tower = *m_.tower.layers;
+    const std::int64_t patches = tower.tokens() - (tower.class_token >= 0 ? tower.batch : 0);
+    Var pixels = g_.alloc(patches * tower.architecture().patch_values, 4, Name::kTokens);
+    pixels_ = std::move(pixels);
+  }
   if (m_.job->batch.padding_mask) {
     Var padding = g_.alloc(m_.tokens(), 8, Name::kTokens);
     padding_ = std::move(padding);
@@ -50,6 +56,18 @@ Var Pass::embed() {
   }
   if (m_.family.scaled_embedding) x = scale(g_, x, Name::kHidden);
   return x;
+}
+
+Var Pass::with_images(const Var& embeds) {
+  const bool replays = m_.job->recompute.granularity == job::RecomputeGranularity::kFull && g_.grad_enabled;
+  const RunLayer run = [this, replays](const Var& input, const std::function<Var(const Var&)>& one) {
+    return replays && input.has_grad() ? g_.checkpoint(input, one) : one(input);
+  };
+  Seen seen = see(g_, m_, pixels_, run);
+  deepstack_ = std::move(seen.deepstack);
+  tape_.at(Operation::kEmbedding);
+  image_features_ = seen.features;  // an output of the model
+  return place_images(g_, m_, embeds, seen.features);
 }
 
 Var Pass::enter_decoder(Var encoded) {
@@ -79,6 +97,7 @@ Var Pass::run_base() {
   if (m_.has_embedding) {
     enter_unit(kEmbeddingUnit);
     embeds = a.patches > 0 ? embed_patches(g_, m_, ids_) : embed();
+    if (m_.tower) embeds = with_images(embeds);
     leave_unit(kEmbeddingUnit);
   } else {  // the schedule holds what the stage before has sent
     embeds = g_.constant(m_.residual_tokens() * a.hidden, m_.width);
@@ -216,6 +235,7 @@ Tensor Pass::forward() {
   }
   leave_unit(kRootUnit);
   hidden.reset();
+  image_features_.reset();
   if (m_.job->kernels.keeps_outputs) kept_logits_ = logits;
   if (smooths()) {
     leave_autocast();
@@ -272,7 +292,7 @@ Tensor Pass::backward() {
 }
 
 void Pass::release() {
-  for (Var* value : {&ids_, &decoder_ids_, &evaluated_ids_, &padding_, &positions_}) value->reset();
+  for (Var* value : {&ids_, &decoder_ids_, &evaluated_ids_, &padding_, &positions_, &pixels_}) value->reset();
 }
 
 void Pass::evaluate(bool with_loss, std::vector<Tensor>* kept, bool kept_fp32) {

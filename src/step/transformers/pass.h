@@ -46,6 +46,8 @@ class Pass {
  private:
   [[nodiscard]] bool checkpoints(std::int64_t layer) const;
   Var embed();
+  // Runs the tower and puts its features in the place of the images' tokens.
+  Var with_images(const Var& embeds);
   Var run_layers(Var x);
   // The encoder's output is kept for the decoder, whose own input is returned.
   Var enter_decoder(Var encoded);
@@ -71,6 +73,8 @@ class Pass {
   Graph g_;
   LayerProfiles* folded_;  // null: every layer is walked
   Var ids_, decoder_ids_, evaluated_ids_, padding_, positions_;
+  Var pixels_, image_features_;
+  std::vector<Var> deepstack_;
   Shared shared_;
   std::int64_t lowest_ = -1;  // folded: the layer whose backward frees the tables
   Var loss_, kept_logits_;

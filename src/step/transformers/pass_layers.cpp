@@ -96,7 +96,10 @@ Var Pass::run_layers(Var x) {
       next = checkpoints(i) ? g_.checkpoint(hidden, run) : run(hidden);
       leave_unit(i);
       hidden = std::move(next);
+      if (static_cast<std::size_t>(i) < deepstack_.size())
+        hidden = add_to_images(g_, m_, hidden, deepstack_[static_cast<std::size_t>(i)]);
     }
+    deepstack_.clear();
   }
   tape_.layer(-1);
   after_layers_ = g_.size();

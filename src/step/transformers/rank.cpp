@@ -44,10 +44,6 @@ void add_warnings(const job::Job& job, RankResult& result) {
                     kind.ffn.experts, shards, shards));
     break;
   }
-  if (job.model.relative_buckets > 0)
-    result.warnings.emplace_back(
-        "t5: the gradient of its bias by distance is counted in part; recorded steps took up to 8 % more (plimsoll "
-        "capture is exact)");
   for (const model::Layer& kind : job.model.kinds) {
     if (kind.attention.kind != model::AttentionKind::kLinear) continue;
     result.warnings.emplace_back(
@@ -71,7 +67,7 @@ class Rank {
     // below have kept, and the first of layers with a wide residual stream has a narrow input: their layers are not
     // folded either.
     const bool folds = folded && !sharder_->follows_gradients() && !model_.compiled && model_.encoder_depth == 0 &&
-                       !model_.family.wide_residual && !hybrid;
+                       !model_.family.wide_residual && !hybrid && model_.tower.deepstack.empty();
     if (folds) profiles_ = std::make_unique<LayerProfiles>(model_);
     pass_ = std::make_unique<Pass>(model_, tape, workspaces_, sharder_.get(), profiles_.get());
     if (sharder_->follows_gradients())

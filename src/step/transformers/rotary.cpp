@@ -82,7 +82,9 @@ void make_rotary(Graph& g, const Model& m, Shared& shared) {
   if (m.family.rotation == Rotation::kPairs) return;  // every layer makes its own
   const bool halves = m.family.rotation == Rotation::kHalves;
   const std::int64_t dim = a.kind == model::AttentionKind::kMla ? head : rotary_dim(m, head);
-  const std::int64_t n = m.sequence * (halves ? dim / 2 : dim);
+  const std::int64_t axes = m.family.cuts_tables ? 3 : 1;  // time, height, width
+  const std::int64_t sequences = m.family.tables_by_sequence ? m.batch : 1;
+  const std::int64_t n = axes * sequences * m.sequence * (halves ? dim / 2 : dim);
   Var positions = g.alloc(m.sequence, 4, Name::kRopeTemp);
   Var frequencies = g.alloc(halves ? n : n / 2, 4, Name::kRopeTemp);
   g.first_forward_product(false);
@@ -123,6 +125,15 @@ std::array<Var, 4> rotate(Graph& g, const Model& m, const Shared& shared, std::i
   if (m.family.rotation == Rotation::kHalves) {
     q = turn_halves(g, q, shared);
     k = turn_halves(g, k, shared);
+    return {};
+  }
+  if (m.family.cuts_tables) {  // sections of the three axes are joined again in every layer
+    Shared own;
+    own.cos = g.alloc(shared.cos.elements / 3, shared.cos.width, Name::kRope);
+    own.sin = g.alloc(shared.sin.elements / 3, shared.sin.width, Name::kRope);
+    Var turned_q = turn(g, q, own);
+    k = turn(g, k, own);
+    q = std::move(turned_q);
     return {};
   }
   if (m.family.rotation == Rotation::kWhole) {

@@ -182,12 +182,34 @@ TEST(MegatronArgs, yaml_of_tests_and_plain_yaml_are_read) {
   EXPECT_EQ(job->kernels.attention, AttentionBackend::kFlash);
 }
 
-TEST(MegatronArgs, other_models_are_refused_with_the_reason) {
-  auto job = read_text(R"({"args": {"--decoder-num-layers": 12, "--bf16": true}})", on("h100", 8));
-  EXPECT_NE(text_of(job).find("encoder-decoder"), std::string::npos) << text_of(job);
+TEST(MegatronArgs, the_program_says_which_model_is_trained) {
+  const std::string flags =
+      R"("args": {"--num-layers": 4, "--hidden-size": 256, "--num-attention-heads": 4, "--seq-length": 128,
+         "--max-position-embeddings": 128, "--micro-batch-size": 2, "--bf16": true}})";
+  auto bert = read_text(R"({"training_script": "examples/bert/pretrain_bert.py", )" + flags, on("h100", 8));
+  ASSERT_TRUE(bert) << text_of(bert);
+  EXPECT_EQ(bert->model.head, model::Head::kMasked);
+  EXPECT_TRUE(bert->model.head_bias);
+  EXPECT_EQ(bert->model.token_types, 2);
+  EXPECT_EQ(bert->model.vocab, 30524);
+  EXPECT_FALSE(bert->model.kinds.front().attention.causal);
 
-  job = read_text(R"({"training_script": "pretrain_t5.py", "args": {"--bf16": true}})", on("h100", 8));
-  EXPECT_NE(text_of(job).find("encoder and encoder-decoder"), std::string::npos) << text_of(job);
+  auto t5 = read_text(R"({"training_script": "pretrain_t5.py", )" + flags, on("h100", 8));
+  ASSERT_TRUE(t5) << text_of(t5);
+  EXPECT_EQ(t5->model.encoder_depth(), 4);
+  EXPECT_EQ(t5->model.depth(), 8);  // the decoder has as many
+  EXPECT_TRUE(t5->model.layer(7).cross_attention);
+
+  ReadOptions options = on("h100", 8);
+  options.overrides.emplace_back("vocab_size", "1000");
+  auto gpt = read_text(R"({"training_script": "pretrain_gpt.py", )" + flags, options);
+  ASSERT_TRUE(gpt) << text_of(gpt);
+  EXPECT_EQ(gpt->model.encoder_depth(), 0);
+}
+
+TEST(MegatronArgs, other_models_are_refused_with_the_reason) {
+  auto job = read_text(R"({"training_script": "pretrain_vlm.py", "args": {"--bf16": true}})", on("h100", 8));
+  EXPECT_NE(text_of(job).find("trains more than a decoder"), std::string::npos) << text_of(job);
 
   job = read_text(R"({"args": {"--hybrid-layer-pattern": "M-M*"}})", on("h100", 8));
   EXPECT_NE(text_of(job).find("Mamba"), std::string::npos) << text_of(job);

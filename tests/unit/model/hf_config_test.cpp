@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "model/parameters.h"
+#include "model/vision.h"
 
 namespace plimsoll::model {
 namespace {
@@ -243,13 +244,15 @@ TEST(HfConfig, multimodal_files_keep_the_language_model_under_text_config) {
   const std::string text = R"("text_config": {"model_type": "gemma3_text", "hidden_size": 2560,
       "intermediate_size": 10240, "num_hidden_layers": 34, "sliding_window": 1024})";
   const Result<Architecture> model =
-      read(R"({"model_type": "gemma3", "vision_config": {"hidden_size": 1152}, )" + text + "}");
+      read(R"({"model_type": "gemma3", "vision_config": {"hidden_size": 1152, "intermediate_size": 4304,
+      "num_hidden_layers": 27, "num_attention_heads": 16, "image_size": 896, "patch_size": 14}, )" +
+           text + "}");
 
   ASSERT_TRUE(model) << to_string(model.error());
   EXPECT_EQ(model->model_type, "gemma3_text");
   EXPECT_EQ(count_parameters(*model).total, 3'880'263'168);  // gemma3-4b: heads and rows are class defaults
-  ASSERT_EQ(model->warnings.size(), 1U);
-  EXPECT_THAT(model->warnings[0], HasSubstr("only the language model"));
+  ASSERT_NE(model->vision, nullptr);
+  EXPECT_EQ(model->vision->tokens(896, 896), 256);
 }
 
 TEST(HfConfig, a_text_config_takes_its_name_and_tie_flag_from_the_file_around_it) {

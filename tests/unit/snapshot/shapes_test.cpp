@@ -100,6 +100,26 @@ TEST(Shapes, newer_keys_are_kept_and_unknown_actions_are_not_fatal) {
   EXPECT_EQ(frees_without_alloc(*snapshot, snapshot->devices[0]), 1U) << "the trace wrapped";
 }
 
+TEST(Shapes, a_size_that_no_machine_has_is_damage) {
+  const Writer w;
+  for (const std::uint64_t size : {std::uint64_t{1} << 63, UINT64_MAX, (std::uint64_t{1} << 50) + 1}) {
+    const auto snapshot = read_snapshot("s", w.whole(w.top("", Writer::list(w.event("alloc", 512, size)), "")));
+    ASSERT_FALSE(snapshot) << size;
+    EXPECT_THAT(error_of(snapshot), testing::HasSubstr("size")) << size;
+  }
+}
+
+TEST(Shapes, sizes_whose_sum_would_overflow_are_damage) {
+  const Writer w;
+  std::string events;
+  for (int i = 0; i < 4097; ++i) events += w.event("alloc", 512, std::uint64_t{1} << 50);
+
+  const auto snapshot = read_snapshot("s", w.whole(w.top("", Writer::list(events), "")));
+
+  ASSERT_FALSE(snapshot);
+  EXPECT_THAT(error_of(snapshot), testing::HasSubstr("2^62"));
+}
+
 TEST(Shapes, forward_stacks_metadata_and_categories_are_noted) {
   const Writer w;
   const std::string forward = w.pair("forward_frames", Writer::list(w.text("a.py:1:f") + w.text("b.py:2:g"))) +

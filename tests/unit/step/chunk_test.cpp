@@ -29,8 +29,9 @@ Ran run_middle_chunk(const job::Job& job, std::int64_t layers, bool folded) {
   job::Chunk chunk;
   chunk.first_layer = 20;
   chunk.num_layers = layers;
-  const ChunkBuilder builder(
-      job, chunk, ends, std::vector<megatron::LayerKind*>(static_cast<std::size_t>(layers), &kind), nullptr, folded);
+  const ChunkBuilder builder(job, chunk, ends, nullptr,
+                             std::vector<megatron::LayerKind*>(static_cast<std::size_t>(layers), &kind), nullptr,
+                             folded);
   Tape tape;
   megatron::Pass pass;
   pass.received = tape.alloc(end_sizes.h, Name::kMessage);

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lists the weights of a model's modules in the order in which Transformers constructs them.
+#pragma once
+
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
+
+#include "step/transformers/model.h"
+
+namespace plimsoll::step::transformers {
+
+using Aliases = std::initializer_list<std::string_view>;
+
+// PEFT's default targets (facts other-frameworks-memory.md 3.1).
+inline bool is_default_target(Aliases names, bool phi) {
+  for (const std::string_view name : names)
+    if ((phi && (name == "fc1" || name == "fc2")) || name == "q_proj" || name == "v_proj" || name == "c_attn" ||
+        name == "query_key_value" || name == "qkv_proj")
+      return true;
+  return false;
+}
+
+class Collector {
+ public:
+  Collector(const job::Job& job, Model& m) : job_(job), m_(m) {
+    const job::Precision& p = job.precision;
+    const bool sharded =
+        job.sharding.kind == job::ShardingKind::kFsdp2 || job.sharding.kind == job::ShardingKind::kFsdp1;
+    const job::DType stored = sharded ? p.compute : p.params;
+    width_ = static_cast<std::uint8_t>(job::size_of(stored));
+    adapted_ = job.adapter.kind != job::AdapterKind::kNone;
+    frozen_ = job.model.vision != nullptr && job.batch.images.freeze_language;
+    quantized_ = adapted_ && job.adapter.quantized_base;
+    // prepare_model_for_kbit_training turns what is not 4-bit into fp32 (facts other-frameworks-memory.md 3.3).
+    small_width_ = quantized_ && job.adapter.prepared_for_kbit ? std::uint8_t{4} : width_;
+  }
+
+  std::uint8_t activation_width() const { return small_width_; }
+
+  NormIds norm(std::int64_t width) {
+    NormIds ids;
+    ids.w = vector(width);
+    if (job_.model.norm == model::NormKind::kLayer) ids.bias = vector(width);
+    return ids;
+  }
+  std::int32_t vector(std::int64_t elements) {
+    return push({elements, elements, 0, WeightKind::kVector, small_width_});
+  }
+
+  LinearIds linear(Aliases names, std::int64_t in, std::int64_t out, bool bias) {
+    LinearIds ids;
+    const bool by_input = m_.family.conv1d;
+    ids.w = push({in * out, by_input ? in : out, out, WeightKind::kMatrix, width_});
+    m_.weights.back().quantized = quantized_;
+    m_.weights.back().by_input = by_input;
+    m_.weights.back().loose = m_.family.loose_bias;
+    if (bias) ids.bias = vector(out);
+    if (!is_target(names)) return ids;
+    const auto width = static_cast<std::uint8_t>(job::size_of(job_.adapter.dtype));
+    const std::int64_t r = job_.adapter.rank;
+    ids.lora_a = push({in * r, r, r, WeightKind::kAdapter, width});
+    ids.lora_b = push({r * out, out, out, WeightKind::kAdapter, width});
+    if (job_.adapter.kind == job::AdapterKind::kDora) {
+      ids.magnitude = push({out, out, 0, WeightKind::kAdapter, width});
+      m_.weights.back().per_channel = true;
+    }
+    return ids;
+  }
+
+  std::int32_t experts(std::int64_t count, std::int64_t elements) {
+    return push({count * elements, count, 0, WeightKind::kMatrix, width_});
+  }
+
+  std::int32_t table(std::int64_t rows, std::int64_t columns, WeightKind kind) {
+    const std::int32_t id = push({rows * columns, rows, rows, kind, small_width_});
+    return id;
+  }
+
+  void layer(const model::Layer& spec) {
+    LayerIds ids;
+    layer_ = static_cast<std::int32_t>(m_.layers.size());
+    ids.first = static_cast<std::int32_t>(m_.weights.size());
+    const std::int64_t h = job_.model.hidden;
+    if (m_.family.classic) {
+      ids.norm[0] = norm(h);
+      if (spec.parallel_block && spec.norms > 1) ids.norm[1] = norm(h);
+    }
+    attention(spec.attention, ids);
+    if (m_.family.classic && !spec.parallel_block) ids.norm[1] = norm(h);
+    if (spec.cross_attention) {
+      const std::int64_t q = spec.attention.heads * spec.attention.head_dim;
+      ids.cross_k = linear({"k_proj", "k"}, h, q, spec.attention.qkv_bias);
+      ids.cross_v = linear({"v_proj", "v"}, h, q, spec.attention.qkv_bias);
+      ids.cross_q = linear({"q_proj", "q"}, h, q, spec.attention.qkv_bias);
+      ids.cross_o = linear({"out_proj", "o"}, q, h, spec.attention.out_bias);
+      ids.cross_norm = norm(h);
+    }
+    if (spec.ffn.is_moe()) {
+      mixture(spec.ffn, ids);
+    } else if (!spec.ffn.is_empty()) {
+      dense(spec.ffn, ids);
+    }
+    if (!m_.family.classic)
+      for (int i = 0; i < spec.norms && i < 4; ++i) ids.norm[i] = norm(h);
+    ids.last = static_cast<std::int32_t>(m_.weights.size());
+    layer_ = -1;
+    m_.layers.push_back(ids);
+  }
+
+ private:
+  std::int32_t push(Weight w) {
+    w.per_channel = w.kind == WeightKind::kVector;
+    w.trainable = (!adapted_ && !frozen_) || w.kind == WeightKind::kAdapter;
+    w.layer = layer_;
+    m_.weights.push_back(w);
+    return static_cast<std::int32_t>(m_.weights.size()) - 1;
+  }
+
+  bool is_target(Aliases names) const {
+    if (!adapted_) return false;
+    if (job_.adapter.targets.empty()) return is_default_target(names, job_.model.model_type == "phi");
+    for (const std::string& target : job_.adapter.targets) {
+      if (target == "all-linear") return true;
+      for (const std::string_view name : names)
+        if (target == name) return true;
+    }
+    return false;
+  }
+
+  void attention(const model::Attention& a, LayerIds& ids) {
+    const std::int64_t h = job_.model.hidden;
+    const std::int64_t q = a.heads / m_.tensor * a.head_dim;
+    const std::int64_t kv = std::max<std::int64_t>(1, a.kv_heads / m_.tensor) * a.head_dim;
+    if (a.kind == model::AttentionKind::kMla) return latent(a, ids);
+    if (a.kind == model::AttentionKind::kLinear) return delta_net(a, ids);
+    if (a.kind == model::AttentionKind::kNone) return;
+    if (a.kind == model::AttentionKind::kMamba2) return mamba(a.mamba, ids.mamba);
+    if (a.mamba.heads > 0) mamba(a.mamba, ids.mamba);
+    if (a.fused_qkv) {
+      if (m_.family.slices_qkv) ids.o = linear({"o_proj"}, q, h, a.out_bias);
+      ids.qkv = linear({"qkv_proj", "query_key_value", "c_attn", "wqkv", "Wqkv"}, h, q + 2 * kv, a.qkv_bias);
+      if (!m_.family.slices_qkv) ids.o = linear({"o_proj", "dense", "c_proj", "out_proj", "wo"}, q, h, a.out_bias);
+      return;
+    }
+    ids.q = linear({"q_proj", "query"}, h, a.output_gate ? 2 * q : q, a.qkv_bias);
+    ids.k = linear({"k_proj", "key"}, h, kv, a.qkv_bias);
+    ids.v = linear({"v_proj", "value"}, h, kv, a.qkv_bias);
+    ids.o = linear({"o_proj", "dense", "out_proj"}, q, h, a.out_bias);
+    if (a.qk_norm != model::QkNorm::kNone && a.qk_norm_has_weight) {
+      ids.q_norm = norm(a.qk_norm == model::QkNorm::kPerHead ? a.head_dim : q);
+      ids.k_norm = norm(a.qk_norm == model::QkNorm::kPerHead ? a.head_dim : kv);
+    }
+    if (a.sinks) ids.sinks = vector(a.heads / m_.tensor);
+  }
+
+  void latent(const model::Attention& a, LayerIds& ids) {
+    const std::int64_t h = job_.model.hidden;
+    const std::int64_t qk = a.qk_nope_dim + a.qk_rope_dim;
+    const std::int64_t heads = a.heads / m_.tensor;
+    if (a.q_lora_rank > 0) {
+      ids.q_down = linear({"q_a_proj"}, h, a.q_lora_rank, false);
+      ids.q_norm = norm(a.q_lora_rank);
+      ids.q = linear({"q_b_proj"}, a.q_lora_rank, heads * qk, false);
+    } else {
+      ids.q = linear({"q_proj"}, h, heads * qk, false);
+    }
+    ids.kv_down = linear({"kv_a_proj_with_mqa"}, h, a.kv_lora_rank + a.qk_rope_dim, false);
+    ids.k_norm = norm(a.kv_lora_rank);
+    ids.k = linear({"kv_b_proj"}, a.kv_lora_rank, heads * (a.qk_nope_dim + a.v_head_dim), false);
+    ids.o = linear({"o_proj"}, heads * a.v_head_dim, h, false);
+  }
+
+  // Qwen3.5 cuts the packed projections into more modules of the same size together.
+  void delta_net(const model::Attention& a, LayerIds& ids) {
+    const std::int64_t h = job_.model.hidden;
+    const std::int64_t heads = a.linear_value_heads / m_.tensor;
+    const std::int64_t keys = a.linear_key_heads / m_.tensor * a.linear_key_dim;
+    const std::int64_t values = heads * a.linear_value_dim;
+    vector(heads);  // dt_bias
+    vector(heads);  // A_log
+    vector((2 * keys + values) * a.linear_conv);
+    ids.qkv = linear({"in_proj_qkvz", "in_proj_qkv", "in_proj_z"}, h, 2 * keys + 2 * values, false);
+    ids.decays = linear({"in_proj_ba", "in_proj_b", "in_proj_a"}, h, 2 * heads, false);
+    ids.q_norm = norm(a.linear_value_dim);
+    ids.o = linear({"out_proj"}, values, h, false);
+  }
+
+  void mamba(const model::StateSpace& s, MambaIds& ids) {
+    const std::int64_t h = job_.model.hidden;
+    const std::int64_t inner = s.inner() / m_.tensor;
+    const std::int64_t channels = s.conv_channels() / m_.tensor;
+    const std::int64_t heads = s.heads / m_.tensor;
+    ids.dt_bias = vector(heads);
+    ids.a_log = vector(heads);
+    ids.skip = vector(heads);
+    ids.conv = vector(channels * s.conv);
+    if (s.conv_bias) ids.conv_bias = vector(channels);
+    ids.in = linear({"in_proj"}, h, inner + channels + heads, s.bias);
+    if (s.norm) ids.norm.w = vector(inner);
+    ids.out = linear({"out_proj"}, inner, h, s.bias);
+  }
+
+  void dense(const model::FeedForward& f, LayerIds& ids) {
+    const std::int64_t h = job_.model.hidden;
+    const std::int64_t width = f.width / m_.tensor;
+    if (!f.gated) {
+      ids.up = linear({"fc1", "c_fc", "dense_h_to_4h", "up_proj"}, h, width, f.bias);
+      ids.down = linear({"fc2", "c_proj", "dense_4h_to_h", "down_proj"}, width, h, f.bias);
+      return;
+    }
+    if (f.fused_gate_up) {
+      ids.gate_up = linear({"gate_up_proj"}, h, 2 * width, f.bias);
+    } else {
+      ids.gate = linear({"gate_proj", "w1"}, h, width, f.bias);
+      ids.up = linear({"up_proj", "w3"}, h, width, f.bias);
+    }
+    ids.down = linear({"down_proj", "w2"}, width, h, f.bias);
+  }
+
+  // Transformers 5 stores the experts of a layer as two three-dimensional weights.
+  void mixture(const model::FeedForward& f, LayerIds& ids) {
+    const std::int64_t h = job_.model.hidden;
+    const std::int64_t fan = f.gated ? 2 : 1;
+    const std::int64_t width = f.expert_width / m_.tensor;
+    const std::int64_t shared = f.shared_width / m_.tensor;
+    ids.router.w = push({f.experts * h, f.experts, f.experts, WeightKind::kMatrix, width_});
+    if (f.router_bias) ids.router.bias = vector(f.experts);
+    ids.experts_up = experts(f.experts, fan * width * h);
+    if (f.expert_bias) ids.experts_up_bias = experts(f.experts, fan * width);
+    ids.experts_down = experts(f.experts, width * h);
+    if (f.expert_bias) ids.experts_down_bias = experts(f.experts, h);
+    if (f.shared_width > 0) {
+      ids.shared_gate = linear({"gate_proj"}, h, shared, false);
+      ids.shared_up = linear({"up_proj"}, h, shared, false);
+      ids.shared_down = linear({"down_proj"}, shared, h, false);
+      if (f.shared_gate) ids.shared_switch = linear({"shared_expert_gate"}, h, 1, false);
+    }
+  }
+
+  const job::Job& job_;
+  Model& m_;
+  std::uint8_t width_ = 2;
+  std::uint8_t small_width_ = 2;
+  bool adapted_ = false;
+  bool frozen_ = false;
+  bool quantized_ = false;
+  std::int32_t layer_ = -1;
+};
+
+}  // namespace plimsoll::step::transformers
