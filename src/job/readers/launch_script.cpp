@@ -311,6 +311,7 @@ Status read_megatron_command(const Candidate& candidate, const Shell& shell, Dra
     for (const std::string_view key : {"vocab_file", "tokenizer_model", "tokenizer_name_or_path", "tokenizer_path"})
       if (key_of_flag(flag.written) == key && flag.values.size() == 1) tokenizer = flag.values.front().text;
   take_class_of_vocabulary(candidate.launch.program, draft);
+  PLIMSOLL_TRY_STATUS(refuse_towers(draft));
   take_vocabulary_of_tokenizer(tokenizer, draft);
   finish_megatron_dialect(draft);
   add_parser_defaults(draft);
