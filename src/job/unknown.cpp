@@ -26,6 +26,7 @@ constexpr std::string_view kPrecision = "precision";
 constexpr std::string_view kAdapters = "adapters";
 constexpr std::string_view kRecompute = "recomputation";
 constexpr std::string_view kOffload = "offload";
+constexpr std::string_view kTrained = "which weights are trained";
 
 // Words of a name, between its underscores, dashes and points.
 constexpr Subject kSubjects[] = {
@@ -41,6 +42,7 @@ constexpr Subject kSubjects[] = {
     {"lora", kAdapters},        {"qlora", kAdapters},          {"dora", kAdapters},       {"peft", kAdapters},
     {"adapter", kAdapters},     {"adapters", kAdapters},       {"recompute", kRecompute}, {"recomputation", kRecompute},
     {"remat", kRecompute},      {"checkpointing", kRecompute}, {"offload", kOffload},     {"offloading", kOffload},
+    {"freeze", kTrained},       {"frozen", kTrained},          {"unfreeze", kTrained},    {"unfrozen", kTrained},
 };
 
 // Words that say that a name is about something else: evaluation, data, files, logs.

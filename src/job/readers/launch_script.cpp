@@ -243,6 +243,10 @@ void assign_megatron(const LaunchFlag& flag, Draft& draft) {
   const Alias* own = draft.read_as.empty() ? nullptr : find_alias(draft.names, key);
   if (own != nullptr && own->kind == AliasKind::kNoEffect) return;
   Node value = text_node("");
+  // A switch that no table knows is on; nothing else would show that it is there.
+  const bool is_known_key =
+      is_key(key) || find_alias(draft.names, key) != nullptr || find_alias(Framework::kMegatronLm, key) != nullptr;
+  if (flag.values.empty() && !is_known_key) value = bool_node(true);
   if (flag.values.size() == 1) value.text = current_word(key, flag.values.front().text, draft);
   if (flag.values.size() > 1) {
     value = Node{};

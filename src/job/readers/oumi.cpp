@@ -116,6 +116,10 @@ Result<Node> from_oumi(const Node& root, Draft& draft) {
     if (preference) put_preference(*preference, to, draft);
   }
   if (const Node* name = model->find("model_name"); name != nullptr) to.put("model_name_or_path", *name);
+  const Node* adapts = training == nullptr || !training->is_object() ? nullptr : training->find("use_peft");
+  const Node* frozen = model->find("freeze_layers");
+  if (frozen != nullptr && !frozen->items.empty() && (adapts == nullptr || is_off(*adapts)))
+    return bad_input("model.freeze_layers: training of a part of the model is not modelled");
   if (const Node* length = model->find("model_max_length"); length != nullptr)
     to.put("max_length", *length, "model.model_max_length");
   if (const Node* dtype = model->find("torch_dtype_str"); dtype != nullptr) to.put("torch_dtype", *dtype);
