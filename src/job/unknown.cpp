@@ -26,6 +26,7 @@ constexpr std::string_view kPrecision = "precision";
 constexpr std::string_view kAdapters = "adapters";
 constexpr std::string_view kRecompute = "recomputation";
 constexpr std::string_view kOffload = "offload";
+constexpr std::string_view kTrained = "which weights are trained";
 
 // Words of a name, between its underscores, dashes and points.
 constexpr Subject kSubjects[] = {
@@ -41,6 +42,7 @@ constexpr Subject kSubjects[] = {
     {"lora", kAdapters},        {"qlora", kAdapters},          {"dora", kAdapters},       {"peft", kAdapters},
     {"adapter", kAdapters},     {"adapters", kAdapters},       {"recompute", kRecompute}, {"recomputation", kRecompute},
     {"remat", kRecompute},      {"checkpointing", kRecompute}, {"offload", kOffload},     {"offloading", kOffload},
+    {"freeze", kTrained},       {"frozen", kTrained},          {"unfreeze", kTrained},    {"unfrozen", kTrained},
 };
 
 // Words that say that a name is about something else: evaluation, data, files, logs.
@@ -109,6 +111,19 @@ std::string near_miss(std::string_view key, const Draft& draft) {
   return {};
 }
 
+// What is frozen beside the language model (a tower for images, its projector), or is too small to matter (a router),
+// does not change what is counted.
+bool is_of_another_part(std::string_view subject, std::string_view key) {
+  if (subject != kTrained) return false;
+  const std::vector<std::string> words = words_of(key);
+  return std::any_of(words.begin(), words.end(), [](const std::string& word) {
+    for (const std::string_view other : {"router", "vision", "visual", "vit", "aligner", "projector", "projection",
+                                         "tower", "modal", "image", "audio", "sound", "mm"})
+      if (word == other) return true;
+    return false;
+  });
+}
+
 std::string quoted(std::string_view key) { return shown(text_node(std::string(key))); }
 
 }  // namespace
@@ -125,7 +140,7 @@ std::string_view subject_of(std::string_view key) {
     if (spelled == whole) return kSequence;
   for (const std::string& word : words_of(last))
     for (const Subject& subject : kSubjects)
-      if (word == subject.word) return subject.name;
+      if (word == subject.word) return is_of_another_part(subject.name, last) ? std::string_view{} : subject.name;
   return {};
 }
 

@@ -139,7 +139,8 @@ const std::string* find_name(std::string_view name) {
                                            "-gptq",
                                            "-int4",
                                            "-int8",
-                                           "-fp8"};
+                                           "-fp8",
+                                           "-nvfp4"};
   std::string_view rest = last;
   for (bool changed = true; changed;) {
     changed = false;

@@ -243,6 +243,10 @@ void assign_megatron(const LaunchFlag& flag, Draft& draft) {
   const Alias* own = draft.read_as.empty() ? nullptr : find_alias(draft.names, key);
   if (own != nullptr && own->kind == AliasKind::kNoEffect) return;
   Node value = text_node("");
+  // A switch that no table knows is on; nothing else would show that it is there.
+  const bool is_known_key =
+      is_key(key) || find_alias(draft.names, key) != nullptr || find_alias(Framework::kMegatronLm, key) != nullptr;
+  if (flag.values.empty() && !is_known_key) value = bool_node(true);
   if (flag.values.size() == 1) value.text = current_word(key, flag.values.front().text, draft);
   if (flag.values.size() > 1) {
     value = Node{};
@@ -310,7 +314,8 @@ Status read_megatron_command(const Candidate& candidate, const Shell& shell, Dra
   for (const LaunchFlag& flag : flags.flags)
     for (const std::string_view key : {"vocab_file", "tokenizer_model", "tokenizer_name_or_path", "tokenizer_path"})
       if (key_of_flag(flag.written) == key && flag.values.size() == 1) tokenizer = flag.values.front().text;
-  note_word_pieces(candidate.launch.program, draft);
+  take_class_of_vocabulary(candidate.launch.program, draft);
+  PLIMSOLL_TRY_STATUS(refuse_towers(draft));
   take_vocabulary_of_tokenizer(tokenizer, draft);
   finish_megatron_dialect(draft);
   add_parser_defaults(draft);

@@ -41,7 +41,7 @@ const Alias kRows[] = {
 };
 
 constexpr std::string_view kWithoutEffect = R"(
-    template dataset_dir mask_history streaming buffer_size mix_strategy interleave_probs overwrite_cache preprocessing_*
+    model_class template dataset_dir mask_history streaming buffer_size mix_strategy interleave_probs overwrite_cache preprocessing_*
     max_samples eval_num_beams ignore_pad_token_for_loss val_size eval_on_each_dataset tokenized_path data_shared_file_system
     plot_loss ray_* resources_per_worker placement_strategy adapter_name_or_path adapter_folder cache_dir use_fast_tokenizer
     resize_vocab split_special_tokens add_tokens add_special_tokens new_special_tokens_config init_special_tokens

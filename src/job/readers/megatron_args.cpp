@@ -101,6 +101,21 @@ void take_model_class(std::string_view program, Draft& draft) {
   }
 }
 
+Status refuse_towers(const Draft& draft) {
+  const Assignment* length = nullptr;
+  for (const Assignment& given : draft.assignments) {
+    if (given.key == "model_class") return {};  // T5 has two lengths, too
+    const bool is_tower = given.key == "vision_model_type" ||
+                          (given.key == "tokenizer_type" && given.value.text == "MultimodalTokenizer");
+    const bool is_length = given.key == "encoder_seq_length" || given.key == "decoder_seq_length";
+    if (is_tower || is_length) length = &given;
+  }
+  if (length == nullptr) return {};
+  return bad_input(
+      fmt::format("{}: a tower for images or sound beside the language model is not modelled from flags", length->key),
+      "--model with its config.json answers for models of Transformers; --model-class t5 names T5");
+}
+
 void assign_flag(Draft& draft, std::string_view flag, Node value) {
   std::string_view bare = flag;
   while (bare.substr(0, 1) == "-") bare.remove_prefix(1);
@@ -150,7 +165,8 @@ Result<Draft> read_megatron_args(const InputFile& file) {
     assign_flag(draft, flag, value);
   }
   PLIMSOLL_TRY_STATUS(read_program(root, draft));
-  note_word_pieces({}, draft);
+  take_class_of_vocabulary({}, draft);
+  PLIMSOLL_TRY_STATUS(refuse_towers(draft));
   for (const std::string_view key : {"--vocab-file", "--tokenizer-model"})
     if (const Node* name = (is_wrapped ? *args : root).find(key); name != nullptr && name->is_string())
       take_vocabulary_of_tokenizer(name->text, draft);

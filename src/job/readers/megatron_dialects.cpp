@@ -64,7 +64,7 @@ constexpr std::string_view kDeepSpeedNames = R"(
     kill_switch_path skip_train_iteration_range codecarbon_dir log_path abort_on_unmet_fused_kernel_constraints
     loss_on_targets_only reweight_loss_based_on_position_frequency noise_density mean_noise_span_length
     tokenizer_name_or_path pad_vocab_size_to_multiple_of train_tokens lr_decay_tokens lr_warmup_tokens
-    eval_only normalize_attention_scores finetune_from num_key_value_heads_of aml_data_download_path cpu_torch_adam
+    eval_only sync_tp_duplicated_parameters normalize_attention_scores finetune_from num_key_value_heads_of aml_data_download_path cpu_torch_adam
 )";
 
 const Alias kCommonRows[] = {
@@ -93,7 +93,7 @@ constexpr std::string_view kCommonNames = R"(
     dataset val_dataset load_from_cache_file split_dataset_ratio dataset_num_proc max_epochs lora_alpha model_author model_name
     load_safetensors save_safetensors merge_lora attention_backend_of no_save_optim_of freeze_vit freeze_aligner vit_gradient_checkpointing
     system template patch_tokenizer_type train_data valid_data dataset_config_of eod_token_id use_ema finetune_of cross_entropy_loss_fusion_of
-    train_mode task_list transformer_type log_straggler seq_of tokenizer_path config_path
+    train_mode task_list no_pipeline_parallel transformer_type log_straggler seq_of tokenizer_path config_path
 )";
 
 const std::vector<Alias>& deepspeed_names() {

@@ -14,6 +14,10 @@ namespace plimsoll::job {
 // Which model a program trains and its default tokenizer: pretrain_bert.py, pretrain_t5.py.
 void take_model_class(std::string_view program, Draft& draft);
 
+// A tower for images or sound beside the language model has flags of its own (a length for each); counted as a decoder
+// alone, the answer would be wrong.
+[[nodiscard]] Status refuse_towers(const Draft& draft);
+
 // Adds "--foo-bar" or "foo_bar" under its key spelling.
 void assign_flag(Draft& draft, std::string_view flag, document::Node value);
 

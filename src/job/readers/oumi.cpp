@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // oumi's YAML (names from its examples; defaults as remembered): sections for model, training, peft, fsdp.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/text.h"
@@ -116,6 +118,15 @@ Result<Node> from_oumi(const Node& root, Draft& draft) {
     if (preference) put_preference(*preference, to, draft);
   }
   if (const Node* name = model->find("model_name"); name != nullptr) to.put("model_name_or_path", *name);
+  const Node* adapts = training == nullptr || !training->is_object() ? nullptr : training->find("use_peft");
+  const Node* frozen = model->find("freeze_layers");
+  // A frozen tower for images is not counted beside the language model anyway.
+  const bool freezes_text =
+      frozen != nullptr && std::any_of(frozen->items.begin(), frozen->items.end(), [](const Node& layer) {
+        return layer.text.find("vis") == std::string::npos && layer.text.find("image") == std::string::npos;
+      });
+  if (freezes_text && (adapts == nullptr || is_off(*adapts)))
+    return bad_input("model.freeze_layers: training of a part of the model is not modelled");
   if (const Node* length = model->find("model_max_length"); length != nullptr)
     to.put("max_length", *length, "model.model_max_length");
   if (const Node* dtype = model->find("torch_dtype_str"); dtype != nullptr) to.put("torch_dtype", *dtype);

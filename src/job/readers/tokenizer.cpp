@@ -18,15 +18,43 @@ struct Row {
 // Sizes (vocabulary and added tokens) as remembered, not read again from the tokenizers' files; the note that comes
 // with one says how to change it. The more special name first.
 constexpr Row kRows[] = {
-    {"llama4", 201135},     {"llama3", 128256},      {"metallama3", 128256},  {"llama2", 32000},
-    {"qwen3", 151669},      {"qwen25", 151665},      {"qwen2", 151646},       {"qwen15", 151646},
-    {"deepseekv3", 128815}, {"deepseekr1", 128815},  {"deepseekv2", 100002},  {"mixtral8x22b", 32768},
-    {"mixtral", 32000},     {"mistralnemo", 131072}, {"mistral7bv03", 32768}, {"mistral", 32000},
-    {"gemma3", 262145},     {"gemma2", 256000},      {"gemma", 256000},       {"gptneox", 50277},
-    {"pythia", 50277},      {"bloom", 250680},       {"falcon", 65024},       {"gptj", 50257},
-    {"phi3", 32011},        {"gpt2", 50257},         {"codellama", 32016},    {"openllama", 32000},
-    {"llama7b", 32000},     {"llama13b", 32000},     {"llama30b", 32000},     {"llama65b", 32000},
-    {"t5small", 32100},     {"t5base", 32100},       {"t5large", 32100},      {"bigsciencetokenizer", 250680},
+    {"llama4", 201135},
+    {"llama3", 128256},
+    {"metallama3", 128256},
+    {"llama2", 32000},
+    {"qwen3", 151669},
+    {"qwen25", 151665},
+    {"qwen2", 151646},
+    {"qwen15", 151646},
+    {"deepseekv3", 128815},
+    {"deepseekr1", 128815},
+    {"deepseekv2", 100002},
+    {"mixtral8x22b", 32768},
+    {"mixtral", 32000},
+    {"mistral7binstructv03", 32768},
+    {"mistralnemo", 131072},
+    {"mistral7bv03", 32768},
+    {"mistral", 32000},
+    {"gemma3", 262145},
+    {"gemma2", 256000},
+    {"gemma", 256000},
+    {"gptneox", 50277},
+    {"pythia", 50277},
+    {"bloom", 250680},
+    {"falcon", 65024},
+    {"gptj", 50257},
+    {"phi3", 32011},
+    {"gpt2", 50257},
+    {"codellama", 32016},
+    {"openllama", 32000},
+    {"llama7b", 32000},
+    {"llama13b", 32000},
+    {"llama30b", 32000},
+    {"llama65b", 32000},
+    {"t5small", 32100},
+    {"t5base", 32100},
+    {"t5large", 32100},
+    {"bigsciencetokenizer", 250680},
 };
 
 std::string plain(std::string_view name) {
@@ -44,25 +72,23 @@ const Assignment* find(const Draft& draft, std::string_view key) {
 
 }  // namespace
 
-void note_word_pieces(std::string_view program, Draft& draft) {
-  if (program.find("gpt") != std::string_view::npos) return;
-  if (find(draft, "model_class") != nullptr) return;  // the program is known, and its model described
-  for (const std::string_view key : {"encoder_num_layers", "decoder_num_layers", "decoder_seq_length"})
-    if (find(draft, key) != nullptr) return;  // T5
+void take_class_of_vocabulary(std::string_view program, Draft& draft) {
+  if (program.find("gpt") != std::string_view::npos || find(draft, "model_class") != nullptr) return;
   const Assignment* type = find(draft, "tokenizer_type");
   const Assignment* file = find(draft, "vocab_file");
   const std::string kind = type == nullptr ? "" : type->value.text;
-  const bool is_bert = kind.starts_with("Bert");
+  const bool has_word_pieces = kind.starts_with("Bert");
   const bool is_list = kind.empty() && file != nullptr && file->value.text.ends_with(".txt");
-  if (!is_bert && !is_list) return;
-  draft.warnings.push_back(fmt::format(
-      "{} is BERT's: its layers are counted as a decoder's, with a language model's head and without pooler and "
-      "sentence heads",
-      is_bert ? "tokenizer_type" : "vocab_file"));
-  if (find(draft, "vocab_size") != nullptr) return;
-  const std::int64_t words = kind == "BertWordPieceCase" ? 28996 : 30522;  // bert-large-cased and -uncased
-  draft.assign("vocab_size", integer_node(words), "BERT's vocabulary", true);
-  draft.notes.push_back(fmt::format("vocab_size: {} rows, as BERT has them (--vocab-size changes that)", words));
+  if (!has_word_pieces && !is_list) return;
+  bool is_t5 = false;
+  for (const std::string_view key :
+       {"encoder_num_layers", "decoder_num_layers", "decoder_seq_length", "vocab_extra_ids"})
+    is_t5 = is_t5 || find(draft, key) != nullptr;
+  const char* sign = has_word_pieces ? "tokenizer_type" : "vocab_file";
+  draft.assign("model_class", text_node(is_t5 ? "t5" : "bert"), sign);
+  if (is_list) draft.assign("tokenizer_type", text_node("BertWordPieceLowerCase"), sign, true);
+  draft.notes.push_back(fmt::format("{}: word pieces are BERT's and T5's: read as {} (--model-class changes that)",
+                                    sign, is_t5 ? "T5" : "BERT"));
 }
 
 void take_vocabulary_of_tokenizer(const std::string& name, Draft& draft) {
