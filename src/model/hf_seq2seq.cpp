@@ -70,7 +70,8 @@ Architecture read_t5(Fields& in) {
     in.fail(fmt::format("feed_forward_proj is '{}'; wanted relu, gelu or silu, or one of them after gated-",
                         projection.substr(0, 40)));
   model.vocab = in.size("vocab_size", limits::kVocab);
-  model.tied_embeddings = in.flag("tie_word_embeddings", true);
+  // Transformers 5 ties them whatever the file says: its key only scales what goes into the head.
+  model.tied_embeddings = true;
   model.rope = false;
   model.relative_buckets = in.size("relative_attention_num_buckets", limits::kPositionRows);
   model.hidden_dropout = model.embedding_dropout = in.probability("dropout_rate", 0.1);
