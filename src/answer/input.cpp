@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "base/usage.h"
+#include "cluster/architecture.h"
 #include "job/keys.h"
 #include "model/catalog.h"
 
@@ -38,7 +39,8 @@ void assume_usual(job::ReadOptions& options, const std::vector<std::string>& swe
   job::Settings assumed;
   if (!gives({"seq_length"})) assumed.emplace_back("seq_length", std::to_string(length));
   if (!gives({"micro_batch_size"})) assumed.emplace_back("micro_batch_size", "1");
-  if (!gives({"bf16", "fp16", "params_dtype", "compute_dtype", "recipe"})) assumed.emplace_back("bf16", "true");
+  if (!gives({"bf16", "fp16", "params_dtype", "compute_dtype", "recipe"}))
+    assumed.emplace_back(usual_precision(options.gpu), "true");
   if (!options.framework && options.gpus.value_or(1) > 1) options.framework = job::Framework::kFsdp2;
   if (assumed.empty()) return;
   std::string flags;
@@ -99,6 +101,11 @@ Result<job::Request> read_input(Input input) {
 
 Result<job::Request> read_sources(std::vector<job::InputFile> files, Input input) {
   return request_of(std::move(files), std::move(input), false);
+}
+
+std::string usual_precision(const std::string& gpu) {
+  const auto known = cluster::find_gpu(gpu);
+  return known && cluster::lacks_bf16(*known) ? "fp16" : "bf16";
 }
 
 Result<job::Framework> framework_named(const std::string& name) {

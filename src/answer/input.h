@@ -40,6 +40,9 @@ struct Input {
 // The framework of that name, or the list of those that there are.
 [[nodiscard]] Result<job::Framework> framework_named(const std::string& name);
 
+// The half precision that people train in on this GPU: "bf16", or "fp16" where it has no bf16.
+[[nodiscard]] std::string usual_precision(const std::string& gpu);
+
 // The built-in calibration, or that of a file.
 [[nodiscard]] Result<lever::World> read_world(const std::optional<std::string>& calibration);
 

@@ -112,8 +112,10 @@ Result<Question> read_question(PlanInput asked) {
   if (base.operands.empty()) {
     const job::ReadOptions& options = question.request.options();
     const auto model = model::find_model(options.model);
-    for (const auto& setting : assumed_for(*options.framework, model && model->has_moe()))
+    for (auto setting : assumed_for(*options.framework, model && model->has_moe())) {
+      if (setting.first == "bf16") setting.first = usual_precision(options.gpu);
       if (!question.pinned.contains(setting.first)) question.assumed.push_back(setting);
+    }
     question.request = question.request.with(question.assumed);
   }
   for (const std::string& keep : asked.kept) PLIMSOLL_TRY_STATUS(pin(keep, question.pinned));

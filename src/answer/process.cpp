@@ -9,6 +9,7 @@
 #include "allocator/settings.h"
 #include "answer/json.h"
 #include "base/file.h"
+#include "base/lines.h"
 #include "base/text.h"
 #include "job/readers/slurm.h"
 #include "why/words.h"
@@ -87,7 +88,7 @@ std::int64_t status_bytes(std::string_view status, std::string_view name) {
 std::int64_t cgroup_limit(std::int64_t pid) {
   const auto groups = read_file(fmt::format("/proc/{}/cgroup", pid), 1 << 20);
   if (!groups) return 0;
-  for (const std::string_view line : split(*groups, '\n')) {
+  for (const std::string_view line : lines(*groups)) {
     if (!line.starts_with("0::")) continue;
     const auto most = read_file(fmt::format("/sys/fs/cgroup{}/memory.max", line.substr(3)), 1 << 12);
     if (most) return why::leading_integer(*most).value_or(0);
@@ -126,7 +127,7 @@ std::vector<CheckedSetting> check_script(std::string_view text) {
   Environment assigned;
   bool starts = false;
   std::vector<CheckedSetting> late;
-  for (std::string_view line : split(text, '\n')) {
+  for (std::string_view line : lines(text)) {
     line = trim(line);
     if (line.empty() || line.starts_with('#')) continue;
     const bool exports = line.starts_with("export ");

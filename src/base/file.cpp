@@ -15,15 +15,12 @@
 
 namespace plimsoll {
 
-namespace {
-
-// Devices give bytes without an end, but for terminals and the one that has none.
-bool is_endless(const struct stat& about, int descriptor) {
+bool is_endless(int descriptor) {
+  struct stat about = {};
+  if (fstat(descriptor, &about) != 0) return false;
   if (S_ISBLK(about.st_mode)) return true;
   return S_ISCHR(about.st_mode) && isatty(descriptor) == 0 && about.st_rdev != makedev(1, 3);
 }
-
-}  // namespace
 
 Result<std::string> read_file(const std::string& path, std::int64_t limit) {
   const auto close = [](std::FILE* f) {
@@ -36,13 +33,12 @@ Result<std::string> read_file(const std::string& path, std::int64_t limit) {
   if (!file)
     return tl::make_unexpected(
         Error{Code::kBadInput, fmt::format("cannot open {}: {}", path, std::strerror(errno)), {}, {}});
+  if (is_endless(fileno(file.get()))) return bad_input(fmt::format("{} is a device; wanted a file", path));
   struct stat about = {};
   std::string text;
-  if (fstat(fileno(file.get()), &about) == 0) {
-    if (is_endless(about, fileno(file.get()))) return bad_input(fmt::format("{} is a device; wanted a file", path));
-    // One piece: a string that grows holds its old and its new place at once.
-    if (S_ISREG(about.st_mode) && about.st_size <= limit) text.reserve(static_cast<std::size_t>(about.st_size) + 1);
-  }
+  // One piece: a string that grows holds its old and its new place at once.
+  if (fstat(fileno(file.get()), &about) == 0 && S_ISREG(about.st_mode) && about.st_size <= limit)
+    text.reserve(static_cast<std::size_t>(about.st_size) + 1);
   char buffer[65536];
   while (true) {
     const std::size_t got = std::fread(buffer, 1, sizeof buffer, file.get());

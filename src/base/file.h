@@ -22,4 +22,7 @@ inline constexpr std::int64_t kMaxTextFile = 256LL << 20;
 // The folder part of a path, "." when there is none.
 [[nodiscard]] std::string parent_folder(const std::string& path);
 
+// Devices give bytes without an end, but for terminals and /dev/null. Files, pipes and sockets have one.
+[[nodiscard]] bool is_endless(int descriptor);
+
 }  // namespace plimsoll

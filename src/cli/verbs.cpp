@@ -13,6 +13,7 @@ extern const Verb kRun;
 extern const Verb kWatch;
 extern const Verb kProve;
 extern const Verb kLearn;
+extern const Verb kCalibrate;
 extern const Verb kMap;
 extern const Verb kMerge;
 extern const Verb kCapture;
@@ -32,9 +33,10 @@ extern const Verb kComplete;
 extern const Verb kMan;
 
 std::span<const Verb* const> verbs() {
-  static const std::array<const Verb*, 24> kVerbs = {
-      &kFit, &kPlan,   &kRead, &kCapture, &kRun,   &kWatch, &kProve,  &kLearn, &kMap,  &kMerge,  &kRl,       &kLint,
-      &kWhy, &kReplay, &kView, &kDiff,    &kScore, &kCheck, &kModels, &kGpus,  &kKeys, &kDoctor, &kComplete, &kMan};
+  static const std::array<const Verb*, 25> kVerbs = {
+      &kFit,   &kPlan,   &kRead, &kCapture, &kRun,    &kWatch,    &kProve, &kLearn, &kCalibrate,
+      &kMap,   &kMerge,  &kRl,   &kLint,    &kWhy,    &kReplay,   &kView,  &kDiff,  &kScore,
+      &kCheck, &kModels, &kGpus, &kKeys,    &kDoctor, &kComplete, &kMan};
   return kVerbs;
 }
 

@@ -14,4 +14,8 @@ namespace plimsoll::cluster {
 // CUDA compute capability times ten; nothing for GPUs without one.
 [[nodiscard]] std::optional<int> compute_capability(Architecture architecture);
 
+// Whether this GPU of the catalogue computes fp16 and not bf16 (Pascal, Volta, Turing). False for one that is not
+// there.
+[[nodiscard]] bool lacks_bf16(const Gpu& gpu);
+
 }  // namespace plimsoll::cluster

@@ -5,11 +5,13 @@
 #include <cctype>
 #include <initializer_list>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "base/bytes.h"
 #include "base/text.h"
+#include "cluster/architecture.h"
 #include "document/node.h"
 
 namespace plimsoll::catalog {
@@ -32,6 +34,7 @@ struct Catalog {
   std::map<std::string, std::size_t> names;  // folded id, name or alias -> GPU
   std::vector<std::string> suggestions;      // ids and aliases as written
   std::map<std::string, TypicalNode> nodes;  // by GPU id
+  std::set<std::string> without_bf16;        // ids
 };
 
 // "NVIDIA H100 80GB HBM3", "H100-SXM" and "h100_sxm" as letters and digits, the maker left out.
@@ -116,6 +119,8 @@ Catalog parse() {
     gpu.capacity = number(item, "capacity_bytes");
     gpu.l2_bytes = number(item, "l2_mib") * kMiB;
     gpu.rates = rates(item);
+    const bool has_only_fp16 = real(item, {"tflops_dense", "bf16"}) == 0 && real(item, {"tflops_dense", "fp16"}) > 0;
+    if (has_only_fp16) catalog.without_bf16.insert(gpu.id);
     const Node* measured = item.find("capacity_measured");
     gpu.capacity_is_measured = measured != nullptr && measured->boolean;
     gpu.source = fmt::format("capacity: {}; {}", word(item, "capacity_source"), join(words(item, "source"), "; "));
@@ -170,5 +175,7 @@ void use_typical_node(Cluster& cluster) {
   cluster.gpus_per_node = node->second.gpus;
   cluster.host_memory = node->second.host_memory;
 }
+
+bool lacks_bf16(const Gpu& gpu) { return catalog().without_bf16.contains(gpu.id); }
 
 }  // namespace plimsoll::cluster

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // YAML through yaml-cpp's event parser, with our own bounds: nesting, aliases (an alias bomb would
-// expand without limit, so at most kMaxNodes nodes are made in all) and duplicate keys.
+// expand without limit, so at most kMaxNodes nodes are made in all) and repeated keys.
 #include <algorithm>
 #include <istream>
 #include <map>
@@ -11,9 +11,11 @@
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
+#include "base/lines.h"
 #include "base/text.h"
 #include "document/budget.h"
 #include "document/node.h"
+#include "document/repeated_keys.h"
 
 namespace plimsoll::document {
 
@@ -100,8 +102,11 @@ class Builder final : public YAML::EventHandler {
   }
   void OnMapEnd() override { close(); }
 
+  explicit Builder(bool allows_repeats) : allows_repeats_(allows_repeats) {}
+
   Node root;
   std::string problem;
+  std::vector<RepeatedKey> repeated;
 
  private:
   struct Open {
@@ -171,11 +176,25 @@ class Builder final : public YAML::EventHandler {
       parent.merged.push_back(std::move(node));
       return;
     }
-    if (!parent.keys.insert(parent.key).second)
-      return fail(mark, fmt::format("the key '{}' appears twice", parent.key.substr(0, 80)));
+    if (!parent.keys.insert(parent.key).second) {
+      if (!allows_repeats_) return fail(mark, fmt::format("the key '{}' appears twice", parent.key.substr(0, 80)));
+      replace_member(parent.node, std::move(node), parent.key, mark);
+      return;
+    }
     parent.node.members.emplace_back(parent.key, std::move(node));
   }
 
+  // PyYAML and yaml-cpp's own loader keep the last one; so do we, and remember it.
+  void replace_member(Node& table, Node node, const std::string& key, const YAML::Mark& mark) {
+    constexpr std::size_t kMostRepeats = 64;  // each costs a search of its table
+    if (repeated.size() >= kMostRepeats)
+      return fail(mark, fmt::format("the key '{}' appears twice", key.substr(0, 80)));
+    repeated.push_back({key.substr(0, 80), mark.line + 1});
+    for (auto& member : table.members)
+      if (member.first == key) member.second = std::move(node);
+  }
+
+  bool allows_repeats_ = false;
   std::vector<Open> open_;
   std::map<YAML::anchor_t, Node> anchors_;
   std::size_t nodes_ = 0;
@@ -195,7 +214,7 @@ bool flow_nesting_is_sane(std::string_view text) {
 
 // "- - - - x" and "a: - ..." nest by block markers on one line in the same way.
 bool block_nesting_is_sane(std::string_view text) {
-  for (const std::string_view line : split(text, '\n')) {
+  for (const std::string_view line : lines(text)) {
     int markers = 0;
     for (std::size_t i = 0; i + 1 < line.size(); ++i) {
       if ((line[i] == '-' || line[i] == '?' || line[i] == ':') && (line[i + 1] == ' ' || line[i + 1] == '\t'))
@@ -208,7 +227,9 @@ bool block_nesting_is_sane(std::string_view text) {
 
 }  // namespace
 
-Result<Node> parse_yaml(std::string_view text) {
+namespace {
+
+Result<Node> parse(std::string_view text, std::vector<RepeatedKey>& repeated) {
   // yaml-cpp needs seconds for what no configuration needs.
   constexpr std::size_t kLargest = 4U << 20;
   if (text.size() > kLargest)
@@ -223,18 +244,33 @@ Result<Node> parse_yaml(std::string_view text) {
     }
   } view(text);
   std::istream input(&view);
-  Builder builder;
+  const bool allows_repeats = text.size() <= kLongestWithRepeats;
+  Builder builder(allows_repeats);
   try {
     YAML::Parser parser(input);
     if (!parser.HandleNextDocument(builder)) return bad_input("the YAML file is empty");
-    Builder second;
+    Builder second(allows_repeats);
     if (parser.HandleNextDocument(second) && !second.root.is_null())
       return bad_input(fmt::format("line {}: a second YAML document; wanted one per file", second.root.line));
   } catch (const YAML::Exception& failure) {
     if (!builder.problem.empty()) return bad_input(builder.problem);
     return bad_input(fmt::format("line {}: not valid YAML: {}", failure.mark.line + 1, failure.msg));
   }
+  repeated = std::move(builder.repeated);
   return std::move(builder.root);
+}
+
+}  // namespace
+
+Result<Node> parse_yaml(std::string_view text) {
+  std::vector<RepeatedKey> repeated;
+  return parse(text, repeated);
+}
+
+std::vector<RepeatedKey> repeated_yaml_keys(std::string_view text) {
+  std::vector<RepeatedKey> repeated;
+  if (text.size() <= kLongestWithRepeats) static_cast<void>(parse(text, repeated));
+  return repeated;
 }
 
 }  // namespace plimsoll::document

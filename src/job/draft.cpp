@@ -20,11 +20,22 @@ namespace {
 
 constexpr std::size_t kMaxAssignments = 4000;
 
+// Whether the file itself has this word, not only the reader that translated another one into it.
+bool is_word_of_file(const Assignment& given) {
+  const std::string where = replace(given.where, '-', '_');
+  if (!where.ends_with(given.key)) return false;
+  const std::size_t before = where.size() - given.key.size();
+  return before == 0 || where[before - 1] == ' ' || where[before - 1] == '.' || where[before - 1] == '_';
+}
+
 // One assignment in canonical form; no key where it has nothing to say about memory.
 Result<std::optional<Assignment>> resolve(const Draft& draft, const Assignment& given, Joined& joined,
                                           UnknownKeys& unknown, bool accepts_refused) {
   Assignment result = given;
   const Alias* alias = find_alias(draft.names, given.key);
+  // A name that means nothing to the tool does not silence what the reader says under that name.
+  if (alias != nullptr && alias->kind == AliasKind::kNoEffect && is_key(given.key) && !is_word_of_file(given))
+    alias = nullptr;
   if (alias == nullptr && !is_key(given.key)) {
     alias = find_alias(draft.vocabulary, given.key);
     if (alias == nullptr) {

@@ -4,6 +4,10 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "document/repeated_keys.h"
 #include "job/draft.h"
 #include "job/readers/resolve.h"
 #include "job/request.h"
@@ -70,6 +74,17 @@ Result<Draft> read_one(const InputFile& file, FileKind kind, std::string_view in
   return bad_input("unknown kind of file");
 }
 
+// The frameworks' own loaders take the last of them without a word.
+void note_repeated_keys(const InputFile& file, FileKind kind, Draft& draft) {
+  const bool is_program = kind == FileKind::kMegatronScript || kind == FileKind::kLaunchScript ||
+                          kind == FileKind::kTorchtitanPython || kind == FileKind::kMegatronLog;
+  const std::string_view start = trim(file.text);
+  if (is_program || start.starts_with("PK") || start.starts_with("{") || start.starts_with("[")) return;
+  for (const document::RepeatedKey& repeated : document::repeated_yaml_keys(file.text))
+    draft.warnings.push_back(fmt::format("{}: '{}' is given twice; the value in line {} counts, as for the framework",
+                                         file.path, repeated.key, repeated.line));
+}
+
 }  // namespace
 
 Result<Draft> read_any(const InputFile& file, const ReadOptions& options) {
@@ -94,6 +109,7 @@ Result<Request> read_request(std::vector<InputFile> files, const ReadOptions& op
     auto draft = read_one(file, kinds[i], index, options);
     if (!draft) return tl::make_unexpected(std::move(draft.error()).with_context(file.path));
     draft->path = file.path;
+    note_repeated_keys(file, kinds[i], *draft);
     drafts.push_back(*std::move(draft));
   }
   Request request;

@@ -3,6 +3,7 @@
 // be a script or lines of Python; a document is told by keys that only one kind of file has.
 #include <fmt/format.h>
 
+#include "base/lines.h"
 #include "base/text.h"
 #include "job/keys.h"
 #include "job/read.h"
@@ -12,6 +13,7 @@
 #include "job/readers/parse.h"
 #include "job/readers/rl_trainers.h"
 #include "job/readers/run_records.h"
+#include "job/readers/saved_arguments.h"
 #include "job/readers/torchtitan.h"
 #include "model/hf_config.h"
 #include "model/safetensors_index.h"
@@ -32,7 +34,7 @@ bool is_table(const Node* node) { return node != nullptr && node->is_object(); }
 
 // cfg.model.x = y at the start of a line.
 bool has_override_lines(std::string_view text) {
-  for (const std::string_view raw : split(text, '\n')) {
+  for (const std::string_view raw : lines(text)) {
     const std::string_view line = trim(raw);
     const bool is_field = line.substr(0, 4) == "cfg." || line.substr(0, 7) == "config.";
     if (is_field && line.find('=') != std::string_view::npos) return true;
@@ -66,7 +68,7 @@ bool starts_training(std::string_view line) {
 bool looks_like_shell(std::string_view text) {
   int signs = 0;
   bool launches = false;
-  for (const std::string_view raw : split(text.substr(0, 1 << 18), '\n')) {
+  for (const std::string_view raw : lines(text.substr(0, 1 << 18))) {
     const std::string_view line = trim(raw);
     if (line.empty() || line.front() == '#') continue;
     if (line.substr(0, 7) == "export " || line == "fi" || line == "done" || line == "esac" || line.back() == '\\')
@@ -166,6 +168,7 @@ bool is_megatron_args(const Node& root) {
 Result<FileKind> recognise(const InputFile& file) {
   const std::string_view text = file.text;
   if (trim(text).empty()) return bad_input("the file is empty");
+  if (is_saved_arguments(text)) return FileKind::kTrainingArguments;
   if (trim(text).front() != '{') {
     if (is_megatron_log(text)) return FileKind::kMegatronLog;
     if (is_torchtitan_registry(text)) return FileKind::kTorchtitanPython;

@@ -6,6 +6,7 @@
 namespace plimsoll::lever {
 
 Result<timing::StepTime> time_of(const job::Job& job, const World& world) {
+  PLIMSOLL_TRY_STATUS(timing::check_gpu(world.calibration, job.cluster.gpu));
   PLIMSOLL_TRY(layout, job::pipeline_layout(job));
   timing::StepTime time = timing::predict(job, layout, timing::Machine(job.cluster, world.calibration));
   world.learned.apply(job, time);

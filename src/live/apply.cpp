@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "base/lines.h"
 #include "base/text.h"
 #include "base/write.h"
 #include "document/node.h"
@@ -54,7 +55,7 @@ void flatten(const Node& node, const std::string& path, Written& written) {
 // The flags of the training command in a launch script.
 void read_flags(std::string_view script, Written& written) {
   std::vector<std::string_view> words;
-  for (const std::string_view line : split(script, '\n')) {
+  for (const std::string_view line : lines(script)) {
     if (trim(line).starts_with('#')) continue;
     for (const std::string_view word : split(line, ' '))
       if (!word.empty() && word != "\\") words.push_back(word);
@@ -126,7 +127,7 @@ bool set_in_lines(const std::string& path, const Node& value, std::string& text)
   const std::string name = leaf(path);
   std::vector<std::string> lines;
   bool done = false;
-  for (const std::string_view line : split(text, '\n')) {
+  for (const std::string_view line : plimsoll::lines(text)) {
     const std::size_t indent = std::min(line.size(), line.find_first_not_of(" \t"));
     std::string_view rest = line.substr(indent);
     const bool begins = rest.starts_with(name);

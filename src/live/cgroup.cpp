@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "base/lines.h"
 #include "base/text.h"
 
 namespace plimsoll::live {
@@ -32,7 +33,7 @@ std::optional<std::int64_t> number_in(const std::string& path) {
 std::int64_t keyed(const std::string& path, std::string_view key) {
   const auto text = read_file(path, kMostText);
   if (!text) return 0;
-  for (const std::string_view line : split(*text, '\n')) {
+  for (const std::string_view line : lines(*text)) {
     if (!line.starts_with(key) || line.size() <= key.size() || line[key.size()] != ' ') continue;
     std::int64_t number = 0;
     std::from_chars(line.data() + key.size() + 1, line.data() + line.size(), number);
@@ -52,7 +53,7 @@ Membership membership_of(std::int64_t pid, const std::string& root) {
   const auto text = read_file(fmt::format("{}/proc/{}/cgroup", root, pid), kMostText);
   Membership found;
   if (!text) return found;
-  for (const std::string_view line : split(*text, '\n')) {
+  for (const std::string_view line : lines(*text)) {
     const std::size_t first = line.find(':');
     const std::size_t second = first == std::string_view::npos ? first : line.find(':', first + 1);
     if (second == std::string_view::npos) continue;

@@ -13,10 +13,10 @@
 #include <fmt/format.h>
 
 #include "answer/json.h"
-#include "answer/listing.h"
 #include "base/bytes.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "cluster/device_name.h"
 #include "live/ask.h"
 #include "live/cgroup.h"
 #include "live/host.h"
@@ -84,20 +84,6 @@ Finding memory_limit(const std::string& root) {
   return finding;
 }
 
-// The name in our catalogue of a device as the driver reports it: nearest in memory among those it is named like.
-std::string catalogue_name(const DeviceUse& device) {
-  const auto gpus = answer::find_gpus("");
-  if (!gpus) return {};
-  const cluster::Gpu* best = nullptr;
-  const auto distance = [&device](const cluster::Gpu& gpu) { return std::abs(gpu.capacity - device.total); };
-  for (const cluster::Gpu* gpu : *gpus) {
-    const std::string model = lower(gpu->id.substr(0, gpu->id.find('-')));
-    if (lower(device.name).find(model) == std::string::npos) continue;
-    if (best == nullptr || distance(*gpu) < distance(*best)) best = gpu;
-  }
-  return best == nullptr ? std::string{} : best->id;
-}
-
 std::vector<Finding> devices() {
   const auto nvml = Nvml::load();
   if (!nvml)
@@ -110,7 +96,8 @@ std::vector<Finding> devices() {
              "nvidia-smi says why; prove does not work here"}};
   std::vector<Finding> findings;
   for (const auto& [name, all] : kinds) {
-    const std::string id = catalogue_name(all.front());
+    const auto known = cluster::gpu_of_device(all.front().name, all.front().total);
+    const std::string id = known ? known->id : "";
     Finding finding{"GPU",
                     fmt::format("{} x {}, {} each{}", all.size(), name, format_bytes(all.front().total),
                                 id.empty() ? "" : fmt::format(" (--gpu {})", id)),

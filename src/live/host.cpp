@@ -13,6 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "base/lines.h"
 #include "base/text.h"
 
 namespace plimsoll::live {
@@ -34,7 +35,7 @@ std::int64_t integer_of(std::string_view text) {
 
 // "VmRSS:     123 kB" -> bytes; 0 where the line is missing.
 std::int64_t kilobytes(std::string_view text, std::string_view name) {
-  for (const std::string_view line : split(text, '\n'))
+  for (const std::string_view line : lines(text))
     if (line.starts_with(name)) return std::max<std::int64_t>(0, integer_of(line.substr(name.size()))) * kKiB;
   return 0;
 }

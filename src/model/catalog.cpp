@@ -122,8 +122,24 @@ const std::string* find_name(std::string_view name) {
   if (const std::string* found = look(name)) return found;
   const std::string last = lower(without_owner(name));
   if (const std::string* found = look(last)) return found;
-  constexpr std::string_view kEndings[] = {
-      "-unsloth-bnb-4bit", "-bnb-4bit", "-instruct", "-chat", "-hf", "-base", "-it", "-sft", "-pt", "-fp16", "-bf16"};
+  constexpr std::string_view kEndings[] = {"-unsloth-bnb-4bit",
+                                           "-bnb-4bit",
+                                           "-instruct",
+                                           "-chat",
+                                           "-hf",
+                                           "-base",
+                                           "-it",
+                                           "-sft",
+                                           "-pt",
+                                           "-fp16",
+                                           "-bf16",
+                                           "-awq",
+                                           "-gptq-int4",
+                                           "-gptq-int8",
+                                           "-gptq",
+                                           "-int4",
+                                           "-int8",
+                                           "-fp8"};
   std::string_view rest = last;
   for (bool changed = true; changed;) {
     changed = false;
@@ -141,6 +157,20 @@ const std::string* find_name(std::string_view name) {
   return nullptr;
 }
 
+// Words in the name of a descendant that say that its layers are not those of the model that it was made from.
+constexpr std::string_view kOtherShapes[] = {
+    "vl",    "vlm",   "vision",     "visual",   "omni",   "audio", "speech", "moe",   "mtp",  "video",
+    "image", "llava", "multimodal", "ocr",      "eagle",  "draft", "pruned", "mini",  "tiny", "small",
+    "slim",  "embed", "embedding",  "reranker", "reward", "rm",    "layer",  "layers"};
+
+// A number and a letter for thousands of millions or millions: "7b", "0.6b", "8x7b", "350m".
+bool is_size(std::string_view word) {
+  if (word.size() < 2 || (word.back() != 'b' && word.back() != 'm')) return false;
+  word.remove_suffix(1);
+  return std::all_of(word.begin(), word.end(),
+                     [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '.' || c == 'x'; });
+}
+
 }  // namespace
 
 const std::vector<CatalogEntry>& catalog_entries() { return catalog().entries; }
@@ -155,6 +185,24 @@ Result<Architecture> find_model(std::string_view name) {
   if (const auto other = catalog().rope_bases.find(*known); other != catalog().rope_bases.end())
     model.rope_base = other->second;
   return model;
+}
+
+std::string ancestor_in_name(std::string_view name) {
+  constexpr std::size_t kLongest = 200;
+  if (name.size() > kLongest || find_name(name) != nullptr) return {};
+  std::string last = lower(without_owner(name));
+  std::replace(last.begin(), last.end(), '_', '-');
+  for (const std::string_view word : split(last, '-'))
+    if (std::find(std::begin(kOtherShapes), std::end(kOtherShapes), word) != std::end(kOtherShapes)) return {};
+  for (std::size_t cut = last.rfind('-'); cut != std::string::npos && cut > 0; cut = last.rfind('-')) {
+    last.resize(cut);
+    // Without its size a name is a family's, and a family has many shapes.
+    bool has_size = false;
+    for (const std::string_view word : split(last, '-')) has_size = has_size || is_size(word);
+    if (!has_size) return {};
+    if (const std::string* found = find_name(last)) return catalog().entries[catalog().names.at(*found)].name;
+  }
+  return {};
 }
 
 }  // namespace plimsoll::model

@@ -26,4 +26,8 @@ struct CatalogEntry {
 // an error that suggests the nearest ones.
 [[nodiscard]] Result<Architecture> find_model(std::string_view name);
 
+// The catalogue's name of the model that a fine-tuned one was made from, where its name begins with it and says nothing
+// of another shape ("someone/Qwen3-0.6B-Reverse-Text-SFT"); empty otherwise, and for names that find_model() knows.
+[[nodiscard]] std::string ancestor_in_name(std::string_view name);
+
 }  // namespace plimsoll::model

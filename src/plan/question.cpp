@@ -152,6 +152,7 @@ Result<job::Job> first_job(const Question& question) {
 
 Result<Plan> plan_for(const Question& question, const SearchOptions& options) {
   PLIMSOLL_TRY(job, first_job(question));
+  if (options.world != nullptr) PLIMSOLL_TRY_STATUS(timing::check_gpu(options.world->calibration, job.cluster.gpu));
   Plan found = search(job, make_space(job, question.pinned, question.space), options);
   found.assumed = question.assumed;
   polish(question, options, found);

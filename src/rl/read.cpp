@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "base/lines.h"
 #include "base/text.h"
 #include "job/readers/parse.h"
 #include "job/readers/resolve.h"
@@ -168,7 +169,7 @@ Result<std::vector<std::pair<std::int64_t, std::int64_t>>> parse_histogram(std::
   constexpr std::int64_t kMost = 1LL << 40;
   std::map<std::int64_t, std::int64_t> counts;
   int number = 0;
-  for (const std::string_view line : split(text, '\n')) {
+  for (const std::string_view line : lines(text)) {
     ++number;
     const std::string_view body = trim(line);
     if (body.empty() || body.front() == '#') continue;

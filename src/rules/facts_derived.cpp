@@ -52,6 +52,13 @@ Value capability(const Job& job) {
   return Value::of(std::int64_t{std::lround(number.as_real() * 10)});
 }
 
+Value lacks_bf16(const Job& job) {
+  if (cluster::lacks_bf16(job.cluster.gpu)) return Value::of(true);
+  constexpr double kAmpere = 80;
+  const Value known = capability(job);
+  return Value::of(known.is_number() && known.as_real() < kAmpere);
+}
+
 // The first layer kind with what a fact is about.
 const model::FeedForward* experts_of(const Job& job) {
   for (const model::Layer& kind : job.model.kinds)
@@ -239,6 +246,7 @@ const DerivedFact kFacts[] = {
      true},
     {"launch_is_whole", Type::kBoolean, [](const Job& j) { return Value::of(j.launch_is_whole); },
      "read from a launch script: flags and variables that it does not set are not set", true},
+    {"gpu_lacks_bf16", Type::kBoolean, lacks_bf16, "the GPU computes fp16 and not bf16: older than Ampere", true},
     {"world_size", Type::kNumber, [](const Job& j) { return positive(j.cluster.gpus); }, "GPUs of the job"},
     {"nvlink_domain", Type::kNumber, [](const Job& j) { return positive(j.cluster.nvlink_domain()); },
      "GPUs that NVLink joins: a node, or a rack of NVL72", true},
@@ -391,6 +399,11 @@ const DerivedFact kFacts[] = {
      "training is in bf16"},
     {"fp16", Type::kBoolean, [](const Job& j) { return Value::of(trains_in(j, job::DType::kFp16, j.precision.fp16)); },
      "training is in fp16"},
+    {"computes_bf16", Type::kBoolean,
+     [](const Job& j) {
+       return Value::of(!j.precision.fp16 && (j.precision.bf16 || j.precision.compute == job::DType::kBf16));
+     },
+     "activations are in bf16"},
     {"fp8", Type::kBoolean,
      [](const Job& j) { return Value::of(j.precision.fp8_enabled || j.precision.fp8 != job::Fp8Recipe::kNone); },
      "GEMMs run in FP8"},

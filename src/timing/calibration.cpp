@@ -71,10 +71,36 @@ Device& device_named(const std::string& name, Calibration& calibration) {
   return calibration.devices.emplace_back(key, start).second;
 }
 
+// Members of a file that `plimsoll calibrate` wrote, besides the values: its head, and the times behind them.
+bool is_evidence(std::string_view key) {
+  return key == "note" || key == "source" || key == "machine" || key == "measured" || key == "left_out";
+}
+
+Result<bool> read_head(const std::string& key, const Node& value, Calibration& calibration) {
+  if (key == "kind") {
+    if (!value.is_string() || value.text != kCalibrationKind)
+      return bad_input(fmt::format("kind: wanted \"{}\"", kCalibrationKind));
+  } else if (key == "schema") {
+    if (!value.is_number() || value.as_real() != kCalibrationSchema)
+      return bad_input(fmt::format("schema: this program reads {}", kCalibrationSchema),
+                       "measure again with this version: plimsoll calibrate");
+  } else if (key == "gpu") {
+    if (!value.is_string()) return bad_input("gpu: wanted the name of a GPU");
+    auto gpu = cluster::find_gpu(value.text);
+    if (!gpu) return tl::make_unexpected(std::move(gpu.error()).with_context("gpu"));
+    calibration.measured_on = gpu->id;
+  } else {
+    return false;
+  }
+  return true;
+}
+
 Status merge(const Node& root, Calibration& calibration) {
   if (!root.is_object()) return bad_input("wanted a table with \"values\" and \"devices\"");
   for (const auto& [key, value] : root.members) {
-    if (key == "note" || key == "source") continue;
+    if (is_evidence(key)) continue;
+    PLIMSOLL_TRY(was_head, read_head(key, value, calibration));
+    if (was_head) continue;
     if (!value.is_object()) return bad_input(fmt::format("{}: wanted a table", std::string_view(key).substr(0, 100)));
     if (key == "values") {
       PLIMSOLL_TRY_STATUS(read_values(value, named_values(), key, calibration));
@@ -146,6 +172,7 @@ const std::vector<NamedValue>& named_values() {
       {"cpu_update_bytes", &Calibration::cpu_update_bytes, true},
       {"cpu_fused_update_bytes", &Calibration::cpu_fused_update_bytes, true},
       {"cpu_threads", &Calibration::cpu_threads},
+      {"nvme_bytes", &Calibration::nvme_bytes, true},
   };
   return kValues;
 }
@@ -187,6 +214,13 @@ Result<Calibration> read_calibration(const std::string& path, std::string_view t
   Calibration calibration = built_in();
   PLIMSOLL_TRY_STATUS(merge(root, calibration));
   return calibration;
+}
+
+Status check_gpu(const Calibration& calibration, const cluster::Gpu& gpu) {
+  if (calibration.measured_on.empty() || calibration.measured_on == gpu.id) return {};
+  return bad_input(fmt::format("the calibration was measured on {}, and the job runs on {}", calibration.measured_on,
+                               gpu.id.empty() ? "a GPU without a name" : gpu.id),
+                   "leave --calibration out, or run plimsoll calibrate on that machine");
 }
 
 const Device& device_of(const Calibration& calibration, const cluster::Gpu& gpu) {

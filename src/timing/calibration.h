@@ -87,7 +87,9 @@ struct Calibration {
   double cpu_update_bytes = 4e9;   // bytes per second and GPU of an optimizer on the host, one thread
   double cpu_fused_update_bytes = 17.7e9;
   double cpu_threads = 0.69;  // exponent: how much more threads do
+  double nvme_bytes = 20e9;   // bytes per second of all drives of a node
 
+  std::string measured_on;  // id of the GPU that `plimsoll calibrate` measured; "": of any
   Device fallback;
   std::vector<std::pair<std::string, Device>> devices;  // by GPU id or architecture
 };
@@ -97,6 +99,13 @@ struct Calibration {
 
 // The built-in one, changed by what a user's file names. JSON or TOML.
 [[nodiscard]] Result<Calibration> read_calibration(const std::string& path, std::string_view text);
+
+// What was measured on one GPU says nothing of another: an error where the job's is another.
+[[nodiscard]] Status check_gpu(const Calibration& calibration, const cluster::Gpu& gpu);
+
+// The head of a file that `plimsoll calibrate` wrote.
+inline constexpr const char* kCalibrationKind = "plimsoll-calibration";
+inline constexpr int kCalibrationSchema = 1;
 
 // The values of a GPU: by its id, else by its architecture, else the fallback.
 [[nodiscard]] const Device& device_of(const Calibration& calibration, const cluster::Gpu& gpu);

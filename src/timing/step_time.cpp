@@ -204,6 +204,7 @@ PipelineTimes pipeline_times(const Job& job, const job::PipelineLayout& layout, 
 }
 
 Result<StepTime> predict(const Job& job, const Options& options) {
+  if (options.calibration != nullptr) PLIMSOLL_TRY_STATUS(check_gpu(*options.calibration, job.cluster.gpu));
   PLIMSOLL_TRY(layout, job::pipeline_layout(job));
   if (options.rank < 0 || options.rank >= job.parallel.pipeline)
     return bad_input(

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "base/file.h"
 namespace plimsoll::why {
 
 namespace {
@@ -177,6 +178,7 @@ Result<BlockReader> BlockReader::open(const std::string& path) {
     state->owns = true;
     if (state->file < 0) return bad_input(fmt::format("cannot open {}: {}", path, std::strerror(errno)));
   }
+  if (is_endless(state->file)) return bad_input(fmt::format("{} is a device; wanted a log", path));
   char first[2];
   std::size_t have = 0;
   while (have < 2) {

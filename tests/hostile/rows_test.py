@@ -27,6 +27,7 @@ class Rows(Hostile):
         pid = os.fork()
         if pid == 0:
             os.chdir(self.folder)
+            resource.setrlimit(resource.RLIMIT_CPU, (int(60 * PATIENCE),) * 2)
             with open("out", "wb") as out, open("err", "wb") as err:
                 os.dup2(out.fileno(), 1)
                 os.dup2(err.fileno(), 2)
@@ -79,6 +80,8 @@ class Rows(Hostile):
         self.stays_small("array.toml", 'framework="megatron-lm"\nx=[' + "0," * 1_000_000 + "0]\n")
         self.stays_small("dotted.toml", 'framework="megatron-lm"\n' + "".join(f"a{i}.b.c.d=1\n" for i in range(100_000)))
         self.stays_small("keys.yaml", "framework: megatron-lm\n" + "".join(f"k{i}: 1\n" for i in range(100_000)))
+        for name in ("blank.yaml", "blank.sh", "blank.log", "blank.json"):
+            self.stays_small(name, "\n" * 20_000_000)
         self.stays_small("lists.toml", "[[job]]\n" * 300_000, verb="check")
 
     def test_12_a_schedule_of_many_micro_batches_is_answered_or_refused_with_words(self):
@@ -124,7 +127,7 @@ class Rows(Hostile):
         self.assertLess(len(self.run_program(["fit", long_key]).stderr), 5000)
 
     def test_22_endless_devices_are_no_input(self):
-        for arguments in (["why", "/dev/zero"], ["rl", "--observe", "/dev/zero"], ["fit", "/dev/urandom"],
+        for arguments in (["why", "/dev/zero"], ["why", "--slow", "/dev/full"], ["rl", "--observe", "/dev/zero"], ["fit", "/dev/urandom"],
                           ["check", "/dev/full"], ["replay", "/dev/zero"], ["score", "/dev/zero"]):
             code, seconds, mebibytes, err = self.peak(arguments)
             self.assertEqual(code, 3, err)

@@ -3,6 +3,7 @@
 // configuration is not run, so a line that does more is an error.
 #include <fmt/format.h>
 
+#include "base/lines.h"
 #include "base/text.h"
 #include "job/readers/bridge.h"
 #include "job/readers/omega.h"
@@ -110,7 +111,7 @@ Result<Draft> read_bridge_overrides(const InputFile& file) {
   int open = 0;
   int number = 0;
   int statements = 0;
-  for (const std::string_view raw : split(file.text, '\n')) {
+  for (const std::string_view raw : lines(file.text)) {
     ++number;
     const std::string_view line = trim(without_comment(raw));
     pending += std::string(line) + " ";

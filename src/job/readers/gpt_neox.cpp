@@ -56,11 +56,11 @@ const Alias kRows[] = {
 
 constexpr std::string_view kWithoutEffect = R"(
     data_path data_impl split max_position_embeddings_of rotary_pct rotary_emb_base rope_fusion layernorm_fusion rmsnorm_fusion init_method
-    output_layer_init_method optimizer lr_decay_style lr_decay_iters min_lr hidden_dropout_of train_iters distributed_backend
+    output_layer_init_method lr_decay_style lr_decay_iters min_lr hidden_dropout_of train_iters distributed_backend
     warmup checkpoint_factor eval_interval eval_iters log_interval steps_per_print keep_last_n_checkpoints wall_clock_breakdown
     synchronize_each_layer vocab_file merge_file save load checkpoint_validation_with_forward_pass tensorboard_dir log_dir
     use_wandb wandb_* launcher deepspeed_slurm deepspeed_mpi no_ssh_check force_multi comment rms_norm_epsilon layernorm_epsilon
-    fp16 bf16 fp32_allreduce precision tokenizer_type train_data_paths valid_data_paths test_data_paths label_data_paths
+    fp32_allreduce precision tokenizer_type train_data_paths valid_data_paths test_data_paths label_data_paths
     train_data_weights valid_data_weights test_data_weights weight_by_num_documents seed num_workers finetune hostfile
     scaled_upper_triang_masked_softmax_fusion bias_gelu_fusion scaled_masked_softmax_fusion hysteresis loss_scale
     weight_decay adam_* lr optimizer_params scheduler extra_save_iters s3_* checkpoint checkpoint_scale load_iteration
@@ -139,6 +139,33 @@ Status read_layers(const Node& root, Draft& draft) {
   return {};
 }
 
+// The kinds of layer in "[[["flash"], 12], [["mamba"], 12]]"; what no attention is trains another model.
+Status check_layer_kinds(const Node& list) {
+  if (list.is_array()) {
+    for (const Node& item : list.items) PLIMSOLL_TRY_STATUS(check_layer_kinds(item));
+    return {};
+  }
+  if (!list.is_string()) return {};
+  for (const std::string_view other : {"mamba", "rwkv", "gmlp", "amlp"})
+    if (list.text == other)
+      return bad_input(fmt::format("attention_config: layers of kind '{}' are not modelled; only attention is", other));
+  return {};
+}
+
+// Every optimizer but Adam has other states.
+Status read_optimizer(const Node& root, Draft& draft) {
+  const Node* optimizer = root.find("optimizer");
+  const Node* type = optimizer == nullptr || !optimizer->is_object() ? nullptr : optimizer->find("type");
+  if (type == nullptr || !type->is_string()) return {};
+  const std::string name = lower(type->text);
+  if (name == "adam" || name == "adamw" || name == "cpu_adam") return {};
+  if (name == "sgd" || name == "lion") {
+    draft.assign("optimizer", text_node(name), "optimizer.type");
+    return {};
+  }
+  return bad_input(fmt::format("optimizer.type: the states of '{}' are not modelled", type->text.substr(0, 80)));
+}
+
 void read_precision(const Node& root, Draft& draft) {
   for (const std::string_view key : {"bf16", "fp16"}) {
     const Node* table = root.find(key);
@@ -148,6 +175,12 @@ void read_precision(const Node& root, Draft& draft) {
   const std::string word = word_at(root, "precision");
   if (word == "bfloat16") draft.assign("bf16", bool_node(true), "precision");
   if (word == "fp16") draft.assign("fp16", bool_node(true), "precision");
+}
+
+// Names that are read elsewhere or mean nothing here; Megatron-LM's rules about flags of that name are not GPT-NeoX's.
+bool is_spoken_for(const std::string& key) {
+  const Alias* alias = find_alias(names(), key);
+  return alias != nullptr && alias->kind == kNoEffect;
 }
 
 }  // namespace
@@ -164,7 +197,7 @@ Result<Draft> read_gpt_neox_config(const InputFile& file) {
   if (!parsed.is_object()) return bad_input("wanted a table of keys");
   const Node root = in_key_spelling(parsed);
   for (const auto& [key, value] : root.members)
-    if (!value.is_object() && !value.is_null()) draft.assign(key, value);
+    if (!value.is_object() && !value.is_null() && !is_spoken_for(key)) draft.assign(key, value);
   PLIMSOLL_TRY(pipeline, size_at(root, "pipe_parallel_size"));
   PLIMSOLL_TRY(tensor, size_at(root, "model_parallel_size"));
   if (root.has("pipe_parallel_size"))
@@ -172,6 +205,9 @@ Result<Draft> read_gpt_neox_config(const InputFile& file) {
   if (root.has("model_parallel_size"))
     draft.assign("tensor_model_parallel_size", integer_node(tensor), "model_parallel_size");
   const bool describes_model = root.has("num_layers");
+  if (const Node* kinds = root.find("attention_config"); kinds != nullptr)
+    PLIMSOLL_TRY_STATUS(check_layer_kinds(*kinds));
+  PLIMSOLL_TRY_STATUS(read_optimizer(root, draft));
   if (describes_model) {
     PLIMSOLL_TRY_STATUS(read_layers(root, draft));
     if (!root.has("vocab_size")) {

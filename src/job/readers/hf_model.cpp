@@ -99,6 +99,26 @@ void read_quantization(const Node& config, Draft& draft) {
       fmt::format("quantization_config: {} weights are counted as if they were loaded in 16 bits", name));
 }
 
+namespace {
+
+// A checkpoint that is stored in 4 bits is loaded in 4 bits, whatever the file says of quantisation.
+void note_quantised_name(const std::string& name, Draft& draft) {
+  if (draft.vocabulary == Framework::kMegatronLm || draft.vocabulary == Framework::kMegatronBridge) return;
+  const std::string last = lower(name.substr(name.rfind('/') == std::string::npos ? 0 : name.rfind('/') + 1));
+  const auto ends = [&last](std::string_view word) { return last.ends_with(word); };
+  if (ends("-bnb-4bit") || ends("-awq") || ends("-gptq-int4") || ends("-gptq") || ends("-int4")) {
+    draft.assign("load_in_4bit", bool_node(true), "the model's name", true);
+    if (!ends("-bnb-4bit"))
+      draft.warnings.push_back(
+          fmt::format("model: the 4-bit weights of '{}' are counted as those of bitsandbytes", name.substr(0, 200)));
+  } else if (ends("-gptq-int8") || ends("-int8") || ends("-fp8")) {
+    draft.warnings.push_back(fmt::format(
+        "model: the 8-bit weights of '{}' are counted as if they were loaded in 16 bits", name.substr(0, 200)));
+  }
+}
+
+}  // namespace
+
 Result<Draft> read_hf_model(const InputFile& file, std::string_view index) {
   Draft draft;
   draft.path = file.path;
@@ -122,6 +142,7 @@ Result<Draft> read_hf_model(const InputFile& file, std::string_view index) {
 }
 
 Status name_model(const std::string& name, Draft& draft) {
+  note_quantised_name(name, draft);
   auto model = find_model_or_file(name, parent_folder(draft.path));
   if (model) {
     model->model_is_weak = true;  // a config.json that is given wins
@@ -130,6 +151,14 @@ Status name_model(const std::string& name, Draft& draft) {
   }
   const bool is_file = std::filesystem::path(name).extension() == ".json" || model.error().context.size() > 0;
   if (is_file) return tl::make_unexpected(std::move(model.error()));
+  if (const std::string ancestor = model::ancestor_in_name(name); !ancestor.empty()) {
+    PLIMSOLL_TRY(shape, find_model_or_file(ancestor, {}));
+    shape.model_is_weak = true;
+    draft.parts.push_back(std::move(shape));
+    draft.notes.push_back(fmt::format("model: '{}' is taken as {}, as its name says (--model names another)",
+                                      name.substr(0, 200), ancestor));
+    return {};
+  }
   draft.unknown_model = name;
   return {};
 }

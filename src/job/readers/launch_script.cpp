@@ -219,6 +219,9 @@ void assign_megatron(const LaunchFlag& flag, Draft& draft) {
   const bool is_known =
       std::all_of(flag.values.begin(), flag.values.end(), [](const ShellWord& word) { return word.unknown.empty(); });
   if (!is_known && !matters(key, draft)) return;
+  // A tool's own word is no flag of Megatron-LM's, whose rules would judge it.
+  const Alias* own = draft.read_as.empty() ? nullptr : find_alias(draft.names, key);
+  if (own != nullptr && own->kind == AliasKind::kNoEffect) return;
   Node value = text_node("");
   if (flag.values.size() == 1) value.text = current_word(key, flag.values.front().text, draft);
   if (flag.values.size() > 1) {
@@ -285,8 +288,9 @@ Status read_megatron_command(const Candidate& candidate, const Shell& shell, Dra
       PLIMSOLL_TRY_STATUS(read_overlap_file(flag.values.front().text, draft));
   std::string tokenizer;
   for (const LaunchFlag& flag : flags.flags)
-    for (const std::string_view key : {"tokenizer_model", "tokenizer_name_or_path", "tokenizer_path"})
+    for (const std::string_view key : {"vocab_file", "tokenizer_model", "tokenizer_name_or_path", "tokenizer_path"})
       if (key_of_flag(flag.written) == key && flag.values.size() == 1) tokenizer = flag.values.front().text;
+  PLIMSOLL_TRY_STATUS(refuse_word_pieces(candidate.launch.program, draft));
   take_vocabulary_of_tokenizer(tokenizer, draft);
   finish_megatron_dialect(draft);
   add_parser_defaults(draft);
@@ -415,6 +419,7 @@ Result<Draft> read_launch_script(const InputFile& file, const ReadOptions& optio
   } else {
     PLIMSOLL_TRY_STATUS(read_trainer_command(candidate, shell, draft));
   }
+  passed.environment.merge(draft.environment);  // what the tool itself sets gives way
   draft.environment = std::move(passed.environment);
   if (!passed.lost.empty())
     draft.warnings.push_back(

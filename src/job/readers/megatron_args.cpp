@@ -150,6 +150,9 @@ Result<Draft> read_megatron_args(const InputFile& file) {
     assign_flag(draft, flag, value);
   }
   PLIMSOLL_TRY_STATUS(read_program(root, draft));
+  for (const std::string_view key : {"--vocab-file", "--tokenizer-model"})
+    if (const Node* name = (is_wrapped ? *args : root).find(key); name != nullptr && name->is_string())
+      take_vocabulary_of_tokenizer(name->text, draft);
   add_parser_defaults(draft);
   if (is_wrapped) {
     if (const Node* world = root.find("world_size"); world != nullptr) draft.assign("gpus", *world, "world_size");

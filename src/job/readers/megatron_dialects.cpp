@@ -23,6 +23,8 @@ namespace {
 
 using enum AliasKind;
 
+constexpr std::string_view kSwift = "ms-swift's megatron command";
+
 const Alias kDeepSpeedRows[] = {
     {"deepspeed", kNoEffect},
     {"deepspeed_config", kNoEffect},  // read before the flags
@@ -44,7 +46,7 @@ const Alias kDeepSpeedRows[] = {
     {"curriculum_learning_legacy", kNotModelled, "every step is counted at the full sequence length"},
     {"embed_layernorm", kNotModelled, "the norm behind the embedding is not counted"},
     {"pp_partition_method", kNoEffect},  // read before the flags
-    {"use_rotary_position_embeddings", kNoEffect},
+    {"pad_vocab_size_to", kKey, "padded_vocab_size"},
     {"use_flash_attn", kNoEffect},
     {"use_flash_attn_v1", kNoEffect},
     {"use_flash_attn_v2", kNoEffect},
@@ -61,7 +63,7 @@ constexpr std::string_view kDeepSpeedNames = R"(
     log_optimizer_states_to_tensorboard log_batch_size_to_tensorboard log_num_zeros_in_grad rescale_* no_load_lr_state
     kill_switch_path skip_train_iteration_range codecarbon_dir log_path abort_on_unmet_fused_kernel_constraints
     loss_on_targets_only reweight_loss_based_on_position_frequency noise_density mean_noise_span_length
-    tokenizer_name_or_path pad_vocab_size_to pad_vocab_size_to_multiple_of train_tokens lr_decay_tokens lr_warmup_tokens
+    tokenizer_name_or_path pad_vocab_size_to_multiple_of train_tokens lr_decay_tokens lr_warmup_tokens
     eval_only normalize_attention_scores finetune_from num_key_value_heads_of aml_data_download_path cpu_torch_adam
 )";
 
@@ -137,6 +139,7 @@ Result<std::int64_t> stage_of_file(const std::string& name, const std::map<std::
 
 Status use_deepspeed(const LaunchFlags& flags, const std::map<std::string, std::string>& files, Draft& draft) {
   draft.read_as = "Megatron-DeepSpeed";
+  draft.kind = FileKind::kLaunchScript;  // rules about flags and variables of Megatron-LM's own launch are not its own
   draft.names = deepspeed_names();
   std::int64_t stage = 0;
   const std::string given = value_of(flags, "zero_stage");
@@ -178,9 +181,46 @@ Status use_deepspeed(const LaunchFlags& flags, const std::map<std::string, std::
   return {};
 }
 
+// Where they differ from Megatron-LM's: MegatronArguments of ms-swift 4 (swift/megatron/arguments/megatron_args.py).
+void assign_swift_defaults(Draft& draft) {
+  Node modules;
+  modules.kind = Node::Kind::kArray;
+  modules.items.push_back(text_node("core_attn"));
+  for (const auto& [key, value] :
+       std::initializer_list<std::pair<const char*, Node>>{{"bf16", bool_node(true)},
+                                                           {"micro_batch_size", integer_node(1)},
+                                                           {"global_batch_size", integer_node(16)},
+                                                           {"use_distributed_optimizer", bool_node(true)},
+                                                           {"recompute_granularity", text_node("selective")},
+                                                           {"recompute_modules", modules},
+                                                           {"attention_backend", text_node("flash")},
+                                                           {"cross_entropy_loss_fusion", bool_node(true)},
+                                                           {"expert_tensor_parallel_size", integer_node(1)},
+                                                           {"moe_grouped_gemm", bool_node(true)},
+                                                           {"moe_router_dtype", text_node("fp32")},
+                                                           {"moe_token_dispatcher_type", text_node("alltoall")}})
+    draft.assign(key, value, "ms-swift's default", true);
+}
+
+// "none" switches recomputation off there; Megatron-LM has no such word.
+void settle_swift(Draft& draft) {
+  const auto off = std::find_if(draft.assignments.begin(), draft.assignments.end(), [](const Assignment& given) {
+    return given.key == "recompute_granularity" && given.value.is_string() && given.value.text == "none";
+  });
+  const bool is_full = std::any_of(draft.assignments.begin(), draft.assignments.end(), [](const Assignment& given) {
+    return given.key == "recompute_granularity" && given.value.is_string() && given.value.text == "full";
+  });
+  const bool is_off = off != draft.assignments.end();
+  if (is_off || is_full)
+    std::erase_if(draft.assignments, [is_off](const Assignment& given) {
+      return (given.weak && given.key == "recompute_modules") || (is_off && given.key == "recompute_granularity");
+    });
+  draft.environment.emplace("CUDA_DEVICE_MAX_CONNECTIONS", "1");  // set by swift/cli/_megatron where nobody does
+}
+
 // ms-swift's megatron command names the model and takes its shape from there.
 Status use_swift(const LaunchFlags& flags, const std::string& model, Draft& draft) {
-  draft.read_as = "ms-swift's megatron command";
+  draft.read_as = kSwift;
   const std::string tuning = lower(value_of(flags, "tuner_type") + value_of(flags, "train_type"));
   if (tuning == "lora") {
     draft.assign("peft", text_node("lora"), "tuner_type");
@@ -188,8 +228,7 @@ Status use_swift(const LaunchFlags& flags, const std::string& model, Draft& draf
   } else if (!tuning.empty() && tuning != "full") {
     return bad_input(fmt::format("tuner_type: found '{}'; only full and lora are modelled", tuning));
   }
-  draft.assign("bf16", bool_node(true), "ms-swift's default", true);
-  draft.assign("expert_tensor_parallel_size", integer_node(1), "ms-swift's default", true);
+  assign_swift_defaults(draft);
   return name_model(model, draft);
 }
 
@@ -211,6 +250,7 @@ Status use_megatron_dialect(const LaunchFlags& flags, const std::map<std::string
 }
 
 void finish_megatron_dialect(Draft& draft) {
+  if (draft.read_as == kSwift) settle_swift(draft);
   // --position-embedding-type alibi and its like are the reader's; rotary was a flag of its own once.
   const auto given = [&draft](std::string_view key) {
     return std::any_of(draft.assignments.begin(), draft.assignments.end(),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/readers/parse.h"
 
+#include "base/lines.h"
 #include "base/text.h"
 #include "document/relaxed_json.h"
 
@@ -12,7 +13,7 @@ namespace {
 
 // "[section]" or "key = value" as the first line that is not a comment.
 bool starts_like_toml(std::string_view text) {
-  for (const std::string_view raw : split(text.substr(0, 65536), '\n')) {
+  for (const std::string_view raw : lines(text.substr(0, 65536))) {
     const std::string_view line = trim(raw);
     if (line.empty() || line.front() == '#') continue;
     if (line.front() == '[')

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Primus's experiments (modules.pre_trainer, post_trainer): a model by the name of its file and overrides of the
 // arguments of Megatron-LM, torchtitan or a recipe of Megatron-Bridge. What Primus itself sets comes first.
+#include <set>
+
 #include <fmt/format.h>
 
 #include "base/file.h"
@@ -150,6 +152,16 @@ void read_lora(const Node& table, Draft& draft) {
       draft.assign(target, *value, fmt::format("lora.{}", key));
 }
 
+// Primus Turbo's DeepEP replaces the dispatcher (primus/backends/megatron/patches/turbo/moe_dispatcher_patches.py).
+void use_turbo_dispatcher(const Node& overrides, Draft& draft) {
+  for (const std::string_view key : {"enable_primus_turbo", "use_turbo_deepep"}) {
+    const Node* on = overrides.find(key);
+    if (on == nullptr || is_off(*on)) return;
+  }
+  draft.assign("moe_token_dispatcher_type", text_node("flex"), "use_turbo_deepep");
+  draft.assign("moe_enable_deepep", bool_node(true), "use_turbo_deepep");
+}
+
 struct Module {
   std::string framework;
   std::string model;  // the name of its file
@@ -165,8 +177,12 @@ Status read_megatron(const Module& module, Draft& draft) {
   const Node shape = extended_file("primus/configs/models/megatron/" + module.model, parent_folder(draft.path), 0);
   std::string name = module.model.substr(0, module.model.rfind(".yaml"));
   if (shape.has("num_layers") && shape.has("hidden_size")) {
+    // Stated like the overrides, which win under whatever name they have.
+    std::set<std::string> overridden;
+    for (const auto& [key, value] : module.overrides.members) overridden.insert(canonical_name(key));
     for (const auto& [key, value] : shape.members)
-      if (!value.is_null()) draft.assign(key, value, fmt::format("{} of Primus", module.model), true);
+      if (!value.is_null() && !overridden.contains(canonical_name(key)))
+        draft.assign(key, value, fmt::format("{} of Primus", module.model));
   } else {
     PLIMSOLL_TRY_STATUS(name_model(name, draft));
   }
@@ -176,6 +192,7 @@ Status read_megatron(const Module& module, Draft& draft) {
     std::erase_if(draft.assignments, [](const Assignment& given) { return given.key == "lora"; });
     read_lora(*lora, draft);
   }
+  use_turbo_dispatcher(module.overrides, draft);
   std::string tokenizer;
   for (const Assignment& given : draft.assignments)
     if (given.key == "tokenizer_model" && given.value.is_string()) tokenizer = given.value.text;

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/lines.h"
 #include "base/text.h"
 #include "job/keys.h"
 #include "job/readers/megatron_flags.h"
@@ -103,7 +104,7 @@ Result<Draft> read_megatron_log(const InputFile& file) {
   if (end == std::string_view::npos) draft.notes.push_back(fmt::format("{}: the list of arguments is cut", file.path));
   text = text.substr(0, end);
   std::size_t count = 0;
-  for (const std::string_view line : split(text, '\n')) {
+  for (const std::string_view line : lines(text)) {
     const auto argument = printed_argument(line);
     if (!argument) continue;
     if (++count > kMaxArguments) return bad_input("more arguments than Megatron-LM has");

@@ -26,6 +26,7 @@ constexpr Row kRows[] = {
     {"pythia", 50277},      {"bloom", 250680},       {"falcon", 65024},       {"gptj", 50257},
     {"phi3", 32011},        {"gpt2", 50257},         {"codellama", 32016},    {"openllama", 32000},
     {"llama7b", 32000},     {"llama13b", 32000},     {"llama30b", 32000},     {"llama65b", 32000},
+    {"t5small", 32100},     {"t5base", 32100},       {"t5large", 32100},      {"bigsciencetokenizer", 250680},
 };
 
 std::string plain(std::string_view name) {
@@ -43,9 +44,27 @@ const Assignment* find(const Draft& draft, std::string_view key) {
 
 }  // namespace
 
+Status refuse_word_pieces(std::string_view program, const Draft& draft) {
+  if (program.find("gpt") != std::string_view::npos) return {};
+  const Assignment* type = find(draft, "tokenizer_type");
+  const Assignment* file = find(draft, "vocab_file");
+  const bool is_bert = type != nullptr && type->value.text.starts_with("Bert");
+  const bool is_list = type == nullptr && file != nullptr && file->value.text.ends_with(".txt");
+  if (!is_bert && !is_list) return {};
+  const Assignment& sign = is_bert ? *type : *file;
+  return bad_input(
+      fmt::format("{} '{}' is the vocabulary of BERT: encoder models are not modelled from flags; only decoders are",
+                  is_bert ? "--tokenizer-type" : "--vocab-file", sign.value.text.substr(0, 120)));
+}
+
 void take_vocabulary_of_tokenizer(const std::string& name, Draft& draft) {
   for (const Assignment& given : draft.assignments)
     if (given.key == "vocab_size" || given.key == "padded_vocab_size") return;
+  // Padding up to a given size: the rows are those, whatever the tokenizer has.
+  if (const Assignment* padded = find(draft, "pad_vocab_size_to"); padded != nullptr) {
+    draft.assign("vocab_size", padded->value, "--pad-vocab-size-to", true);
+    return;
+  }
   const Assignment* type = find(draft, "tokenizer_type");
   const std::string kind = type == nullptr ? "" : type->value.text;
   std::int64_t size = 0;

@@ -2,10 +2,15 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "job/draft.h"
 
 namespace plimsoll::job {
+
+// A vocabulary of word pieces is BERT's: Megatron-LM's flags look the same for it and for a decoder. `program` may be
+// empty; one that trains a GPT may use word pieces, too.
+[[nodiscard]] Status refuse_word_pieces(std::string_view program, const Draft& draft);
 
 // Megatron takes the vocabulary from the tokenizer: where a known one is named and no size is given, its size counts.
 // `name` is the path or Hub name that the command gives the tokenizer, or empty.

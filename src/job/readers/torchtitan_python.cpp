@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/checked.h"
+#include "base/lines.h"
 #include "base/text.h"
 #include "job/readers/bridge.h"
 #include "job/readers/omega.h"
@@ -139,7 +140,7 @@ class Registry {
     const auto found = functions_.find(name);
     if (found == functions_.end() || depth > kMaxDepth) return;
     const std::string_view body = found->second.body;
-    for (const std::string_view raw : split(body, '\n')) {
+    for (const std::string_view raw : lines(body)) {
       const std::string_view line = trim(raw);
       const std::size_t equals = line.find('=');
       if (equals == std::string_view::npos) continue;
@@ -166,7 +167,7 @@ class Registry {
       if (open != std::string_view::npos && body.substr(0, open).ends_with("Trainer.Config"))
         read_call(body, open, "", 0, root);
     }
-    for (const std::string_view raw : split(body, '\n')) {
+    for (const std::string_view raw : lines(body)) {
       const std::string_view line = trim(raw);
       const std::size_t equals = line.find(" = ");
       if (!line.starts_with("config.") || equals == std::string_view::npos) continue;

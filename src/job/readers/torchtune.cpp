@@ -2,12 +2,15 @@
 // torchtune's YAML (names from its recipes/configs; defaults as remembered). Components name the model, the optimizer
 // and the loss; the recipe, which decides whether the weights are sharded, is not in the file: more than one GPU is
 // read as FSDP2.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/text.h"
 #include "job/aliases/table.h"
 #include "job/keys.h"
 #include "job/readers/dialect_rows.h"
+#include "job/unknown.h"
 #include "job/value.h"
 #include "model/catalog.h"
 
@@ -39,7 +42,7 @@ const Alias kRows[] = {
 
 constexpr std::string_view kWithoutEffect = R"(
     output_dir tokenizer checkpointer resume_from_checkpoint save_adapter_weights_only dataset dataset_val seed shuffle
-    run_val_every_n_steps batch_size_val optimizer lr_scheduler loss epochs max_steps_per_epoch metric_logger
+    run_val_every_n_steps batch_size_val optimizer lr_scheduler epochs max_steps_per_epoch metric_logger
     log_every_n_steps log_peak_memory_stats log_level device profiler clip_grad_norm collate_fn max_validation_batches
     enable_async_checkpointing gradient_accumulation_steps_val dataset_prepared_path packed float8_recipe_name
     model_type low_cpu_ram use_flex_attention max_filename save_every_n_steps prompt chunked_loss temperature
@@ -108,6 +111,26 @@ Status read_adapter(const Node& model, const std::string& name, Translation& to)
   return {};
 }
 
+// Arguments of the model's builder: what is none of these and speaks of memory must not go unread.
+Status check_model_arguments(const Node& model) {
+  constexpr std::string_view kRead[] = {
+      "_component_",  "lora_attn_modules", "apply_lora_to_mlp", "apply_lora_to_output", "lora_rank",   "lora_alpha",
+      "lora_dropout", "use_dora",          "quantize_base",     "image_size",           "pooler_path", "max_seq_len",
+      "attn_dropout", "rope_base"};
+  for (const auto& [key, value] : model.members) {
+    if (std::find(std::begin(kRead), std::end(kRead), key) != std::end(kRead)) continue;
+    // "frozen" and "lora" beside "full", or booleans in older releases.
+    if (key.ends_with("_trainable")) {
+      if (value.is_string() ? value.text != "full" : is_off(value))
+        return bad_input(fmt::format("model.{}: training of a part of the model is not modelled", key));
+      continue;
+    }
+    if (!subject_of(key).empty() && !is_off(value))
+      return bad_input(fmt::format("model.{}: unknown key, which speaks of {}", key, subject_of(key)));
+  }
+  return {};
+}
+
 Status read_optimizer(const Node& root, Translation& to) {
   const std::string name = component(root.find("optimizer"));
   if (name.empty()) return {};
@@ -143,6 +166,7 @@ Result<Node> from_torchtune(const Node& root, Draft& draft) {
       return bad_input(fmt::format("loss: {} is not supervised training; its other models are not modelled", loss));
   for (const char* other : {"policy_model", "ref_checkpointer", "reward_and_value_model", "teacher_checkpointer"})
     if (root.has(other)) return bad_input(fmt::format("{}: a second model is not modelled", other));
+  PLIMSOLL_TRY_STATUS(check_model_arguments(*model));
   PLIMSOLL_TRY_STATUS(read_adapter(*model, name, to));
   PLIMSOLL_TRY_STATUS(read_optimizer(root, to));
   to.put("model_name_or_path", text_node(model_name(root, name)));
@@ -156,6 +180,7 @@ Result<Node> from_torchtune(const Node& root, Draft& draft) {
   const std::string dtype = to.takes_word("dtype");
   // Weights, gradients and states are in the one dtype; there is no autocast.
   to.put("load_dtype", text_node(dtype == "bf16" || dtype == "fp16" ? dtype : "fp32"), "dtype");
+  static_cast<void>(to.take("loss"));
   if (loss.find("Chunked") != std::string::npos || loss.find("Linear") != std::string::npos)
     to.put("loss", text_node("chunked"));
   draft.notes.emplace_back("the recipe is not in the file: several GPUs are read as FSDP2 (--framework changes that)");

@@ -13,6 +13,7 @@
 #include "job/readers/parse.h"
 #include "job/readers/preference.h"
 #include "job/readers/resolve.h"
+#include "job/readers/saved_arguments.h"
 #include "job/value.h"
 
 namespace plimsoll::job {
@@ -230,6 +231,7 @@ Status read_training_tree(const Node& arguments, Draft& draft) {
 }
 
 Result<Draft> read_training_arguments(const InputFile& file) {
+  if (is_saved_arguments(file.text)) return read_saved_arguments(file);
   Draft draft;
   draft.path = file.path;
   draft.kind = FileKind::kTrainingArguments;

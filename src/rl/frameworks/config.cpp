@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "document/repeated_keys.h"
 #include "job/keys.h"
 #include "job/readers/nemo_rl.h"
 #include "job/readers/omega.h"
@@ -227,17 +228,20 @@ Result<ConfigSettings> read_config_settings(Framework framework, std::string_vie
   };
   Result<Values> values = Values{};
   const std::string path{name};
-  if (framework == Framework::kNemoRl && !is_yaml(text))
+  std::vector<document::RepeatedKey> repeated;
+  if (framework == Framework::kNemoRl && !is_yaml(text)) {
     values = parse_configured(text, path);
-  else if (framework == Framework::kTelescope || framework == Framework::kNemoRl ||
-           (framework == Framework::kVerl && is_yaml(text)))
+  } else if (framework == Framework::kTelescope || framework == Framework::kNemoRl ||
+             (framework == Framework::kVerl && is_yaml(text))) {
     values = parse_tree(job::parse_omega(text, path));
-  else if (framework == Framework::kPrimeRl || framework == Framework::kGeneric)
+    repeated = document::repeated_yaml_keys(text);
+  } else if (framework == Framework::kPrimeRl || framework == Framework::kGeneric) {
     values = parse_tree(document::parse_toml(text));
-  else if (framework == Framework::kVerl)
+  } else if (framework == Framework::kVerl) {
     values = parse_overrides(text, path);
-  else
+  } else {
     values = parse_flags(text, path);
+  }
   if (!values) return in_file(std::move(values.error()));
   if (framework == Framework::kNemoRl && !values->has_section("grpo"))
     return in_file({Code::kBadInput, "has no grpo section; of NeMo-RL only GRPO runs are read", {}, {}});
@@ -270,6 +274,9 @@ Result<ConfigSettings> read_config_settings(Framework framework, std::string_vie
         fmt::format("engine: servers of '{}' are counted as vLLM's (--engine changes that)", engine));
   }
   for (auto& [key, value] : parse_directives(text)) put_setting(result.settings, key, value);
+  for (const document::RepeatedKey& again : repeated)
+    result.assumed.push_back(
+        fmt::format("'{}' is given twice; the value in line {} counts, as for the framework", again.key, again.line));
   assume_means(given, result);
   if (auto read = check_unread(framework, *values, given, result.ignored); !read)
     return in_file(std::move(read.error()));

@@ -172,15 +172,25 @@ void take_adapter(Values& values, Settings& settings, const std::string& section
   put_setting(settings, "lora_target_modules", takes_all || targets.empty() || targets == "[]" ? all : targets);
 }
 
+// How far generation may be ahead: grpo.async_grpo, or the sampler of the single controller (async_rl), which reads no
+// grpo.async_grpo. Its samplers in order count versions ahead, its windowed ones versions behind: the same number.
+void take_staleness(Values& values, Settings& settings) {
+  const bool async = values.take_flag("grpo.async_grpo.enabled").value_or(false);
+  std::string limit = values.take_word("grpo.async_grpo.max_trajectory_age_steps");
+  if (!async) limit.clear();
+  for (const char* path : {"async_rl.sampler.max_staleness_versions", "async_rl.sampler.max_lookahead_versions"})
+    if (const std::string word = values.take_word(path); !word.empty() && word != "null") limit = word;
+  const bool is_ahead = !limit.empty() && limit != "0";
+  put_setting(settings, "mode", async || is_ahead ? "async" : "sync");
+  if (is_ahead) put_setting(settings, "max_async_rollout", limit);
+}
+
 }  // namespace
 
 void decode_nemo_rl(Values& values, Settings& settings) {
   for (const KeyName& name : key_names_in(Framework::kNemoRl))
     if (const std::string word = values.take_word(name.path); !word.empty()) put_setting(settings, name.key, word);
-  const bool async = values.take_flag("grpo.async_grpo.enabled").value_or(false);
-  put_setting(settings, "mode", async ? "async" : "sync");
-  if (const std::string word = values.take_word("grpo.async_grpo.max_trajectory_age_steps"); !word.empty() && async)
-    put_setting(settings, "max_async_rollout", word);
+  take_staleness(values, settings);
 
   const auto sane = [](std::int64_t number) { return number > 0 && number < (1 << 20); };
   const auto integer = [&](std::string_view key) {
@@ -191,10 +201,12 @@ void decode_nemo_rl(Values& values, Settings& settings) {
   const std::int64_t batch = values.take_integer("policy.train_global_batch_size").value_or(0);
   if (samples > 0 && batch > 0 && samples % batch == 0)
     put_setting(settings, "number_of_minibatches", std::to_string(samples / batch));
-  // A micro-batch of several sequences is as many tokens, packed or padded.
+  // A micro-batch of several sequences is as many tokens, packed or padded: several samples share a bin.
   const std::int64_t micro = values.take_integer("policy.train_micro_batch_size").value_or(1);
-  if (micro > 1 && sane(micro) && integer("seq_len") > 0)
+  if (micro > 1 && sane(micro) && integer("seq_len") > 0) {
     put_setting(settings, "seq_len", std::to_string(micro * integer("seq_len")));
+    put_setting(settings, "packing", "true");
+  }
   const bool is_sglang = setting(settings, "engine") == "sglang";
   for (const auto& [path, key] :
        {std::pair{"policy.generation.sglang_cfg.tp_size", "inference_tensor_parallel_size"},

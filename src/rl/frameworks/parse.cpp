@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "base/file.h"
+#include "base/lines.h"
 #include "base/text.h"
 #include "job/readers/omega.h"
 #include "job/readers/resolve.h"
@@ -84,7 +85,7 @@ Result<Values> parse_configured(std::string_view text, const std::string& file) 
 }
 
 bool is_yaml(std::string_view text) {
-  for (const std::string_view raw : split(text.substr(0, 1 << 16), '\n')) {
+  for (const std::string_view raw : lines(text.substr(0, 1 << 16))) {
     const std::string_view line = trim(raw);
     if (line.empty() || line.front() == '#' || line == "---") continue;
     const std::size_t colon = line.find(':');
@@ -167,7 +168,7 @@ Result<Values> parse_flags(std::string_view text, const std::string& file) {
 Settings parse_directives(std::string_view text) {
   constexpr std::string_view kSign = "# plimsoll: ";
   Settings settings;
-  for (const std::string_view line : split(text, '\n')) {
+  for (const std::string_view line : lines(text)) {
     const std::string_view body = trim(line);
     if (!body.starts_with(kSign)) continue;
     const std::string_view pair = body.substr(kSign.size());

@@ -8,6 +8,7 @@
 
 #include "document/node.h"
 #include "document/relaxed_json.h"
+#include "document/repeated_keys.h"
 
 namespace plimsoll::document {
 namespace {
@@ -43,9 +44,29 @@ TEST(Parse, members_keep_the_order_of_the_file) {
 TEST(Parse, a_duplicate_key_is_an_error_that_names_it) {
   EXPECT_THAT(parse_json(R"({"a": {"hidden_size": 1, "x": 2, "hidden_size": 1}})").error().message,
               HasSubstr("the key 'hidden_size' appears twice"));
-  EXPECT_THAT(parse_yaml("hidden_size: 1\nhidden_size: 2\n").error().message,
-              HasSubstr("line 2: the key 'hidden_size' appears twice"));
   EXPECT_THAT(parse_toml("hidden_size = 1\nhidden_size = 2\n").error().message, HasSubstr("hidden_size"));
+}
+
+TEST(Parse, of_a_repeated_key_in_yaml_the_last_counts_and_is_named) {
+  constexpr std::string_view kText = "a: {x: 1}\nhidden_size: 1\nb: 3\nhidden_size: 2\n";
+  const auto root = parse_yaml(kText);
+  ASSERT_TRUE(root);
+  EXPECT_EQ(root->find("hidden_size")->integer, 2);
+  EXPECT_EQ(root->members.size(), 3U);
+  const auto repeated = repeated_yaml_keys(kText);
+  ASSERT_EQ(repeated.size(), 1U);
+  EXPECT_EQ(repeated.front().key, "hidden_size");
+  EXPECT_EQ(repeated.front().line, 4);
+  EXPECT_TRUE(repeated_yaml_keys("a: {x: 1}\nb: {x: 1}\n").empty());
+}
+
+TEST(Parse, a_long_yaml_with_a_repeated_key_is_an_error) {
+  std::string text = "hidden_size: 1\nhidden_size: 2\n#";
+  text += std::string(kLongestWithRepeats, 'x');
+  EXPECT_THAT(parse_yaml(text).error().message, HasSubstr("line 2: the key 'hidden_size' appears twice"));
+  std::string many;
+  for (int i = 0; i < 1000; ++i) many += "a: 1\n";
+  EXPECT_THAT(parse_yaml(many).error().message, HasSubstr("the key 'a' appears twice"));
 }
 
 TEST(Parse, the_same_key_in_two_tables_is_no_duplicate) {

@@ -64,6 +64,7 @@ inline const std::vector<std::pair<std::string, FileKind>>& samples() {
       {"verl-sft.yaml", FileKind::kVerlSft},
       {"llama3/config_registry.py", FileKind::kTorchtitanPython},
       {"trainer_state.json", FileKind::kTrainerState},
+      {"training_args.bin", FileKind::kTrainingArguments},
       {"wandb.yaml", FileKind::kWandbConfig},
       {"megatron.log", FileKind::kMegatronLog},
   };

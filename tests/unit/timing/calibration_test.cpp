@@ -63,5 +63,27 @@ TEST(Calibration, errors_name_the_key) {
   EXPECT_THAT(message(R"([1])"), HasSubstr("wanted"));
 }
 
+TEST(Calibration, what_calibrate_wrote_has_a_head_and_holds_for_one_gpu) {
+  const auto read = read_calibration("mine.json", R"({"kind": "plimsoll-calibration", "schema": 1, "gpu": "h200",
+    "machine": {"driver": "580"}, "values": {"nic": 0.5}, "measured": {"products": []}, "left_out": ["x"]})");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->measured_on, "h200-sxm-141gb");
+  EXPECT_TRUE(check_gpu(*read, cluster::find_gpu("h200").value()));
+  const Status other = check_gpu(*read, cluster::find_gpu("h100").value());
+  ASSERT_FALSE(other);
+  EXPECT_THAT(to_string(other.error()), HasSubstr("measured on h200-sxm-141gb"));
+  EXPECT_TRUE(check_gpu(built_in(), cluster::find_gpu("h100").value()));
+}
+
+TEST(Calibration, a_damaged_head_is_said) {
+  const auto message = [](const char* text) { return to_string(read_calibration("mine.json", text).error()); };
+  EXPECT_THAT(message(R"({"kind": "plimsoll-learned"})"), HasSubstr("kind"));
+  EXPECT_THAT(message(R"({"kind": 3})"), HasSubstr("kind"));
+  EXPECT_THAT(message(R"({"schema": 2})"), HasSubstr("schema: this program reads 1"));
+  EXPECT_THAT(message(R"({"schema": "1"})"), HasSubstr("schema"));
+  EXPECT_THAT(message(R"({"gpu": 7})"), HasSubstr("gpu: wanted"));
+  EXPECT_THAT(message(R"({"gpu": "h9000"})"), HasSubstr("h9000"));
+}
+
 }  // namespace
 }  // namespace plimsoll::timing

@@ -281,7 +281,7 @@ TEST(Files, a_device_without_end_is_refused) {
   Collector collector;
   const Status status = read_log("/dev/zero", collector);
   ASSERT_FALSE(status);
-  EXPECT_NE(status.error().message.find("not a log"), std::string::npos);
+  EXPECT_NE(status.error().message.find("is a device; wanted a log"), std::string::npos);
 }
 
 TEST(Files, utf16_pairs_survive_being_cut) {

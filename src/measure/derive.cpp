@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "measure/derive.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "timing/collectives.h"
+#include "timing/kernels.h"
+
+namespace plimsoll::measure {
+
+namespace {
+
+using timing::Calibration;
+using timing::Device;
+using timing::Machine;
+using timing::Number;
+
+Number number_of(Format format) {
+  switch (format) {
+    case Format::kBf16:
+    case Format::kFp16:
+      return Number::kBf16;
+    case Format::kFp8:
+      return Number::kFp8;
+    case Format::kTf32:
+      return Number::kTf32;
+    case Format::kFp32:
+      return Number::kFp32;
+  }
+  return Number::kBf16;
+}
+
+double output_bytes(Format format) { return format == Format::kTf32 || format == Format::kFp32 ? 4 : 2; }
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+Machine machine_of(const cluster::Gpu& gpu) {
+  cluster::Cluster cluster;
+  cluster.gpu = gpu;
+  return {cluster, timing::built_in()};
+}
+
+double predicted(const Machine& machine, const ProductTime& time) {
+  const Shape& s = time.shape;
+  return timing::gemm_seconds(machine, number_of(time.format), static_cast<double>(s.rows),
+                              static_cast<double>(s.columns), static_cast<double>(s.depth), output_bytes(time.format));
+}
+
+// Of copies on one route: bytes moved per second over the sizes that tensors of a layer have.
+double rate_of(const Survey& survey, Route route, double moved_per_byte) {
+  constexpr std::size_t kLayer = std::size_t{256} << 20;
+  double bytes = 0;
+  double seconds = 0;
+  for (const CopyTime& copy : survey.copies) {
+    if (copy.route != route || copy.bytes > kLayer) continue;
+    bytes += moved_per_byte * static_cast<double>(copy.bytes);
+    seconds += copy.seconds;
+  }
+  return seconds > 0 ? bytes / seconds : 0;
+}
+
+// Share of the rate of products that a power limit takes when nothing else runs; a step has other work between them,
+// three tenths of its time (timing.json, power of the H200: 14 % alone, 10 % in steps).
+double power_loss(const Products::Sustained& sustained) {
+  constexpr double kProductsOfStep = 0.7;
+  if (sustained.first <= 0 || sustained.last <= sustained.first) return 0;
+  return kProductsOfStep * (1 - sustained.first / sustained.last);
+}
+
+// What steps on many GPUs reach of products that run alone for long: the fitted rates of timing.json over those of the
+// tables of ai-dynamo/aiconfigurator. H100, B200, GB200, B300 and GB300 have 0.858 to 0.874 in bf16; in FP8, whose
+// tables are of another kernel, 0.94 to 1.10.
+constexpr double kInStep = 0.865;
+constexpr double kInStepFp8 = 1.0;
+
+class Derivation {
+ public:
+  Derivation(const Survey& survey, const cluster::Gpu& gpu)
+      : survey_(survey), gpu_(gpu), machine_(machine_of(gpu)), device_(timing::device_of(timing::built_in(), gpu)) {}
+
+  Derived run() {
+    products();
+    streams();
+    messages();
+    return std::move(derived_);
+  }
+
+ private:
+  void put_device(std::string_view name, double value, double Device::* field, double error, std::string source) {
+    derived_.device.push_back({name, value, device_.*field, error, std::move(source)});
+  }
+  void put_value(std::string_view name, double value, double Calibration::* field, std::string source) {
+    derived_.values.push_back({name, value, timing::built_in().*field, -1, std::move(source)});
+  }
+
+  void products() {
+    // Rates of a GPU that has a loss of its own are those of bursts; of others, those of steps.
+    const bool has_power = device_.power > 0;
+    const double loss = power_loss(survey_.sustained);
+    const double left =
+        survey_.sustained.last > 0 ? std::min(1.0, survey_.sustained.first / survey_.sustained.last) : 1.0;
+    const auto in_step = [&](double fraction, double share) { return has_power ? fraction : fraction * left * share; };
+    const std::string of = has_power ? "measured" : "measured, times what steps reach of products alone";
+    const Format half = half_format(survey_.device);
+    if (const ProductFit fit = fit_products(survey_.products, half, gpu_, false); fit.fraction > 0) {
+      put_device("gemm_bf16", in_step(fit.fraction, kInStep), &Device::gemm_bf16, fit.median_pct, of);
+      put_device("half_depth_bf16", fit.half_depth, &Device::half_depth_bf16, fit.median_pct, "measured");
+      if (has_power)
+        put_device("power", loss, &Device::power, -1, "measured: one product for seconds against its first");
+    }
+    if (const ProductFit fit = fit_products(survey_.products, Format::kFp8, gpu_, false); fit.fraction > 0) {
+      const double value = in_step(fit.fraction, kInStepFp8);
+      put_device("gemm_fp8", value, &Device::gemm_fp8, fit.median_pct, of);
+      put_device("gemm_mxfp8", value * device_.gemm_mxfp8 / device_.gemm_fp8, &Device::gemm_mxfp8, -1,
+                 "gemm_fp8 times the built-in ratio of the two");
+      put_device("half_depth_fp8", fit.half_depth, &Device::half_depth_fp8, fit.median_pct, "measured");
+    }
+    if (const ProductFit fit = fit_products(survey_.products, Format::kTf32, gpu_, true); fit.fraction > 0)
+      put_device("gemm_tf32", in_step(fit.fraction, kInStep), &Device::gemm_tf32, fit.median_pct, of);
+    if (const ProductFit fit = fit_products(survey_.products, Format::kFp32, gpu_, true); fit.fraction > 0)
+      put_device("gemm_fp32", fit.fraction, &Device::gemm_fp32, fit.median_pct, "measured");
+  }
+
+  void streams() {
+    constexpr double kReadAndWrite = 2;
+    const double stream = rate_of(survey_, Route::kDevice, kReadAndWrite);
+    if (stream > 0 && gpu_.rates.hbm > 0)
+      put_device("stream", stream / gpu_.rates.hbm, &Device::stream, -1, "measured: copies of 32 to 128 MiB");
+    if (survey_.small_kernel > 0)
+      put_value("kernel_floor", survey_.small_kernel, &Calibration::kernel_floor,
+                "measured: a copy of 128 KiB among others");
+    const double to_device = rate_of(survey_, Route::kToDevice, 1);
+    const double to_host = rate_of(survey_, Route::kToHost, 1);
+    if (to_device > 0 && to_host > 0 && gpu_.rates.host_link > 0)
+      put_value("host_link", std::min(to_device, to_host) / gpu_.rates.host_link, &Calibration::host_link,
+                "measured: pinned memory, the slower direction");
+  }
+
+  [[nodiscard]] const MessageTime* message(Collective collective, bool large) const {
+    constexpr std::size_t kLarge = std::size_t{1} << 20;
+    for (const MessageTime& time : survey_.messages)
+      if (time.collective == collective && (time.bytes >= kLarge) == large) return &time;
+    return nullptr;
+  }
+
+  // The formulas of timing/collectives.cpp, solved for what they divide by.
+  void messages() {
+    const double link = gpu_.rates.nvlink > 0 ? gpu_.rates.nvlink : gpu_.rates.host_link;
+    const double n = survey_.devices;
+    if (link <= 0 || n < 2) return;
+    double latency = 0;
+    if (const MessageTime* small = message(Collective::kAllReduce, false)) {
+      latency = small->seconds / 2;
+      put_value("latency_nvlink", latency, &Calibration::latency_nvlink, "measured: an all-reduce of 8 KiB");
+    }
+    const auto rate = [&](const MessageTime& time) {
+      return (n - 1) / n * static_cast<double>(time.bytes) / std::max(1e-9, time.seconds - latency) / link;
+    };
+    if (const MessageTime* gather = message(Collective::kAllGather, true))
+      put_value("nvlink", rate(*gather), &Calibration::nvlink, "measured: an all-gather of 256 MiB");
+    if (const MessageTime* exchange = message(Collective::kAllToAll, true))
+      put_value("all_to_all_nvlink", rate(*exchange), &Calibration::all_to_all_nvlink,
+                "measured: an all-to-all of 256 MiB");
+  }
+
+  const Survey& survey_;
+  const cluster::Gpu& gpu_;
+  Machine machine_;
+  const Device& device_;
+  Derived derived_;
+};
+
+}  // namespace
+
+ProductFit fit_products(const std::vector<ProductTime>& times, Format format, const cluster::Gpu& gpu,
+                        bool depth_is_known) {
+  Machine machine = machine_of(gpu);
+  const auto at = static_cast<std::size_t>(number_of(format));
+  std::vector<const ProductTime*> rows;
+  for (const ProductTime& time : times)
+    if (time.format == format && time.seconds > 0) rows.push_back(&time);
+  if (rows.empty()) return {};
+  const auto logs = [&] {
+    std::vector<double> errors;
+    for (const ProductTime* row : rows) errors.push_back(std::log(predicted(machine, *row) / row->seconds));
+    return errors;
+  };
+  const double known = machine.half_depth[at];
+  const double start = machine.gemm[at];
+  constexpr double kStep = 10;
+  constexpr double kDeepest = 1000;
+  ProductFit best;
+  double least = 0;
+  for (double depth = depth_is_known ? known : 0; depth <= (depth_is_known ? known : kDeepest); depth += kStep) {
+    machine.half_depth[at] = depth;
+    machine.gemm[at] = start;
+    // Products that memory bounds do not follow the rate, so that the median is corrected more than once.
+    for (int round = 0; round < 4; ++round) machine.gemm[at] *= std::exp(median(logs()));
+    double sum = 0;
+    std::vector<double> sizes;
+    for (const double error : logs()) {
+      sum += std::abs(error);
+      sizes.push_back(std::abs(error));
+    }
+    if (best.fraction > 0 && sum >= least) continue;
+    least = sum;
+    best = {machine.gemm[at] / machine.peak[at], depth, 100 * median(sizes)};
+  }
+  return best;
+}
+
+Derived derive(const Survey& survey, const cluster::Gpu& gpu) { return Derivation(survey, gpu).run(); }
+
+}  // namespace plimsoll::measure
