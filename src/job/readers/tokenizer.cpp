@@ -46,15 +46,16 @@ const Assignment* find(const Draft& draft, std::string_view key) {
 
 Status refuse_word_pieces(std::string_view program, const Draft& draft) {
   if (program.find("gpt") != std::string_view::npos) return {};
+  if (find(draft, "model_class") != nullptr) return {};  // pretrain_bert.py, pretrain_t5.py
   const Assignment* type = find(draft, "tokenizer_type");
   const Assignment* file = find(draft, "vocab_file");
   const bool is_bert = type != nullptr && type->value.text.starts_with("Bert");
   const bool is_list = type == nullptr && file != nullptr && file->value.text.ends_with(".txt");
   if (!is_bert && !is_list) return {};
   const Assignment& sign = is_bert ? *type : *file;
-  return bad_input(
-      fmt::format("{} '{}' is the vocabulary of BERT: encoder models are not modelled from flags; only decoders are",
-                  is_bert ? "--tokenizer-type" : "--vocab-file", sign.value.text.substr(0, 120)));
+  return bad_input(fmt::format(
+      "{} '{}' is the vocabulary of BERT; of encoders only what pretrain_bert.py and pretrain_t5.py train is modelled",
+      is_bert ? "--tokenizer-type" : "--vocab-file", sign.value.text.substr(0, 120)));
 }
 
 void take_vocabulary_of_tokenizer(const std::string& name, Draft& draft) {
