@@ -65,6 +65,7 @@ void write_measured(JsonWriter& json, const measure::Survey& survey) {
         .member("columns", time.shape.columns)
         .member("depth", time.shape.depth)
         .member("seconds", time.seconds)
+        .member("warm", time.warm)
         .end_object();
   json.end_array();
   json.key("sustained")

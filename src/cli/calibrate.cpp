@@ -98,7 +98,7 @@ const Verb kCalibrate = {
                .help = "where libcublasLt and libnccl lie: a folder, a toolkit, or site-packages of a Python with "
                        "PyTorch",
                .repeats = true},
-              {.name = "quick", .argument = "", .help = "fewer shapes and no pauses: some seconds, less exact"},
+              {.name = "quick", .argument = "", .help = "fewer shapes: some seconds, less exact"},
               {.name = "force", .argument = "", .help = kForceHelp}},
     .examples = {{"plimsoll calibrate --out mine.json", "measure the first GPU"},
                  {"plimsoll fit job.toml --calibration mine.json", "and use it"}},

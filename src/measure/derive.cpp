@@ -54,6 +54,20 @@ double predicted(const Machine& machine, const ProductTime& time) {
                               static_cast<double>(s.columns), static_cast<double>(s.depth), output_bytes(time.format));
 }
 
+// Sets the rate at which the formula is right in the middle, and says how far off it then is.
+double fit_rate(const std::vector<const ProductTime*>& rows, std::size_t at, Machine& machine) {
+  const auto logs = [&] {
+    std::vector<double> errors;
+    for (const ProductTime* row : rows) errors.push_back(std::log(predicted(machine, *row) / row->seconds));
+    return errors;
+  };
+  // Products that memory bounds do not follow the rate, so that the median is corrected more than once.
+  for (int round = 0; round < 4; ++round) machine.gemm[at] *= std::exp(median(logs()));
+  std::vector<double> sizes;
+  for (const double error : logs()) sizes.push_back(std::abs(error));
+  return median(sizes);
+}
+
 // Of copies on one route: bytes moved per second over the sizes that tensors of a layer have.
 double rate_of(const Survey& survey, Route route, double moved_per_byte) {
   constexpr std::size_t kLayer = std::size_t{256} << 20;
@@ -110,22 +124,22 @@ class Derivation {
     const auto in_step = [&](double fraction, double share) { return has_power ? fraction : fraction * left * share; };
     const std::string of = has_power ? "measured" : "measured, times what steps reach of products alone";
     const Format half = half_format(survey_.device);
-    if (const ProductFit fit = fit_products(survey_.products, half, gpu_, false); fit.fraction > 0) {
+    if (const ProductFit fit = fit_products(survey_.products, half, gpu_, true); fit.fraction > 0) {
       put_device("gemm_bf16", in_step(fit.fraction, kInStep), &Device::gemm_bf16, fit.median_pct, of);
       put_device("half_depth_bf16", fit.half_depth, &Device::half_depth_bf16, fit.median_pct, "measured");
       if (has_power)
         put_device("power", loss, &Device::power, -1, "measured: one product for seconds against its first");
     }
-    if (const ProductFit fit = fit_products(survey_.products, Format::kFp8, gpu_, false); fit.fraction > 0) {
+    if (const ProductFit fit = fit_products(survey_.products, Format::kFp8, gpu_, true); fit.fraction > 0) {
       const double value = in_step(fit.fraction, kInStepFp8);
       put_device("gemm_fp8", value, &Device::gemm_fp8, fit.median_pct, of);
       put_device("gemm_mxfp8", value * device_.gemm_mxfp8 / device_.gemm_fp8, &Device::gemm_mxfp8, -1,
                  "gemm_fp8 times the built-in ratio of the two");
       put_device("half_depth_fp8", fit.half_depth, &Device::half_depth_fp8, fit.median_pct, "measured");
     }
-    if (const ProductFit fit = fit_products(survey_.products, Format::kTf32, gpu_, true); fit.fraction > 0)
+    if (const ProductFit fit = fit_products(survey_.products, Format::kTf32, gpu_, false); fit.fraction > 0)
       put_device("gemm_tf32", in_step(fit.fraction, kInStep), &Device::gemm_tf32, fit.median_pct, of);
-    if (const ProductFit fit = fit_products(survey_.products, Format::kFp32, gpu_, true); fit.fraction > 0)
+    if (const ProductFit fit = fit_products(survey_.products, Format::kFp32, gpu_, false); fit.fraction > 0)
       put_device("gemm_fp32", fit.fraction, &Device::gemm_fp32, fit.median_pct, "measured");
   }
 
@@ -181,39 +195,32 @@ class Derivation {
 }  // namespace
 
 ProductFit fit_products(const std::vector<ProductTime>& times, Format format, const cluster::Gpu& gpu,
-                        bool depth_is_known) {
+                        bool wants_depth) {
   Machine machine = machine_of(gpu);
   const auto at = static_cast<std::size_t>(number_of(format));
-  std::vector<const ProductTime*> rows;
+  std::vector<const ProductTime*> rested;
+  std::vector<const ProductTime*> warm;
   for (const ProductTime& time : times)
-    if (time.format == format && time.seconds > 0) rows.push_back(&time);
-  if (rows.empty()) return {};
-  const auto logs = [&] {
-    std::vector<double> errors;
-    for (const ProductTime* row : rows) errors.push_back(std::log(predicted(machine, *row) / row->seconds));
-    return errors;
-  };
-  const double known = machine.half_depth[at];
-  const double start = machine.gemm[at];
-  constexpr double kStep = 10;
-  constexpr double kDeepest = 1000;
-  ProductFit best;
-  double least = 0;
-  for (double depth = depth_is_known ? known : 0; depth <= (depth_is_known ? known : kDeepest); depth += kStep) {
-    machine.half_depth[at] = depth;
-    machine.gemm[at] = start;
-    // Products that memory bounds do not follow the rate, so that the median is corrected more than once.
-    for (int round = 0; round < 4; ++round) machine.gemm[at] *= std::exp(median(logs()));
-    double sum = 0;
-    std::vector<double> sizes;
-    for (const double error : logs()) {
-      sum += std::abs(error);
-      sizes.push_back(std::abs(error));
+    if (time.format == format && time.seconds > 0) (time.warm ? warm : rested).push_back(&time);
+  const std::vector<const ProductTime*>& rated = warm.empty() ? rested : warm;
+  if (rated.empty()) return {};
+  ProductFit best{0, machine.half_depth[at], 0};
+  if (wants_depth && !rested.empty()) {
+    constexpr double kStep = 10;
+    constexpr double kDeepest = 1000;
+    double least = 0;
+    for (double depth = 0; depth <= kDeepest; depth += kStep) {
+      machine.half_depth[at] = depth;
+      const double error = fit_rate(rested, at, machine);
+      if (depth > 0 && error >= least) continue;
+      least = error;
+      best.half_depth = depth;
     }
-    if (best.fraction > 0 && sum >= least) continue;
-    least = sum;
-    best = {machine.gemm[at] / machine.peak[at], depth, 100 * median(sizes)};
   }
+  machine.half_depth[at] = best.half_depth;
+  constexpr double kPercent = 100;
+  best.median_pct = kPercent * fit_rate(rated, at, machine);
+  best.fraction = machine.gemm[at] / machine.peak[at];
   return best;
 }
 

@@ -32,8 +32,9 @@ struct ProductFit {
   double half_depth = 0;  // elements
   double median_pct = 0;
 };
-// `depth_is_known`: only the rate is fitted, at the built-in half depth.
+// The half depth comes of products on a rested device (the built-in one where there are none, or where it is not
+// wanted), the rate of those on a warm one (else of the same).
 [[nodiscard]] ProductFit fit_products(const std::vector<ProductTime>& times, Format format, const cluster::Gpu& gpu,
-                                      bool depth_is_known);
+                                      bool wants_depth);
 
 }  // namespace plimsoll::measure

@@ -211,8 +211,10 @@ Result<std::unique_ptr<Products::Plan>> Products::plan(Format format, Pass pass,
   const auto k = static_cast<std::uint64_t>(shape.depth);
   const int type = data_type(format);
   const int out = format == Format::kFp8 ? kBrain16 : type;
-  const std::int32_t transpose_a = pass == Pass::kForward ? 1 : 0;
-  const std::int32_t transpose_b = pass == Pass::kWeightGradient ? 1 : 0;
+  // FP8 operands are transposed before, so that every pass has the layout of the forward one.
+  const bool as_forward = pass == Pass::kForward || format == Format::kFp8;
+  const std::int32_t transpose_a = as_forward ? 1 : 0;
+  const std::int32_t transpose_b = pass == Pass::kWeightGradient && !as_forward ? 1 : 0;
   bool ok =
       call.create_operation(&plan->operation, format == Format::kTf32 ? kComputeTf32 : kCompute32, kReal32) == kOk &&
       call.set_operation(plan->operation, kTransposeA, &transpose_a, sizeof(transpose_a)) == kOk &&
@@ -225,7 +227,7 @@ Result<std::unique_ptr<Products::Plan>> Products::plan(Format format, Pass pass,
       call.create_preference(&plan->preference) == kOk &&
       call.set_preference(plan->preference, kWorkspaceBytes, &kWorkspace, sizeof(kWorkspace)) == kOk;
   if (format == Format::kFp8) {
-    const std::int8_t fast = 1;  // as forward products of training
+    const std::int8_t fast = pass == Pass::kForward ? 1 : 0;  // as Transformer Engine: gradients sum in fp32
     ok = ok && call.set_operation(plan->operation, kFastAccumulation, &fast, sizeof(fast)) == kOk;
   }
   if (!ok) return missing(fmt::format("cuBLASLt refuses {} products", name_of(format)));

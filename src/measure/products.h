@@ -17,7 +17,7 @@ inline constexpr Format kFormats[] = {Format::kBf16, Format::kFp16, Format::kFp8
 [[nodiscard]] std::string name_of(Format format);
 
 // out[rows, columns] = x[rows, depth] W[depth, columns], in the three layouts of training: y = x W^T, its input
-// gradient, its weight gradient. FP8 products exist in the first layout only.
+// gradient, its weight gradient. FP8 products have the first layout in every pass.
 enum class Pass : std::uint8_t { kForward, kInputGradient, kWeightGradient };
 inline constexpr Pass kPasses[] = {Pass::kForward, Pass::kInputGradient, Pass::kWeightGradient};
 

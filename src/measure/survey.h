@@ -21,6 +21,7 @@ struct ProductTime {
   Pass pass = Pass::kForward;
   Shape shape;
   double seconds = 0;
+  bool warm = false;  // after others without a pause, as in a step; else on a device that rested
 };
 
 enum class Route : std::uint8_t { kDevice, kFill, kToDevice, kToHost, kToDevicePageable, kToHostPageable };

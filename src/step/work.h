@@ -63,7 +63,8 @@ struct Work {
   // Attention: FLOPs of the forward as executed (the causal half only), and the head size.
   double flops;
   double head_dim;
-  double keys;  // that a query sees on average
+  double value_dim;  // 0: as head_dim
+  double keys;       // that a query sees on average
   // Bytes streamed through memory besides what a GEMM itself reads and writes.
   double forward_bytes;
   double backward_bytes;
@@ -109,8 +110,9 @@ class WorkList {
   [[nodiscard]] std::size_t size() const { return count_; }
   void clear() { count_ = 0; }
 
- private:
   static constexpr std::size_t kMost = 40;
+
+ private:
   std::array<Work, kMost> items_;  // only the first count_ are ever read
   std::size_t count_ = 0;
 };

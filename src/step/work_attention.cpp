@@ -24,6 +24,7 @@ void core_attention(WorkList& list, const Shape& s, const model::Attention& a) {
   Work& w = list.add(Doing::kAttention, Part::kCore);
   w.flops = 2 * s.tokens * keys * heads * (qk + v);
   w.head_dim = qk;
+  w.value_dim = v;
   w.keys = keys;
   w.forward_kernels = 1;
   w.backward_kernels = 3;

@@ -28,8 +28,10 @@ struct Device {
   double power = 0;  // share of the rate that the power limit takes where nothing but matrix products runs
   double attention_forward = 0.5;
   double attention_backward = 0.42;
-  double stream = 0.8;      // of HBM bandwidth
-  double host_speed = 1.0;  // of the host's single thread, against a Xeon of a DGX H100
+  double attention_head_64 = 0.75;  // forward and backward at heads of 64, against 128
+  double attention_latent = 1.17;   // forward of MLA, whose keys are wider than its values, against 128
+  double stream = 0.8;              // of HBM bandwidth
+  double host_speed = 1.0;          // of the host's single thread, against a Xeon of a DGX H100
 };
 
 struct Calibration {
@@ -48,7 +50,7 @@ struct Calibration {
   double attention_tail_backward = 30e-6;
   double attention_diagonal_forward = 200;  // keys that a query pays for beyond those that it sees
   double attention_diagonal_backward = 350;
-  double attention_other_head = 0.72;  // rate at head sizes other than 128
+  double attention_other_head = 0.72;  // rate at head sizes other than 64, 128 and those of MLA
   double attention_fp32 = 8;           // FLOPs that count for one: without tensor cores
   double attention_masked = 1.3;       // and with an additive mask
   double attention_flash2 = 0.6;       // rate of FlashAttention 2 on Hopper and newer against cuDNN and FA 3
@@ -60,9 +62,9 @@ struct Calibration {
   double host_eager_module = 9e-5;       // per weight: the module around it and its gradient
   double host_eager_replay = 2;          // of the above where checkpointing replays: hooks on every saved tensor
   double host_eager_update = 2e-5;       // per weight and step: clipping and optimizer
+  double host_launch = 8e-6;             // per kernel that C++ launches in a loop of its own
   double host_message = 50e-6;           // per collective that the host starts
   double host_graph = 0.05;              // of the above, inside a CUDA graph
-  double host_overlap = 10;              // exponent of the soft maximum of host and GPU
   double moe_sync = 60e-6;               // per dropless dispatch: sizes travel to the host before the launch
   double step_overhead = 0.03;           // data, logging, barriers, once per step
   double step_overhead_trainer = 0.003;  // of the Trainer and of PyTorch's own loops

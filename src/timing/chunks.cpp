@@ -2,24 +2,12 @@
 #include "timing/chunks.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "timing/eager.h"
 #include "timing/offload.h"
+#include "timing/queue.h"
 
 namespace plimsoll::timing {
-
-namespace {
-
-// The GPU runs what the host launched; whichever needs longer sets the pace, softly where they are close.
-double paced(double gpu, double host, double exponent) {
-  if (gpu <= 0 || host <= 0) return std::max(gpu, host);
-  const double ratio = std::min(gpu, host) / std::max(gpu, host);
-  if (ratio < 0.4) return std::max(gpu, host);
-  return std::max(gpu, host) * std::pow(1 + std::pow(ratio, exponent), 1 / exponent);
-}
-
-}  // namespace
 
 ChunkPricer::ChunkPricer(const job::Job& job, const Prices& prices)
     : job_(job), prices_(prices), costs_(job.model.kinds.size() * 2) {
@@ -95,8 +83,10 @@ void ChunkPricer::set_queued(ChunkCost& cost) const {
   const double back = cost.backward.gpu() + cost.replay.gpu();
   const double host_ahead = cost.forward.host;
   const double host = host_ahead + cost.backward.host + cost.replay.host;
-  cost.forward_seconds = std::max(ahead, host_ahead);
-  cost.backward_seconds = std::max(cost.forward_seconds + back, host) - cost.forward_seconds;
+  cost.forward_seconds = free_running_seconds(host_ahead, ahead);
+  cost.backward_seconds = free_running_seconds(host, cost.forward_seconds + back) - cost.forward_seconds;
+  cost.forward_seconds += cost.forward.serial;
+  cost.backward_seconds += cost.backward.serial + cost.replay.serial;
 }
 
 // The matrix units draw the most power: where they fill the time, the limit lowers the clock.
@@ -120,9 +110,15 @@ void ChunkPricer::set_seconds(ChunkCost& cost) const {
     set_queued(cost);
     return;
   }
-  const double stretch = gpu > 0 ? paced(gpu, host, machine.calibration->host_overlap) / gpu : 1;
-  cost.forward_seconds = ahead * stretch;
-  cost.backward_seconds = back * stretch;
+  if (cost.forward.serial > 0) {
+    // A host that waited in the forward enters the backward without a lead.
+    cost.forward_seconds = free_running_seconds(cost.forward.host, ahead) + cost.forward.serial;
+    cost.backward_seconds = free_running_seconds(host - cost.forward.host, back) + cost.replay.serial;
+  } else {
+    const double stretch = gpu > 0 ? free_running_seconds(host, gpu) / gpu : 1;
+    cost.forward_seconds = ahead * stretch;
+    cost.backward_seconds = back * stretch;
+  }
   if (cost.offloaded <= 0) return;
   const OffloadCost off = offload_cost(job_, machine, cost.offloaded, cost.forward_seconds, cost.backward_seconds);
   cost.forward_seconds += off.forward;

@@ -37,15 +37,31 @@ double product_seconds(const Machine& m, Number number, const Product& p) {
   return p.aligned || p.width > 2 ? seconds : seconds / c.gemm_misaligned;
 }
 
+// PyTorch has one kernel for all groups in bf16 only; other numbers, and GPUs before Ampere, get a product for each
+// group, for which the offsets are copied to the host (recorded: 72 such copies in 12 layers of fp32 experts).
+bool runs_one_by_one(const job::Job& job, const Product& p) {
+  const bool has_kernel = p.width == 2 && job.cluster.gpu.architecture != cluster::Architecture::kVolta &&
+                          job.cluster.gpu.architecture != cluster::Architecture::kTuring;
+  return p.kind != ProductKind::kPlain && !has_kernel;
+}
+
 Parts price(const job::Job& job, const Prices& prices, const Launches& launches, double tensors, bool backward) {
   const Machine& m = *prices.machine;
   const Calibration& c = *m.calibration;
   Parts parts;
-  for (const Product& p : launches.products) parts.gemm += product_seconds(m, number_of(job, p.width), p);
+  double one_by_one_experts = 0;
+  for (const Product& p : launches.products) {
+    const double seconds = product_seconds(m, number_of(job, p.width), p);
+    parts.gemm += seconds;
+    if (runs_one_by_one(job, p)) {
+      one_by_one_experts += seconds;
+      parts.host += p.count * c.host_launch / m.host_speed;
+    }
+  }
   for (const AttentionCall& call : launches.attention) {
     const double slower = (call.width >= 4 ? c.attention_fp32 : 1) * (call.masked ? c.attention_masked : 1);
-    parts.attention += backward ? attention_backward_seconds(m, call.flops * slower, call.head_dim, call.keys)
-                                : attention_forward_seconds(m, call.flops * slower, call.head_dim, call.keys);
+    parts.attention += backward ? attention_backward_seconds(m, call.flops * slower, Head{call.head_dim}, call.keys)
+                                : attention_forward_seconds(m, call.flops * slower, Head{call.head_dim}, call.keys);
   }
   const double one_by_one = m.sms * c.eager_elements;
   for (const MemoryKernel& s : launches.streams)
@@ -53,7 +69,13 @@ Parts price(const job::Job& job, const Prices& prices, const Launches& launches,
   // A module costs the host once for its call and once for its gradient, besides the kernels that it launches.
   const double kernels =
       static_cast<double>(launches.products.size() + launches.attention.size() + launches.streams.size());
-  parts.host = (kernels * c.host_eager_kernel + tensors / 2 * c.host_eager_module) / m.host_speed;
+  parts.host += (kernels * c.host_eager_kernel + tensors / 2 * c.host_eager_module) / m.host_speed;
+  // The host waits for the sizes of the groups, launches their products, and has nothing else to do until the next
+  // sizes are there: those products run beside no other work of the host.
+  if (one_by_one_experts > 0) {
+    const double rest = parts.gpu() - one_by_one_experts;
+    parts.serial = one_by_one_experts + std::max(rest, parts.host) - std::max(parts.gpu(), parts.host);
+  }
   return parts;
 }
 

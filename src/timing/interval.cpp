@@ -46,7 +46,7 @@ std::vector<std::string> unmodelled(const job::Job& job) {
   warn(job.offload.weights, "cpu_offloading_weights: weights are timed as staying on the GPU");
   warn(job::parameter_offload(job.sharding) == job::OffloadTarget::kNvme ||
            job::optimizer_offload(job.sharding) == job::OffloadTarget::kNvme,
-       "NVMe: what lies there is timed as if it lay in host memory");
+       "NVMe: timed at 20 GB/s for all drives of a node, which is assumed; nvme_bytes of a calibration sets it");
   const bool host_updates = job.optimizer.cpu_offload_fraction > 0 || job.sharding.cpu_offload ||
                             job::optimizer_offload(job.sharding) != job::OffloadTarget::kNone;
   warn(host_updates && !job.environment.contains("OMP_NUM_THREADS"),

@@ -54,12 +54,16 @@ double speed_of(const Machine& machine, Number number) {
 
 // The kernels are made for heads of 128: 64 leaves the matrix units idle while the softmax runs, 96 is padded, 256 does
 // not fit the registers.
-double head_rate(const Machine& machine, double head_dim) {
+double head_rate(const Machine& machine, const Head& head) {
   constexpr double kHalf = 64;
-  if (head_dim == kTile || head_dim <= 0) return 1;
-  const double rate = machine.calibration->attention_other_head;
-  return head_dim >= kHalf ? rate : rate * head_dim / kHalf;
+  if (head.keys == kTile || head.keys <= 0) return 1;
+  if (head.keys <= kHalf) return machine.attention_head_64 * head.keys / kHalf;
+  return machine.calibration->attention_other_head;
 }
+
+// Wide keys feed the matrix units better: MLA's forward was measured, of its backward no more is taken than that of
+// 128.
+bool is_latent(const Head& head) { return head.values > 0 && head.values < head.keys && head.keys > kTile; }
 
 // Tiles on the diagonal are computed whole, so that each query pays for some keys more than it sees.
 double diagonal(double keys, double more) { return keys > 0 ? 1 + more / keys : 1; }
@@ -93,18 +97,18 @@ double grouped_weight_gradient_seconds(const Machine& machine, Number number, do
   return std::max(compute, bytes / machine.stream) + machine.calibration->kernel_floor;
 }
 
-double attention_forward_seconds(const Machine& machine, double flops, double head_dim, double keys) {
+double attention_forward_seconds(const Machine& machine, double flops, const Head& head, double seen) {
   const Calibration& c = *machine.calibration;
-  return flops * diagonal(keys, c.attention_diagonal_forward) /
-             (machine.attention_forward * head_rate(machine, head_dim)) +
+  const double rate = is_latent(head) ? machine.attention_latent : head_rate(machine, head);
+  return flops * diagonal(seen, c.attention_diagonal_forward) / (machine.attention_forward * rate) +
          c.attention_tail_forward;
 }
 
-double attention_backward_seconds(const Machine& machine, double flops, double head_dim, double keys) {
+double attention_backward_seconds(const Machine& machine, double flops, const Head& head, double seen) {
   constexpr double kProducts = 2.5;  // five matrix products against two
   const Calibration& c = *machine.calibration;
-  return kProducts * flops * diagonal(keys, c.attention_diagonal_backward) /
-             (machine.attention_backward * head_rate(machine, head_dim)) +
+  const double rate = is_latent(head) ? 1 : head_rate(machine, head);
+  return kProducts * flops * diagonal(seen, c.attention_diagonal_backward) / (machine.attention_backward * rate) +
          c.attention_tail_backward;
 }
 

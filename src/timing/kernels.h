@@ -27,9 +27,14 @@ struct GroupedRate {
                                                      double depth, double groups, double output_bytes,
                                                      const GroupedRate& rate);
 
-// flops: of the forward, causal half only; keys: that a query sees on average.
-[[nodiscard]] double attention_forward_seconds(const Machine& machine, double flops, double head_dim, double keys);
-[[nodiscard]] double attention_backward_seconds(const Machine& machine, double flops, double head_dim, double keys);
+// Sizes of a head: of its keys, and of its values where those are narrower (MLA), else 0.
+struct Head {
+  double keys = 0;
+  double values = 0;
+};
+// flops: of the forward, causal half only; seen: keys that a query sees on average.
+[[nodiscard]] double attention_forward_seconds(const Machine& machine, double flops, const Head& head, double seen);
+[[nodiscard]] double attention_backward_seconds(const Machine& machine, double flops, const Head& head, double seen);
 
 [[nodiscard]] double stream_seconds(const Machine& machine, double bytes, double kernels);
 

@@ -44,6 +44,8 @@ Machine::Machine(const cluster::Cluster& cluster, const Calibration& c) : calibr
   half_depth[index(Number::kNvfp4)] = d.half_depth_nvfp4;
   attention_forward = bf16 * d.attention_forward;
   attention_backward = bf16 * d.attention_backward;
+  attention_head_64 = d.attention_head_64;
+  attention_latent = d.attention_latent;
   stream = known(r.hbm, kUnknownBandwidth) * d.stream;
   host_link = known(r.host_link, kUnknownLink) * c.host_link;
   const double link = r.nvlink > 0 ? r.nvlink : known(r.host_link, kUnknownLink);

@@ -22,6 +22,8 @@ struct Machine {
   double half_depth[kNumbers] = {};  // depth of a GEMM at half that
   double attention_forward = 0;      // FLOP/s
   double attention_backward = 0;
+  double attention_head_64 = 1;  // rates at other heads, against 128
+  double attention_latent = 1;
   double stream = 0;  // bytes/s
   double nvlink = 0;  // bytes/s of collectives in a domain
   double nic = 0;     // bytes/s of a GPU through the network

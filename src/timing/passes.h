@@ -3,9 +3,13 @@
 // messages. GPU seconds by kind, and beside them the host's seconds to launch them.
 #pragma once
 
+#include <array>
+#include <cstddef>
+
 #include "job/job.h"
 #include "step/work.h"
 #include "timing/machine.h"
+#include "timing/queue.h"
 
 namespace plimsoll::timing {
 
@@ -16,7 +20,8 @@ struct Parts {
   double tensor = 0;  // messages left in the open
   double context = 0;
   double expert = 0;
-  double host = 0;  // the host's own time, beside the GPU's
+  double host = 0;    // the host's own time, beside the GPU's
+  double serial = 0;  // lost where host and GPU wait for each other, beside the slower of the two
 
   [[nodiscard]] double gpu() const { return gemm + attention + memory + tensor + context + expert; }
   Parts& operator+=(const Parts& other) {
@@ -27,10 +32,11 @@ struct Parts {
     context += other.context;
     expert += other.expert;
     host += other.host;
+    serial += other.serial;
     return *this;
   }
   [[nodiscard]] Parts times(double n) const {
-    return {gemm * n, attention * n, memory * n, tensor * n, context * n, expert * n, host * n};
+    return {gemm * n, attention * n, memory * n, tensor * n, context * n, expert * n, host * n, serial * n};
   }
 };
 
@@ -77,5 +83,17 @@ struct Prices {
 };
 
 [[nodiscard]] PassCost price(const job::Job& job, const Prices& prices, const step::WorkList& list);
+
+// The launches of a layer in order: forward, what is replayed of it, and backward.
+struct LayerLaunches {
+  static constexpr std::ptrdiff_t kNone = -1;
+  std::array<Launch, step::WorkList::kMost> forward;
+  std::array<Launch, step::WorkList::kMost> replay;
+  std::array<Launch, step::WorkList::kMost> backward;
+  std::ptrdiff_t count = 0;      // of each of the three
+  std::ptrdiff_t drain = kNone;  // before this one the host waits for the GPU
+  bool drains_replay = false;
+};
+[[nodiscard]] LayerLaunches layer_launches(const job::Job& job, const Prices& prices, const step::WorkList& list);
 
 }  // namespace plimsoll::timing

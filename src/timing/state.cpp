@@ -147,6 +147,21 @@ Domain domain_of(const Job& job, const Machine& m, double elements, bool expert,
 
 // FSDP and ZeRO-3: every pass gathers its weights, every backward scatters its gradients; hidden layer by layer
 // behind the pass itself (facts step-time.md 7, FSDP).
+// Bytes per second of one rank: the drives of a node serve all its GPUs.
+double nvme_rate(const Job& job, const Calibration& c) {
+  const std::int64_t ranks = std::clamp<std::int64_t>(job.cluster.gpus_per_node, 1, job.cluster.gpus);
+  return c.nvme_bytes / real(ranks);
+}
+
+// Master weights and both moments are read and written around the update, gradients written by the backward and read;
+// DeepSpeed overlaps none of it unless pipeline_read and pipeline_write say so (facts other-frameworks-memory.md 5.3).
+double nvme_update_seconds(const Job& job, const Calibration& c, double elements) {
+  if (job::optimizer_offload(job.sharding) != job::OffloadTarget::kNvme) return 0;
+  constexpr double kStates = 12;
+  constexpr double kGradients = 4;
+  return elements * 2 * (kStates + kGradients) / nvme_rate(job, c);
+}
+
 double sharded_exposed(const Job& job, const Machine& m, const Domain* domains, const Window& w) {
   const Calibration& c = *m.calibration;
   double gather = 0;
@@ -262,12 +277,15 @@ StateCost state_cost(const Job& job, const Machine& m, const Elements& e, const 
   if (job.precision.fp8 != job::Fp8Recipe::kNone || job.precision.fp4) bytes += held * 8;
   cost.optimizer = stream_seconds(m, bytes, 20);
   if (on_host > 0) cost.optimizer += on_host * update_bytes(job) / host_update_rate(job, c) + on_host * 6 / m.host_link;
+  cost.offload += nvme_update_seconds(job, c, on_host);
   if (sharded && weights_on_host(job)) {
     // Every gather begins with a copy of this rank's shard to the GPU, one layer ahead of its use.
+    const bool from_nvme = job::parameter_offload(job.sharding) == job::OffloadTarget::kNvme;
+    const double rate = from_nvme ? std::min(m.host_link, nvme_rate(job, c)) : m.host_link;
     double copy = 0;
-    for (const Domain& d : domains) copy += d.bytes_gathered / d.shards.size / m.host_link;
+    for (const Domain& d : domains) copy += d.bytes_gathered / d.shards.size / rate;
     const double again = job.sharding.reshard_after_forward ? copy : 0;
-    cost.offload =
+    cost.offload +=
         real(job.micro_batches) * (std::max(0.0, copy - window.forward) + std::max(0.0, again - window.backward));
   }
   return cost;

@@ -47,9 +47,10 @@ class Calibrate(unittest.TestCase):
         # The simulated products know nothing of waves and launches, which the formula charges for.
         self.assertAlmostEqual(values["gemm_bf16"], 600 / 989, delta=0.03)
         self.assertAlmostEqual(values["half_depth_bf16"], 100, delta=40)
-        self.assertAlmostEqual(values["gemm_fp8"], 1100 / 1979, delta=0.03)
-        self.assertAlmostEqual(values["gemm_tf32"], 300 / 494.5, delta=0.06)
-        self.assertAlmostEqual(values["gemm_fp32"], 50 / 67, delta=0.08)
+        # A warm one loses a tenth, which the formats after the first have met.
+        self.assertAlmostEqual(values["gemm_fp8"], 1000 / 1979, delta=0.03)
+        self.assertAlmostEqual(values["gemm_tf32"], 300 / 1.1 / 494.5, delta=0.05)
+        self.assertAlmostEqual(values["gemm_fp32"], 50 / 1.1 / 67, delta=0.05)
         moved = 2 * (224 << 20)  # copies of 32, 64 and 128 MiB, each with 2 us of its launch
         self.assertAlmostEqual(values["stream"], moved / (moved / 3e12 + 3 * 2e-6) / 4.8e12, delta=0.002)
         self.assertAlmostEqual(values["host_link"], 40 / 63, delta=0.01)

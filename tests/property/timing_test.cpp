@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "random_job.h"
+#include "timing/chunks.h"
+#include "timing/queue.h"
 #include "timing/step_time.h"
 
 namespace plimsoll {
@@ -32,6 +34,57 @@ TEST(TimingProperty, parts_are_never_negative_and_sum_to_the_step) {
     ASSERT_GT(time.seconds, 0) << "seed " << seed;
     ASSERT_LT(time.mfu, 1) << "seed " << seed;
   }
+}
+
+// Every launch of one rank's layers and micro-batches, issued one after the other.
+double simulated_host(const job::Job& job, const timing::Prices& prices, std::int64_t layers) {
+  step::WorkList list;
+  step::layer_work(job, job.model.layer(job.model.depth() - 1), false, list);
+  const timing::LayerLaunches one = timing::layer_launches(job, prices, list);
+  timing::Queue queue;
+  const auto run = [&](const auto& launches, bool drains) {
+    for (std::ptrdiff_t i = 0; i < one.count; ++i) {
+      if (drains && i == one.drain) queue.drain(prices.moe_sync);
+      queue.issue(launches[static_cast<std::size_t>(i)]);
+    }
+  };
+  constexpr int kMicroBatches = 4;
+  for (int m = 0; m < kMicroBatches; ++m) {
+    for (std::int64_t l = 0; l < layers; ++l) run(one.forward, true);
+    for (std::int64_t l = 0; l < layers; ++l) {
+      run(one.replay, one.drains_replay);
+      run(one.backward, false);
+    }
+  }
+  return queue.seconds() / kMicroBatches;
+}
+
+TEST(TimingProperty, the_closed_form_of_the_host_is_within_two_percent_of_its_queue) {
+  std::size_t drained = 0;
+  std::size_t host_bound = 0;
+  for (std::uint64_t seed = 0; seed < kJobs; ++seed) {
+    const auto job = random_megatron_job(seed);
+    if (!job || job->recompute.method == job::RecomputeMethod::kBlock) continue;
+    if (job->offload.activations || job->offload.fine_grained) continue;  // adds time of its own
+    const timing::Machine machine(job->cluster, timing::built_in());
+    const timing::Prices prices(*job, machine, false);
+    timing::ChunkPricer pricer(*job, prices);
+    job::Chunk chunk;
+    chunk.first_layer = job->model.depth() - 1;
+    chunk.num_layers = 1;
+    timing::ChunkCost cost = pricer.price_chunk(chunk);
+    constexpr std::int64_t kLayers = 24;
+    const double closed = static_cast<double>(kLayers) * (cost.forward_seconds + cost.backward_seconds);
+    const double exact = simulated_host(*job, prices, kLayers);
+    EXPECT_NEAR(closed, exact, 0.02 * exact)
+        << "seed " << seed << " forward " << cost.forward.host << ' ' << cost.forward.gpu() << ' '
+        << cost.forward.serial << " backward " << cost.backward.host << ' ' << cost.backward.gpu() << " replay "
+        << cost.replay.host << ' ' << cost.replay.gpu() << ' ' << cost.replay.serial;
+    drained += cost.forward.serial > 0 ? 1 : 0;
+    host_bound += cost.forward.host > cost.forward.gpu() ? 1 : 0;
+  }
+  EXPECT_GT(drained, 20U);
+  EXPECT_GT(host_bound, 20U);
 }
 
 TEST(TimingProperty, recompute_never_makes_a_step_faster) {

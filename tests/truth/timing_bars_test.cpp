@@ -43,23 +43,24 @@ TEST(TimingTruth, steps_of_the_trainer_take_as_long_as_predicted) {
   const Scored more = scored("trainer-h200-steps.json");
   const Statistics others = statistics(more.score, more.file, "step_seconds");
   EXPECT_EQ(others.count, 32U);
-  EXPECT_LE(others.median_pct, 10);
-  EXPECT_LE(others.p90_pct, 25);
+  EXPECT_LE(others.median_pct, 8);
+  EXPECT_LE(others.p90_pct, 20);
 }
 
 TEST(TimingTruth, published_dense_throughput_is_predicted) {
   const Scored s = scored("throughput-published.json");
   const Statistics errors = statistics(s.score, s.file, "step_seconds", "kind", "dense");
   EXPECT_GE(errors.count, 85U);
-  EXPECT_LE(errors.median_pct, 6);
-  EXPECT_LE(errors.p90_pct, 15);
+  EXPECT_LE(errors.median_pct, 3.5);
+  EXPECT_LE(errors.p90_pct, 12.5);
 }
 
 TEST(TimingTruth, published_moe_throughput_is_predicted) {
   const Scored s = scored("throughput-published.json");
   const Statistics errors = statistics(s.score, s.file, "step_seconds", "kind", "moe");
   EXPECT_GE(errors.count, 110U);
-  EXPECT_LE(errors.median_pct, 15);
+  EXPECT_LE(errors.median_pct, 7);
+  EXPECT_LE(errors.p90_pct, 19);
 }
 
 // Rows of one model, machine, release and task whose configuration differs. Measured differences below 2 % are
@@ -120,28 +121,46 @@ double tflops(job::Job job) {
   return timing::predict(job).value().tflops_per_gpu;
 }
 
-// Llama-3 70B, 32 H100, FP8: 704 TFLOP/s, and what memory-saving changes cost of them. With and without
-// userbuffers, since the table does not say.
+// Llama-3 70B, 32 H100, FP8: 704 TFLOP/s, and what memory-saving changes cost of them. The table does not say whether
+// its rows use userbuffers: with them the first is predicted as published, without them a seventh lower.
 TEST(TimingTruth, memory_saving_changes_cost_what_was_published) {
-  for (const bool userbuffers : {true, false}) {
-    job::Job base = llama_70b_on_32_h100(4, 4);
-    job::Job more_pp = llama_70b_on_32_h100(4, 8);
-    job::Job more_tp = llama_70b_on_32_h100(8, 4);
-    job::Job mlp = base;
-    mlp.recompute.modules.core_attn = false;
-    mlp.recompute.modules.mlp = true;
-    job::Job both = mlp;
-    both.recompute.modules.core_attn = true;
-    for (job::Job* job : {&base, &more_pp, &more_tp, &mlp, &both}) job->parallel.tp_comm_overlap = userbuffers;
-    const double reference = tflops(base);
-    EXPECT_NEAR(tflops(more_pp) / reference, 668.0 / 704, 0.1 * 668.0 / 704);
-    EXPECT_NEAR(tflops(mlp) / reference, 593.6 / 704, 0.1 * 593.6 / 704);
-    EXPECT_NEAR(tflops(both) / reference, 586.8 / 704, 0.1 * 586.8 / 704);
-    EXPECT_NEAR(tflops(more_tp) / reference, 508.7 / 704, 0.1 * 508.7 / 704);
-    EXPECT_GT(reference, tflops(more_pp));
-    EXPECT_GT(tflops(more_pp), tflops(mlp));
-    EXPECT_GT(tflops(mlp), tflops(more_tp));
+  job::Job base = llama_70b_on_32_h100(4, 4);
+  job::Job more_pp = llama_70b_on_32_h100(4, 8);
+  job::Job more_tp = llama_70b_on_32_h100(8, 4);
+  job::Job mlp = base;
+  mlp.recompute.modules.core_attn = false;
+  mlp.recompute.modules.mlp = true;
+  job::Job both = mlp;
+  both.recompute.modules.core_attn = true;
+  for (job::Job* job : {&base, &more_pp, &more_tp, &mlp, &both}) job->parallel.tp_comm_overlap = true;
+  const double reference = tflops(base);
+  constexpr double kOff = 0.05;
+  EXPECT_NEAR(reference, 704, kOff * 704);
+  EXPECT_NEAR(tflops(more_pp) / reference, 668.0 / 704, kOff * 668.0 / 704);
+  EXPECT_NEAR(tflops(mlp) / reference, 593.6 / 704, kOff * 593.6 / 704);
+  EXPECT_NEAR(tflops(both) / reference, 586.8 / 704, kOff * 586.8 / 704);
+  EXPECT_NEAR(tflops(more_tp) / reference, 508.7 / 704, kOff * 508.7 / 704);
+  EXPECT_GT(reference, tflops(more_pp));
+  EXPECT_GT(tflops(more_pp), tflops(mlp));
+  EXPECT_GT(tflops(mlp), tflops(more_tp));
+}
+
+// Rows of one configuration in FP8 with one scale per tensor and in MXFP8: the second is slower.
+TEST(TimingTruth, fp8_recipes_come_out_in_the_order_that_was_measured) {
+  const Scored all = scored("throughput-published.json");
+  const auto other = [](std::string id) { return id.replace(id.find("FP8-CS"), 6, "FP8-MX"); };
+  std::size_t pairs = 0;
+  for (const ScoredRow& cs : all.score.rows) {
+    if (cs.id.find("FP8-CS") == std::string::npos) continue;
+    for (const ScoredRow& mx : all.score.rows) {
+      if (mx.id != other(cs.id)) continue;
+      ++pairs;
+      EXPECT_GT(mx.measured, cs.measured);
+      EXPECT_GT(mx.predicted, cs.predicted) << cs.id;
+      EXPECT_NEAR(mx.predicted / cs.predicted, mx.measured / cs.measured, 0.04) << cs.id;
+    }
   }
+  EXPECT_GE(pairs, 6U);
 }
 
 }  // namespace

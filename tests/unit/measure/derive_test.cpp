@@ -42,11 +42,26 @@ std::vector<ProductTime> recorded_products() {
 TEST(Derive, products_recorded_on_an_h200_give_the_built_in_rate_again) {
   const std::vector<ProductTime> times = recorded_products();
   ASSERT_GT(times.size(), 200U);
-  const ProductFit fit = fit_products(times, Format::kBf16, h200(), false);
+  const ProductFit fit = fit_products(times, Format::kBf16, h200(), true);
   const timing::Device& built_in = timing::device_of(timing::built_in(), h200());
   EXPECT_NEAR(fit.fraction, built_in.gemm_bf16, 0.05);
   EXPECT_NEAR(fit.half_depth, built_in.half_depth_bf16, 60);
   EXPECT_LT(fit.median_pct, 8);
+}
+
+TEST(Derive, the_shape_comes_of_a_rested_device_and_the_rate_of_a_warm_one) {
+  std::vector<ProductTime> times = recorded_products();
+  const ProductFit rested = fit_products(times, Format::kBf16, h200(), true);
+  const std::size_t count = times.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    ProductTime slower = times[i];
+    slower.seconds *= 1.1;
+    slower.warm = true;
+    times.push_back(slower);
+  }
+  const ProductFit both = fit_products(times, Format::kBf16, h200(), true);
+  EXPECT_EQ(both.half_depth, rested.half_depth);
+  EXPECT_NEAR(both.fraction, rested.fraction / 1.1, 0.02);
 }
 
 TEST(Derive, nothing_measured_gives_nothing) {

@@ -26,6 +26,7 @@ TEST(Calibration, fractions_of_a_peak_are_below_one) {
     for (const NamedDeviceValue& value : named_device_values()) {
       // A speed, depths in elements, and a loss that may be none.
       if (value.name == "host_speed" || value.name == "power" || value.name.starts_with("half_depth")) continue;
+      if (value.name == "attention_latent") continue;  // against heads of 128, not against a peak
       EXPECT_GT(device.*value.field, 0) << name << ' ' << value.name;
       EXPECT_LT(device.*value.field, 1) << name << ' ' << value.name;
     }

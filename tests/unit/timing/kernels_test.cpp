@@ -57,10 +57,10 @@ TEST_F(Kernels, recorded_attention_is_predicted) {
     return 2 * at(row, "b") * at(row, "h") * at(row, "s") * at(row, "s") * at(row, "d");
   };
   const auto forward = errors_of("attn_fwd", [&](const document::Node& row) {
-    return attention_forward_seconds(h200, flops(row), at(row, "d"), at(row, "s") / 2);
+    return attention_forward_seconds(h200, flops(row), {at(row, "d")}, at(row, "s") / 2);
   });
   const auto backward = errors_of("attn_bwd", [&](const document::Node& row) {
-    return attention_backward_seconds(h200, flops(row), at(row, "d"), at(row, "s") / 2);
+    return attention_backward_seconds(h200, flops(row), {at(row, "d")}, at(row, "s") / 2);
   });
   EXPECT_LT(forward[forward.size() / 2], 0.05);
   EXPECT_LT(backward[backward.size() / 2], 0.06);

@@ -73,6 +73,29 @@ TEST(StepTime, graphs_take_the_host_out_of_a_host_bound_step) {
   EXPECT_LT(captured.parts.host, 0.3 * eager.parts.host);
 }
 
+TEST(StepTime, states_on_nvme_cost_the_drives_of_a_node) {
+  job::Job job = job::defaults_for(job::Framework::kTransformers);
+  job.model = model::find_model("llama3-8b").value();
+  job.cluster = test::cluster_of("h100-sxm-80gb", 8);
+  job.batch.seq_length = 4096;
+  job.batch.micro_batch = 1;
+  job.batch.global_batch = 8;
+  job.precision.params = job.precision.compute = job::DType::kBf16;
+  job.sharding.kind = job::ShardingKind::kZero;
+  job.sharding.zero_stage = 3;
+  job.sharding.offload_optimizer = job::OffloadTarget::kCpu;
+  const StepTime on_host = time_of(job);
+  job.sharding.offload_optimizer = job::OffloadTarget::kNvme;
+  const StepTime on_nvme = time_of(job);
+  // 8 billion parameters, 12 bytes of states and 4 of gradients, read and written at 20 GB/s by all ranks together.
+  EXPECT_NEAR(on_nvme.seconds - on_host.seconds, 8.03e9 * 32 / 20e9, 0.3);
+  Calibration fast = built_in();
+  fast.nvme_bytes *= 2;
+  Options options;
+  options.calibration = &fast;
+  EXPECT_NEAR(time_of(job, options).parts.offload, on_nvme.parts.offload / 2, 0.01);
+}
+
 TEST(StepTime, offload_is_nearly_free_while_the_link_keeps_up) {
   job::Job job = llama_70b(4, 1, 1);
   job.cluster.gpu = cluster::find_gpu("gb200-186gb").value();
