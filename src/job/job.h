@@ -64,6 +64,7 @@ struct Images {
 };
 
 struct Batch {
+  bool inference_only = false;  // forward passes without gradients; nothing is trained
   std::int64_t seq_length = 0;
   std::int64_t decoder_length = 0;  // of an encoder-decoder model, whose encoder has seq_length; 0: the same
   std::int64_t micro_batch = 1;

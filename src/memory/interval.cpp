@@ -60,6 +60,11 @@ constexpr Mechanism kMechanisms[] = {
     // trainer-families-h200.json: small models of families that the others do not hold, and of encoders and mixers.
     {[](const job::Job& job) { return is_recorded_family(job) && !is_well_recorded(job); }, 0.004, 0.3},
     {[](const job::Job& job) { return is_recorded_family(job) && mixes_otherwise(job); }, 0.008, 0.5},
+    // models-h200.json: towers of images; encoder-decoder models, whose outputs accelerate converts; forward passes
+    // alone.
+    {[](const job::Job& job) { return is_recorded_family(job) && job.model.vision != nullptr; }, 0.004, 0.5},
+    {[](const job::Job& job) { return is_recorded_family(job) && job.model.encoder_depth() > 0; }, 0.012, 0.5},
+    {[](const job::Job& job) { return job.batch.inference_only; }, 0.06, 0.5},
     // megatron-golden.json: 211 dense and 41 MoE figures under Transformer Engine, 53 of Megatron's own modules in
     // containers that have it installed, 3 of Megatron-FSDP, 5 with FP8.
     {[](const job::Job& job) { return job.is_megatron() && !has_engine(job) && has_engine_installed(job); }, 0.022,

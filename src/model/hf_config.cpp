@@ -105,7 +105,7 @@ Result<Named> text_family_name(const Node& root, const Node& text) {
 
 // The part of a head that rotates where the file does not say it.
 double usual_rope_share(std::string_view model_type) {
-  for (const std::string_view half : {"phi", "glm", "glm4", "glm4_moe", "nemotron"})
+  for (const std::string_view half : {"phi", "glm", "glm4", "glm4_moe", "nemotron", "bamba"})
     if (model_type == half) return 0.5;
   for (const std::string_view quarter : {"gpt_neox", "stablelm", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"})
     if (model_type == quarter) return 0.25;

@@ -70,7 +70,8 @@ Architecture read_t5(Fields& in) {
     in.fail(fmt::format("feed_forward_proj is '{}'; wanted relu, gelu or silu, or one of them after gated-",
                         projection.substr(0, 40)));
   model.vocab = in.size("vocab_size", limits::kVocab);
-  model.tied_embeddings = in.flag("tie_word_embeddings", true);
+  // Transformers 5 ties them whatever the file says: its key only scales what goes into the head.
+  model.tied_embeddings = true;
   model.rope = false;
   model.relative_buckets = in.size("relative_attention_num_buckets", limits::kPositionRows);
   model.hidden_dropout = model.embedding_dropout = in.probability("dropout_rate", 0.1);
@@ -79,7 +80,36 @@ Architecture read_t5(Fields& in) {
   return stack_both(std::move(draft), encoder, width, width);
 }
 
-constexpr Family kFamilies[] = {{"bart", read_bart}, {"t5", read_t5}, {"mt5", read_t5}};
+// Speech: frames of mel bins go through two convolutions, of which the second halves their number.
+Architecture read_whisper(Fields& in) {
+  Draft draft;
+  Architecture& model = draft.model;
+  model.hidden = in.size_or("d_model|hidden_size", limits::kHidden, 384);
+  const std::int64_t encoder = in.size_or("encoder_layers|num_hidden_layers", limits::kDepth / 2, 4);
+  draft.depth = encoder + in.size_or("decoder_layers", limits::kDepth / 2, 4);
+  Attention& attention = draft.layer.attention;
+  attention.heads = attention.kv_heads = in.size_or("encoder_attention_heads|num_attention_heads", limits::kHeads, 6);
+  if (in.ok() && in.size_or("decoder_attention_heads", limits::kHeads, 6) != attention.heads)
+    in.fail("encoder_attention_heads and decoder_attention_heads differ; stacks with other heads are not modelled");
+  attention.head_dim = divided_head_dim(in, model.hidden, attention.heads);
+  attention.qkv_bias = attention.out_bias = true;
+  draft.layer.ffn.gated = false;
+  draft.layer.ffn.bias = true;
+  draft.layer.ffn.activation = activation(in, "activation_function", "gelu");
+  model.vocab = in.size_or("vocab_size", limits::kVocab, 51865);
+  model.mel_bins = in.size_or("num_mel_bins", limits::kWidth, 80);
+  model.source_positions = in.size_or("max_source_positions", limits::kPositionRows, 1500);
+  model.position_rows = model.max_positions = in.size_or("max_target_positions", limits::kPositionRows, 448);
+  model.tied_embeddings = in.flag("tie_word_embeddings", true);
+  model.norm = NormKind::kLayer;
+  model.rope = false;
+  model.hidden_dropout = model.embedding_dropout = in.probability("dropout", 0);
+  model.attention_dropout = in.probability("attention_dropout", 0);
+  return stack_both(std::move(draft), encoder, in.size_or("encoder_ffn_dim", limits::kWidth, 1536),
+                    in.size_or("decoder_ffn_dim", limits::kWidth, 1536));
+}
+
+constexpr Family kFamilies[] = {{"bart", read_bart}, {"t5", read_t5}, {"mt5", read_t5}, {"whisper", read_whisper}};
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 // beside the attention of every layer (Falcon-H1).
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -117,8 +118,33 @@ Architecture read_falcon_h1(Fields& in) {
   return stack(std::move(draft));
 }
 
+// A mixer or attention, and an MLP in every layer; attn_layer_indices names the layers with attention.
+Architecture read_bamba(Fields& in) {
+  Draft draft = start(in, {.kv_heads = 8, .heads = 32, .vocab = 128000});
+  set_attention_bias(draft.layer, in.flag("attention_bias", false));
+  draft.layer.ffn.width = in.size_or("intermediate_size", limits::kWidth, 14336);
+  draft.layer.ffn.bias = in.flag("mlp_bias", false);
+  StateSpace mamba;
+  mamba.heads = in.size_or("mamba_n_heads", limits::kHeads, 128);
+  const double expand = in.positive_or("mamba_expand", 64, 2);
+  const auto inner = static_cast<std::int64_t>(expand * static_cast<double>(draft.model.hidden));
+  if (in.ok() && inner % mamba.heads != 0)
+    in.fail(fmt::format("mamba_expand makes {} channels, which {} heads do not divide", inner, mamba.heads));
+  mamba.head_dim = std::max<std::int64_t>(1, inner / std::max<std::int64_t>(1, mamba.heads));
+  mamba.state = in.size_or("mamba_d_state", limits::kHeadDim, 256);
+  mamba.groups = in.size_or("mamba_n_groups", limits::kHeads, 1);
+  mamba.conv = in.size_or("mamba_d_conv", limits::kConv, 4);
+  mamba.chunk = in.size_or("mamba_chunk_size", limits::kPositions, 256);
+  mamba.conv_bias = in.flag("mamba_conv_bias", true);
+  mamba.bias = in.flag("mamba_proj_bias", false);
+  const auto attends = in.integers("attn_layer_indices", limits::kDepth).value_or(std::vector<std::int64_t>{});
+  return stack(std::move(draft), [&](std::int64_t i, Layer& layer) {
+    if (std::find(attends.begin(), attends.end(), i) == attends.end()) use_mixer(layer.attention, mamba);
+  });
+}
+
 constexpr Family kFamilies[] = {
-    {"mamba2", read_mamba2}, {"nemotron_h", read_nemotron_h}, {"falcon_h1", read_falcon_h1}};
+    {"mamba2", read_mamba2}, {"nemotron_h", read_nemotron_h}, {"falcon_h1", read_falcon_h1}, {"bamba", read_bamba}};
 
 }  // namespace
 

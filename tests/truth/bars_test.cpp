@@ -137,10 +137,22 @@ TEST(Truth, runs_under_other_allocator_settings_are_predicted) {
   expect_within(statistics(s.score, s.file, "peak_allocated"), 0.1, 0.6, 1.5);
 }
 
+// The worst are families of which a part is not modelled; their answers say so.
+TEST(Truth, vision_language_speech_and_state_space_models_are_predicted) {
+  constexpr double kNoBar = 1e9;
+  for (const char* name : {"models-h200.json", "models-h200-blind.json"}) {
+    const Scored s = scored(name);
+
+    EXPECT_GE(static_cast<double>(s.score.scored), 0.8 * static_cast<double>(s.score.records)) << name;
+    expect_within(statistics(s.score, s.file, "peak_allocated"), 0.2, 1.2, kNoBar);
+    expect_within(statistics(s.score, s.file, "peak_reserved"), 1, 12, kNoBar);
+  }
+}
+
 TEST(Truth, golden_values_of_megatron_are_predicted) {
   const Scored s = scored("megatron-golden.json");
 
-  EXPECT_GE(static_cast<double>(s.score.scored), 0.91 * static_cast<double>(s.score.records));
+  EXPECT_GE(static_cast<double>(s.score.scored), 0.97 * static_cast<double>(s.score.records));
   for (const Skipped& skipped : s.score.skipped) EXPECT_FALSE(skipped.reason.empty()) << skipped.id;
   constexpr double kNoBar = 1e9;
   expect_within(statistics(s.score, s.file, "peak_allocated"), 0.5, 3, kNoBar);

@@ -190,6 +190,9 @@ class Rank final : public PassRunner {
     (void)tape_.alloc(layer_graph_buffers(), Name::kGraphPool);
     (void)tape_.alloc(reload_buffers(), Name::kOtherWorkspace);
     for (std::size_t i = 0; i < builders_.size(); ++i) (void)tape_.alloc(end_sizes_.rope_table, Name::kRopeTable);
+    // Megatron's own attention multiplies into one buffer that all layers share and nobody frees: the product's unused
+    // addend (facts megatron-memory.md 4.3).
+    if (!choices_.te && choices_.unfused_attention) (void)tape_.alloc(layers_.widest_scores(), Name::kOtherWorkspace);
     if (choices_.gathers && !choices_.te) tape_.arm_before_product(end_sizes_.hf, Name::kGatherBuffer);
     forward_autotune_ = backward_autotune_ = autotune_bytes();
   }

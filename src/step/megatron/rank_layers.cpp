@@ -96,6 +96,12 @@ const ChunkProfile& RankLayers::profile(const ChunkBuilder& builder) {
   return *measured_.back().profile;
 }
 
+std::int64_t RankLayers::widest_scores() const {
+  std::int64_t widest = 0;
+  for (const auto& kind : owned_kinds_) widest = std::max({widest, kind->sizes().scores, kind->sizes().cross.scores});
+  return widest;
+}
+
 std::int64_t RankLayers::widest_offload() const {
   std::int64_t widest = 0;
   for (const auto& kind : owned_kinds_) widest = std::max(widest, kind->offloaded_bytes());

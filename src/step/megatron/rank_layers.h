@@ -34,6 +34,8 @@ class RankLayers {
   // Of a folded builder.
   [[nodiscard]] const ChunkProfile& profile(const ChunkBuilder& builder);
   void new_batch(Tape& tape, Tokens& tokens) const;
+  // Of the widest scores that Megatron's own attention makes.
+  [[nodiscard]] std::int64_t widest_scores() const;
   // Of one pass through the layer that offloads most.
   [[nodiscard]] std::int64_t widest_offload() const;
 

@@ -142,6 +142,12 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
       k = head_norm(g, m, k, ids.k_norm, Name::kKey);
     }
   }
+  if (m.family.lays_out_heads) {
+    for (Var* each : {&q, &k, &v}) {
+      *each = copy(g, *each, Name::kQuery);
+      each->head_major = true;
+    }
+  }
   std::array<Var, 4> held;
   if (m.architecture().rope && a.rotates) {
     g.tape().at(Operation::kRotary);

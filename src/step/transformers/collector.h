@@ -90,7 +90,7 @@ class Collector {
     if (m_.family.classic && !spec.parallel_block) ids.norm[1] = norm(h);
     if (spec.cross_attention) {
       const std::int64_t q = spec.attention.heads * spec.attention.head_dim;
-      ids.cross_k = linear({"k_proj", "k"}, h, q, spec.attention.qkv_bias);
+      ids.cross_k = linear({"k_proj", "k"}, h, q, spec.attention.qkv_bias && !m_.family.no_key_bias);
       ids.cross_v = linear({"v_proj", "v"}, h, q, spec.attention.qkv_bias);
       ids.cross_q = linear({"q_proj", "q"}, h, q, spec.attention.qkv_bias);
       ids.cross_o = linear({"out_proj", "o"}, q, h, spec.attention.out_bias);
@@ -144,7 +144,7 @@ class Collector {
       return;
     }
     ids.q = linear({"q_proj", "query"}, h, a.output_gate ? 2 * q : q, a.qkv_bias);
-    ids.k = linear({"k_proj", "key"}, h, kv, a.qkv_bias);
+    ids.k = linear({"k_proj", "key"}, h, kv, a.qkv_bias && !m_.family.no_key_bias);
     ids.v = linear({"v_proj", "value"}, h, kv, a.qkv_bias);
     ids.o = linear({"o_proj", "dense", "out_proj"}, q, h, a.out_bias);
     if (a.qk_norm != model::QkNorm::kNone && a.qk_norm_has_weight) {

@@ -19,6 +19,20 @@ Var embed_patches(Graph& g, const Model& m, const Var& pixels) {
   return add(g, x, g.use(m.positions), Name::kHidden);
 }
 
+// Frames through two convolutions, the second of which takes every other place; positions are not trained.
+Var embed_speech(Graph& g, const Model& m, const Var& features) {
+  const model::Architecture& a = m.architecture();
+  constexpr std::int64_t kStride = 2;
+  const std::int64_t places = m.batch * a.source_positions * a.hidden;
+  const Var input = cast(g, features, g.autocast ? std::uint8_t{2} : m.width, Name::kCastInput);
+  Var x = convolution(g, input, m.convolutions[0].w, m.convolutions[0].bias, kStride * places, false);
+  x = keeps_input(g, x, Name::kActivation);
+  x = convolution(g, x, m.convolutions[1].w, m.convolutions[1].bias, places, false);
+  x = keeps_input(g, x, Name::kActivation);
+  const Var ids = g.alloc(a.source_positions, 8, Name::kTokens);
+  return add(g, x, embedding(g, ids, a.source_positions, a.hidden, m.positions), Name::kLayerInput);
+}
+
 // One row for each token of each sequence, although all are alike.
 Var embed_types(Graph& g, const Model& m, const Var& words) {
   const Var ids = g.alloc(m.sequence, 8, Name::kTokens);

@@ -16,6 +16,8 @@ Var leave_block(Graph& g, const Model& m, const Var& y) {
 Var attend_block(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
                  const Var& x) {
   const Var input = enter_block(g, m, x);
+  if (spec.attention.kind == model::AttentionKind::kMamba2)
+    return leave_block(g, m, mamba_mixer(g, m, spec.attention.mamba, ids.mamba, input));
   if (spec.attention.kind != model::AttentionKind::kGqa || spec.attention.mamba.heads == 0)
     return leave_block(g, m, attention(g, m, spec, ids, shared, input));
   // A mixer beside the attention of the same layer; both results are scaled and added (Falcon-H1).
@@ -59,12 +61,21 @@ Var parallel_layer(Graph& g, const Model& m, const model::Layer& spec, const Lay
 Var cross_attend(Graph& g, const Model& m, const model::Attention& a, const LayerIds& ids, const Shared& shared,
                  const Var& x) {
   g.tape().at(Operation::kQkvLinear);
-  Var q = to_heads(g, project(g, m, x, ids.cross_q, Name::kQuery));
+  Var q = project(g, m, x, ids.cross_q, Name::kQuery);
+  if (m.family.scaled_query) q = scale(g, q, Name::kQuery);
+  q = to_heads(g, q);
   Var k = to_heads(g, project(g, m, shared.encoded, ids.cross_k, Name::kKey));
   Var v = to_heads(g, project(g, m, shared.encoded, ids.cross_v, Name::kValue));
+  if (m.family.lays_out_heads) {
+    for (Var* each : {&q, &k, &v}) {
+      *each = copy(g, *each, Name::kQuery);
+      each->head_major = true;
+    }
+  }
   g.tape().at(Operation::kCoreAttention);
   const AttentionShape s{m.batch, m.sequence, a.heads, a.heads, a.head_dim, a.head_dim, 1};
   Var output = m.eager_attention ? eager_attention(g, m, s, a, -1, q, k, v, {}) : fused_attention(g, s, q, k, v, {});
+  if (m.family.lays_out_heads) output = copy(g, output, Name::kAttentionOutput);
   g.tape().at(Operation::kProjection);
   return project(g, m, output, ids.cross_o, Name::kHidden);
 }

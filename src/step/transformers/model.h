@@ -100,6 +100,8 @@ struct Family {
   bool tables_by_sequence = false;    // every sequence of a batch has rotary positions of its own (Qwen-VL)
   bool cuts_tables = false;           // of three axes, and every layer puts its own tables together
   bool positions_by_token = false;    // positions follow from the words, so every sequence has its own (RoBERTa)
+  bool no_key_bias = false;           // keys are projected without the bias of the others (Whisper)
+  bool lays_out_heads = false;        // query, key and value are copied head by head before the kernel (Whisper)
   bool drops_activation = false;      // dropout inside the MLP (T5)
   bool scaled_embedding = false;      // Gemma, Granite
   bool scaled_residual = false;       // Granite: each block's output is multiplied before it is added
@@ -167,9 +169,10 @@ struct Model {
   std::int32_t positions = -1;
   std::int32_t token_types = -1;
   std::int32_t class_token = -1;
-  LinearIds patches;                  // of an image
-  LinearIds transform;                // BERT: before the product with the words
-  LinearIds project_in, project_out;  // OPT 350M
+  LinearIds patches;                      // of an image
+  std::array<LinearIds, 2> convolutions;  // of speech
+  LinearIds transform;                    // BERT: before the product with the words
+  LinearIds project_in, project_out;      // OPT 350M
   NormIds transform_norm;
   std::int64_t encoder_depth = 0;  // layers of an encoder before those of the decoder
   std::int32_t decoder_positions = -1;
@@ -182,7 +185,8 @@ struct Model {
   // Shapes of the running pass
   std::int64_t batch = 0;
   std::int64_t sequence = 0;
-  std::uint8_t width = 2;  // of activations outside autocast
+  std::int64_t decoder_sequence = 0;  // of an encoder-decoder model, while its decoder runs; 0: the same
+  std::uint8_t width = 2;             // of activations outside autocast
   bool autocast = false;
   bool eager_attention = false;
   bool liger = false;
@@ -222,6 +226,7 @@ struct Shared {
 Var norm(Graph& g, const Model& m, const Var& x, std::int64_t rows, const NormIds& ids, Name name);
 // encoder.cpp: how encoders embed and what they do before their loss
 Var embed_patches(Graph& g, const Model& m, const Var& pixels);
+Var embed_speech(Graph& g, const Model& m, const Var& features);
 Var embed_types(Graph& g, const Model& m, const Var& words);
 Var masked_head(Graph& g, const Model& m, const Var& hidden);
 Var class_head(Graph& g, const Model& m, const Var& hidden);

@@ -55,7 +55,8 @@ Var reduce_scatter(Graph& g, const Var& x, std::int64_t ranks);
 // Matrices (ops_matrix.cpp)
 Var linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name);
 // A depthwise convolution along tokens to `elements` values, through a copy of its input.
-Var convolution(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, std::int64_t elements);
+Var convolution(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, std::int64_t elements,
+                bool depthwise = true);
 // A 4-bit weight is dequantised for each product; nothing but the packed weight is kept.
 Var quantized_linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name);
 // a [m,k] times b [k,n] in `count` batches; a or b that is not laid out for it is copied first.

@@ -100,7 +100,7 @@ void convolution_backward(Graph& g, Node& node, Grads& result) {
 
 }  // namespace
 
-Var convolution(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, std::int64_t elements) {
+Var convolution(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, std::int64_t elements, bool depthwise) {
   const Var input = g.autocast ? cast(g, x, 2, Name::kCastInput) : x;
   const Var b = bias < 0 ? Var{} : g.autocast ? g.cast_weight(bias) : g.use(bias);
   const Var matrix = g.autocast ? g.cast_weight(w) : g.use(w);
@@ -111,7 +111,7 @@ Var convolution(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, std::
   }
   g.save(node, input);
   g.save(node, matrix);
-  const Var laid_out = g.alloc(input.elements, input.width, Name::kHidden);
+  const Var laid_out = depthwise ? g.alloc(input.elements, input.width, Name::kHidden) : Var{};
   Var y = g.alloc(elements, input.width, Name::kActivation);
   if (node >= 0) g.produced(y, node);
   return y;

@@ -30,6 +30,11 @@ void Pass::leave_unit(std::int64_t unit) {
 
 void Pass::load_batch() {
   const model::Architecture& a = m_.architecture();
+  if (a.mel_bins > 0) {
+    constexpr std::int64_t kFramesOfAPlace = 2;
+    Var frames = g_.alloc(m_.batch * kFramesOfAPlace * a.source_positions * a.mel_bins, 4, Name::kTokens);
+    pixels_ = std::move(frames);
+  }
   Var ids = a.patches > 0 ? g_.alloc(m_.batch * a.patches * a.patch_values, 4, Name::kTokens)
                           : g_.alloc(m_.tokens(), 8, Name::kTokens);
   ids_ = std::move(ids);
@@ -78,6 +83,10 @@ Var Pass::enter_decoder(Var encoded) {
     encoded = dropout(g_, encoded, a.hidden_dropout, Name::kHidden);
   }
   shared_.encoded = std::move(encoded);
+  if (m_.decoder_sequence > 0 && m_.decoder_sequence != m_.sequence) {
+    m_.sequence = m_.decoder_sequence;
+    make_masks(g_, m_, shared_);
+  }
   decoder_ids_ = g_.alloc(m_.tokens(), 8, Name::kTokens);  // the labels, shifted
   tape_.at(Operation::kEmbedding);
   Var x = embedding(g_, decoder_ids_, m_.tokens(), a.hidden, m_.embedding);
@@ -93,10 +102,11 @@ Var Pass::enter_decoder(Var encoded) {
 
 Var Pass::run_base() {
   const model::Architecture& a = m_.architecture();
+  encoder_sequence_ = m_.sequence;
   Var embeds;
   if (m_.has_embedding) {
     enter_unit(kEmbeddingUnit);
-    embeds = a.patches > 0 ? embed_patches(g_, m_, ids_) : embed();
+    embeds = a.patches > 0 ? embed_patches(g_, m_, ids_) : a.mel_bins > 0 ? embed_speech(g_, m_, pixels_) : embed();
     if (m_.tower) embeds = with_images(embeds);
     leave_unit(kEmbeddingUnit);
   } else {  // the schedule holds what the stage before has sent
@@ -111,7 +121,7 @@ Var Pass::run_base() {
   Var rows;  // held by the model's forward
   if (m_.token_types >= 0 && m_.has_embedding) x = embed_types(g_, m_, x);
   if (m_.project_in.w >= 0) x = project(g_, m_, x, m_.project_in, Name::kHidden);
-  if (m_.positions >= 0 && a.patches == 0) {
+  if (m_.positions >= 0 && a.patches == 0 && a.mel_bins == 0) {
     const std::int64_t placed = m_.family.positions_by_token ? m_.tokens() : m_.sequence;
     rows = embedding(g_, positions_, placed, a.hidden, m_.positions);
     x = add(g_, x, rows, Name::kHidden);
@@ -288,6 +298,7 @@ Tensor Pass::backward() {
   averaged.reset();
   loss_.reset();
   kept_logits_.reset();
+  m_.sequence = encoder_sequence_;
   return leaving;
 }
 
@@ -323,6 +334,7 @@ void Pass::evaluate(bool with_loss, std::vector<Tensor>* kept, bool kept_fp32) {
   leave_autocast();
   g_.grad_enabled = true;
   loss_.reset();
+  m_.sequence = encoder_sequence_;
   ids_ = std::move(trained);
 }
 

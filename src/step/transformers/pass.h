@@ -73,7 +73,8 @@ class Pass {
   Graph g_;
   LayerProfiles* folded_;  // null: every layer is walked
   Var ids_, decoder_ids_, evaluated_ids_, padding_, positions_;
-  Var pixels_, image_features_;
+  Var pixels_, image_features_;        // pixels, or frames of speech
+  std::int64_t encoder_sequence_ = 0;  // the pass's own where there is no decoder
   std::vector<Var> deepstack_;
   Shared shared_;
   std::int64_t lowest_ = -1;  // folded: the layer whose backward frees the tables

@@ -90,7 +90,8 @@ Var Pass::run_layers(Var x) {
       enter_unit(i);
       starts_.push_back(g_.size());
       Var next;
-      const auto run = [this, i, shared = shared_](const Var& input) {
+      const auto run = [this, i, shared = shared_, length = m_.sequence](const Var& input) {
+        m_.sequence = length;  // a replay comes when another stack's was the last
         return m_.compiled ? compiled_layer(g_, m_, i, shared, input, checkpoints(i)) : layer(g_, m_, i, shared, input);
       };
       next = checkpoints(i) ? g_.checkpoint(hidden, run) : run(hidden);

@@ -77,6 +77,7 @@ class Rank {
 
   RankResult run() {
     sharder_->build();
+    if (job_.batch.inference_only) return infer();
     if (sharder_->makes_states_early()) {
       tape_.enter(Phase::kOptimizer);
       sharder_->before_states();
@@ -116,6 +117,21 @@ class Rank {
   }
 
  private:
+  // Forward passes alone: weights, a batch, the working set of one layer, logits and their loss.
+  RankResult infer() {
+    tape_.enter(Phase::kEvaluation);
+    pass_->load_batch();
+    for (int i = 0; i < 2; ++i) pass_->evaluate(true, nullptr, false);
+    pass_->end_evaluation();
+    RankResult result;
+    result.parameters = model_.parameters();
+    result.host_bytes = sharder_->host_bytes();
+    result.nvme_bytes = sharder_->nvme_bytes();
+    result.trains = true;
+    add_warnings(job_, result);
+    return result;
+  }
+
   // Logits of evaluated batches stay on the GPU until the phase ends (facts other-frameworks-memory.md 2.9).
   void evaluate() {
     const job::Batch& b = job_.batch;

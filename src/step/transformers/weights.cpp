@@ -31,6 +31,7 @@ Model make_model(const job::Job& job, const job::Chunk& stage) {
   m.tied = job.model.tied_embeddings;
   m.batch = job.batch.micro_batch;
   m.sequence = job.batch.seq_length / std::max<std::int64_t>(1, job.parallel.context);
+  if (job.model.encoder_depth() > 0) m.decoder_sequence = job.batch.decoder_length;
   m.autocast = job.precision.autocast;
   m.eager_attention = job.kernels.attention == job::AttentionBackend::kUnfused || m.family.eager;
   m.liger = job.kernels.liger;
@@ -56,6 +57,15 @@ Model make_model(const job::Job& job, const job::Chunk& stage) {
     m.class_token = collect.vector(a.hidden);
     m.positions = collect.table(m.sequence, a.hidden, WeightKind::kEmbedding);
     m.patches = collect.linear({"projection"}, a.patch_values, a.hidden, true);
+  } else if (stage.has_embedding && a.mel_bins > 0) {
+    constexpr std::int64_t kKernel = 3;
+    m.decoder_sequence = job.batch.decoder_length > 0 ? job.batch.decoder_length : m.sequence;
+    m.sequence = a.source_positions;
+    m.convolutions = {collect.linear({"conv1"}, kKernel * a.mel_bins, a.hidden, true),
+                      collect.linear({"conv2"}, kKernel * a.hidden, a.hidden, true)};
+    m.positions = collect.table(a.source_positions, a.hidden, WeightKind::kEmbedding);
+    m.weights.back().trainable = false;
+    m.embedding = collect.table(rows, embedding, WeightKind::kEmbedding);
   } else if (stage.has_embedding) {
     m.embedding = collect.table(rows, embedding, WeightKind::kEmbedding);
     if (a.position_rows > 0) m.positions = collect.table(a.position_rows, a.hidden, WeightKind::kEmbedding);
