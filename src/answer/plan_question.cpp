@@ -9,8 +9,10 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "base/usage.h"
+#include "cluster/cluster.h"
 #include "job/keys.h"
 #include "model/catalog.h"
+#include "model/parameters.h"
 
 namespace plimsoll::answer {
 
@@ -83,6 +85,48 @@ Settings assumed_for(job::Framework framework, bool has_moe) {
   return {};
 }
 
+constexpr const char* kUsualGpu = "h100-sxm-80gb";
+
+// As many whole nodes, doubled, as weights, gradients and Adam's states need beside activations.
+std::int64_t usual_gpus(const model::Architecture& model, std::int64_t capacity) {
+  constexpr std::int64_t kNode = 8;
+  constexpr std::int64_t kMost = 1 << 14;
+  constexpr double kBytesPerWeight = 18;  // bf16 weights and fp32 gradients, master weights and two moments
+  constexpr double kShareOfStates = 0.6;  // of the memory; activations and the rest have the other part
+  const double needed = kBytesPerWeight * static_cast<double>(model::count_parameters(model).total);
+  std::int64_t gpus = kNode;
+  while (gpus < kMost && needed > kShareOfStates * static_cast<double>(capacity) * static_cast<double>(gpus)) gpus *= 2;
+  return gpus;
+}
+
+// The shortest question names a model alone: a GPU, their number, a length and a batch as people usually take them.
+Settings assumed_cluster_and_batch(const model::Architecture& model, const job::ReadOptions& options,
+                                   const plan::Pins& pinned) {
+  Settings settings;
+  std::string gpu = options.gpu;
+  const bool has_gpu = !gpu.empty() || pinned.contains("gpu") || pinned.contains("gpu_memory");
+  if (!has_gpu) {
+    gpu = kUsualGpu;
+    settings.emplace_back("gpu", gpu);
+  }
+  std::int64_t gpus = options.gpus.value_or(0);
+  if (gpus == 0 && !pinned.contains("gpus")) {
+    const auto known = cluster::find_gpu(gpu.empty() ? kUsualGpu : gpu);
+    gpus = usual_gpus(model, known ? known->capacity : cluster::find_gpu(kUsualGpu)->capacity);
+    settings.emplace_back("gpus", std::to_string(gpus));
+  }
+  constexpr std::int64_t kUsualLength = 4096;
+  if (!pinned.contains("seq_length"))
+    settings.emplace_back(
+        "seq_length",
+        std::to_string(model.max_positions > 0 ? std::min(kUsualLength, model.max_positions) : kUsualLength));
+  constexpr std::int64_t kUsualBatch = 128;
+  constexpr std::int64_t kPerGpu = 4;
+  if (!pinned.contains("global_batch_size") && !pinned.contains("gradient_accumulation_steps") && gpus > 0)
+    settings.emplace_back("global_batch_size", std::to_string(std::max(kUsualBatch, kPerGpu * gpus)));
+  return settings;
+}
+
 // Where only a model is named, the files that are to be written say whose job it is.
 job::Framework framework_for(const std::string& target) {
   constexpr std::pair<std::string_view, job::Framework> kTargets[] = {
@@ -116,6 +160,13 @@ Result<Question> read_question(PlanInput asked) {
       if (setting.first == "bf16") setting.first = usual_precision(options.gpu);
       if (!question.pinned.contains(setting.first)) question.assumed.push_back(setting);
     }
+    const bool needs_fp16 = usual_precision(options.gpu) == "fp16" && !question.pinned.contains("recipe") &&
+                            !question.pinned.contains("bf16") && !question.pinned.contains("fp16");
+    if (needs_fp16 && *options.framework == job::Framework::kMegatronBridge)
+      question.assumed.emplace_back("fp16", "true");
+    if (model)
+      for (auto& setting : assumed_cluster_and_batch(*model, options, question.pinned))
+        question.assumed.push_back(std::move(setting));
     question.request = question.request.with(question.assumed);
   }
   for (const std::string& keep : asked.kept) PLIMSOLL_TRY_STATUS(pin(keep, question.pinned));

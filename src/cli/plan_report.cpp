@@ -89,24 +89,32 @@ std::string front_plot(const plan::Plan& plan) {
 
 std::string plan_report(const plan::Plan& plan, const Console& console) {
   if (plan.best.empty()) return nothing_fits(plan);
-  Table table({{"#", Align::kRight},
-               {"configuration", Align::kLeft, true},
-               {"device GiB", Align::kRight},
-               {"headroom", Align::kRight},
-               {"step s", Align::kRight},
-               {"tokens/s/GPU", Align::kRight},
-               {"TFLOP/s", Align::kRight},
-               {"bubble %", Align::kRight},
-               {"messages %", Align::kRight}});
+  // What explains a row gives way to the row itself where the terminal is narrow; --explain has it.
+  constexpr int kWide = 110;
+  const bool is_narrow = console.width > 0 && console.width < kWide;
+  std::vector<Column> columns = {{"#", Align::kRight},          {"configuration", Align::kLeft, true},
+                                 {"device GiB", Align::kRight}, {"headroom", Align::kRight},
+                                 {"step s", Align::kRight},     {"tokens/s/GPU", Align::kRight},
+                                 {"TFLOP/s", Align::kRight},    {"bubble %", Align::kRight},
+                                 {"messages %", Align::kRight}};
+  constexpr std::size_t kNarrow = 6;
+  if (is_narrow) columns.erase(columns.begin() + kNarrow, columns.end());
+  Table table(columns);
   const plan::Found& best = plan.best.front();
   const auto add_row = [&](const std::string& number, const plan::Found& f) {
     const timing::Breakdown& p = f.time.parts;
     const double messages = p.tensor + p.context + p.expert + p.data + p.pipeline;
-    table.add_row({number, answer::shown(plan, f), format_gib(f.worst.device_used),
-                   format_gib(f.worst.headroom) + (is_tight(f) ? "!" : ""), fmt::format("{:.3f}", f.time.seconds),
-                   fmt::format("{:.0f}", f.time.tokens_per_second_per_gpu),
-                   fmt::format("{:.0f}", f.time.tflops_per_gpu), fmt::format("{:.1f}", 100 * p.bubble / f.time.seconds),
-                   fmt::format("{:.1f}", 100 * messages / f.time.seconds)});
+    std::vector<Cell> cells = {number,
+                               answer::shown(plan, f),
+                               format_gib(f.worst.device_used),
+                               format_gib(f.worst.headroom) + (is_tight(f) ? "!" : ""),
+                               fmt::format("{:.3f}", f.time.seconds),
+                               fmt::format("{:.0f}", f.time.tokens_per_second_per_gpu),
+                               fmt::format("{:.0f}", f.time.tflops_per_gpu),
+                               fmt::format("{:.1f}", 100 * p.bubble / f.time.seconds),
+                               fmt::format("{:.1f}", 100 * messages / f.time.seconds)};
+    if (is_narrow) cells.erase(cells.begin() + kNarrow, cells.end());
+    table.add_row(std::move(cells));
   };
   for (std::size_t i = 0; i < plan.best.size(); ++i) {
     const bool tie = i > 0 && answer::is_near_tie(plan, plan.best[i]);

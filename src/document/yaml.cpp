@@ -26,6 +26,19 @@ constexpr std::size_t kMaxNodes = 400'000;
 
 constexpr std::size_t kMaxChildren = 150'000;  // of one list or table
 
+// "500_000" is an integer of YAML 1.1, as PyYAML reads it; empty for any other text.
+std::string without_separators(std::string_view value) {
+  constexpr std::size_t kLongest = 40;
+  if (value.size() > kLongest || value.find('_') == std::string_view::npos) return {};
+  std::string plain;
+  for (const char c : value)
+    if (c != '_') plain += c;
+  const std::size_t sign = plain.starts_with('-') || plain.starts_with('+') ? 1 : 0;
+  const bool is_number = plain.size() > sign && value[sign] != '_' && value.back() != '_' &&
+                         plain.find_first_not_of("0123456789", sign) == std::string::npos;
+  return is_number ? plain : std::string{};
+}
+
 // YAML 1.1 spells booleans in many ways; configurations use these.
 Node scalar(const std::string& tag, const std::string& value) {
   if (tag == "!" || tag == "tag:yaml.org,2002:str") {  // quoted or !!str: always a string
@@ -45,6 +58,7 @@ Node scalar(const std::string& tag, const std::string& value) {
     node.text = value;
     return node;
   }
+  if (const std::string plain = without_separators(value); !plain.empty()) return parse_scalar(plain);
   return parse_scalar(value);
 }
 

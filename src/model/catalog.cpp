@@ -171,6 +171,12 @@ bool is_size(std::string_view word) {
                      [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '.' || c == 'x'; });
 }
 
+// "v3", "r1", "k2": families of one size.
+bool is_generation(std::string_view word) {
+  return word.size() >= 2 && std::isalpha(static_cast<unsigned char>(word.front())) != 0 &&
+         std::isdigit(static_cast<unsigned char>(word[1])) != 0;
+}
+
 }  // namespace
 
 const std::vector<CatalogEntry>& catalog_entries() { return catalog().entries; }
@@ -198,7 +204,7 @@ std::string ancestor_in_name(std::string_view name) {
     last.resize(cut);
     // Without its size a name is a family's, and a family has many shapes.
     bool has_size = false;
-    for (const std::string_view word : split(last, '-')) has_size = has_size || is_size(word);
+    for (const std::string_view word : split(last, '-')) has_size = has_size || is_size(word) || is_generation(word);
     if (!has_size) return {};
     if (const std::string* found = find_name(last)) return catalog().entries[catalog().names.at(*found)].name;
   }

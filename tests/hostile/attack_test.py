@@ -237,7 +237,7 @@ def main():
     global PROGRAM, FILES, KEYS, WORK, SANITIZED
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--program", required=True)
-    parser.add_argument("--runs", type=int, default=20_000 if os.environ.get("PLIMSOLL_LONG") else 1500)
+    parser.add_argument("--runs", type=int, default=int(os.environ.get("PLIMSOLL_ATTACKS", 20_000 if os.environ.get("PLIMSOLL_LONG") else 1500)))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--only", type=int)

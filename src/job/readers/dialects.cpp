@@ -10,6 +10,7 @@
 #include "job/keys.h"
 #include "job/readers/dialect_rows.h"
 #include "job/readers/include.h"
+#include "job/readers/omega.h"
 #include "job/readers/parse.h"
 #include "job/readers/resolve.h"
 #include "job/value.h"
@@ -96,8 +97,10 @@ Status lay_over_file(const std::string& name, Node& table, const Draft& draft) {
   auto root = parse_json_or_yaml(text);
   if (!root) return tl::make_unexpected(std::move(root.error()).with_context(path));
   if (!root->is_object()) return bad_input(fmt::format("{}: wanted a table of keys", path));
-  for (auto& member : root->members)
-    if (!table.has(member.first)) table.members.push_back(std::move(member));
+  // What the command says wins, also inside a section.
+  Node whole = *std::move(root);
+  lay_over(table, whole);
+  table = std::move(whole);
   return {};
 }
 

@@ -71,13 +71,16 @@ Launch split_command(const ShellCommand& command) {
       if (is_one_of(module, {"torch.distributed.run", "torch.distributed.launch", "torch.distributed.elastic",
                              "accelerate.commands.launch", "deepspeed.launcher.runner"}))
         continue;
-      take(i, i + 2, module);
+      const bool has_verb = is_tool(module) && i + 2 < words.size() && !is_flag(words[i + 2].text);
+      take(i, i + (has_verb ? 3 : 2), has_verb ? fmt::format("{} {}", module, words[i + 2].text) : module);
       break;
     }
     if (ends_with_py(word)) {
       take(i, i + 1, word);
       break;
     }
+    // "oumi distributed torchrun -m oumi train": a launcher before the command.
+    if (word == "oumi" && i + 1 < words.size() && words[i + 1].text == "distributed") continue;
     if (is_tool(file_name(word)) && (i == 0 || words[i - 1].text.substr(0, 2) != "--")) {
       const bool has_verb = i + 1 < words.size() && !is_flag(words[i + 1].text);
       take(i, i + (has_verb ? 2 : 1),

@@ -19,6 +19,7 @@
 #include "job/readers/omega.h"
 #include "job/readers/parse.h"
 #include "job/readers/resolve.h"
+#include "job/readers/script_usage.h"
 #include "job/readers/slurm.h"
 #include "job/readers/tokenizer.h"
 #include "job/readers/tp_overlap.h"
@@ -142,7 +143,26 @@ std::string shown_command(const Candidate& candidate) {
                      candidate.launch.program.empty() ? "flags" : candidate.launch.program.substr(0, 60));
 }
 
-Result<Candidate> find_training_command(const Shell& shell, const ReadOptions& options) {
+// The first argument or variable that the script compares with words of its own and nobody gives, and what to do.
+std::pair<std::string, std::string> missing_argument(const Shell& shell, std::string_view text) {
+  for (const std::string& variable : shell.assumed_unset) {
+    const bool is_position = variable.starts_with("$");
+    const std::vector<std::string> words = known_words(text, std::string_view(variable).substr(is_position ? 1 : 0));
+    if (words.empty()) continue;
+    return {variable, fmt::format("it knows {}: give --script-args {}{}, say", join(words, ", "),
+                                  is_position ? "" : variable + "=", words.front())};
+  }
+  return {};
+}
+
+// A script that starts nothing may only want an argument.
+tl::unexpected<Error> nothing_starts(const Shell& shell, std::string_view text) {
+  if (const auto [variable, hint] = missing_argument(shell, text); !variable.empty())
+    return bad_input(fmt::format("the script starts no training where {} is not set", variable), hint);
+  return bad_input("no command with Megatron-LM flags (--num-layers, ...) or Trainer arguments is in the script");
+}
+
+Result<Candidate> find_training_command(const Shell& shell, std::string_view text, const ReadOptions& options) {
   std::vector<Candidate> candidates;
   int most = 0;
   bool has_certain = false;
@@ -172,7 +192,7 @@ Result<Candidate> find_training_command(const Shell& shell, const ReadOptions& o
     if (trains_by_reinforcement)
       return bad_input("the script starts reinforcement learning",
                        "plimsoll rl reads runs of verl, OpenRLHF, NeMo-RL and prime-rl: plimsoll rl FILE");
-    return bad_input("no command with Megatron-LM flags (--num-layers, ...) or Trainer arguments is in the script");
+    return nothing_starts(shell, text);
   }
   if (trains_by_reinforcement && is_reinforcement(candidates.front().launch))
     return bad_input("the script starts reinforcement learning",
@@ -290,7 +310,7 @@ Status read_megatron_command(const Candidate& candidate, const Shell& shell, Dra
   for (const LaunchFlag& flag : flags.flags)
     for (const std::string_view key : {"vocab_file", "tokenizer_model", "tokenizer_name_or_path", "tokenizer_path"})
       if (key_of_flag(flag.written) == key && flag.values.size() == 1) tokenizer = flag.values.front().text;
-  PLIMSOLL_TRY_STATUS(refuse_word_pieces(candidate.launch.program, draft));
+  note_word_pieces(candidate.launch.program, draft);
   take_vocabulary_of_tokenizer(tokenizer, draft);
   finish_megatron_dialect(draft);
   add_parser_defaults(draft);
@@ -309,6 +329,14 @@ void note_unknown_values(const LaunchFlags& flags, Draft& draft) {
     }
 }
 
+// "--training.max_steps 25" is a key of the section that the file has.
+void nest_dotted_keys(Node& table) {
+  Node nested;
+  nested.kind = Node::Kind::kObject;
+  for (auto& [key, value] : table.members) put_path(nested, key, std::move(value));
+  table = std::move(nested);
+}
+
 Status read_trainer_command(const Candidate& candidate, const Shell& shell, Draft& draft) {
   LaunchFlags flags = read_flags(candidate.launch.arguments, never);
   note_holes(flags, draft);
@@ -321,6 +349,7 @@ Status read_trainer_command(const Candidate& candidate, const Shell& shell, Draf
     return is_unknown && alias != nullptr && alias->kind == AliasKind::kNoEffect;
   });
   Node table = table_of(flags);
+  if (candidate.kind == FileKind::kOumi) nest_dotted_keys(table);
   // Flags over the file that the program is given.
   for (const ShellWord& operand : flags.operands) {
     const bool is_file =
@@ -369,6 +398,13 @@ Status read_file_command(const Candidate& candidate, const ReadOptions& options,
   return {};
 }
 
+Status read_command(const Candidate& candidate, const Shell& shell, const ReadOptions& options, Draft& draft) {
+  if (candidate.by_file) return read_file_command(candidate, options, draft);
+  if (candidate.kind == FileKind::kBridgeConfig) return read_recipe_command(candidate.launch.arguments, draft);
+  if (candidate.kind == FileKind::kMegatronScript) return read_megatron_command(candidate, shell, draft);
+  return read_trainer_command(candidate, shell, draft);
+}
+
 std::string shortened(std::vector<std::string> names) {
   constexpr std::size_t kShown = 6;
   const std::size_t more = names.size() > kShown ? names.size() - kShown : 0;
@@ -392,6 +428,15 @@ Result<Draft> read_launch_script(const InputFile& file, const ReadOptions& optio
   ShellOptions shell_options;
   shell_options.path = file.path;
   shell_options.arguments = options.script_args;
+  const bool has_positions = std::all_of(options.script_args.begin(), options.script_args.end(),
+                                         [](const std::string& word) { return word.find('=') == std::string::npos; });
+  if (options.script_args.empty() || !has_positions) {
+    const std::vector<std::string> usual = arguments_in_comment(file.text, file.path);
+    shell_options.arguments.insert(shell_options.arguments.end(), usual.begin(), usual.end());
+    if (!usual.empty())
+      draft.notes.push_back(fmt::format("{}: started as its comment shows: {} (--script-args changes that)", file.path,
+                                        join(usual, " ")));
+  }
   shell_options.read_file = [&file](const std::string& path) -> std::optional<std::string> {
     const auto found = locate(path, parent_folder(file.path));
     if (!found) return std::nullopt;
@@ -403,21 +448,19 @@ Result<Draft> read_launch_script(const InputFile& file, const ReadOptions& optio
   // A script that only sets flags for another one is read as that command would be.
   const bool only_sets = shell.commands.empty() && !shell.unused.empty();
   if (only_sets) shell.commands.push_back(ShellCommand{shell.unused, 1, true, {}});
-  PLIMSOLL_TRY(candidate, find_training_command(shell, options));
+  PLIMSOLL_TRY(candidate, find_training_command(shell, file.text, options));
   if (only_sets)
     draft.notes.push_back(fmt::format("{}: starts nothing; the flags in its variables are read", file.path));
   std::map<std::string, std::string> environment = shell.environment;
   for (const auto& [name, value] : candidate.command->environment) environment[name] = value;
   read_launcher(candidate.launch, shell.batch_options, environment, draft);
   PassedOn passed = pass_on(candidate.launch.launcher, shell.batch_options, file.text, std::move(environment));
-  if (candidate.by_file) {
-    PLIMSOLL_TRY_STATUS(read_file_command(candidate, options, draft));
-  } else if (candidate.kind == FileKind::kBridgeConfig) {
-    PLIMSOLL_TRY_STATUS(read_recipe_command(candidate.launch.arguments, draft));
-  } else if (candidate.kind == FileKind::kMegatronScript) {
-    PLIMSOLL_TRY_STATUS(read_megatron_command(candidate, shell, draft));
-  } else {
-    PLIMSOLL_TRY_STATUS(read_trainer_command(candidate, shell, draft));
+  if (auto read = read_command(candidate, shell, options, draft); !read) {
+    // A file whose name lacks a word may only lack an argument.
+    const auto [variable, hint] = missing_argument(shell, file.text);
+    if (!variable.empty() && read.error().code == Code::kMissing)
+      read.error().hint = fmt::format("{} is not set; {}", variable, hint);
+    return tl::make_unexpected(std::move(read.error()));
   }
   passed.environment.merge(draft.environment);  // what the tool itself sets gives way
   draft.environment = std::move(passed.environment);

@@ -150,6 +150,7 @@ Result<Draft> read_megatron_args(const InputFile& file) {
     assign_flag(draft, flag, value);
   }
   PLIMSOLL_TRY_STATUS(read_program(root, draft));
+  note_word_pieces({}, draft);
   for (const std::string_view key : {"--vocab-file", "--tokenizer-model"})
     if (const Node* name = (is_wrapped ? *args : root).find(key); name != nullptr && name->is_string())
       take_vocabulary_of_tokenizer(name->text, draft);

@@ -85,6 +85,8 @@ const Alias kCommonRows[] = {
     {"disable_bias_linear_fc", kNotModelled, "biases of the MLP are counted"},
     {"add_qkv_bias", kKey, "add_qkv_bias"},
     {"data_impl", kNoEffect},
+    {"num_labels", kNotModelled, "the head of a classifier is counted as the language model's"},
+    {"task_type", kNoEffect},
 };
 
 constexpr std::string_view kCommonNames = R"(

@@ -74,6 +74,12 @@ Result<Node> from_ms_swift(const Node& root, Draft& draft) {
   if (tuning.empty()) tuning = "lora";  // its default
   if (tuning != "lora" && tuning != "full")
     return bad_input(fmt::format("tuner_type: found '{}'; only full and lora are modelled", tuning));
+  const std::string task = to.takes_word("task_type");
+  if (task == "embedding" || task == "reranker" || task == "generative_reranker") {
+    static_cast<void>(to.take("loss_type"));
+    draft.warnings.push_back(
+        fmt::format("task_type: the head and loss of '{}' are counted as the language model's", task));
+  }
   to.rename("model", "model_name_or_path");
   if (!to.has("model_name_or_path")) to.rename("model_id_or_path", "model_name_or_path");
   const Node* rank = to.take("lora_rank");

@@ -67,6 +67,22 @@ void add_default(const Node& item, std::vector<DefaultFile>& files) {
   }
 }
 
+// Beside the file, or in a folder of hydra.searchpath ("file://verl/trainer/config"), which counts from where the
+// program is started: the root of its repository.
+Result<std::string> locate_default(const std::string& name, const Node& root, const std::string& folder) {
+  auto beside = locate(name, folder);
+  if (beside) return beside;
+  const Node* hydra = root.find("hydra");
+  const Node* places = hydra != nullptr && hydra->is_object() ? hydra->find("searchpath") : nullptr;
+  if (places == nullptr) return beside;
+  for (const Node& place : places->items) {
+    constexpr std::string_view kFile = "file://";
+    if (!place.is_string() || !place.text.starts_with(kFile)) continue;
+    if (auto found = locate(place.text.substr(kFile.size()) + "/" + name, folder)) return found;
+  }
+  return beside;
+}
+
 Result<Node> with_defaults(std::string_view text, const std::string& path, int depth) {
   PLIMSOLL_TRY(root, document::parse_yaml(text));
   if (!root.is_object()) return root;
@@ -78,7 +94,7 @@ Result<Node> with_defaults(std::string_view text, const std::string& path, int d
   for (const Node& item : defaults->items) add_default(item, files);
   Node base = empty_table();
   for (const DefaultFile& file : files) {
-    PLIMSOLL_TRY(found, locate(file.name, parent_folder(path)));
+    PLIMSOLL_TRY(found, locate_default(file.name, root, parent_folder(path)));
     PLIMSOLL_TRY(inner_text, read_named_file(found));
     auto inner = with_defaults(inner_text, found, depth + 1);
     if (!inner) return tl::make_unexpected(std::move(inner.error()).with_context(found));

@@ -44,6 +44,8 @@ class Runner {
   explicit Runner(const ShellOptions& options) : options_(options) {}
 
   Result<Shell> run(std::string_view text) {
+    // The user's folder: every login has one, and what lies in it is known by the rest of its path.
+    PLIMSOLL_TRY_STATUS(variables_.set("HOME", {ShellWord{"~", {}}}, false, false));
     PLIMSOLL_TRY_STATUS(take_arguments());
     variables_.script_path = options_.path;
     if (!options_.path.empty()) PLIMSOLL_TRY_STATUS(name_source(options_.path));

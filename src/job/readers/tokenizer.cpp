@@ -44,17 +44,25 @@ const Assignment* find(const Draft& draft, std::string_view key) {
 
 }  // namespace
 
-Status refuse_word_pieces(std::string_view program, const Draft& draft) {
-  if (program.find("gpt") != std::string_view::npos) return {};
+void note_word_pieces(std::string_view program, Draft& draft) {
+  if (program.find("gpt") != std::string_view::npos) return;
+  if (find(draft, "model_class") != nullptr) return;  // the program is known, and its model described
+  for (const std::string_view key : {"encoder_num_layers", "decoder_num_layers", "decoder_seq_length"})
+    if (find(draft, key) != nullptr) return;  // T5
   const Assignment* type = find(draft, "tokenizer_type");
   const Assignment* file = find(draft, "vocab_file");
-  const bool is_bert = type != nullptr && type->value.text.starts_with("Bert");
-  const bool is_list = type == nullptr && file != nullptr && file->value.text.ends_with(".txt");
-  if (!is_bert && !is_list) return {};
-  const Assignment& sign = is_bert ? *type : *file;
-  return bad_input(
-      fmt::format("{} '{}' is the vocabulary of BERT: encoder models are not modelled from flags; only decoders are",
-                  is_bert ? "--tokenizer-type" : "--vocab-file", sign.value.text.substr(0, 120)));
+  const std::string kind = type == nullptr ? "" : type->value.text;
+  const bool is_bert = kind.starts_with("Bert");
+  const bool is_list = kind.empty() && file != nullptr && file->value.text.ends_with(".txt");
+  if (!is_bert && !is_list) return;
+  draft.warnings.push_back(fmt::format(
+      "{} is BERT's: its layers are counted as a decoder's, with a language model's head and without pooler and "
+      "sentence heads",
+      is_bert ? "tokenizer_type" : "vocab_file"));
+  if (find(draft, "vocab_size") != nullptr) return;
+  const std::int64_t words = kind == "BertWordPieceCase" ? 28996 : 30522;  // bert-large-cased and -uncased
+  draft.assign("vocab_size", integer_node(words), "BERT's vocabulary", true);
+  draft.notes.push_back(fmt::format("vocab_size: {} rows, as BERT has them (--vocab-size changes that)", words));
 }
 
 void take_vocabulary_of_tokenizer(const std::string& name, Draft& draft) {

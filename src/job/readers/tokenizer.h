@@ -8,9 +8,9 @@
 
 namespace plimsoll::job {
 
-// A vocabulary of word pieces is BERT's: Megatron-LM's flags look the same for it and for a decoder. `program` may be
-// empty; one that trains a GPT may use word pieces, too.
-[[nodiscard]] Status refuse_word_pieces(std::string_view program, const Draft& draft);
+// A vocabulary of word pieces is BERT's: Megatron-LM's flags look the same for it and for a decoder, and the answer
+// says what is not counted. `program` may be empty; one that trains a GPT may use word pieces, too.
+void note_word_pieces(std::string_view program, Draft& draft);
 
 // Megatron takes the vocabulary from the tokenizer: where a known one is named and no size is given, its size counts.
 // `name` is the path or Hub name that the command gives the tokenizer, or empty.

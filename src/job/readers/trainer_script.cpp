@@ -95,9 +95,12 @@ Result<Node> from_trainer_script(const Node& root, Draft& draft) {
   const std::string bits = to.takes_word("bits");
   const bool four = is_on(to.take("q_lora")) || bits == "4";
   const Node* dimension = to.take("lora_dim");
-  if (is_on(dimension) && !is_on(to.take("only_optimize_lora")))
-    return bad_input("lora_dim: adapters beside trained weights are not modelled",
-                     "--only_optimize_lora trains adapters alone");
+  const bool adapters_alone = is_on(to.take("only_optimize_lora"));
+  if (is_on(dimension) && !adapters_alone) {
+    draft.warnings.emplace_back(
+        "lora_dim: without --only_optimize_lora every weight is trained; the adapters beside them are not counted");
+    dimension = nullptr;
+  }
   if (lora || is_on(dimension)) {
     to.put("use_peft", bool_node(true));
     if (is_on(dimension)) to.put("lora_r", *dimension);

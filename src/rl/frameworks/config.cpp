@@ -11,6 +11,7 @@
 #include "job/keys.h"
 #include "job/readers/nemo_rl.h"
 #include "job/readers/omega.h"
+#include "model/catalog.h"
 #include "rl/frameworks/items.h"
 #include "rl/frameworks/settings.h"
 #include "rl/frameworks/unread.h"
@@ -138,7 +139,8 @@ void assume_means(const Settings& given, ConfigSettings& config) {
     if (is_said(mean) || is_said(fmt::format("{}_histogram", what))) continue;
     std::int64_t longest = value(limit) > 0 ? value(limit) : value("max_model_len") / 2;
     if (longest < 2) {  // a prompt of a file that limits answers alone
-      longest = std::min(kUsualPrompt, value("max_tokens"));
+      const std::int64_t room = std::max(value("max_tokens"), value("seq_len"));
+      longest = room > 0 ? std::min(kUsualPrompt, room) : kUsualPrompt;
       if (longest < 2) continue;
       put_setting(config.settings, mean, std::to_string(longest / 2));
       config.assumed.push_back(
@@ -151,6 +153,17 @@ void assume_means(const Settings& given, ConfigSettings& config) {
         fmt::format("{}: not in the file; half of the longest, {} tokens, is assumed (--{}-mean changes that)", mean,
                     longest / 2, what));
   }
+}
+
+// A fine-tuned model whose name begins with that of a known one.
+void take_ancestor(const Settings& given, ConfigSettings& config) {
+  const std::string name(setting(config.settings, "model"));
+  if (name.empty() || !setting(given, "model").empty()) return;
+  const std::string ancestor = model::ancestor_in_name(name);
+  if (ancestor.empty()) return;
+  put_setting(config.settings, "model", ancestor);
+  config.assumed.push_back(fmt::format("model: '{}' is taken as {}, as its name says (--model names another)",
+                                       name.substr(0, 200), ancestor));
 }
 
 bool can_be_told(const Run& run, const Settings& trainer) {
@@ -277,6 +290,7 @@ Result<ConfigSettings> read_config_settings(Framework framework, std::string_vie
   for (const document::RepeatedKey& again : repeated)
     result.assumed.push_back(
         fmt::format("'{}' is given twice; the value in line {} counts, as for the framework", again.key, again.line));
+  take_ancestor(given, result);
   assume_means(given, result);
   if (auto read = check_unread(framework, *values, given, result.ignored); !read)
     return in_file(std::move(read.error()));

@@ -143,7 +143,7 @@ Result<ConfigSettings> read_slime(const std::string& path, std::string_view text
   put_setting(settings, "engine", "sglang");
   const std::int64_t trainer =
       take_count(values, "actor_num_nodes", 1) * take_count(values, "actor_num_gpus_per_node", 8);
-  const bool colocated = values.take_flag("colocate").value_or(false);
+  const bool colocated = values.has("colocate") && values.take_flag("colocate").value_or(true);
   const std::int64_t serving = take_count(values, "rollout_num_gpus", 0);
   const bool is_unknown = values.unknown().find("actor_num_gpus_per_node") != values.unknown().end() ||
                           values.unknown().find("actor_num_nodes") != values.unknown().end();

@@ -101,6 +101,11 @@ Status encode_verl(const Run& run, Items& items) {
   items.add_word("actor_rollout_ref.actor.strategy", is_megatron(run) ? "megatron" : "fsdp2", "trainer_framework");
   if (is_megatron(run)) {
     add_trainer_names(run, kMegatron, items);
+    const bool says_sequence = std::any_of(run.trainer_keys.begin(), run.trainer_keys.end(),
+                                           [](const auto& key) { return key.first == "sequence_parallel"; });
+    if (is_megatron(run) && !says_sequence)
+      items.add_flag("actor_rollout_ref.actor.megatron.sequence_parallel", false, "sequence_parallel",
+                     "on by default in verl");
   } else {
     add_trainer_names(run, kFsdp, items);
   }
@@ -114,6 +119,14 @@ Status encode_verl(const Run& run, Items& items) {
 }
 
 namespace {
+
+// On unless the file says no, which is Megatron's own default (verl/trainer/config/engine/megatron.yaml).
+void take_sequence_parallel(Settings& settings) {
+  const bool is_off = job::is_off(document::parse_scalar(setting(settings, "sequence_parallel"))) &&
+                      !setting(settings, "sequence_parallel").empty();
+  std::erase_if(settings, [](const auto& one) { return one.first == "sequence_parallel"; });
+  if (!is_off) put_setting(settings, "sequence_parallel", "true");
+}
 
 // Without dynamic batches a micro-batch is a number of samples; each may be as long as prompt and response together.
 void take_micro_batch(Values& values, std::int64_t trainer, Settings& settings) {
@@ -215,8 +228,7 @@ void decode_verl(Values& values, Settings& settings) {
   const std::int64_t trainer = pool("trainer");
   const std::int64_t rollout = pool("rollout");
   take_micro_batch(values, trainer, settings);
-  const bool separate = rollout > 0 || values.has("actor_rollout_ref.hybrid_engine");
-  static_cast<void>(values.take("actor_rollout_ref.hybrid_engine"));
+  const bool separate = rollout > 0 || !values.take_flag("actor_rollout_ref.hybrid_engine").value_or(true);
   if (trainer > 0) put_setting(settings, "trainer_num_workers", std::to_string(trainer));
   if (rollout > 0) put_setting(settings, "inference_num_workers", std::to_string(rollout));
   if (trainer > 0) put_setting(settings, "gpus", std::to_string(trainer + rollout));
@@ -229,7 +241,10 @@ void decode_verl(Values& values, Settings& settings) {
   if (!strategy.empty()) put_setting(settings, "trainer_framework", strategy == "megatron" ? "megatron-lm" : "fsdp2");
   if (strategy == "megatron") {
     take_trainer_names(values, kMegatron, settings);
+    take_sequence_parallel(settings);
     take_transformer_config(values, settings);
+    // Recomputation is Megatron's own there; the switch of Transformers' models has no effect.
+    static_cast<void>(values.take("actor_rollout_ref.model.enable_gradient_checkpointing"));
   } else {
     take_trainer_names(values, kFsdp, settings);
     take_shards(values, trainer, settings);
