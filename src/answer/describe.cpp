@@ -3,6 +3,11 @@
 
 namespace plimsoll::answer {
 
+bool is_launch_bound(const timing::StepTime& time) {
+  constexpr double kShare = 0.25;
+  return time.parts.host > kShare * time.seconds;
+}
+
 void describe(JsonWriter& json, const timing::StepTime& time) {
   json.key("time")
       .begin_object()

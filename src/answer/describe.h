@@ -18,6 +18,9 @@ namespace plimsoll::answer {
 void describe(JsonWriter& json, const job::Job& job);
 
 // The member "time".
+// Whether the GPU waits for launches during a good part of the step.
+[[nodiscard]] bool is_launch_bound(const timing::StepTime& time);
+
 void describe(JsonWriter& json, const timing::StepTime& time);
 
 // The member "violations".

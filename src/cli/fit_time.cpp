@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "answer/describe.h"
 #include "cli/table.h"
 
 namespace plimsoll::cli {
@@ -33,7 +34,14 @@ std::string time_report(const timing::StepTime& time, const Console& console) {
   }
   table.add_rule();
   table.add_row({Cell{"step", Style::kBold}, fmt::format("{:.1f}", time.seconds * 1e3), "100.0"});
-  return text + '\n' + table.to_text(console.width, console.colour_out);
+  text += '\n' + table.to_text(console.width, console.colour_out);
+  if (answer::is_launch_bound(time))
+    text += fmt::format(
+        "launch-bound: the GPU waits for the host during {:.0f} % of the step; fewer or larger kernels make it "
+        "faster:\n"
+        "CUDA graphs (Megatron), torch.compile (PyTorch), a larger micro-batch, less tensor parallelism\n",
+        percent_of_step(time.parts.host, time));
+  return text;
 }
 
 }  // namespace plimsoll::cli

@@ -62,6 +62,10 @@ void context_messages(WorkList& list, const Shape& s, const model::Attention& a)
     if (type == job::CpCommType::kP2p || type == job::CpCommType::kA2aP2p) {
       w.forward_kernels = 5 * share;
       w.backward_kernels = 8 * share;
+      // The result so far is read and written in fp32 with each part; the backward adds up gradients of q, k and v.
+      const double parts = type == job::CpCommType::kP2p ? c - 1 : 1;
+      w.forward_bytes = parts * s.tokens * heads * value * (8 + s.act) * share;
+      w.backward_bytes = parts * (s.tokens * heads * key + s.tokens * groups * (key + value)) * 3 * s.act * share;
     }
     switch (type) {
       case job::CpCommType::kP2p:

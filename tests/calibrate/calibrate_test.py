@@ -48,7 +48,7 @@ class Calibrate(unittest.TestCase):
         self.assertAlmostEqual(values["gemm_bf16"], 600 / 989, delta=0.03)
         self.assertAlmostEqual(values["half_depth_bf16"], 100, delta=40)
         # A warm one loses a tenth, which the formats after the first have met.
-        self.assertAlmostEqual(values["gemm_fp8"], 1000 / 1979, delta=0.03)
+        self.assertAlmostEqual(values["gemm_fp8"], 0.94 * 1000 / 1979, delta=0.03)
         self.assertAlmostEqual(values["gemm_tf32"], 300 / 1.1 / 494.5, delta=0.05)
         self.assertAlmostEqual(values["gemm_fp32"], 50 / 1.1 / 67, delta=0.05)
         moved = 2 * (224 << 20)  # copies of 32, 64 and 128 MiB, each with 2 us of its launch

@@ -94,6 +94,11 @@ std::vector<Base> bases() {
                                              "gpus=8 tensor_model_parallel_size=2 sequence_parallel=true peft=lora "
                                              "lora_rank=16 lora_target_modules=[linear_qkv,linear_fc1]"},
       {"windowed", lm + "gpus=4 window_size=(255,0)"},
+      // Enough tokens that the GPU, not the host, sets the pace: what only kernels or messages feel shows here.
+      {"windowed, busy", lm + "gpus=4 window_size=(255,0) seq_length=32768 max_position_embeddings=32768"},
+      {"experts, busy",
+       moe +
+           "gpus=16 expert_model_parallel_size=8 moe_grouped_gemm=true seq_length=32768 max_position_embeddings=32768"},
       {"dropout", lm + "gpus=4 swiglu=false add_bias_linear=true hidden_dropout=0.1 attention_dropout=0.1"},
       {"ends counted",
        lm + "num_layers=7 gpus=4 pipeline_model_parallel_size=2 account_for_loss_in_pipeline_split=true"},

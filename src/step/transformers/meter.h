@@ -45,6 +45,7 @@ struct AttentionCall {
 struct MemoryKernel {
   double bytes = 0;     // read and written
   double elements = 0;  // written one by one: the kernel broadcasts, reorders or widens and cannot vectorise; else 0
+  double in_turn = 0;   // rows that are added to one place, one after the other
 };
 
 struct Launches {
@@ -119,6 +120,8 @@ class Meter {
         return;
     }
   }
+  // A kernel that adds rows to a few places, so many to the same one.
+  void adds_in_turn(double rows) { into_->streams.push_back({0, 0, rows}); }
   // A kernel that writes where it reads.
   void in_place(std::int64_t moved) {
     into_->streams.push_back({static_cast<double>(moved), 0});

@@ -12,6 +12,9 @@ constexpr std::int64_t kSortScratch = 67071;
 // Accumulating by index sorts the indices first.
 void gather_backward(Graph& g, Node& node, Grads& result) {
   const std::int64_t indices = node.n[1];
+  // Rows with the same index are added in turn: of a token few, of the bias of an expert all that it got.
+  if (g.meter != nullptr && !g.stopped() && node.n[0] > 0)
+    g.meter->adds_in_turn(static_cast<double>(node.grads[0].elements) / static_cast<double>(node.n[0]));
   result[0] = g.alloc(node.n[0], node.grads[0].width, Name::kMoeTemp);
   Var linear_index;
   {

@@ -11,11 +11,14 @@ namespace {
 // A learned column joins the softmax and is cut off again (gpt-oss).
 Var with_sinks(Graph& g, const AttentionShape& s, const Var& weights, std::int32_t sinks) {
   const std::int64_t rows = s.batch * s.heads * s.sequence;
-  Var joined = cat(g, weights, expand_view(g, g.use(sinks), rows), Name::kAttentionTemp);
+  const Var column = expand_view(g, g.use(sinks), rows);
+  g.scattered();  // rows of one element more begin at odd places, and no kernel can load them as vectors
+  Var joined = cat(g, weights, column, Name::kAttentionTemp);
   {
     Var largest = max_rows(g, joined, rows, Name::kAttentionTemp);
     joined = add(g, joined, largest, Name::kAttentionTemp);
   }
+  g.scattered();
   Var probabilities = softmax(g, joined, Name::kScores);
   joined.reset();
   return slice(g, probabilities, rows * s.sequence, true);
