@@ -82,6 +82,14 @@ std::vector<Base> bases() {
       {"Bridge LoRA", bridge + "gpus=8 tensor_model_parallel_size=2 peft=lora lora_rank=16"},
       {"padded vocabulary", bridge + "gpus=4 tensor_model_parallel_size=4 vocab_size=32004"},
       {"SGD", lm + "gpus=4 optimizer=sgd sgd_momentum=0.9"},
+      {"T5", lm + "gpus=2 model_class=t5 hidden_size=4096 ffn_hidden_size=16384 num_attention_heads=32 "
+                  "micro_batch_size=16 decoder_seq_length=512 swiglu=false add_bias_linear=true "
+                  "position_embedding_type=learned_absolute"},
+      {"BERT", lm + "gpus=2 model_class=bert swiglu=false add_bias_linear=true "
+                    "position_embedding_type=learned_absolute"},
+      {"images", std::string("model=") + PLIMSOLL_SOURCE_DIR +
+                     "/tests/data/models/tiny-qwen2-vl/config.json framework=transformers gpu=h100 bf16=true gpus=1 "
+                     "micro_batch_size=128 seq_length=4096 "},
       {"Trainer", hf + "framework=transformers gradient_accumulation_steps=2 "},
       {"Trainer in fp32", hf + "framework=transformers bf16=false load_dtype=fp32 "},
       {"8B",
@@ -193,6 +201,8 @@ std::vector<std::string> values_of(const KeyInfo& key) {
       {"eval_accumulation_steps", {"1", "4"}},
       {"reshard_after_forward", {"true", "false", "2"}},
       {"tokenizer_type", {"NullTokenizer"}},
+      {"image_height", {"672"}},
+      {"image_width", {"672"}},
       {"gpu_memory", {"40GiB"}},
       {"host_memory", {"1GiB", "2TiB"}},
       {"nvme", {"1GiB", "100TiB"}},

@@ -173,8 +173,8 @@ Status set_class(Job& job, const Node& value) {
 
 const Key kModelKeys[] = {
     {"model_class", kBoth, Custom{set_class, "gpt, bert, t5"}, "which of Megatron's models is trained"},
-    {"decoder_num_layers", kNeither, PLIMSOLL_FIELD(model_keys.decoder_num_layers),
-     "pretrain_t5.py builds its decoder with num_layers layers all the same", kDepth},
+    {"decoder_num_layers", kBoth, PLIMSOLL_FIELD(model_keys.decoder_num_layers),
+     "says that the model is a T5, whose decoder pretrain_t5.py builds with num_layers layers all the same", kDepth},
     {"bert_binary_head", kBytes, PLIMSOLL_FIELD(model_keys.bert_binary_head),
      "BERT's second loss: does one sentence follow the other"},
     {"vocab_extra_ids", kBoth, PLIMSOLL_FIELD(model_keys.vocab_extra_ids), "sentinels beside the vocabulary (T5)",

@@ -158,8 +158,9 @@ const Key kParallelKeys[] = {
 
 const Key kBatchKeys[] = {
     {"seq_length", kBoth, PLIMSOLL_FIELD(batch.seq_length), "tokens of one sequence", Range{1, 1 << 27}},
-    {"inference_only", kBoth, PLIMSOLL_FIELD(batch.inference_only),
-     "forward passes without gradients (Transformers on one stage): no optimizer, no backward"},
+    {"inference_only", kBytes, PLIMSOLL_FIELD(batch.inference_only),
+     "forward passes without gradients (Transformers on one stage): no optimizer, no backward; seconds stay a "
+     "training step's"},
     {"images_per_sample", kBoth, PLIMSOLL_FIELD(batch.images.per_sample),
      "images of one sequence of a vision-language model", Range{1, 1 << 16}},
     {"image_height", kBoth, PLIMSOLL_FIELD(batch.images.height),
