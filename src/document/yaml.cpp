@@ -204,8 +204,11 @@ class Builder final : public YAML::EventHandler {
     if (repeated.size() >= kMostRepeats)
       return fail(mark, fmt::format("the key '{}' appears twice", key.substr(0, 80)));
     repeated.push_back({key.substr(0, 80), mark.line + 1});
-    for (auto& member : table.members)
-      if (member.first == key) member.second = std::move(node);
+    for (auto& member : table.members) {
+      if (member.first != key) continue;
+      member.second = std::move(node);
+      return;
+    }
   }
 
   bool allows_repeats_ = false;
