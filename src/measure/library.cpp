@@ -76,6 +76,7 @@ std::vector<std::string> library_folders(const std::vector<std::string>& given) 
     add_packages(folder, folders);
     add_python(folder, folders);
   }
+  if (!given.empty()) return folders;  // whoever names a folder does not mean another library of the machine
   const std::string paths = environment("LD_LIBRARY_PATH");
   for (const std::string_view place : split(paths, ':'))
     if (!place.empty()) add(fs::path(place), folders);
@@ -103,8 +104,9 @@ Result<std::unique_ptr<Library>> Library::open(const std::vector<std::string>& f
   std::string broken;
   for (const std::string& path : tried) {
     std::error_code error;
-    const bool is_there = path.find('/') != std::string::npos && fs::exists(path, error);
-    if (path.find('/') != std::string::npos && !is_there) continue;
+    const bool is_named = path.find('/') != std::string::npos;
+    const bool is_there = is_named && fs::exists(path, error);
+    if (is_named ? !is_there : !broken.empty()) continue;
     std::unique_ptr<Library> library(new Library);
     library->handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (library->handle_ == nullptr) {

@@ -13,7 +13,8 @@ namespace plimsoll::measure {
 
 class Library {
  public:
-  // The first of `files` that can be loaded: from the folders in order, then where the system's loader looks.
+  // The first of `files` that can be loaded: from the folders in order; where these have none, not even a broken one,
+  // from where the system's loader looks.
   [[nodiscard]] static Result<std::unique_ptr<Library>> open(const std::vector<std::string>& files,
                                                              const std::vector<std::string>& folders);
   ~Library();
@@ -34,8 +35,9 @@ class Library {
   std::string path_;
 };
 
-// Folders in which libraries of CUDA lie: `given` first, then what LD_LIBRARY_PATH and CUDA_HOME name, the usual
-// folders of a toolkit, and those of packages of Python: "nvidia/*/lib" beside an installed PyTorch.
+// Folders in which libraries of CUDA lie: those `given` alone where there are any; else what LD_LIBRARY_PATH and
+// CUDA_HOME name, the usual folders of a toolkit, and those of packages of Python: "nvidia/*/lib" beside an installed
+// PyTorch.
 [[nodiscard]] std::vector<std::string> library_folders(const std::vector<std::string>& given);
 
 [[nodiscard]] tl::unexpected<Error> missing(std::string message, std::string hint = {});
