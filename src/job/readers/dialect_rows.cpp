@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/readers/dialect_rows.h"
 
-#include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -55,10 +55,10 @@ std::string Translation::name_of(std::string_view target) const {
 
 Node Translation::finish(Draft& draft) {
   draft.written_names = std::move(names_);
-  for (const auto& [key, value] : source_.members) {
-    const bool done = std::find(taken_.begin(), taken_.end(), key) != taken_.end();
-    if (!done && !result_.has(key)) result_.members.emplace_back(key, value);
-  }
+  std::set<std::string, std::less<>> done(taken_.begin(), taken_.end());  // Node::has would make it quadratic
+  for (const auto& member : result_.members) done.insert(member.first);
+  for (const auto& [key, value] : source_.members)
+    if (!done.contains(key)) result_.members.emplace_back(key, value);
   return std::move(result_);
 }
 

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "job/keys.h"
+#include "job/readers/by_names.h"
 #include "job/readers/dialect_rows.h"
 #include "job/readers/include.h"
 #include "job/readers/omega.h"
@@ -49,6 +50,8 @@ std::string_view dialect_name(FileKind kind) {
       return "oumi";
     case FileKind::kTorchtune:
       return "torchtune";
+    case FileKind::kByNames:
+      return "a tool that is not known, by the names of its keys";
     default:
       return {};
   }
@@ -134,6 +137,9 @@ Status read_dialect_tree(FileKind kind, const Node& root, Draft& draft) {
       break;
     case FileKind::kTorchtune:
       translated = from_torchtune(root, draft);
+      break;
+    case FileKind::kByNames:
+      translated = from_names(root, draft);
       break;
     default:
       translated = from_trainer_script(root, draft);

@@ -47,9 +47,9 @@ const Alias kDeepSpeedRows[] = {
     {"embed_layernorm", kNotModelled, "the norm behind the embedding is not counted"},
     {"pp_partition_method", kNoEffect},  // read before the flags
     {"pad_vocab_size_to", kKey, "padded_vocab_size"},
-    {"use_flash_attn", kNoEffect},
-    {"use_flash_attn_v1", kNoEffect},
-    {"use_flash_attn_v2", kNoEffect},
+    {"use_flash_attn_v1", kKey, "use_flash_attn"},
+    {"use_flash_attn_v2", kKey, "use_flash_attn"},
+    {"use_flash_attn_triton", kKey, "use_flash_attn"},
     {"use_bnb_optimizer", kRefused, "8-bit states under Megatron's parallelism are not modelled"},
     {"kd", kRefused, "knowledge distillation holds a teacher model that is not modelled"},
     {"mos", kRefused, "DeepSpeed's mixtures are not modelled"},
@@ -82,6 +82,7 @@ const Alias kCommonRows[] = {
     {"packing", kKey, "packed_sequences"},
     {"extra_vocab_size", kNoEffect},
     {"max_padding_length", kNoEffect},
+    {"attention_head_type", kNoEffect},  // becomes num_query_groups
     {"disable_bias_linear_fc", kNotModelled, "biases of the MLP are counted"},
     {"add_qkv_bias", kKey, "add_qkv_bias"},
     {"data_impl", kNoEffect},
@@ -236,6 +237,26 @@ Status use_swift(const LaunchFlags& flags, const std::string& model, Draft& draf
 
 }  // namespace
 
+namespace {
+
+// Flags that Megatron-LM dropped before Transformer Engine's layers became its default (core 0.7, 2024); in those
+// releases, and in Megatron-DeepSpeed, which left it earlier, the local layers are the default.
+void use_layers_of_release(const LaunchFlags& flags, Draft& draft) {
+  if (find(flags, "transformer_impl") != nullptr || draft.read_as == kSwift) return;
+  for (const std::string_view old : {"checkpoint_activations", "activations_checkpoint_method", "DDP_impl", "data_impl",
+                                     "distribute_checkpointed_activations", "model_parallel_size", "deepspeed"}) {
+    if (find(flags, old) == nullptr) continue;
+    draft.assign("transformer_impl", text_node("local"), fmt::format("--{}", replace(old, '_', '-')), true);
+    draft.notes.push_back(
+        fmt::format("{}: --{} is of a release whose default was its own (local) layers; they are "
+                    "counted (--transformer-impl changes that)",
+                    draft.path, replace(old, '_', '-')));
+    return;
+  }
+}
+
+}  // namespace
+
 Status use_megatron_dialect(const LaunchFlags& flags, const std::map<std::string, std::string>& files, Draft& draft) {
   draft.names = common_names();
   if (find(flags, "deepspeed") != nullptr) PLIMSOLL_TRY_STATUS(use_deepspeed(flags, files, draft));
@@ -247,6 +268,11 @@ Status use_megatron_dialect(const LaunchFlags& flags, const std::map<std::string
     const std::string layers = value_of(flags, "checkpoint_num_layers");
     draft.assign("recompute_num_layers", layers.empty() ? integer_node(1) : document::parse_scalar(layers),
                  "--checkpoint-num-layers");
+  }
+  use_layers_of_release(flags, draft);
+  if (value_of(flags, "attention_head_type") == "multiquery") {  // of Megatron's forks for StarCoder and Falcon
+    draft.assign("group_query_attention", bool_node(true), "--attention-head-type");
+    draft.assign("num_query_groups", integer_node(1), "--attention-head-type");
   }
   return {};
 }

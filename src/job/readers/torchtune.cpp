@@ -181,6 +181,8 @@ Result<Node> from_torchtune(const Node& root, Draft& draft) {
   // Weights, gradients and states are in the one dtype; there is no autocast.
   to.put("load_dtype", text_node(dtype == "bf16" || dtype == "fp16" ? dtype : "fp32"), "dtype");
   static_cast<void>(to.take("loss"));
+  const Node* clip = to.take("clip_grad_norm");
+  to.put("max_grad_norm", clip == nullptr ? integer_node(0) : *clip, "clip_grad_norm");  // null: none
   if (loss.find("Chunked") != std::string::npos || loss.find("Linear") != std::string::npos)
     to.put("loss", text_node("chunked"));
   draft.notes.emplace_back("the recipe is not in the file: several GPUs are read as FSDP2 (--framework changes that)");

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "job/draft.h"
 #include "job/keys.h"
+#include "job/readers/dialect_rows.h"
 #include "job/readers/include.h"
 #include "job/readers/parse.h"
 #include "job/readers/preference.h"
@@ -238,6 +239,13 @@ Result<Draft> read_training_arguments(const InputFile& file) {
   draft.vocabulary = Framework::kTransformers;
   draft.framework = Framework::kTransformers;
   PLIMSOLL_TRY(root, parse_json_or_yaml(file.text));
+  // Programs beside TRL that take a file, too, have switches of their own for adapters.
+  const bool is_script = root.is_object() && (root.has("use_lora") || root.has("lora_enable") || root.has("q_lora"));
+  if (is_script) {
+    PLIMSOLL_TRY(arguments, from_trainer_script(root, draft));
+    PLIMSOLL_TRY_STATUS(read_training_tree(arguments, draft));
+    return draft;
+  }
   PLIMSOLL_TRY_STATUS(read_training_tree(root, draft));
   return draft;
 }
