@@ -58,9 +58,10 @@ bool has_megatron_flags(std::string_view text) {
 
 // Words that start a training program on a command line.
 bool starts_training(std::string_view line) {
-  for (const std::string_view word : {"torchrun ", "accelerate launch", "deepspeed ", "srun ", "python ", "python3 ",
-                                      "swift sft", "swift pt", "megatron sft", "megatron pt", "llamafactory-cli ",
-                                      "axolotl train", "oumi train", "tune run", "ray job submit", "bash "})
+  for (const std::string_view word :
+       {"torchrun ", "accelerate launch", "deepspeed ", "srun ", "python ", "python3 ", "swift sft", "swift pt",
+        "swift rlhf", "megatron sft", "megatron pt", "megatron rlhf", "llamafactory-cli ", "axolotl train",
+        "oumi train", "tune run", "ray job submit", "bash "})
     if (line.find(word) != std::string_view::npos) return true;
   return false;
 }
@@ -143,7 +144,9 @@ bool is_of_unknown_tool(const Node& root) {
     has_foreign = has_foreign || !is_known;
   }
   if (!has_foreign) return false;
-  if (has_any(root, {"per_device_train_batch_size", "num_train_epochs", "output_dir", "model_name_or_path"}))
+  const bool has_tables = is_table(root.find("peft_config")) || is_table(root.find("dist_config"));
+  if (!has_tables &&
+      has_any(root, {"per_device_train_batch_size", "num_train_epochs", "output_dir", "model_name_or_path"}))
     return false;
   if (!has_section && has_any(root, {"num_layers", "num-layers", "tensor_model_parallel_size", "train_batch_size",
                                      "zero_optimization"}))

@@ -201,8 +201,11 @@ void read_precision(Sayings& sayings) {
   }
   if (known) return;
   sayings.put("bf16", bool_node(true), {});
-  sayings.put("load_dtype", text_node("fp32"), {});
-  sayings.assume("no precision is given; bf16 over weights in fp32 is assumed (--load-dtype, --bf16)");
+  // The base of an adapter is not trained, so nobody keeps it in fp32.
+  const bool adapts = sayings.find("lora_r") != nullptr;
+  sayings.put("load_dtype", text_node(adapts ? "bf16" : "fp32"), {});
+  sayings.assume(fmt::format("no precision is given; bf16 over weights in {} is assumed (--load-dtype, --bf16)",
+                             adapts ? "bf16" : "fp32"));
 }
 
 void read_recompute(Sayings& sayings) {
@@ -246,6 +249,14 @@ void read_sharding(Sayings& sayings) {
     Node zero, config;
     zero.kind = config.kind = Node::Kind::kObject;
     zero.members.emplace_back("stage", stage->value);
+    for (Said& said : sayings.said())
+      if (said.path.ends_with("adam_offload") && !is_off(said.value)) {
+        Node device;
+        device.kind = Node::Kind::kObject;
+        device.members.emplace_back("device", text_node("cpu"));
+        zero.members.emplace_back("offload_optimizer", std::move(device));
+        said.done = true;
+      }
     config.members.emplace_back("zero_optimization", std::move(zero));
     sayings.put("deepspeed", std::move(config), stage->path);
     sayings.pass("deepspeed");
@@ -307,6 +318,8 @@ void read_adapter(Sayings& sayings) {
     if (said.path.ends_with("lora_alpha")) said.done = true;
   const bool is_switch = asked != nullptr && (asked->value.is_bool() || is_off(asked->value));
   const bool on = is_switch ? !is_off(asked->value) : rank != nullptr && !is_off(rank->value);
+  if (asked != nullptr && asked->value.is_string() && contains(lower(asked->value.text), {"freeze", "ia3", "prompt"}))
+    sayings.leave(*asked);  // another way to train a part of the model
   const std::string bits = quantize == nullptr ? "" : lower(document::to_text(quantize->value));
   const bool four = contains(bits, {"nf4", "fp4", "4bit", "true"}) || bits == "4";
   if (!on) {
@@ -316,7 +329,8 @@ void read_adapter(Sayings& sayings) {
   sayings.put("use_peft", bool_node(true), rank == nullptr ? "" : rank->path);
   if (rank != nullptr) sayings.put("lora_r", rank->value, rank->path);
   if (dropout != nullptr) sayings.put("lora_dropout", dropout->value, dropout->path);
-  if (listed != nullptr) {
+  const bool takes_all = listed != nullptr && listed->value.is_string() && lower(listed->value.text) == "all";
+  if (listed != nullptr && !takes_all) {
     sayings.put("lora_target_modules", listed->value, listed->path);
   } else {
     sayings.put("lora_target_modules", targets.items.empty() ? text_node("all-linear") : std::move(targets), {});

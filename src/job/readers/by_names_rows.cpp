@@ -19,11 +19,13 @@ struct Row {
 constexpr Row kRows[] = {
     {"max_length",
      "max_seq_len max_seq_length seq_len seq_length sequence_length sequence_len max_sequence_length context_length "
-     "context_len max_context_length block_size model_max_length max_length cutoff_len train_seq_len max_token_length"},
+     "context_len max_context_length block_size model_max_length max_length cutoff_len max_len train_seq_len "
+     "max_token_length"},
     {"per_device_train_batch_size",
      "micro_batch_size microbatch_size micro_batch_size_per_gpu micro_batch_size_per_device train_micro_batch_size "
      "train_microbatch_size device_train_microbatch_size device_train_batch_size device_batch_size "
-     "per_device_train_batch_size per_device_batch_size per_gpu_batch_size per_gpu_train_batch_size batch_size_per_gpu "
+     "micro_train_batch_size per_device_train_batch_size per_device_batch_size per_gpu_batch_size "
+     "per_gpu_train_batch_size batch_size_per_gpu "
      "batch_size_per_device local_batch_size train_micro_batch_size_per_gpu rank_micro_batch_size mbs"},
     {"global_batch_size",
      "global_batch_size global_train_batch_size total_batch_size effective_batch_size total_train_batch_size "
@@ -39,7 +41,7 @@ constexpr Row kRows[] = {
     {"model",
      "model_name_or_path pretrained_model_name_or_path model_path model_name model_id checkpoint_dir base_model "
      "base_model_name_or_path pretrained_model pretrained hf_model hf_path hf_checkpoint hf_name model_dir load_path "
-     "pretrain model_config_path config_path repo_id pretrained_path"},
+     "pretrain model model_config_path config_path repo_id pretrained_path"},
     {"precision",
      "precision mixed_precision amp_dtype autocast_dtype mixed_precision_dtype compute_dtype model_dtype param_dtype"},
     {"weights_dtype", "dtype torch_dtype weights_dtype model_data_type"},
@@ -48,11 +50,13 @@ constexpr Row kRows[] = {
     {"gradient_checkpointing",
      "gradient_checkpointing activation_checkpointing grad_checkpoint use_gradient_checkpointing "
      "enable_gradient_checkpointing enable_activation_checkpointing use_activation_checkpointing activation_checkpoint "
-     "gradient_checkpoint fsdp_activation_checkpointing use_grad_checkpoint grad_checkpointing recompute"},
+     "gradient_checkpoint gradient_checkpointing_enable fsdp_activation_checkpointing use_grad_checkpoint "
+     "grad_checkpointing recompute"},
     {"selective", "selective_activation_checkpointing selective_checkpointing"},
     {"optim", "optimizer optim optimizer_type optimizer_name optim_type"},
     {"fsdp",
-     "fsdp fsdp_type sharding_strategy fsdp_mode fsdp_sharding_strategy use_fsdp enable_fsdp data_parallel_mode"},
+     "fsdp fsdp_type sharding_strategy fsdp_mode fsdp_sharding_strategy use_fsdp enable_fsdp data_parallel_mode "
+     "dist_config"},
     {"fsdp_offload", "fsdp_cpu_offload offload_params enable_fsdp_offload"},
     {"deepspeed", "deepspeed deepspeed_config deepspeed_config_file ds_config"},
     {"zero_stage", "zero_stage deepspeed_stage ds_stage"},
@@ -60,7 +64,7 @@ constexpr Row kRows[] = {
     {"lora_r", "lora_r lora_rank lora_dim"},
     {"lora_dropout", "lora_dropout"},
     {"lora_target_modules", "lora_target_modules target_modules lora_target lora_targets lora_modules"},
-    {"quantize", "quantize quantization load_in_4bit use_4bit"},
+    {"quantize", "quantize quantization load_in_4bit use_4bit quantization_bit"},
     {"tp_size",
      "tp tp_size tensor_parallel_size tensor_parallel tensor_parallel_degree tensor_model_parallel_size tp_degree"},
     {"cp_size",
@@ -71,11 +75,12 @@ constexpr Row kRows[] = {
     {"expert_model_parallel_size", "ep ep_size expert_parallel_size expert_parallel_degree expert_model_parallel_size"},
     {"dp_replicate", "dp_replicate dp_replicate_size data_parallel_replicate_degree data_parallel_replicate_size"},
     {"derived",
-     "dp dp_size dp_shard dp_shard_size data_parallel_size data_parallel_shard_size data_parallel_shard_degree"},
+     "model_class dp dp_size dp_shard dp_shard_size data_parallel_size data_parallel_shard_size "
+     "data_parallel_shard_degree"},
     {"attn_implementation", "attn_implementation attn_impl attention_implementation"},
     {"use_liger_kernel", "use_liger_kernel use_liger enable_liger_kernel"},
     {"torch_compile", "compile torch_compile use_compile"},
-    {"packing", "packing packed sample_packing pack_sequences use_packing"},
+    {"packing", "packing packed packing_samples sample_packing pack_sequences use_packing"},
     {"rate", "lr learning_rate max_lr"},
     {"duration",
      "epochs num_epochs num_train_epochs max_steps steps train_steps max_duration total_steps max_iters "
@@ -126,7 +131,7 @@ std::string_view meaning_of(std::string_view path) {
                           above.find("peft") != std::string_view::npos || above == "adapter";
   if (in_adapter && (last == "r" || last == "rank" || last == "dim")) return "lora_r";
   if (in_adapter && (last == "dropout" || last == "alpha")) return last == "dropout" ? "lora_dropout" : "switch";
-  if (last == "lora") return "use_lora";
+  if (last == "lora" || last == "peft_config") return "use_lora";
   if (above.starts_with("tokenizer")) return "elsewhere";
   for (const Row& row : kRows)
     if (holds(row.names, last)) return row.meaning;

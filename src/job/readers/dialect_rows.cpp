@@ -83,6 +83,18 @@ std::optional<Node> deepspeed_preset(std::string_view name) {
   return root;
 }
 
+Status allow_fake_quantisation(std::string_view key, const Translation& to, Draft& draft) {
+  const Node* recomputes = to.peek("gradient_checkpointing");
+  if (recomputes == nullptr || is_off(*recomputes))
+    return bad_input(
+        fmt::format("{}: quantisation-aware training keeps a fake-quantised copy of every weight until "
+                    "backward where layers are not recomputed, which is not modelled",
+                    key));
+  draft.warnings.push_back(
+      fmt::format("{}: fake-quantised copies of the weights of the layer that is recomputed are not counted", key));
+  return {};
+}
+
 Status refuse_other_training(std::string_view key, std::string_view value) {
   for (const std::string_view fine :
        {"", "sft", "pt", "full", "pretrain", "none", "null", "false", "trl_sft", "hf", "oumi"})

@@ -61,7 +61,9 @@ std::optional<FileKind> dialect_of_keys(const Node& root) {
   if (root.has("base_model") &&
       has_any(root, {"sequence_len", "micro_batch_size", "datasets", "adapter", "num_epochs"}))
     return FileKind::kAxolotl;
-  if (root.has("cutoff_len") || root.has("finetuning_type") ||
+  // LLaMA-Factory's next generation has tables of its own (peft_config, dist_config) and is read by names.
+  const bool is_v1 = root.has("model_class") && root.has("model");
+  if ((root.has("cutoff_len") && !is_v1) || root.has("finetuning_type") ||
       (root.has("stage") && root.has("model_name_or_path") && root.has("template")))
     return FileKind::kLlamaFactory;
   if (root.has("model") && has_any(root, {"tuner_type", "train_type"})) return FileKind::kMsSwift;

@@ -59,7 +59,8 @@ bool never(const std::string& key) {
 bool has_training_flags(const Launch& launch) {
   return std::any_of(launch.arguments.begin(), launch.arguments.end(), [](const ShellWord& word) {
     const std::string key = is_flag(word.text) ? key_of_flag(word.text) : std::string{};
-    return key == "learning_rate" || key == "per_device_train_batch_size" || key == "num_train_epochs";
+    return key == "learning_rate" || key == "per_device_train_batch_size" || key == "num_train_epochs" ||
+           key.ends_with(".lr") || key.ends_with(".learning_rate");
   });
 }
 
@@ -82,7 +83,8 @@ bool is_other_work(const Launch& launch) {
 
 // Reinforcement learning has a verb of its own.
 bool is_reinforcement(const Launch& launch) {
-  if (launch.program.find("sft") != std::string::npos) return false;
+  for (const std::string_view part : {"sft", "train_dpo", "train_kto", "train_rm"})
+    if (launch.program.find(part) != std::string::npos) return false;
   for (const std::string_view part : {"verl.", "main_ppo", "openrlhf", "train_ppo", "nemo_rl", "slime", "train_async"})
     if (launch.program.find(part) != std::string::npos) return true;
   return std::any_of(launch.arguments.begin(), launch.arguments.end(), [](const ShellWord& word) {
@@ -148,7 +150,8 @@ Candidate examine(const ShellCommand& command) {
     return candidate;
   }
   const std::string& program = candidate.launch.program;
-  if (program == "megatron sft" || program == "megatron pt") {  // ms-swift's; its flags may all be in a file
+  if (program == "megatron sft" || program == "megatron pt" ||
+      program == "megatron rlhf") {  // ms-swift's; its flags may all be in a file
     candidate.known = std::max(candidate.known, 1);
     return candidate;
   }
@@ -157,6 +160,7 @@ Candidate examine(const ShellCommand& command) {
     candidate.known = std::max(candidate.known, 1);
   } else if (speaks_in_common_words(candidate.launch)) {
     candidate.kind = FileKind::kByNames;
+    candidate.known = std::max(candidate.known, 1);
   } else if (trainer > megatron || names_trainer(candidate.launch)) {
     candidate.kind = FileKind::kTrainingArguments;
   }
@@ -415,7 +419,7 @@ Status read_trainer_command(const Candidate& candidate, const Shell& shell, Draf
       PLIMSOLL_TRY_STATUS(lay_over_file(name, table, draft));
     }
   write_here_documents(shell.files, table);
-  if (candidate.kind == FileKind::kTrainingArguments)
+  if (candidate.kind == FileKind::kTrainingArguments || candidate.kind == FileKind::kByNames)
     PLIMSOLL_TRY_STATUS(take_loop_of_program(candidate.launch.program, table));
   PLIMSOLL_TRY_STATUS(read_dialect_tree(candidate.kind, table, draft));
   note_unknown_values(flags, draft);

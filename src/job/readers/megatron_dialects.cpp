@@ -94,6 +94,7 @@ constexpr std::string_view kCommonNames = R"(
     dataset val_dataset load_from_cache_file split_dataset_ratio dataset_num_proc max_epochs lora_alpha model_author model_name
     load_safetensors save_safetensors merge_lora attention_backend_of no_save_optim_of freeze_vit freeze_aligner vit_gradient_checkpointing
     system template patch_tokenizer_type train_data valid_data dataset_config_of eod_token_id use_ema finetune_of cross_entropy_loss_fusion_of
+    beta rpo_alpha loss_type desirable_weight undesirable_weight label_smoothing reference_free f_divergence_type
     train_mode task_list no_pipeline_parallel transformer_type log_straggler seq_of tokenizer_path config_path
 )";
 
@@ -232,7 +233,30 @@ Status use_swift(const LaunchFlags& flags, const std::string& model, Draft& draf
     return bad_input(fmt::format("tuner_type: found '{}'; only full and lora are modelled", tuning));
   }
   assign_swift_defaults(draft);
+  const std::string loop = lower(value_of(flags, "rlhf_type"));
+  if (!loop.empty() && loop != "dpo" && loop != "kto")
+    return bad_input(
+        fmt::format("rlhf_type: '{}' under Megatron holds other models and heads, which are not modelled", loop),
+        "plimsoll rl sizes GRPO and PPO runs");
+  if (!loop.empty() && tuning != "lora") {
+    draft.assign("reference_model", bool_node(true), "rlhf_type");
+    draft.warnings.emplace_back("rlhf_type: the reference's forward pass is not in the step's time");
+  }
   return name_model(model, draft);
+}
+
+// Chosen and rejected answers are two sequences of a micro-batch.
+void double_pairs(Draft& draft) {
+  const bool is_dpo = std::any_of(draft.assignments.begin(), draft.assignments.end(), [](const Assignment& given) {
+    return given.key == "rlhf_type" && given.value.is_string() && lower(given.value.text) == "dpo";
+  });
+  std::erase_if(draft.assignments, [](const Assignment& given) { return given.key == "rlhf_type"; });
+  if (!is_dpo) return;
+  for (Assignment& given : draft.assignments) {
+    if (given.key != "micro_batch_size" && given.key != "global_batch_size") continue;
+    if (const auto size = to_integer(given.value, Range{1, 1 << 24})) given.value = integer_node(2 * *size);
+  }
+  draft.notes.push_back(fmt::format("{}: chosen and rejected answers are two sequences of a micro-batch", draft.path));
 }
 
 }  // namespace
@@ -278,7 +302,10 @@ Status use_megatron_dialect(const LaunchFlags& flags, const std::map<std::string
 }
 
 void finish_megatron_dialect(Draft& draft) {
-  if (draft.read_as == kSwift) settle_swift(draft);
+  if (draft.read_as == kSwift) {
+    settle_swift(draft);
+    double_pairs(draft);
+  }
   // --position-embedding-type alibi and its like are the reader's; rotary was a flag of its own once.
   const auto given = [&draft](std::string_view key) {
     return std::any_of(draft.assignments.begin(), draft.assignments.end(),

@@ -34,7 +34,7 @@ const Alias kRows[] = {
     {"optimizer_in_bwd", kNotModelled, "gradients that are freed during backward are counted"},
     {"tensor_parallel_plan", kNoEffect},
     {"enable_fp8_training", kRefused, "float8 training of torchtune is not modelled"},
-    {"quantizer", kRefused, "quantisation-aware training is not modelled"},
+    {"quantizer", kNoEffect},  // read with the checkpointing
     {"teacher_model", kRefused, "knowledge distillation holds a teacher model that is not modelled"},
     {"fsdp_cpu_offload", kKey, "fsdp_cpu_offload"},
     {"fsdp_reshard_after_forward", kKey, "reshard_after_forward"},
@@ -175,6 +175,7 @@ Result<Node> from_torchtune(const Node& root, Draft& draft) {
     to.put("packed_sequences", bool_node(true));
   to.rename("batch_size", "per_device_train_batch_size");
   to.rename("enable_activation_checkpointing", "gradient_checkpointing");
+  if (root.has("quantizer")) PLIMSOLL_TRY_STATUS(allow_fake_quantisation("quantizer", to, draft));
   to.rename("enable_activation_offloading", "activation_offloading");
   to.rename("compile", "torch_compile");
   const std::string dtype = to.takes_word("dtype");

@@ -82,6 +82,64 @@ TEST(MissingDeepSpeedFile, gives_its_stage_by_its_name_or_asks_for_it) {
   EXPECT_EQ(job->sharding.zero_stage, 2);
 }
 
+TEST(ProgramName, flags_with_sections_and_a_command_in_a_here_document_are_read) {
+  const auto job = read_text(
+      "read -r -d '' command <<EOF\nopenrlhf.cli.train_dpo \\\n  --train.batch_size 64 --train.micro_batch_size 1 \\\n"
+      "  --model.model_name_or_path llama3.1-8b --data.max_len 4096 --ds.zero_stage 3 --ds.adam_offload --adam.lr "
+      "1e-6\n"
+      "EOF\ndeepspeed --num_gpus 8 --module $command\n",
+      on("h100"));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->batch.micro_batch, 2);  // chosen and rejected
+  EXPECT_EQ(job->batch.global_batch, 128);
+  EXPECT_EQ(job->batch.seq_length, 4096);
+  EXPECT_EQ(job->sharding.zero_stage, 3);
+  EXPECT_TRUE(job->reference_model);
+}
+
+TEST(MsSwift, preference_training_under_megatron_holds_a_reference_and_pairs) {
+  const std::string flags =
+      "NPROC_PER_NODE=8 megatron rlhf --rlhf_type dpo --model Qwen/Qwen3-4B --tensor_model_parallel_size 2 "
+      "--micro_batch_size 1 --global_batch_size 16 --max_length 4096 --sequence_parallel true ";
+  auto job = read_text(flags + "--tuner_type full\n", on("h100"));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_TRUE(job->reference_model);
+  EXPECT_EQ(job->batch.micro_batch, 2);
+  EXPECT_EQ(job->batch.global_batch, 32);
+  EXPECT_TRUE(job->is_megatron());
+}
+
+TEST(FakeQuantisation, is_answered_where_layers_are_recomputed) {
+  const std::string base =
+      "base_model: llama3.1-8b\nsequence_len: 1024\nmicro_batch_size: 1\nbf16: true\nqat: {group_size: 32}\n";
+  const auto job = read_text(base + "gradient_checkpointing: true\n", on("h100", 1));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_TRUE(warns(*job, "fake-quantised copies"));
+  EXPECT_NE(text_of(read_text(base, on("h100", 1))).find("fake-quantised copy of every weight"), std::string::npos);
+}
+
+TEST(Adapters, a_target_with_a_path_is_its_last_word) {
+  const auto job = read_text(
+      "base_model: llama3.1-8b\nsequence_len: 1024\nmicro_batch_size: 1\nadapter: lora\nlora_r: 8\n"
+      "lora_target_modules: [self_attn.q_proj, self_attn.v_proj]\n",
+      on("h100", 1));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->adapter.targets, (std::vector<std::string>{"q_proj", "v_proj"}));
+}
+
+TEST(Omega, relative_references_start_at_their_own_table) {
+  const auto job = read_text(
+      "sft: {max_num_steps: 10}\npolicy:\n  model_name: llama3.1-8b\n  train_global_batch_size: 16\n"
+      "  train_micro_batch_size: 2\n  max_total_sequence_length: ${mul:${.train_micro_batch_size}, 1024}\n"
+      "  precision: bfloat16\n  dtensor_cfg:\n    enabled: true\n    tensor_parallel_size: "
+      "${..train_micro_batch_size}\n"
+      "    context_parallel_size: 1\ncluster: {gpus_per_node: 8, num_nodes: 1}\n",
+      on("h100"));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->batch.seq_length, 2048);
+  EXPECT_EQ(job->parallel.tensor, 2);
+}
+
 TEST(FrozenParts, a_model_without_a_tower_has_nothing_left_to_train) {
   const auto job = read_text(
       with("torchrun --nproc_per_node 8", "vl_finetune.py", "--freeze_llm True --freeze_mlp False"), on("h100"));
