@@ -344,9 +344,9 @@ void read_adapter(Sayings& sayings) {
 }
 
 void read_rest(Sayings& sayings) {
-  for (const std::string_view same :
-       {"max_length", "tp_size", "cp_size", "pipeline_model_parallel_size", "expert_model_parallel_size",
-        "dp_replicate", "use_liger_kernel", "torch_compile", "packing", "gpus"})
+  for (const std::string_view same : {"max_length", "tp_size", "cp_size", "pipeline_model_parallel_size",
+                                      "expert_model_parallel_size", "dp_replicate", "use_liger_kernel", "torch_compile",
+                                      "packing", "gpus", "freeze_vision_tower", "freeze_multi_modal_projector"})
     if (const Said* said = sayings.find(same); said != nullptr)
       sayings.put(same == "packing" ? "packed_sequences" : same, said->value, said->path);
   if (const Said* attention = sayings.find("attn_implementation");

@@ -81,6 +81,8 @@ constexpr Row kRows[] = {
     {"use_liger_kernel", "use_liger_kernel use_liger enable_liger_kernel"},
     {"torch_compile", "compile torch_compile use_compile"},
     {"packing", "packing packed packing_samples sample_packing pack_sequences use_packing"},
+    {"freeze_vision_tower", "freeze_vit freeze_vision_tower freeze_visual freeze_vision_encoder"},
+    {"freeze_multi_modal_projector", "freeze_aligner freeze_multi_modal_projector freeze_projector"},
     {"rate", "lr learning_rate max_lr"},
     {"duration",
      "epochs num_epochs num_train_epochs max_steps steps train_steps max_duration total_steps max_iters "

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "job/keys.h"
 #include "job/value.h"
+#include "model/catalog.h"
 
 namespace plimsoll::job {
 
@@ -81,6 +82,13 @@ std::optional<Node> deepspeed_preset(std::string_view name) {
   root.kind = Node::Kind::kObject;
   root.members.emplace_back("zero_optimization", std::move(zero));
   return root;
+}
+
+bool may_have_tower(const Node* name) {
+  if (name == nullptr || !name->is_string()) return false;
+  auto known = model::find_model(name->text);
+  if (!known) known = model::find_model(name->text.substr(name->text.rfind('/') + 1));
+  return !known || known->vision != nullptr;
 }
 
 Status allow_fake_quantisation(std::string_view key, const Translation& to, Draft& draft) {

@@ -122,6 +122,9 @@ Result<Node> from_oumi(const Node& root, Draft& draft) {
   if (const Node* name = model->find("model_name"); name != nullptr) to.put("model_name_or_path", *name);
   const Node* adapts = training == nullptr || !training->is_object() ? nullptr : training->find("use_peft");
   const Node* frozen = model->find("freeze_layers");
+  if (frozen != nullptr && std::any_of(frozen->items.begin(), frozen->items.end(),
+                                       [](const Node& layer) { return layer.text.find("vis") != std::string::npos; }))
+    to.put("freeze_vision_tower", bool_node(true), "model.freeze_layers");
   // A frozen tower for images is not counted beside the language model anyway.
   const bool freezes_text =
       frozen != nullptr && std::any_of(frozen->items.begin(), frozen->items.end(), [](const Node& layer) {
