@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace plimsoll::job {
@@ -11,6 +12,10 @@ namespace plimsoll::job {
 [[nodiscard]] std::vector<std::string> batch_options_of(std::string_view text);
 
 // A line of `read`: fields between separators, the rest in the last of `most`.
+// What Slurm tells the script of its own options: SLURM_NNODES and its like, where they are numbers.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> variables_of_batch(
+    const std::vector<std::string>& options);
+
 [[nodiscard]] std::vector<std::string> split_fields(std::string_view text, std::string_view separators,
                                                     std::size_t most);
 
