@@ -43,6 +43,17 @@ TEST(AccelerateFlags, are_read_as_the_keys_of_its_file) {
   EXPECT_FALSE(job->sharding.reshard_after_forward);
 }
 
+TEST(FsdpWords, without_a_version_are_fsdp2_unless_only_fsdp1_has_them) {
+  auto job =
+      read_text(with("torchrun --nproc_per_node 8", "train.py", "--bf16 --fsdp 'full_shard auto_wrap'"), on("h100"));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->sharding.kind, ShardingKind::kFsdp2);
+  job =
+      read_text(with("torchrun --nproc_per_node 8", "train.py", "--bf16 --fsdp 'hybrid_shard auto_wrap'"), on("h100"));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->sharding.kind, ShardingKind::kFsdp1);
+}
+
 TEST(Submitter, the_program_behind_the_bare_dashes_is_the_one_that_runs) {
   const auto job = read_text(
       with(
