@@ -79,6 +79,12 @@ TEST(ProgramName, says_what_loop_runs_where_no_flag_does) {
   EXPECT_TRUE(job) << "a chat model is trained here: " << text_of(job);
 }
 
+TEST(UnknownValues, matter_only_for_flags_that_do) {
+  const auto job = read_text(
+      with("torchrun --nproc_per_node 8", "train_mem.py", "--version $PROMPT_VERSION --data_path $DATA"), on("h100"));
+  EXPECT_TRUE(job) << text_of(job);
+}
+
 TEST(MissingDeepSpeedFile, gives_its_stage_by_its_name_or_asks_for_it) {
   auto job = read_text(with("deepspeed --num_gpus 8", "train.py", "--deepspeed configs/ds_zero_stage3_config.json"),
                        on("h100"));
