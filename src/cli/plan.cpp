@@ -36,7 +36,7 @@ plan::SearchOptions options_of(const Console& console, std::size_t keep, const A
   plan::SearchOptions options;
   options.world = &world;
   options.keep = keep;
-  options.stop = &interrupt_flag();
+  options.stop = &stop_flag();
   if (arguments.value("objective").value_or("time") == "headroom") options.objective = plan::Objective::kHeadroom;
   options.progress = [&console](const plan::Counts& counts) {
     console.progress(
