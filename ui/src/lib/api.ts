@@ -72,7 +72,23 @@ function post(path: string, body: object, signal?: AbortSignal): Promise<Respons
 const pageName = Array.from(crypto.getRandomValues(new Uint32Array(2)), (part) => part.toString(36)).join('');
 let asked = 0;
 
+// How many answers are on their way, for whoever measures the page from outside.
+let waiting = 0;
+function wait(by: 1 | -1): void {
+  waiting += by;
+  document.documentElement.dataset.waiting = String(waiting);
+}
+
 export async function ask<T>(path: string, body: Body = {}, signal?: AbortSignal): Promise<T> {
+  wait(1);
+  try {
+    return await askServer<T>(path, body, signal);
+  } finally {
+    wait(-1);
+  }
+}
+
+async function askServer<T>(path: string, body: Body = {}, signal?: AbortSignal): Promise<T> {
   if (baked) {
     const found = baked.answers[bakedKey(path, body)] as T | { error: { message: string; hint?: string } } | undefined;
     if (found === undefined)
