@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "answer/plan.h"
+#include "answer/plan_files.h"
 #include "base/bytes.h"
 #include "base/interrupt.h"
 #include "base/text.h"
@@ -124,6 +125,15 @@ Result<answer::Question> question_of(const Arguments& arguments) {
   return answer::read_question(std::move(asked));
 }
 
+Result<plan::Plan> search(const answer::Question& question, std::optional<emit::Target> target,
+                          const plan::SearchOptions& options, const Console& console) {
+  if (!target) return plan::plan_for(question, options);
+  PLIMSOLL_TRY(writable, answer::plan_to_write(question, *target, options));
+  if (!writable.left.empty())
+    console.warn("left as the job has it, because the files to write cannot say another: " + join(writable.left, ", "));
+  return std::move(writable.plan);
+}
+
 Result<ExitCode> run(const Arguments& given, const Console& console) {
   Arguments arguments = given;
   std::string folder;
@@ -187,10 +197,9 @@ Result<ExitCode> run(const Arguments& given, const Console& console) {
     console.print(arguments.has("json") ? answer::to_json(hours) : gpu_hours_report(hours, console));
     return hours.rows.empty() ? ExitCode::kNo : ExitCode::kYes;
   }
-  PLIMSOLL_TRY(
-      found,
-      plan::plan_for(question, options_of(console, std::max({keep, explained + 1, compared.first, compared.second}),
-                                          arguments, world)));
+  const plan::SearchOptions options =
+      options_of(console, std::max({keep, explained + 1, compared.first, compared.second}), arguments, world);
+  PLIMSOLL_TRY(found, search(question, target, options, console));
   PLIMSOLL_TRY_STATUS(has_row(found, "explain", explained));
   PLIMSOLL_TRY_STATUS(has_row(found, "compare", std::max(compared.first, compared.second)));
   // A search that was cut short has no best to hand out. What cannot be written does not take the answer with it.
