@@ -181,19 +181,19 @@ Result<ExitCode> run(const Arguments& given, const Console& console) {
   if (!question.assumed.empty())
     console.warn("assumed, as only a model is named: " + lever::as_flags(question.assumed));
   if (arguments.has("min-gpus")) {
-    PLIMSOLL_TRY(fewest, answer::fewest_gpus(question, options_of(console, 3, arguments, world)));
+    PLIMSOLL_TRY(fewest, answer::fewest_gpus(question, options_of(console, 3, arguments, world), each_second(console)));
     console.print(arguments.has("json") ? answer::to_json(fewest) : fewest_gpus_report(fewest, console));
     return fewest.fewest && !fewest.interrupted ? ExitCode::kYes : ExitCode::kNo;
   }
   if (const auto key = arguments.value("max")) {
     PLIMSOLL_TRY(largest, answer::largest_value(question, answer::full_key_name(*key),
-                                                options_of(console, 1, arguments, world)));
+                                                options_of(console, 1, arguments, world), each_second(console)));
     console.print(arguments.has("json") ? answer::to_json(largest) : largest_value_report(largest, console));
     return largest.plan ? ExitCode::kYes : ExitCode::kNo;
   }
   if (objective == "gpu-hours") {
     PLIMSOLL_TRY(hours, answer::gpu_hours(question, arguments.value("tokens").value_or("1T"),
-                                          options_of(console, 1, arguments, world)));
+                                          options_of(console, 1, arguments, world), each_second(console)));
     console.print(arguments.has("json") ? answer::to_json(hours) : gpu_hours_report(hours, console));
     return hours.rows.empty() ? ExitCode::kNo : ExitCode::kYes;
   }
