@@ -166,6 +166,7 @@ void Collector::read_segment(std::string_view raw, std::int64_t number) {
       add_event(line, *std::move(signal), stream);
       return;
     }
+  if (const auto kind = reports_error(line)) keep_error(line, *kind);
   read_facts(line, topics);
   read_progress(line, topics);
 }
@@ -306,6 +307,20 @@ bool Collector::read_continuation(const Line& line, Stream& stream) {
   event.signal.oom = *numbers;
   if (numbers->is_complete()) stream.continued_event = -1;
   return true;
+}
+
+void Collector::keep_error(const Line& line, SignalKind kind) {
+  Event event;
+  event.signal.kind = kind;
+  event.signal.message = std::string{cut_text(line.text, 400)};
+  event.place = {line.file, line.number};
+  event.text = std::string{cut_text(line.text, kMostText)};
+  event.rank = line.rank;
+  event.order = line.order;
+  event.steps_before = findings_.steps;
+  event.attempt = findings_.attempt_ends.size();
+  if (findings_.last_step >= 0) event.step = findings_.last_step;
+  findings_.last_error = std::move(event);
 }
 
 void Collector::attach_frames(Stream& stream, std::int64_t index) {

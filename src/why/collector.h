@@ -56,6 +56,7 @@ class Collector {
   void read_elastic(const Line& line);
   void mention(std::string_view text);
   void add_event(const Line& line, Signal signal, Stream& stream);
+  void keep_error(const Line& line, SignalKind kind);
   void attach_frames(Stream& stream, std::int64_t event);
   void set_marker(Phase phase, const Line& line, bool unfinished);
   void add_step(const Line& line, const StepLine& step);

@@ -247,6 +247,9 @@ void Collector::read_facts(const Line& line, Topics topics) {
   // The kernel's word on the cgroup: "memory: usage 67108864kB, limit 67108864kB, failcnt 88".
   if (has(topics, Topic::kSummary) && has_text(text, "failcnt") && find_word(text, "memory:") == 0)
     if (const auto limit = size_after(text, "limit")) findings_.figures["host_limit"] = *limit;
+  // XLA's account of the program that could not be run: "total allocation:   14.44GiB".
+  if (has(topics, Topic::kSummary) && find_word(text, "total allocation:") == 0)
+    if (const auto bytes = size_after(text, "total allocation:")) findings_.figures["program"] = *bytes;
   if (has(topics, Topic::kSummary)) {
     std::int64_t retries = 0;
     for (const std::string_view key : {std::string_view{"cudamalloc retries"}, std::string_view{"alloc_retries"}})

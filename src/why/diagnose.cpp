@@ -124,6 +124,14 @@ const Event* choose_root(const Findings& findings) {
   return best;
 }
 
+// An error in words that no reader knows is a failure where the log ends with it.
+const Event* last_words(const Findings& findings) {
+  constexpr std::int64_t kEnd = 12;  // lines
+  if (!findings.last_error || findings.finished || went_on(findings, *findings.last_error)) return nullptr;
+  const Event& error = *findings.last_error;
+  return error.place.line + kEnd > findings.files[error.place.file].lines ? &error : nullptr;
+}
+
 class Writer {
  public:
   Writer(const Findings& findings, Diagnosis& diagnosis) : findings_(findings), diagnosis_(diagnosis) {}
@@ -316,12 +324,17 @@ Diagnosis no_failure(const Findings& findings, Diagnosis diagnosis) {
     diagnosis.what = "CUDA graphs hold private pools, and the allocator had to retry";
     return diagnosis;
   }
+  const bool doubtful = findings.last_error && !findings.finished;
+  const double sure = doubtful ? 0.6 : 0.9;
   diagnosis.failure = false;
   diagnosis.resource = Resource::kNone;
   diagnosis.cause = Cause::kNotMemory;
-  diagnosis.confidence = 0.9;
-  diagnosis.candidates = {{Cause::kNotMemory, 1, 0.9, "no line says that anything failed", {}}};
+  diagnosis.confidence = sure;
+  diagnosis.candidates = {{Cause::kNotMemory, 1, sure, "no line says that anything failed", {}}};
   diagnosis.what = "no failure found in what was given";
+  if (doubtful)
+    writer.note(fmt::format("line {} reports an error, and the log goes on: {}", findings.last_error->place.line,
+                            cut_text(findings.last_error->text, 100)));
   if (findings.alloc_retries > 0)
     writer.note(
         fmt::format("the allocator retried {} times: the run works close to its limit", findings.alloc_retries));
@@ -358,6 +371,7 @@ Diagnosis diagnose_whole(const Findings& findings) {
   diagnosis.growth = growth_of(findings);
   if (findings.last_step >= 0) diagnosis.step = findings.last_step;
   const Event* root = choose_root(findings);
+  if (root == nullptr) root = last_words(findings);
   if (root == nullptr) return no_failure(findings, std::move(diagnosis));
   diagnosis.root = root;
   diagnosis.numbers = root->signal.oom;

@@ -21,9 +21,10 @@ std::optional<ExceptionLine> parse_exception(std::string_view text) {
   if (end < text.size() && text[end] != ':') return std::nullopt;
   if (type.size() < 4 || type.front() == '.') return std::nullopt;
   const bool named = type.find("Error") != kNone || type.find("Exception") != kNone ||
-                     type.find("Interrupt") != kNone || type == "SystemExit" || type == "StopIteration" ||
-                     type == "OutOfResources" || type.ends_with("Exhausted") || type.ends_with("Full") ||
-                     type.ends_with("Failure") || type.ends_with("Fault") || type.ends_with("Exceeded");
+                     type.find("Interrupt") != kNone || type == "Unsupported" || type == "SystemExit" ||
+                     type == "StopIteration" || type == "OutOfResources" || type.ends_with("Exhausted") ||
+                     type.ends_with("Full") || type.ends_with("Failure") || type.ends_with("Fault") ||
+                     type.ends_with("Exceeded");
   if (!named || type == "Error") return std::nullopt;
   // "ERROR:torch..." and "error: text" are levels, not classes: a class has a capital and small letters.
   if (type.front() != '_' && !(type.front() >= 'A' && type.front() <= 'Z')) return std::nullopt;
@@ -81,7 +82,25 @@ bool is_shell_killed(std::string_view text) {
   return false;
 }
 
+std::optional<SignalKind> reports_error(const Line& line) {
+  const std::string_view text = line.text;
+  if (line.level == Level::kWarning || line.level == Level::kInfo || text.size() > 2000) return std::nullopt;
+  if (has_any(text, {"0 error", "no error", "error rate", "without error", "errors: 0", "error: 0", "warning:"}))
+    return std::nullopt;
+  if (has_any(text, {"non-zero exit status", "returned non-zero", "exit status 1"})) return SignalKind::kExit;
+  const std::size_t at = find_word(text, "error:");
+  const bool tool = at == 0 || (at != kNone && at >= 2 && text[at - 2] == ':');
+  const bool stops = has_whole(text, "nan") && has_any(text, {"stopping", "aborting", "exiting", "terminating"});
+  const auto exception = parse_exception(text);
+  const bool bare = exception && !has_any(exception->type, {"warning", "interrupt"}) && exception->type != "SystemExit";
+  if (line.level == Level::kError || tool || stops || bare || has_whole(text, "fatal") ||
+      has_any(text, {"check failed:", "cuda_error_", "hip_error_"}))
+    return SignalKind::kUnclear;
+  return std::nullopt;
+}
+
 bool states_constraint(std::string_view message) {
+  if (has_any(message, {"to be installed", "pip install", "conda install", "is not installed"})) return false;
   return has_any(message, {"divisib",           "multiple of",        "must be",
                            "should be",         "must have",          "not supported",
                            "only supported",    "supported only",     "unsupported",
@@ -106,7 +125,7 @@ bool is_ordinary(const ExceptionLine& exception) {
   const bool vague =
       std::find(kVague.begin(), kVague.end(), exception.type) != kVague.end() ||
       has_any(exception.type, {"xlaruntime", "internal", "raytask", "fatal", "process", "worker", "cuda", "died",
-                               "actor", "engine", "child", "dead", "crash", "mxnet", "launch", "device"});
+                               "actor", "engine", "child", "dead", "crash", "mxnet", "launch", "device", "failed"});
   if (!vague) return true;
   return has_any(
       exception.message,

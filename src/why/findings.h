@@ -129,6 +129,7 @@ struct Findings {
   std::string retries_text;
   std::optional<Place> graphs_place;  // CUDA graphs are in use or being captured
   std::string graphs_text;
+  std::optional<Event> last_error;     // the last line that reports an error which no reader knows
   std::optional<Place> upgrade_place;  // the log speaks of a version that worked
   std::string upgrade_text;
   bool finished = false;                        // training said that it ended well
@@ -138,7 +139,7 @@ struct Findings {
   std::int64_t engine_left = 0;                 // bytes that a sleeping engine kept, as it last said
   bool is_unified = false;                      // the device's memory is a share of the system's
   double padding_ratio = 0;                     // XLA: the largest expansion by padding that its list shows
-  std::map<std::string, std::int64_t> figures;  // serving: kv_needed, kv_available, ...
+  std::map<std::string, std::int64_t> figures;  // kv_needed, kv_available, host_limit, program, ...
   std::map<std::string, double> ratios;         // gpu_memory_utilization
   std::string torch_version;
   std::map<Framework, int> frameworks;  // mentions
