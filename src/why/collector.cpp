@@ -167,6 +167,10 @@ void Collector::read_segment(std::string_view raw, std::int64_t number) {
       return;
     }
   if (const auto kind = reports_error(line)) keep_error(line, *kind);
+  if (line.indent >= 4 && line.text.size() < 300 && line.text.find('(') != kNone && line.text.find(')') != kNone) {
+    stream.code = std::string{line.text};
+    stream.code_line = line.number;
+  }
   read_facts(line, topics);
   read_progress(line, topics);
 }
@@ -252,6 +256,11 @@ bool Collector::read_boxed_frame(const Line& line, Stream& stream) {
 
 bool Collector::read_traceback(const Line& line, Stream& stream) {
   const std::string_view text = line.text;
+  // A box whose head was cut away shows itself by the arrow at the line that raised.
+  if (!stream.open && text.starts_with("\xE2\x94\x82") && text.find("\xE2\x9D\xB1") < 12) {
+    stream.open = true;
+    stream.frames.assign(1, Frame{});
+  }
   if (stream.open && (read_boxed_frame(line, stream) || read_notebook_frame(line, stream))) return true;
   if (has_text(text, "traceback (most recent call last)")) {
     if (stream.open && !stream.frames.empty() && stream.bare_event >= 0) attach_frames(stream, stream.bare_event);
@@ -379,6 +388,12 @@ void Collector::add_event(const Line& line, Signal signal, Stream& stream) {
   findings_.events.push_back(std::move(event));
   const auto index = static_cast<std::int64_t>(findings_.events.size()) - 1;
   event_keys_.emplace(key, static_cast<std::size_t>(index));
+  // Of a traceback that was cut only the last line of code may be left.
+  if (stream.frames.empty() && line.number - stream.code_line <= 1 && !stream.code.empty()) {
+    stream.frames.push_back({{}, {}, stream.code});
+    stream.open = true;
+  }
+  stream.code.clear();
   if (stream.open && !stream.frames.empty())
     attach_frames(stream, index);
   else

@@ -34,6 +34,8 @@ class Collector {
     std::int64_t bare_event = -1;       // without frames; a traceback may follow it
     std::int64_t continued_event = -1;  // its message may go on in the next lines
     int continuations = 0;
+    std::string code;  // an indented line of code without the frame that it belongs to
+    std::int64_t code_line = -1;
   };
 
   // Whether a line of these words, whatever its numbers, has been read so often that once more tells nothing.

@@ -182,8 +182,10 @@ const Rule kRules[] = {
               (!s.sum.pieces_might_serve || s.is_crumbs()) && !s.is_loading();
      },
      "nearly all of the device is live tensors of this process; what is free and cached is crumbs"},
-    {Cause::kGenuineCapacity, 4.5, [](S s) { return s.live_share().value_or(0) > 1; },
+    {Cause::kGenuineCapacity, 4.5, [](S s) { return s.live_share().value_or(0) > 1 && !one_large_tensor(s); },
      "live tensors exceed the device: the driver already swaps to the host"},
+    {Cause::kActivationBound, 1.0, [](S s) { return s.live_share().value_or(0) > 1 && one_large_tensor(s); },
+     "live tensors exceed the device, and one more was made whole"},
     {Cause::kGenuineCapacity, 5.5,
      [](S s) { return s.oom().needed && s.oom().total && *s.oom().needed > *s.oom().total; },
      "the compiled program needs more than the device has"},

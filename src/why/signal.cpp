@@ -72,6 +72,9 @@ std::optional<Signal> device_oom(const Line& line) {
     return signal;
   }
   if (has_text(text, "failed with oom on device")) return std::nullopt;  // printed also when the retry succeeds
+  // A compiler's scratch memory inside the chip is a limit of the kernel, not the device's memory.
+  if (has_any(text, {"memory space vmem", "memory space smem", "memory space sflag", "memory space cmem"}))
+    return of(SignalKind::kKernelResources);
   const auto numbers = parse_oom_message(text);
   if (!numbers) return std::nullopt;
   if (parse_exception(text) && has_text(text, "ray.exceptions")) return of(SignalKind::kHostKill);
@@ -123,7 +126,7 @@ std::optional<Signal> interop(std::string_view text) {
 // Known messages, each with a reader that sees more than the generic one.
 std::optional<Signal> known_message(const Line& line, Topics topics) {
   const std::string_view text = line.text;
-  if (has(topics, Topic::kKill) || has(topics, Topic::kOom))
+  if (has(topics, Topic::kKill) || has(topics, Topic::kOom) || has(topics, Topic::kFailure))
     if (auto signal = host_kill(text)) return signal;
   if (has(topics, Topic::kOom) || has(topics, Topic::kHost))
     if (has_any(text, {"cudamallocmanaged", "managed_ptr", "managed memory", "unified memory", "pythoninterface.c"}) &&
