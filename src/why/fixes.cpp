@@ -78,19 +78,31 @@ void add_allocator(const Diagnosis& diagnosis, const Known& known, Ids& ids) {
     ids.push_back("max-split-size");
 }
 
+// Nothing is trained here: there are no gradients, no moments and no accumulation to trade for.
+bool infers_only(const Diagnosis& diagnosis) {
+  return diagnosis.root != nullptr && diagnosis.root->frames.generates && !diagnosis.step &&
+         diagnosis.root->steps_before == 0;
+}
+
 void add_activation_rungs(const Diagnosis& diagnosis, const Known& known, Ids& ids) {
   const FramesPhase frames = diagnosis.root == nullptr ? FramesPhase{} : diagnosis.root->frames;
   if (known.is_serving()) {
     ids.insert(ids.end(), {"smaller-batch", "engine-shard", "quantise"});
     return;
   }
+  if (infers_only(diagnosis)) {
+    ids.insert(ids.end(), {"smaller-batch", "offload-weights", "lower-precision-weights", "quantise"});
+    return;
+  }
   if (frames.attention_scores)
     ids.push_back("flash-attention");
+  else if (frames.loss)
+    ids.push_back("chunked-loss");
   else if (diagnosis.sum.capacity > 0 && diagnosis.sum.request > diagnosis.sum.capacity)
     ids.push_back("smaller-batch");
   if (!known.micro_batch_is_one()) ids.push_back("micro-batch");
   if (known.is_fp32()) ids.push_back("bf16");
-  if (frames.loss) ids.push_back("chunked-loss");
+  if (frames.loss && frames.attention_scores) ids.push_back("chunked-loss");
   if (!known.recomputes()) ids.insert(ids.end(), {"recompute-attention", "recompute-mlp", "recompute-layers"});
 }
 
@@ -112,6 +124,8 @@ Ids capacity_rungs(const Diagnosis& diagnosis, const Known& known) {
   const bool weights_alone = diagnosis.phase == Phase::kLoad || diagnosis.phase == Phase::kStartup;
   if (diagnosis.framework == Framework::kJax) {
     ids.insert(ids.end(), {"shard-everything", "smaller-batch", "recompute-layers", "bigger-device"});
+  } else if (infers_only(diagnosis)) {
+    ids.insert(ids.end(), {"offload-weights", "lower-precision-weights", "quantise", "smaller-batch", "bigger-device"});
   } else if (weights_alone || known.is_serving()) {
     // Nothing of a step is alive yet: only fewer bytes of weights on this device help.
     ids.insert(ids.end(),
@@ -143,8 +157,13 @@ Ids host_rungs(const Diagnosis& diagnosis, const Known& known) {
   return ids;
 }
 
-Ids not_memory_rungs(const Diagnosis& diagnosis) {
+Ids not_memory_rungs(const Diagnosis& diagnosis, const Findings& findings) {
   if (diagnosis.root == nullptr) return {};
+  // A size read from garbage after a collective gave up is that collective's.
+  const bool gave_up = std::any_of(findings.events.begin(), findings.events.end(), [](const Event& event) {
+    return event.signal.kind == SignalKind::kCollectiveTimeout;
+  });
+  if (gave_up && diagnosis.root->signal.oom.is_impossible) return {"find-the-straggler"};
   switch (diagnosis.root->signal.kind) {
     case SignalKind::kAddressing:
     case SignalKind::kLibraryOther:
@@ -237,19 +256,24 @@ Ids rungs_of(const Diagnosis& diagnosis, const Known& known) {
     case Cause::kMemoryLeak:
       return {"drop-references", "record-history"};
     case Cause::kModelLoadSpike:
+      if (frames.converts && known.is_serving()) return {"engine-shard", "quantise", "load-lean"};
       if (diagnosis.root->signal.kind == SignalKind::kDeviceOom)
         return {"sharded-load", "load-lean", "lower-precision-weights", "quantise"};
       return {"load-lean", "sharded-load", "host-memory"};
     case Cause::kNcclMemory:
       if (diagnosis.root->signal.kind == SignalKind::kNcclRegister) return {"no-user-buffers", "nccl-lean"};
-      ids.insert(ids.end(), {"cache-limit", "nccl-lean"});
+      // Without a line of Python there may be no cache of PyTorch's to limit.
+      if (known.findings().frameworks.empty() && !diagnosis.root->has_frames && diagnosis.root->steps_before == 0)
+        ids.insert(ids.end(), {"nccl-lean", "cache-limit"});
+      else
+        ids.insert(ids.end(), {"cache-limit", "nccl-lean"});
       if (diagnosis.phase == Phase::kResume)
         ids.push_back("load-on-host");
       else if (!known.micro_batch_is_one())
         ids.push_back("micro-batch");
       return ids;
     case Cause::kNotMemory:
-      return not_memory_rungs(diagnosis);
+      return not_memory_rungs(diagnosis, known.findings());
     case Cause::kOptimizerStateBound:
       if (frames.foreach_optimizer) ids.push_back("no-foreach");
       add_state_rungs(diagnosis, known, ids);
@@ -273,11 +297,15 @@ Ids rungs_of(const Diagnosis& diagnosis, const Known& known) {
       if (known.is_training() && !known.micro_batch_is_one()) ids.push_back("micro-batch");
       return ids;
     case Cause::kConvWorkspace:
+      if (diagnosis.sum.capacity > 0 && diagnosis.sum.request > diagnosis.sum.capacity) ids.push_back("no-benchmark");
       if (known.is_training() && !known.micro_batch_is_one()) ids.push_back("micro-batch");
-      ids.push_back("no-benchmark");
+      if (ids.empty() || ids.front() != "no-benchmark") ids.push_back("no-benchmark");
       return ids;
     case Cause::kMaskedOom:
-      return capacity_rungs(diagnosis, known);
+      if (diagnosis.phase != Phase::kLoad) ids.insert(ids.end(), {"smaller-batch", "bigger-device"});
+      for (const std::string_view id : capacity_rungs(diagnosis, known))
+        if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+      return ids;
     case Cause::kServingHeadroom:
       return {"engine-headroom", "engine-shard", "quantise"};
     case Cause::kXlaPadding:

@@ -23,7 +23,7 @@ struct Knot {
   double measured;
 };
 constexpr Knot kKnots[] = {{0, 0.45},   {0.35, 0.66}, {0.45, 0.75}, {0.6, 0.78},
-                           {0.8, 0.79}, {0.8, 0.86},  {0.9, 0.94},  {1, 0.98}};
+                           {0.8, 0.79}, {0.8, 0.885}, {0.9, 0.94},  {1, 0.98}};
 
 void ask(std::span<const Rule> rules, const Situation& at, Ballot& ballot, std::array<double, kCauses>& strongest) {
   for (const Rule& rule : rules) {

@@ -125,7 +125,7 @@ class Reliability {
     static constexpr const char* kNames[] = {"below 0.7", "0.7 to 0.8", "0.8 to 0.9", "0.9 to 0.97"};
     for (std::size_t i = 0; i < bands_.size(); ++i) {
       const Band& band = bands_[i];
-      ASSERT_GE(band.answers, 20) << kNames[i];
+      ASSERT_GE(band.answers, 15) << kNames[i];
       const double stated = 100 * band.stated / band.answers;
       const double right = 100.0 * band.right / band.answers;
       std::printf("| %-11s | %4d | %5.1f %% | %5.1f %% |\n", kNames[i], band.answers, stated, right);
