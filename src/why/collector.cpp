@@ -456,6 +456,9 @@ void Collector::add_step(const Line& line, const StepLine& step) {
     last_epoch_ = step.epoch;
     findings_.last_step_order = line.order;
     if (step.step) findings_.last_step = index;
+    if (step.step && line.rank &&
+        (findings_.last_steps.size() < kMostRanks || findings_.last_steps.contains(*line.rank)))
+      findings_.last_steps[*line.rank] = index;
     if (marker_ != Phase::kTrain) set_marker(Phase::kTrain, line, false);
   }
   if (step.shape != 0 && shapes_.size() < 16 && shapes_.insert(step.shape).second) {

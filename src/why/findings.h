@@ -104,7 +104,8 @@ struct Findings {
   std::vector<Event> events;                    // in the order of the log
   std::map<SignalKind, std::set<int>> failing;  // ranks by what they printed, those of events that were not kept too
   std::vector<StepSeries> series;
-  std::int64_t steps = 0;  // distinct step lines
+  std::map<int, std::int64_t> last_steps;  // of each rank that prints its own
+  std::int64_t steps = 0;                  // distinct step lines
   std::int64_t last_step = -1;
   std::vector<std::int64_t> attempt_ends;  // `steps` at the end of each attempt but the last
   std::int64_t last_step_order = 0;
