@@ -223,8 +223,6 @@ Ids rungs_of(const Diagnosis& diagnosis, const Known& known) {
     case Cause::kCheckpointSpike:
       if (diagnosis.phase == Phase::kResume) return {"load-on-host", "sharded-checkpoint"};
       return {"state-dict-on-host", "sharded-checkpoint"};
-    case Cause::kConfigConflict:
-      return {"change-option"};
     case Cause::kCublasCudnnAlloc:
       if (known.is_training() && !known.micro_batch_is_one()) ids.push_back("micro-batch");
       ids.push_back("cache-limit");
@@ -234,10 +232,6 @@ Ids rungs_of(const Diagnosis& diagnosis, const Known& known) {
       if (known.is_serving()) ids.push_back("graph-margin");
       ids.insert(ids.end(), {"fewer-graphs", "no-graphs"});
       return ids;
-    case Cause::kDiskFull:
-      return {"free-disk", "fewer-checkpoints"};
-    case Cause::kEvalAccumulation:
-      return {"eval-on-host", "eval-in-chunks"};
     case Cause::kExpandableInterop:
       ids.push_back("unset-expandable");
       if (known.is_serving()) ids.push_back("no-custom-all-reduce");
@@ -253,8 +247,6 @@ Ids rungs_of(const Diagnosis& diagnosis, const Known& known) {
       if (!known.recomputes()) ids.push_back("recompute-layers");
       ids.push_back("cap-length");
       return ids;
-    case Cause::kMemoryLeak:
-      return {"drop-references", "record-history"};
     case Cause::kModelLoadSpike:
       if (frames.converts && known.is_serving()) return {"engine-shard", "quantise", "load-lean"};
       if (diagnosis.root->signal.kind == SignalKind::kDeviceOom)
@@ -284,10 +276,6 @@ Ids rungs_of(const Diagnosis& diagnosis, const Known& known) {
       ids.push_back("free-the-device");
       if (known.many()) ids.push_back("one-device-per-rank");
       return ids;
-    case Cause::kRlColocation:
-      return {"release-before-wake", "rollout-share"};
-    case Cause::kRocmHip:
-      return {"rocm-update"};
     case Cause::kAllocatorCap:
       ids.push_back("raise-limit");
       if (known.is_training() && !known.micro_batch_is_one()) ids.push_back("micro-batch");
@@ -306,23 +294,11 @@ Ids rungs_of(const Diagnosis& diagnosis, const Known& known) {
       for (const std::string_view id : capacity_rungs(diagnosis, known))
         if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
       return ids;
-    case Cause::kServingHeadroom:
-      return {"engine-headroom", "engine-shard", "quantise"};
-    case Cause::kXlaPadding:
-      return {"tile-shapes", "smaller-batch"};
-    case Cause::kDriverLimit:
-      return {"split-block", "relax-block-limit"};
-    case Cause::kFdLimit:
-      return {"file-limit", "fewer-workers"};
-    case Cause::kManagedMemory:
-      return {"unpaged-optimizer", "host-memory"};
-    case Cause::kObjectStore:
-      return {"object-store-size"};
-    case Cause::kPinnedHost:
-      return {"no-pinning", "host-memory"};
-    case Cause::kUnknown:
-      return {};
+    default:
+      break;
   }
+  for (const std::string_view id : split(cause_fixes(diagnosis.cause), ' '))
+    if (!id.empty()) ids.push_back(id);
   return ids;
 }
 

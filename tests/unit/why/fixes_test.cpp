@@ -182,6 +182,16 @@ TEST(Fixes, every_rung_has_a_line_for_somebody) {
   }
 }
 
+TEST(Fixes, a_cause_names_only_rungs_that_exist) {
+  const auto exists = [](std::string_view id) {
+    return std::any_of(all_rungs().begin(), all_rungs().end(), [id](const Rung& rung) { return rung.id == id; });
+  };
+  for (std::size_t i = 0; i < kCauses; ++i) {
+    std::istringstream ids{std::string{cause_fixes(static_cast<Cause>(i))}};
+    for (std::string id; ids >> id;) EXPECT_TRUE(exists(id)) << id;
+  }
+}
+
 TEST(Fixes, lines_take_the_values_that_the_log_shows) {
   const Answer answer =
       answer_for("  micro_batch_size .......... 4\nFile \"/w/megatron/training/training.py\", line 1, in f\n" +
