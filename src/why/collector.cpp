@@ -166,6 +166,11 @@ void Collector::read_segment(std::string_view raw, std::int64_t number) {
       add_event(line, *std::move(signal), stream);
       return;
     }
+  // A launcher's exception ends its own traceback and says nothing else.
+  if (stream.open && line.indent == 0 && parse_exception(line.text)) {
+    stream.open = false;
+    stream.frames.clear();
+  }
   if (const auto kind = reports_error(line)) keep_error(line, *kind);
   if (line.indent >= 4 && line.text.size() < 300 && line.text.find('(') != kNone && line.text.find(')') != kNone) {
     stream.code = std::string{line.text};
@@ -319,6 +324,11 @@ bool Collector::read_continuation(const Line& line, Stream& stream) {
 }
 
 void Collector::keep_error(const Line& line, SignalKind kind) {
+  // That a program failed says less than what it said before.
+  constexpr std::int64_t kNear = 12;  // lines
+  if (kind == SignalKind::kExit && findings_.last_error && findings_.last_error->place.file == line.file &&
+      line.number - findings_.last_error->place.line < kNear)
+    return;
   Event event;
   event.signal.kind = kind;
   event.signal.message = std::string{cut_text(line.text, 400)};

@@ -35,6 +35,8 @@ std::optional<Signal> device(std::string_view text) {
   // The pool of an engine that wakes up: after the first refusal its calls have nothing valid to work on.
   if (has_text(text, "cumem_allocator") && has_any(text, {"invalid argument", "invalid value"}))
     return of(SignalKind::kEngineOom);
+  if (const auto complaint = parse_complaint(text); complaint && complaint->resource == Resource::kPinned)
+    return of(SignalKind::kPinnedMemory, complaint->figures.request.value_or(0));
   if (has_text(text, "invalid argument") && has_any(text, {"cuda", "hip", "nccl", "custom_all_reduce", "ipc"}))
     return of(SignalKind::kInvalidArgument);
   return std::nullopt;
@@ -213,7 +215,8 @@ std::optional<Signal> any_complaint(const Line& line, bool expects_exception) {
   const bool failed =
       exception || expects_exception || line.level == Level::kError ||
       has_any(text, {"error", "fatal", "fail", "panic", "abort", "cannot", "could not", "unable", "evicted", "killed",
-                     "impossible", "refused", "what():", "greater than the maximum", "exceeds the", "oom when"});
+                     "impossible", "refused", "what():", "greater than the maximum", "exceeds the", "oom when",
+                     "terminate called"});
   const auto complaint = parse_complaint(text);
   if (!complaint) return std::nullopt;
   // A request beside what is left is no chatter.
@@ -228,7 +231,7 @@ std::optional<Signal> any_complaint(const Line& line, bool expects_exception) {
     signal.kind = SignalKind::kNcclMemory;
   if (has_any(text, {"object store", "objectstore", "plasma"})) signal.kind = SignalKind::kObjectStore;
   if (signal.kind == SignalKind::kUnclearMemory && !exception && !expects_exception &&
-      !(signal.oom.request || has_any(text, {"error", "fatal"})))
+      !(signal.oom.request || has_any(text, {"error", "fatal", "terminate called"})))
     return std::nullopt;
   return signal;
 }

@@ -151,9 +151,10 @@ std::optional<Signal> host_allocation(std::string_view text) {
   const bool system =
       has_any(text, {"cannot allocate memory", "can't allocate memory"}) &&
       has_any(text, {"errno 12", "oserror", "os error 12", "mmap", "error code 12", "fork", "runtimeerror", "(12)"});
-  const bool cpp = has_any(text, {"bad_alloc", "paging file is too small", "java.lang.outofmemoryerror",
-                                  "runtime: out of memory"}) &&
-                   !has_any(text, {"gpu", "cuda"});
+  // The page file is the host's, whatever library could not be loaded for want of it.
+  const bool cpp = has_text(text, "paging file is too small") ||
+                   (has_any(text, {"bad_alloc", "java.lang.outofmemoryerror", "runtime: out of memory"}) &&
+                    !has_any(text, {"gpu", "cuda"}));
   if (!cpu && !python && !array && !system && !cpp) return std::nullopt;
   Signal signal = of(SignalKind::kHostAllocation);
   for (const std::string_view label : {std::string_view{"tried to allocate"}, std::string_view{"unable to allocate"},
