@@ -58,6 +58,7 @@ class Collector {
   void read_elastic(const Line& line);
   void mention(std::string_view text);
   void add_event(const Line& line, Signal signal, Stream& stream);
+  void read_tasks(std::string_view text);
   void keep_error(const Line& line, SignalKind kind);
   void attach_frames(Stream& stream, std::int64_t event);
   void set_marker(Phase phase, const Line& line, bool unfinished);
@@ -84,6 +85,7 @@ class Collector {
   bool root_cause_ = false;
   std::optional<int> elastic_rank_;
   std::optional<std::int64_t> last_epoch_;
+  std::size_t rss_from_end_ = 0;  // column of the kernel's list of tasks, 0: not in it
   bool in_config_ = false;
   bool failed_since_step_ = false;
 };

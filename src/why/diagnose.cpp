@@ -226,6 +226,19 @@ void compare_ranks(const Situation& at, Diagnosis& diagnosis) {
                                         *at.root.rank, format_bytes(most), format_bytes(at.sum.capacity)));
 }
 
+// Who held the host's memory when the kernel looked for one to kill.
+void note_tasks(const Findings& findings, Diagnosis& diagnosis) {
+  constexpr std::size_t kMostShown = 3;
+  std::vector<std::pair<std::string, HostTask>> tasks(findings.host_tasks.begin(), findings.host_tasks.end());
+  std::stable_sort(tasks.begin(), tasks.end(),
+                   [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kMostShown, tasks.size()); ++i)
+    text += fmt::format("{}{} in {} {}", i == 0 ? "" : ", ", format_bytes(tasks[i].second.bytes), tasks[i].second.count,
+                        tasks[i].first);
+  if (!text.empty()) diagnosis.notes.push_back(fmt::format("the kernel's list of what was resident: {}", text));
+}
+
 void check_settings(const Situation& at, Diagnosis& diagnosis) {
   Writer writer(at.findings, diagnosis);
   const Findings& findings = at.findings;
@@ -396,6 +409,7 @@ Diagnosis diagnose_whole(const Findings& findings) {
       limit != findings.figures.end() && diagnosis.resource == Resource::kHost)
     diagnosis.notes.push_back(
         fmt::format("the limit of the cgroup was {}; that of the machine may be higher", format_bytes(limit->second)));
+  if (diagnosis.resource == Resource::kHost) note_tasks(findings, diagnosis);
   if (diagnosis.sum.total > 0 && diagnosis.sum.reserved > diagnosis.sum.total)
     diagnosis.tags.emplace_back("wddm-overcommit");
   if (root->signal.is_shm) diagnosis.tags.emplace_back("shm");

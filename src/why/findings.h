@@ -76,6 +76,12 @@ struct Setting {
   std::string text;
 };
 
+// Processes of one name in the kernel's list at a kill.
+struct HostTask {
+  int count = 0;
+  std::int64_t bytes = 0;  // resident
+};
+
 struct LogFile {
   std::string name;
   std::optional<int> rank;
@@ -142,6 +148,7 @@ struct Findings {
   double padding_ratio = 0;                     // XLA: the largest expansion by padding that its list shows
   std::map<std::string, std::int64_t> figures;  // kv_needed, kv_available, host_limit, program, ...
   std::map<std::string, double> ratios;         // gpu_memory_utilization
+  std::map<std::string, HostTask> host_tasks;   // of the last list that the kernel printed
   std::string torch_version;
   std::map<Framework, int> frameworks;  // mentions
   int most_rank = -1;

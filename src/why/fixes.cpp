@@ -137,6 +137,15 @@ Ids capacity_rungs(const Diagnosis& diagnosis, const Known& known) {
   return ids;
 }
 
+// By the kernel's list, the loader's workers together hold more than anybody else.
+bool workers_hold_most(const Findings& findings) {
+  std::int64_t workers = 0;
+  std::int64_t others = 0;
+  for (const auto& [name, task] : findings.host_tasks)
+    (has_any(name, {"worker", "loader"}) ? workers : others) += task.bytes;
+  return workers > others;
+}
+
 Ids host_rungs(const Diagnosis& diagnosis, const Known& known) {
   Ids ids;
   const bool shm = std::find(diagnosis.tags.begin(), diagnosis.tags.end(), "shm") != diagnosis.tags.end();
@@ -147,11 +156,13 @@ Ids host_rungs(const Diagnosis& diagnosis, const Known& known) {
   if (diagnosis.growth.rising && diagnosis.growth.is_host) ids.push_back("host-references");
   if (diagnosis.phase == Phase::kEvaluate) ids.push_back("eval-in-chunks");
   if (diagnosis.phase == Phase::kLoad) ids.push_back("load-lean");
-  if (diagnosis.phase == Phase::kData && diagnosis.root->signal.kind != SignalKind::kHostAllocation)
-    ids.push_back("fewer-workers");
+  const bool workers =
+      (diagnosis.phase == Phase::kData && diagnosis.root->signal.kind != SignalKind::kHostAllocation) ||
+      workers_hold_most(known.findings());
+  if (workers) ids.push_back("fewer-workers");
   ids.push_back("host-memory");
   if (diagnosis.phase != Phase::kLoad && diagnosis.phase != Phase::kEvaluate) {
-    if (diagnosis.phase != Phase::kData) ids.push_back("fewer-workers");
+    if (!workers) ids.push_back("fewer-workers");
     ids.push_back("memory-map");
   }
   return ids;

@@ -381,6 +381,7 @@ std::span<const Literal> log_literals() {
       {"alloc_retries", Topic::kSummary},
       {"cuda ooms", Topic::kSummary},
       {"failcnt", Topic::kSummary},
+      {"total_vm", Topic::kSummary},
       {"total allocation:", Topic::kSummary},
       {"memory.max", Topic::kSummary},
       {"cuda memory summary", Topic::kSummary},

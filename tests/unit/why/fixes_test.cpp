@@ -182,6 +182,20 @@ TEST(Fixes, every_rung_has_a_line_for_somebody) {
   }
 }
 
+TEST(Fixes, workers_that_hold_most_of_the_host_come_first) {
+  const Answer answer = answer_for(read_data(data_folder() / "stories/host-ram-kill/task_list.log"));
+  EXPECT_EQ(answer.first_fix(), "fewer-workers");
+  ASSERT_TRUE(answer.findings->host_tasks.contains("pt_data_worker"));
+  EXPECT_EQ(answer.findings->host_tasks.at("pt_data_worker").count, 2);
+  EXPECT_EQ(answer.findings->host_tasks.at("pt_data_worker").bytes, 2 * std::int64_t{1500000} * 4096);
+  const auto tells = [&](std::string_view text) {
+    return std::any_of(answer.diagnosis.notes.begin(), answer.diagnosis.notes.end(),
+                       [&](const std::string& note) { return note.find(text) != std::string::npos; });
+  };
+  EXPECT_TRUE(tells("11.44 GiB in 2 pt_data_worker"));
+  EXPECT_TRUE(tells("limit of the cgroup was 64.00 GiB"));
+}
+
 TEST(Fixes, a_cause_names_only_rungs_that_exist) {
   const auto exists = [](std::string_view id) {
     return std::any_of(all_rungs().begin(), all_rungs().end(), [id](const Rung& rung) { return rung.id == id; });
