@@ -26,6 +26,7 @@ struct Block {
   std::uint32_t stream = 0;
   std::uint32_t cache = 0;        // number of its pool: 2 * pool, + 1 for large
   std::int32_t range = kNoBlock;  // number of the range of an expandable block
+  std::uint16_t bin = 0;          // of the set of free blocks that it is in
   bool allocated = false;
   bool pending = false;
   bool mapped = true;

@@ -55,14 +55,6 @@ BlockId CachingAllocator::new_block() {
   return id;
 }
 
-void CachingAllocator::insert_free(BlockId block) {
-  Block& b = at(block);
-  if (collects_garbage_) b.gc_base = pools_[b.cache].searches;
-  cache_of(b).free.insert(blocks_, block);
-}
-
-void CachingAllocator::erase_free(BlockId block) { cache_of(at(block)).free.erase(blocks_, block); }
-
 BlockId CachingAllocator::cut_back(BlockId id, std::int64_t size) {
   const BlockId back = spare_block();
   Block& block = at(id);
@@ -127,11 +119,6 @@ BlockId CachingAllocator::find_free(const Place& place) {
   if (collects_garbage_) ++pools_[place.cache].searches;
   const BlockId found = best_fit(cache.free, place.rounded);
   if (found == kNoBlock) return kNoBlock;
-  Block& block = at(found);
-  if (splits(block, place.rounded) && cache.free.keeps(blocks_, found, block.size - place.rounded)) {
-    if (collects_garbage_) block.gc_base = pools_[place.cache].searches;
-    return cut_front(found, place.rounded);
-  }
   cache.free.erase(blocks_, found);
   return cut(found, place.rounded);
 }
@@ -228,22 +215,17 @@ void CachingAllocator::make_free(BlockId id) {
   stats_.active -= block.size;
   stats_.requested -= block.requested;
   block.requested = 0;
-  BlockId neighbour = is_cached(block.prev) ? block.prev : kNoBlock;
-  if (is_cached(block.next)) {
-    if (neighbour != kNoBlock) {
-      erase_free(neighbour);
-      absorb(id, neighbour);
-    }
-    neighbour = block.next;
+  const BlockId before = block.prev;
+  const BlockId after = block.next;
+  if (is_cached(before)) {
+    erase_free(before);
+    absorb(id, before);
   }
-  if (neighbour == kNoBlock) return insert_free(id);
-  Block& other = at(neighbour);
-  FreeSet& free = cache_of(other).free;
-  const bool keeps = free.keeps(blocks_, neighbour, other.size + block.size);
-  if (!keeps) free.erase(blocks_, neighbour);
-  absorb(neighbour, id);
-  if (!keeps) return insert_free(neighbour);
-  if (collects_garbage_) other.gc_base = pools_[other.cache].searches;
+  if (is_cached(after)) {
+    erase_free(after);
+    absorb(id, after);
+  }
+  insert_free(id);
 }
 
 }  // namespace plimsoll::allocator

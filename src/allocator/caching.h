@@ -184,8 +184,12 @@ class CachingAllocator {
   [[nodiscard]] bool is_cached(BlockId block) const {
     return block != kNoBlock && at(block).idle() && at(block).mapped;
   }
-  void insert_free(BlockId block);
-  void erase_free(BlockId block);
+  void insert_free(BlockId block) {
+    Block& b = at(block);
+    if (collects_garbage_) b.gc_base = pools_[b.cache].searches;
+    cache_of(b).free.insert(blocks_, block);
+  }
+  void erase_free(BlockId block) { cache_of(at(block)).free.erase(blocks_, block); }
   void add_unmapped(BlockId block);
   void remove_unmapped(BlockId block);
   // The front of a block as a block of its own, before it.

@@ -86,8 +86,7 @@ BlockId FreeSet::below(const Blocks& blocks, SizeThenAddress key) const {
 
 BlockId FreeSet::after(const Blocks& blocks, BlockId block) const {
   const Block& b = at(blocks, block);
-  const std::uint32_t bin = bin_of(b.size);
-  if (roots_[bin] == block && b.larger == kNoBlock) return first_from(blocks, bin + 1);
+  if (roots_[b.bin] == block && b.larger == kNoBlock) return first_from(blocks, b.bin + 1U);
   return lower_bound(blocks, {b.size, b.address + 1});
 }
 

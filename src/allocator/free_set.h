@@ -21,6 +21,7 @@ class FreeSet {
   void insert(Blocks& blocks, BlockId block) {
     Block& added = blocks[static_cast<std::size_t>(block)];
     const std::uint32_t bin = bin_of(added.size);
+    added.bin = static_cast<std::uint16_t>(bin);
     if (is_filled(bin)) return insert_among(blocks, block, bin);
     if (roots_.empty()) roots_.assign(kBins, kNoBlock);
     added.smaller = added.larger = kNoBlock;
@@ -30,21 +31,13 @@ class FreeSet {
   }
   void erase(Blocks& blocks, BlockId block) {
     const Block& erased = blocks[static_cast<std::size_t>(block)];
-    const std::uint32_t bin = bin_of(erased.size);
+    const std::uint32_t bin = erased.bin;
     if (roots_[bin] != block || erased.smaller != kNoBlock || erased.larger != kNoBlock)
       return erase_among(blocks, block, bin);
     roots_[bin] = kNoBlock;
     filled_[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
     filled_words_ &= ~(static_cast<std::uint32_t>(filled_[bin / 64] == 0) << (bin / 64));
   }
-  // Whether a block of the set may take this size, and another address, as it lies there: it is alone in its bin, and
-  // that of the new size is the same.
-  [[nodiscard]] bool keeps(const Blocks& blocks, BlockId block, std::int64_t size) const {
-    const Block& b = blocks[static_cast<std::size_t>(block)];
-    const std::uint32_t bin = bin_of(size);
-    return bin == bin_of(b.size) && roots_[bin] == block && b.smaller == kNoBlock && b.larger == kNoBlock;
-  }
-
   // Each gives kNoBlock where there is no such block.
   // The smallest of at least this size, at the lowest address.
   [[nodiscard]] BlockId best_fit(const Blocks& blocks, std::int64_t size) const {

@@ -78,18 +78,5 @@ TEST(FreeSet, HasTheOrderOfAnOrderedSet) {
   try_sizes(std::int64_t{1} << 40, 1 << 20, 5);
 }
 
-TEST(FreeSet, ABlockAloneInItsBinMayChangeItsSizeWithinIt) {
-  Blocks blocks(2);
-  blocks[0].size = 64 << 20;
-  FreeSet set;
-  set.insert(blocks, 0);
-  EXPECT_TRUE(set.keeps(blocks, 0, (64 << 20) + 512));
-  EXPECT_FALSE(set.keeps(blocks, 0, 128 << 20)) << "another bin";
-  blocks[1].size = (64 << 20) + 1024;
-  set.insert(blocks, 1);
-  EXPECT_FALSE(set.keeps(blocks, 0, (64 << 20) + 512)) << "it might overtake the other";
-  EXPECT_FALSE(set.keeps(blocks, 1, (64 << 20) + 512));
-}
-
 }  // namespace
 }  // namespace plimsoll::allocator
