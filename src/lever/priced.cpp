@@ -34,7 +34,7 @@ std::vector<PricedChange> price_changes(const job::Request& request, const job::
     for (std::size_t i = next++; i < changes.size() && !interrupted(); i = next++) {
       const auto changed = changed_job(request, changes[i].settings, broken);
       if (!changed) continue;
-      const auto after = price(*changed, world);
+      const auto after = price(*changed, world, {.all = false, .pp = {}, .figures_only = true});
       if (!after) continue;
       const memory::RankAnswer& worst = after->worst();
       found[i] = PricedChange{std::move(changes[i]), worst.pp_rank,
