@@ -79,12 +79,17 @@ Result<Why> why(const WhyQuestion& question, const lever::World& world, const Pr
   answer.diagnosis = why::diagnose(answer.findings);
   PLIMSOLL_TRY(known, find_job(question, world, answer));
   if (known) settle_by_job(*known, answer.diagnosis);
-  answer.fixes = why::fixes_for(answer.diagnosis, answer.findings);
   std::vector<std::string>& notes = answer.diagnosis.notes;
+  bool history_is_known = false;
   if (!question.snapshot.empty()) {
-    PLIMSOLL_TRY(added, snapshot_notes(question.snapshot, answer.diagnosis));
+    PLIMSOLL_TRY(evidence, read_snapshot_evidence(question.snapshot));
+    settle_by_snapshot(evidence, answer.diagnosis);
+    history_is_known = evidence.steps > 0;
+    const std::vector<std::string> added = notes_of(evidence, answer.diagnosis);
     notes.insert(notes.begin(), added.begin(), added.end());
   }
+  answer.fixes = why::fixes_for(answer.diagnosis, answer.findings);
+  if (history_is_known) std::erase_if(answer.fixes, [](const why::Fix& fix) { return fix.id == "record-history"; });
   if (known) {
     price_fixes(*known, answer.diagnosis, answer.fixes);
     const memory::RankAnswer& worst = known->answer.ranks[known->answer.worst];
@@ -92,7 +97,11 @@ Result<Why> why(const WhyQuestion& question, const lever::World& world, const Pr
                                             format_bytes(worst.device_used), format_bytes(worst.capacity),
                                             known->answer.fits ? "which should fit: the run used more than the job says"
                                                                : "which does not fit"));
+    answer.figures = reconcile(*known, answer.findings);
+    const std::vector<std::string> told = sentences_of(answer.figures);
+    notes.insert(notes.begin() + 1, told.begin(), told.end());
   }
+  answer.ranks = why::ranks_of(answer.findings, answer.diagnosis);
   answer.known = std::move(known);
   return answer;
 }

@@ -8,9 +8,11 @@
 
 #include "answer/known_job.h"
 #include "answer/progress.h"
+#include "answer/reconcile.h"
 #include "why/diagnosis.h"
 #include "why/fixes.h"
 #include "why/next_evidence.h"
+#include "why/ranks.h"
 #include "why/words.h"
 
 namespace plimsoll::answer {
@@ -27,6 +29,8 @@ struct Why {
   why::Diagnosis diagnosis;
   std::vector<why::Fix> fixes;  // cheapest first, priced where the job is known
   std::optional<KnownJob> known;
+  why::RankStory ranks;
+  std::vector<RankFigures> figures;  // of the job against those of the log, rank by rank
 
   // A cause of memory was named.
   [[nodiscard]] bool found() const;

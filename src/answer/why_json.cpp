@@ -68,6 +68,40 @@ void write_numbers(const why::Diagnosis& diagnosis, const why::Findings& finding
   json.end_object();
 }
 
+void write_ranks(const why::RankStory& ranks, JsonWriter& json) {
+  const auto list = [&](const char* name, const std::vector<int>& numbers) {
+    json.key(name).begin_array(Layout::kInline);
+    for (const int rank : numbers) json.value(rank);
+    json.end_array();
+  };
+  json.key("ranks").begin_object();
+  json.member("heard", ranks.heard);
+  json.member("first", ranks.first);
+  list("alike", ranks.alike);
+  list("echoes", ranks.echoes);
+  json.key("unlike").begin_array();
+  for (const why::UnlikeRank& one : ranks.unlike)
+    json.begin_object(Layout::kInline).member("rank", one.rank).member("says", one.says).end_object();
+  json.end_array();
+  json.end_object();
+}
+
+// The prediction of the job against what the log shows of each rank's tensors.
+void write_figures(const std::vector<RankFigures>& figures, JsonWriter& json) {
+  json.key("against_the_job").begin_array();
+  for (const RankFigures& one : figures)
+    json.begin_object(Layout::kInline)
+        .member("rank", one.rank)
+        .member("stage", one.stage)
+        .member("predicted", one.predicted)
+        .member("spread", one.spread)
+        .member("measured", one.measured)
+        .member("at_failure", one.at_failure)
+        .member("says", one.says)
+        .end_object();
+  json.end_array();
+}
+
 }  // namespace
 
 std::string to_json(const Why& answer) {
@@ -113,6 +147,8 @@ std::string to_json(const Why& answer) {
   json.end_array();
   write_numbers(diagnosis, findings, json);
   write_messages(findings, json);
+  if (answer.ranks.is_told()) write_ranks(answer.ranks, json);
+  if (!answer.figures.empty()) write_figures(answer.figures, json);
   write_texts(json, "notes", diagnosis.notes);
   if (const auto next = why::next_evidence(diagnosis))
     json.key("next_evidence").begin_object().member("command", next->command).member("tells", next->tells).end_object();

@@ -104,6 +104,22 @@ void write_fix(std::size_t number, const why::Fix& fix, bool full, Sheet& sheet)
   sheet.line("source: " + fix.source, Style::kPlain, 3);
 }
 
+// Who failed first, who only echoes it, who is unlike the others.
+void write_ranks(const why::RankStory& ranks, Sheet& sheet) {
+  constexpr std::size_t kMostUnlike = 3;
+  std::vector<std::string> parts;
+  if (ranks.first) parts.push_back(fmt::format("rank {} failed first", *ranks.first));
+  if (ranks.alike.size() > 1) parts.push_back(fmt::format("ranks {} failed alike", why::rank_list(ranks.alike)));
+  if (!ranks.echoes.empty())
+    parts.push_back(fmt::format("{} {} only {} it", ranks.echoes.size() == 1 ? "rank" : "ranks",
+                                why::rank_list(ranks.echoes), ranks.echoes.size() == 1 ? "echoes" : "echo"));
+  if (parts.empty() && ranks.unlike.empty()) return;
+  sheet.part("ranks");
+  if (!parts.empty()) sheet.line(fmt::format("{}; {} ranks were heard", join(parts, ", "), ranks.heard));
+  for (std::size_t i = 0; i < std::min(kMostUnlike, ranks.unlike.size()); ++i)
+    sheet.line(fmt::format("rank {} is unlike the others: it {}", ranks.unlike[i].rank, ranks.unlike[i].says));
+}
+
 }  // namespace
 
 std::string why_text(const answer::Why& answer, bool full, const Console& console) {
@@ -160,6 +176,7 @@ std::string why_text(const answer::Why& answer, bool full, const Console& consol
     sheet.line(fmt::format("{} ({}): {}; but {}", why::cause_name(candidate.cause), percent(candidate.probability),
                            candidate.because, candidate.against));
   }
+  if (answer.ranks.is_told()) write_ranks(answer.ranks, sheet);
   sheet.part("note");
   for (std::size_t i = 0; i < diagnosis.notes.size() && (full || i < 3); ++i) sheet.line(diagnosis.notes[i]);
 

@@ -8,6 +8,8 @@
 #include <optional>
 #include <string_view>
 
+#include "why/cause_rows.h"
+
 namespace plimsoll::why {
 
 // What ran out. The first question of a diagnosis: a cause is looked for only among those of its resource.
@@ -26,48 +28,22 @@ enum class Resource : std::uint8_t {
 };
 inline constexpr std::size_t kResources = 11;
 
+// kUnknown: what was given does not say.
 enum class Cause : std::uint8_t {
-  kActivationBound,
-  kAllocatorCap,
-  kCheckpointSpike,
-  kConfigConflict,
-  kConvWorkspace,
-  kCublasCudnnAlloc,
-  kCudaGraphMemory,
-  kDiskFull,
-  kDriverLimit,
-  kEvalAccumulation,
-  kExpandableInterop,
-  kFdLimit,
-  kFirstBackward,
-  kFragmentation,
-  kGenuineCapacity,
-  kHostRamKill,
-  kKvCacheTooSmall,
-  kLongestBatch,
-  kManagedMemory,
-  kMaskedOom,
-  kMemoryLeak,
-  kModelLoadSpike,
-  kNcclMemory,
-  kNotMemory,
-  kObjectStore,
-  kOptimizerStateBound,
-  kOtherProcess,
-  kPinnedHost,
-  kRlColocation,
-  kRocmHip,
-  kServingHeadroom,
-  kUnifiedLimit,
-  kXlaPadding,
-  kUnknown,  // what was given does not say
+#define PLIMSOLL_CAUSE_ENUMERATOR(enumerator, name, says, fixes) enumerator,
+  PLIMSOLL_CAUSES(PLIMSOLL_CAUSE_ENUMERATOR)
+#undef PLIMSOLL_CAUSE_ENUMERATOR
 };
-inline constexpr std::size_t kCauses = 34;
+#define PLIMSOLL_CAUSE_ONE(enumerator, name, says, fixes) +1
+inline constexpr std::size_t kCauses = 0 PLIMSOLL_CAUSES(PLIMSOLL_CAUSE_ONE);
+#undef PLIMSOLL_CAUSE_ONE
 
 [[nodiscard]] std::string_view resource_name(Resource resource);
 [[nodiscard]] std::string_view cause_name(Cause cause);
 [[nodiscard]] std::optional<Cause> cause_of(std::string_view name);
 // One clause: "the tensors of forward and backward do not fit".
 [[nodiscard]] std::string_view cause_says(Cause cause);
+// Ids of its fixes, separated by blanks; "" where figures or the phase decide.
+[[nodiscard]] std::string_view cause_fixes(Cause cause);
 
 }  // namespace plimsoll::why

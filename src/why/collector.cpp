@@ -166,6 +166,16 @@ void Collector::read_segment(std::string_view raw, std::int64_t number) {
       add_event(line, *std::move(signal), stream);
       return;
     }
+  // A launcher's exception ends its own traceback and says nothing else.
+  if (stream.open && line.indent == 0 && parse_exception(line.text)) {
+    stream.open = false;
+    stream.frames.clear();
+  }
+  if (const auto kind = reports_error(line)) keep_error(line, *kind);
+  if (line.indent >= 4 && line.text.size() < 300 && line.text.find('(') != kNone && line.text.find(')') != kNone) {
+    stream.code = std::string{line.text};
+    stream.code_line = line.number;
+  }
   read_facts(line, topics);
   read_progress(line, topics);
 }
@@ -251,6 +261,11 @@ bool Collector::read_boxed_frame(const Line& line, Stream& stream) {
 
 bool Collector::read_traceback(const Line& line, Stream& stream) {
   const std::string_view text = line.text;
+  // A box whose head was cut away shows itself by the arrow at the line that raised.
+  if (!stream.open && text.starts_with("\xE2\x94\x82") && text.find("\xE2\x9D\xB1") < 12) {
+    stream.open = true;
+    stream.frames.assign(1, Frame{});
+  }
   if (stream.open && (read_boxed_frame(line, stream) || read_notebook_frame(line, stream))) return true;
   if (has_text(text, "traceback (most recent call last)")) {
     if (stream.open && !stream.frames.empty() && stream.bare_event >= 0) attach_frames(stream, stream.bare_event);
@@ -306,6 +321,25 @@ bool Collector::read_continuation(const Line& line, Stream& stream) {
   event.signal.oom = *numbers;
   if (numbers->is_complete()) stream.continued_event = -1;
   return true;
+}
+
+void Collector::keep_error(const Line& line, SignalKind kind) {
+  // That a program failed says less than what it said before.
+  constexpr std::int64_t kNear = 12;  // lines
+  if (kind == SignalKind::kExit && findings_.last_error && findings_.last_error->place.file == line.file &&
+      line.number - findings_.last_error->place.line < kNear)
+    return;
+  Event event;
+  event.signal.kind = kind;
+  event.signal.message = std::string{cut_text(line.text, 400)};
+  event.place = {line.file, line.number};
+  event.text = std::string{cut_text(line.text, kMostText)};
+  event.rank = line.rank;
+  event.order = line.order;
+  event.steps_before = findings_.steps;
+  event.attempt = findings_.attempt_ends.size();
+  if (findings_.last_step >= 0) event.step = findings_.last_step;
+  findings_.last_error = std::move(event);
 }
 
 void Collector::attach_frames(Stream& stream, std::int64_t index) {
@@ -364,6 +398,12 @@ void Collector::add_event(const Line& line, Signal signal, Stream& stream) {
   findings_.events.push_back(std::move(event));
   const auto index = static_cast<std::int64_t>(findings_.events.size()) - 1;
   event_keys_.emplace(key, static_cast<std::size_t>(index));
+  // Of a traceback that was cut only the last line of code may be left.
+  if (stream.frames.empty() && line.number - stream.code_line <= 1 && !stream.code.empty()) {
+    stream.frames.push_back({{}, {}, stream.code});
+    stream.open = true;
+  }
+  stream.code.clear();
   if (stream.open && !stream.frames.empty())
     attach_frames(stream, index);
   else
@@ -426,6 +466,9 @@ void Collector::add_step(const Line& line, const StepLine& step) {
     last_epoch_ = step.epoch;
     findings_.last_step_order = line.order;
     if (step.step) findings_.last_step = index;
+    if (step.step && line.rank &&
+        (findings_.last_steps.size() < kMostRanks || findings_.last_steps.contains(*line.rank)))
+      findings_.last_steps[*line.rank] = index;
     if (marker_ != Phase::kTrain) set_marker(Phase::kTrain, line, false);
   }
   if (step.shape != 0 && shapes_.size() < 16 && shapes_.insert(step.shape).second) {

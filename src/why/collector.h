@@ -34,6 +34,8 @@ class Collector {
     std::int64_t bare_event = -1;       // without frames; a traceback may follow it
     std::int64_t continued_event = -1;  // its message may go on in the next lines
     int continuations = 0;
+    std::string code;  // an indented line of code without the frame that it belongs to
+    std::int64_t code_line = -1;
   };
 
   // Whether a line of these words, whatever its numbers, has been read so often that once more tells nothing.
@@ -56,6 +58,8 @@ class Collector {
   void read_elastic(const Line& line);
   void mention(std::string_view text);
   void add_event(const Line& line, Signal signal, Stream& stream);
+  void read_tasks(std::string_view text);
+  void keep_error(const Line& line, SignalKind kind);
   void attach_frames(Stream& stream, std::int64_t event);
   void set_marker(Phase phase, const Line& line, bool unfinished);
   void add_step(const Line& line, const StepLine& step);
@@ -81,6 +85,7 @@ class Collector {
   bool root_cause_ = false;
   std::optional<int> elastic_rank_;
   std::optional<std::int64_t> last_epoch_;
+  std::size_t rss_from_end_ = 0;  // column of the kernel's list of tasks, 0: not in it
   bool in_config_ = false;
   bool failed_since_step_ = false;
 };

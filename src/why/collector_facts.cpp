@@ -51,6 +51,33 @@ void Collector::mention(std::string_view text) {
     }
 }
 
+// The kernel's list at a kill: "[ pid ] uid tgid total_vm rss ... name", then a row for each task, in pages.
+void Collector::read_tasks(std::string_view text) {
+  constexpr std::int64_t kPage = 4096;
+  constexpr std::size_t kMostNames = 64;
+  std::vector<std::string_view> words;
+  for (const std::string_view word : split(text, ' '))
+    if (!word.empty()) words.push_back(word);
+  if (has_text(text, "total_vm") && has_text(text, "oom_score_adj")) {
+    const auto rss = std::find(words.begin(), words.end(), "rss");
+    rss_from_end_ = rss == words.end() ? 0 : static_cast<std::size_t>(words.end() - rss);
+    findings_.host_tasks.clear();
+    return;
+  }
+  if (rss_from_end_ == 0) return;
+  const auto pages = words.size() > rss_from_end_ ? leading_integer(words[words.size() - rss_from_end_]) : std::nullopt;
+  const bool row = pages && *pages >= 0 && *pages < (std::int64_t{1} << 40) && words.size() <= rss_from_end_ + 6 &&
+                   is_identifier(words.back());
+  if (!row) {
+    rss_from_end_ = 0;
+    return;
+  }
+  if (findings_.host_tasks.size() >= kMostNames && !findings_.host_tasks.contains(std::string{words.back()})) return;
+  HostTask& task = findings_.host_tasks[std::string{words.back()}];
+  ++task.count;
+  task.bytes += *pages * kPage;
+}
+
 void Collector::read_setting(const Line& line) {
   const std::string_view text = line.text;
   for (const std::string_view name :
@@ -244,9 +271,13 @@ void Collector::read_facts(const Line& line, Topics topics) {
     if (name != nullptr)
       if (const auto bytes = leading_size(text.substr(bar + 1))) findings_.figures[name] = *bytes;
   }
+  if (rss_from_end_ > 0 || has(topics, Topic::kSummary)) read_tasks(text);
   // The kernel's word on the cgroup: "memory: usage 67108864kB, limit 67108864kB, failcnt 88".
   if (has(topics, Topic::kSummary) && has_text(text, "failcnt") && find_word(text, "memory:") == 0)
     if (const auto limit = size_after(text, "limit")) findings_.figures["host_limit"] = *limit;
+  // XLA's account of the program that could not be run: "total allocation:   14.44GiB".
+  if (has(topics, Topic::kSummary) && find_word(text, "total allocation:") == 0)
+    if (const auto bytes = size_after(text, "total allocation:")) findings_.figures["program"] = *bytes;
   if (has(topics, Topic::kSummary)) {
     std::int64_t retries = 0;
     for (const std::string_view key : {std::string_view{"cudamalloc retries"}, std::string_view{"alloc_retries"}})

@@ -78,6 +78,10 @@ bool is_short(std::string_view text) {
                         "no space",
                         "no room",
                         "no free",
+                        "no memory for",
+                        "no device memory",
+                        "no gpu memory",
+                        "no host memory",
                         "no available",
                         "no more ",
                         " is full",
@@ -191,28 +195,12 @@ bool is_device(std::string_view text) {
 }
 
 bool is_host(std::string_view text) {
-  return has_any(text, {"host memory",
-                        "system memory",
-                        "cpu memory",
-                        "main memory",
-                        "java heap",
-                        "heap space",
-                        "heap memory",
-                        "virtual memory",
-                        "swap",
-                        "cgroup",
-                        "physical memory",
-                        "cpuallocator",
-                        "bad_alloc",
-                        "on the node",
-                        "node was low",
-                        "page file",
-                        "paging file",
-                        "runtime: out of memory",
-                        "host_memory",
-                        "defaultcpu",
-                        "malloc of size",
-                        "memory allocation of"}) ||
+  return has_any(text,
+                 {"host memory", "system memory", "cpu memory",      "main memory",         "java",
+                  "jvm",         "native memory", "heap space",      "heap memory",         "virtual memory",
+                  "swap",        "cgroup",        "physical memory", "cpuallocator",        "bad_alloc",
+                  "on the node", "node was low",  "page file",       "paging file",         "runtime: out of memory",
+                  "host_memory", "defaultcpu",    "malloc of size",  "memory allocation of"}) ||
          has_whole(text, "ram");
 }
 
@@ -235,7 +223,7 @@ bool is_object_store(std::string_view text) { return has_any(text, {"object stor
 
 bool is_disk(std::string_view text) {
   return has_any(text, {"disk", "volume", "quota", "file system", "filesystem", "ephemeral-storage", "storagefull",
-                        "storage is full", "space left", "free space"});
+                        "storage is full", "space left", "free space", "local storage"});
 }
 
 bool is_files(std::string_view text) {
@@ -400,7 +388,7 @@ std::optional<Complaint> parse_complaint(std::string_view whole) {
   const bool plain = is_short(text) && (speaks_of_memory(text) || is_budget(text) || is_disk(text) || is_files(text) ||
                                         is_object_store(text));
   const bool refused = is_refused(text) && speaks_of_memory(text);
-  const bool beyond = is_beyond(text) && speaks_of_memory(text);
+  const bool beyond = is_beyond(text) && (speaks_of_memory(text) || is_disk(text));
   const bool block = is_block_limit(text);
   if (!plain && !refused && !beyond && !block) return std::nullopt;
   if (is_advice(text)) return std::nullopt;

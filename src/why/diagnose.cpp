@@ -124,6 +124,14 @@ const Event* choose_root(const Findings& findings) {
   return best;
 }
 
+// An error in words that no reader knows is a failure where the log ends with it.
+const Event* last_words(const Findings& findings) {
+  constexpr std::int64_t kEnd = 12;  // lines
+  if (!findings.last_error || findings.finished || went_on(findings, *findings.last_error)) return nullptr;
+  const Event& error = *findings.last_error;
+  return error.place.line + kEnd > findings.files[error.place.file].lines ? &error : nullptr;
+}
+
 class Writer {
  public:
   Writer(const Findings& findings, Diagnosis& diagnosis) : findings_(findings), diagnosis_(diagnosis) {}
@@ -216,6 +224,19 @@ void compare_ranks(const Situation& at, Diagnosis& diagnosis) {
   if (ranks == 0 || most == 0 || most * 10 > at.sum.capacity * 9) return;
   diagnosis.notes.push_back(fmt::format("rank {} alone ran out: the other ranks never held more than {} of {}",
                                         *at.root.rank, format_bytes(most), format_bytes(at.sum.capacity)));
+}
+
+// Who held the host's memory when the kernel looked for one to kill.
+void note_tasks(const Findings& findings, Diagnosis& diagnosis) {
+  constexpr std::size_t kMostShown = 3;
+  std::vector<std::pair<std::string, HostTask>> tasks(findings.host_tasks.begin(), findings.host_tasks.end());
+  std::stable_sort(tasks.begin(), tasks.end(),
+                   [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kMostShown, tasks.size()); ++i)
+    text += fmt::format("{}{} in {} {}", i == 0 ? "" : ", ", format_bytes(tasks[i].second.bytes), tasks[i].second.count,
+                        tasks[i].first);
+  if (!text.empty()) diagnosis.notes.push_back(fmt::format("the kernel's list of what was resident: {}", text));
 }
 
 void check_settings(const Situation& at, Diagnosis& diagnosis) {
@@ -316,12 +337,17 @@ Diagnosis no_failure(const Findings& findings, Diagnosis diagnosis) {
     diagnosis.what = "CUDA graphs hold private pools, and the allocator had to retry";
     return diagnosis;
   }
+  const bool doubtful = findings.last_error && !findings.finished;
+  const double sure = doubtful ? 0.6 : 0.9;
   diagnosis.failure = false;
   diagnosis.resource = Resource::kNone;
   diagnosis.cause = Cause::kNotMemory;
-  diagnosis.confidence = 0.9;
-  diagnosis.candidates = {{Cause::kNotMemory, 1, 0.9, "no line says that anything failed", {}}};
+  diagnosis.confidence = sure;
+  diagnosis.candidates = {{Cause::kNotMemory, 1, sure, "no line says that anything failed", {}}};
   diagnosis.what = "no failure found in what was given";
+  if (doubtful)
+    writer.note(fmt::format("line {} reports an error, and the log goes on: {}", findings.last_error->place.line,
+                            cut_text(findings.last_error->text, 100)));
   if (findings.alloc_retries > 0)
     writer.note(
         fmt::format("the allocator retried {} times: the run works close to its limit", findings.alloc_retries));
@@ -358,6 +384,7 @@ Diagnosis diagnose_whole(const Findings& findings) {
   diagnosis.growth = growth_of(findings);
   if (findings.last_step >= 0) diagnosis.step = findings.last_step;
   const Event* root = choose_root(findings);
+  if (root == nullptr) root = last_words(findings);
   if (root == nullptr) return no_failure(findings, std::move(diagnosis));
   diagnosis.root = root;
   diagnosis.numbers = root->signal.oom;
@@ -382,6 +409,7 @@ Diagnosis diagnose_whole(const Findings& findings) {
       limit != findings.figures.end() && diagnosis.resource == Resource::kHost)
     diagnosis.notes.push_back(
         fmt::format("the limit of the cgroup was {}; that of the machine may be higher", format_bytes(limit->second)));
+  if (diagnosis.resource == Resource::kHost) note_tasks(findings, diagnosis);
   if (diagnosis.sum.total > 0 && diagnosis.sum.reserved > diagnosis.sum.total)
     diagnosis.tags.emplace_back("wddm-overcommit");
   if (root->signal.is_shm) diagnosis.tags.emplace_back("shm");

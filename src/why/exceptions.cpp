@@ -4,10 +4,23 @@
 #include <array>
 
 #include "base/text.h"
+#include "why/complaint.h"
 #include "why/signal.h"
 #include "why/words.h"
 
 namespace plimsoll::why {
+
+namespace {
+
+// At least two words with a capital each: "EnforceNotMet", not "Trainer" and not "INFO".
+bool is_camel(std::string_view type) {
+  int words = 0;
+  for (std::size_t i = 0; i + 1 < type.size(); ++i)
+    if (type[i] >= 'A' && type[i] <= 'Z' && type[i + 1] >= 'a' && type[i + 1] <= 'z') ++words;
+  return words >= 3 && type.find('_') == kNone;
+}
+
+}  // namespace
 
 std::optional<ExceptionLine> parse_exception(std::string_view text) {
   std::size_t end = 0;
@@ -21,10 +34,13 @@ std::optional<ExceptionLine> parse_exception(std::string_view text) {
   if (end < text.size() && text[end] != ':') return std::nullopt;
   if (type.size() < 4 || type.front() == '.') return std::nullopt;
   const bool named = type.find("Error") != kNone || type.find("Exception") != kNone ||
-                     type.find("Interrupt") != kNone || type == "SystemExit" || type == "StopIteration" ||
-                     type == "OutOfResources" || type.ends_with("Exhausted") || type.ends_with("Full") ||
-                     type.ends_with("Failure") || type.ends_with("Fault") || type.ends_with("Exceeded");
-  if (!named || type == "Error") return std::nullopt;
+                     type.find("Interrupt") != kNone || type == "Unsupported" || type == "SystemExit" ||
+                     type == "StopIteration" || type == "OutOfResources" || type.ends_with("Exhausted") ||
+                     type.ends_with("Full") || type.ends_with("Failure") || type.ends_with("Fault") ||
+                     type.ends_with("Exceeded");
+  // "paddle.core.EnforceNotMet: text": a class of a module, whatever it is called.
+  const bool qualified = last > 0 && end < text.size() && is_camel(type);
+  if ((!named && !qualified) || type == "Error") return std::nullopt;
   // "ERROR:torch..." and "error: text" are levels, not classes: a class has a capital and small letters.
   if (type.front() != '_' && !(type.front() >= 'A' && type.front() <= 'Z')) return std::nullopt;
   ExceptionLine line{type, {}};
@@ -81,7 +97,28 @@ bool is_shell_killed(std::string_view text) {
   return false;
 }
 
+std::optional<SignalKind> reports_error(const Line& line) {
+  const std::string_view text = line.text;
+  if (line.level == Level::kWarning || line.level == Level::kInfo || text.size() > 2000) return std::nullopt;
+  if (has_any(text, {"0 error", "no error", "error rate", "without error", "errors: 0", "error: 0", "warning:"}))
+    return std::nullopt;
+  if (has_any(text, {"non-zero exit status", "returned non-zero", "exit status 1"})) return SignalKind::kExit;
+  const std::size_t at = find_word(text, "error:");
+  const bool tool = at == 0 || (at != kNone && at >= 2 && text[at - 2] == ':');
+  const bool stops = has_whole(text, "nan") && has_any(text, {"stopping", "aborting", "exiting", "terminating"});
+  const auto system = parse_system_error(text);
+  if (system && resource_of(*system, text) == Resource::kUnknown && has_any(text, {"errno", "os error"}))
+    return SignalKind::kException;
+  const auto exception = parse_exception(text);
+  const bool bare = exception && !has_any(exception->type, {"warning", "interrupt"}) && exception->type != "SystemExit";
+  if (line.level == Level::kError || tool || stops || bare || has_whole(text, "fatal") ||
+      has_any(text, {"check failed:", "cuda_error_", "hip_error_"}))
+    return SignalKind::kUnclear;
+  return std::nullopt;
+}
+
 bool states_constraint(std::string_view message) {
+  if (has_any(message, {"to be installed", "pip install", "conda install", "is not installed"})) return false;
   return has_any(message, {"divisib",           "multiple of",        "must be",
                            "should be",         "must have",          "not supported",
                            "only supported",    "supported only",     "unsupported",
@@ -103,10 +140,11 @@ bool states_constraint(std::string_view message) {
 
 bool is_ordinary(const ExceptionLine& exception) {
   static constexpr std::array<std::string_view, 4> kVague = {"RuntimeError", "Exception", "OSError", "SystemError"};
+  const bool unnamed = !has_any(exception.type, {"error", "exception", "stopiteration", "interrupt", "unsupported"});
   const bool vague =
-      std::find(kVague.begin(), kVague.end(), exception.type) != kVague.end() ||
+      unnamed || std::find(kVague.begin(), kVague.end(), exception.type) != kVague.end() ||
       has_any(exception.type, {"xlaruntime", "internal", "raytask", "fatal", "process", "worker", "cuda", "died",
-                               "actor", "engine", "child", "dead", "crash", "mxnet", "launch", "device"});
+                               "actor", "engine", "child", "dead", "crash", "mxnet", "launch", "device", "failed"});
   if (!vague) return true;
   return has_any(
       exception.message,

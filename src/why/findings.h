@@ -76,6 +76,12 @@ struct Setting {
   std::string text;
 };
 
+// Processes of one name in the kernel's list at a kill.
+struct HostTask {
+  int count = 0;
+  std::int64_t bytes = 0;  // resident
+};
+
 struct LogFile {
   std::string name;
   std::optional<int> rank;
@@ -104,7 +110,8 @@ struct Findings {
   std::vector<Event> events;                    // in the order of the log
   std::map<SignalKind, std::set<int>> failing;  // ranks by what they printed, those of events that were not kept too
   std::vector<StepSeries> series;
-  std::int64_t steps = 0;  // distinct step lines
+  std::map<int, std::int64_t> last_steps;  // of each rank that prints its own
+  std::int64_t steps = 0;                  // distinct step lines
   std::int64_t last_step = -1;
   std::vector<std::int64_t> attempt_ends;  // `steps` at the end of each attempt but the last
   std::int64_t last_step_order = 0;
@@ -129,6 +136,7 @@ struct Findings {
   std::string retries_text;
   std::optional<Place> graphs_place;  // CUDA graphs are in use or being captured
   std::string graphs_text;
+  std::optional<Event> last_error;     // the last line that reports an error which no reader knows
   std::optional<Place> upgrade_place;  // the log speaks of a version that worked
   std::string upgrade_text;
   bool finished = false;                        // training said that it ended well
@@ -138,8 +146,9 @@ struct Findings {
   std::int64_t engine_left = 0;                 // bytes that a sleeping engine kept, as it last said
   bool is_unified = false;                      // the device's memory is a share of the system's
   double padding_ratio = 0;                     // XLA: the largest expansion by padding that its list shows
-  std::map<std::string, std::int64_t> figures;  // serving: kv_needed, kv_available, ...
+  std::map<std::string, std::int64_t> figures;  // kv_needed, kv_available, host_limit, program, ...
   std::map<std::string, double> ratios;         // gpu_memory_utilization
+  std::map<std::string, HostTask> host_tasks;   // of the last list that the kernel printed
   std::string torch_version;
   std::map<Framework, int> frameworks;  // mentions
   int most_rank = -1;

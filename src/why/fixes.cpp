@@ -78,19 +78,31 @@ void add_allocator(const Diagnosis& diagnosis, const Known& known, Ids& ids) {
     ids.push_back("max-split-size");
 }
 
+// Nothing is trained here: there are no gradients, no moments and no accumulation to trade for.
+bool infers_only(const Diagnosis& diagnosis) {
+  return diagnosis.root != nullptr && diagnosis.root->frames.generates && !diagnosis.step &&
+         diagnosis.root->steps_before == 0;
+}
+
 void add_activation_rungs(const Diagnosis& diagnosis, const Known& known, Ids& ids) {
   const FramesPhase frames = diagnosis.root == nullptr ? FramesPhase{} : diagnosis.root->frames;
   if (known.is_serving()) {
     ids.insert(ids.end(), {"smaller-batch", "engine-shard", "quantise"});
     return;
   }
+  if (infers_only(diagnosis)) {
+    ids.insert(ids.end(), {"smaller-batch", "offload-weights", "lower-precision-weights", "quantise"});
+    return;
+  }
   if (frames.attention_scores)
     ids.push_back("flash-attention");
+  else if (frames.loss)
+    ids.push_back("chunked-loss");
   else if (diagnosis.sum.capacity > 0 && diagnosis.sum.request > diagnosis.sum.capacity)
     ids.push_back("smaller-batch");
   if (!known.micro_batch_is_one()) ids.push_back("micro-batch");
   if (known.is_fp32()) ids.push_back("bf16");
-  if (frames.loss) ids.push_back("chunked-loss");
+  if (frames.loss && frames.attention_scores) ids.push_back("chunked-loss");
   if (!known.recomputes()) ids.insert(ids.end(), {"recompute-attention", "recompute-mlp", "recompute-layers"});
 }
 
@@ -112,6 +124,8 @@ Ids capacity_rungs(const Diagnosis& diagnosis, const Known& known) {
   const bool weights_alone = diagnosis.phase == Phase::kLoad || diagnosis.phase == Phase::kStartup;
   if (diagnosis.framework == Framework::kJax) {
     ids.insert(ids.end(), {"shard-everything", "smaller-batch", "recompute-layers", "bigger-device"});
+  } else if (infers_only(diagnosis)) {
+    ids.insert(ids.end(), {"offload-weights", "lower-precision-weights", "quantise", "smaller-batch", "bigger-device"});
   } else if (weights_alone || known.is_serving()) {
     // Nothing of a step is alive yet: only fewer bytes of weights on this device help.
     ids.insert(ids.end(),
@@ -121,6 +135,15 @@ Ids capacity_rungs(const Diagnosis& diagnosis, const Known& known) {
     add_state_rungs(diagnosis, known, ids);
   }
   return ids;
+}
+
+// By the kernel's list, the loader's workers together hold more than anybody else.
+bool workers_hold_most(const Findings& findings) {
+  std::int64_t workers = 0;
+  std::int64_t others = 0;
+  for (const auto& [name, task] : findings.host_tasks)
+    (has_any(name, {"worker", "loader"}) ? workers : others) += task.bytes;
+  return workers > others;
 }
 
 Ids host_rungs(const Diagnosis& diagnosis, const Known& known) {
@@ -133,18 +156,25 @@ Ids host_rungs(const Diagnosis& diagnosis, const Known& known) {
   if (diagnosis.growth.rising && diagnosis.growth.is_host) ids.push_back("host-references");
   if (diagnosis.phase == Phase::kEvaluate) ids.push_back("eval-in-chunks");
   if (diagnosis.phase == Phase::kLoad) ids.push_back("load-lean");
-  if (diagnosis.phase == Phase::kData && diagnosis.root->signal.kind != SignalKind::kHostAllocation)
-    ids.push_back("fewer-workers");
+  const bool workers =
+      (diagnosis.phase == Phase::kData && diagnosis.root->signal.kind != SignalKind::kHostAllocation) ||
+      workers_hold_most(known.findings());
+  if (workers) ids.push_back("fewer-workers");
   ids.push_back("host-memory");
   if (diagnosis.phase != Phase::kLoad && diagnosis.phase != Phase::kEvaluate) {
-    if (diagnosis.phase != Phase::kData) ids.push_back("fewer-workers");
+    if (!workers) ids.push_back("fewer-workers");
     ids.push_back("memory-map");
   }
   return ids;
 }
 
-Ids not_memory_rungs(const Diagnosis& diagnosis) {
+Ids not_memory_rungs(const Diagnosis& diagnosis, const Findings& findings) {
   if (diagnosis.root == nullptr) return {};
+  // A size read from garbage after a collective gave up is that collective's.
+  const bool gave_up = std::any_of(findings.events.begin(), findings.events.end(), [](const Event& event) {
+    return event.signal.kind == SignalKind::kCollectiveTimeout;
+  });
+  if (gave_up && diagnosis.root->signal.oom.is_impossible) return {"find-the-straggler"};
   switch (diagnosis.root->signal.kind) {
     case SignalKind::kAddressing:
     case SignalKind::kLibraryOther:
@@ -204,8 +234,6 @@ Ids rungs_of(const Diagnosis& diagnosis, const Known& known) {
     case Cause::kCheckpointSpike:
       if (diagnosis.phase == Phase::kResume) return {"load-on-host", "sharded-checkpoint"};
       return {"state-dict-on-host", "sharded-checkpoint"};
-    case Cause::kConfigConflict:
-      return {"change-option"};
     case Cause::kCublasCudnnAlloc:
       if (known.is_training() && !known.micro_batch_is_one()) ids.push_back("micro-batch");
       ids.push_back("cache-limit");
@@ -215,10 +243,6 @@ Ids rungs_of(const Diagnosis& diagnosis, const Known& known) {
       if (known.is_serving()) ids.push_back("graph-margin");
       ids.insert(ids.end(), {"fewer-graphs", "no-graphs"});
       return ids;
-    case Cause::kDiskFull:
-      return {"free-disk", "fewer-checkpoints"};
-    case Cause::kEvalAccumulation:
-      return {"eval-on-host", "eval-in-chunks"};
     case Cause::kExpandableInterop:
       ids.push_back("unset-expandable");
       if (known.is_serving()) ids.push_back("no-custom-all-reduce");
@@ -234,22 +258,25 @@ Ids rungs_of(const Diagnosis& diagnosis, const Known& known) {
       if (!known.recomputes()) ids.push_back("recompute-layers");
       ids.push_back("cap-length");
       return ids;
-    case Cause::kMemoryLeak:
-      return {"drop-references", "record-history"};
     case Cause::kModelLoadSpike:
+      if (frames.converts && known.is_serving()) return {"engine-shard", "quantise", "load-lean"};
       if (diagnosis.root->signal.kind == SignalKind::kDeviceOom)
         return {"sharded-load", "load-lean", "lower-precision-weights", "quantise"};
       return {"load-lean", "sharded-load", "host-memory"};
     case Cause::kNcclMemory:
       if (diagnosis.root->signal.kind == SignalKind::kNcclRegister) return {"no-user-buffers", "nccl-lean"};
-      ids.insert(ids.end(), {"cache-limit", "nccl-lean"});
+      // Without a line of Python there may be no cache of PyTorch's to limit.
+      if (known.findings().frameworks.empty() && !diagnosis.root->has_frames && diagnosis.root->steps_before == 0)
+        ids.insert(ids.end(), {"nccl-lean", "cache-limit"});
+      else
+        ids.insert(ids.end(), {"cache-limit", "nccl-lean"});
       if (diagnosis.phase == Phase::kResume)
         ids.push_back("load-on-host");
       else if (!known.micro_batch_is_one())
         ids.push_back("micro-batch");
       return ids;
     case Cause::kNotMemory:
-      return not_memory_rungs(diagnosis);
+      return not_memory_rungs(diagnosis, known.findings());
     case Cause::kOptimizerStateBound:
       if (frames.foreach_optimizer) ids.push_back("no-foreach");
       add_state_rungs(diagnosis, known, ids);
@@ -260,10 +287,6 @@ Ids rungs_of(const Diagnosis& diagnosis, const Known& known) {
       ids.push_back("free-the-device");
       if (known.many()) ids.push_back("one-device-per-rank");
       return ids;
-    case Cause::kRlColocation:
-      return {"release-before-wake", "rollout-share"};
-    case Cause::kRocmHip:
-      return {"rocm-update"};
     case Cause::kAllocatorCap:
       ids.push_back("raise-limit");
       if (known.is_training() && !known.micro_batch_is_one()) ids.push_back("micro-batch");
@@ -273,28 +296,20 @@ Ids rungs_of(const Diagnosis& diagnosis, const Known& known) {
       if (known.is_training() && !known.micro_batch_is_one()) ids.push_back("micro-batch");
       return ids;
     case Cause::kConvWorkspace:
+      if (diagnosis.sum.capacity > 0 && diagnosis.sum.request > diagnosis.sum.capacity) ids.push_back("no-benchmark");
       if (known.is_training() && !known.micro_batch_is_one()) ids.push_back("micro-batch");
-      ids.push_back("no-benchmark");
+      if (ids.empty() || ids.front() != "no-benchmark") ids.push_back("no-benchmark");
       return ids;
     case Cause::kMaskedOom:
-      return capacity_rungs(diagnosis, known);
-    case Cause::kServingHeadroom:
-      return {"engine-headroom", "engine-shard", "quantise"};
-    case Cause::kXlaPadding:
-      return {"tile-shapes", "smaller-batch"};
-    case Cause::kDriverLimit:
-      return {"split-block", "relax-block-limit"};
-    case Cause::kFdLimit:
-      return {"file-limit", "fewer-workers"};
-    case Cause::kManagedMemory:
-      return {"unpaged-optimizer", "host-memory"};
-    case Cause::kObjectStore:
-      return {"object-store-size"};
-    case Cause::kPinnedHost:
-      return {"no-pinning", "host-memory"};
-    case Cause::kUnknown:
-      return {};
+      if (diagnosis.phase != Phase::kLoad) ids.insert(ids.end(), {"smaller-batch", "bigger-device"});
+      for (const std::string_view id : capacity_rungs(diagnosis, known))
+        if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+      return ids;
+    default:
+      break;
   }
+  for (const std::string_view id : split(cause_fixes(diagnosis.cause), ' '))
+    if (!id.empty()) ids.push_back(id);
   return ids;
 }
 

@@ -31,9 +31,10 @@ Trend trend_of(const StepSeries& series, std::int64_t StepPoint::* gauge) {
   for (const StepPoint& point : series.points)
     if (point.*gauge > 0) points.push_back(&point);
   trend.points = points.size();
-  if (points.size() < 4) return trend;
   // The first step allocates what lasts: optimizer state, workspaces. It is no growth.
-  points.erase(points.begin());
+  const bool begins_late = !points.empty() && points.front()->step > 1;
+  if (points.size() < (begins_late ? 3U : 4U)) return trend;
+  if (!begins_late || points.size() > 3) points.erase(points.begin());
   std::size_t rises = 0;
   trend.least = trend.most = points.front()->*gauge;
   for (std::size_t i = 1; i < points.size(); ++i) {

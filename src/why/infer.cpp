@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "why/rules.h"
 
@@ -10,12 +11,19 @@ namespace plimsoll::why {
 
 namespace {
 
-// Weights are guesses: on labelled logs the sums promise more than they keep, so they are flattened by this factor
-// before they become probabilities (docs/accuracy.md, reliability).
-constexpr double kFlattening = 1.0;
 // What no rule thinks of, in the same units.
 constexpr double kUnthought = 1.3;
 constexpr double kMostSure = 0.97;
+
+// Share of right first answers by the probability that the weights give: measured over the labelled logs and over 189
+// that nobody had seen (docs/accuracy.md, reliability). Where two causes are close, the first is right more often than
+// their weights say. The step keeps what is not sure below the threshold of a sure answer.
+struct Knot {
+  double weighed;
+  double measured;
+};
+constexpr Knot kKnots[] = {{0, 0.45},   {0.35, 0.66}, {0.45, 0.75}, {0.6, 0.78},
+                           {0.8, 0.79}, {0.8, 0.885}, {0.9, 0.94},  {1, 0.98}};
 
 void ask(std::span<const Rule> rules, const Situation& at, Ballot& ballot, std::array<double, kCauses>& strongest) {
   for (const Rule& rule : rules) {
@@ -33,6 +41,17 @@ void ask(std::span<const Rule> rules, const Situation& at, Ballot& ballot, std::
 }
 
 }  // namespace
+
+double stated(double weighed) {
+  for (std::size_t i = 1; i < std::size(kKnots); ++i) {
+    const Knot& low = kKnots[i - 1];
+    const Knot& high = kKnots[i];
+    if (weighed >= high.weighed && i + 1 < std::size(kKnots)) continue;
+    const double part = high.weighed > low.weighed ? (weighed - low.weighed) / (high.weighed - low.weighed) : 1;
+    return std::min(kMostSure, low.measured + std::min(1.0, part) * (high.measured - low.measured));
+  }
+  return kMostSure;
+}
 
 Ballot weigh(const Situation& at) {
   Ballot ballot;
@@ -73,10 +92,9 @@ std::vector<Candidate> infer(const Situation& at) {
     candidates.push_back({static_cast<Cause>(i), ballot.score[i], 0, std::string{ballot.because[i]}, {}});
     most = std::max(most, ballot.score[i]);
   }
-  double sum = std::exp((kUnthought - most) / kFlattening);
-  for (const Candidate& one : candidates) sum += std::exp((one.weight - most) / kFlattening);
-  for (Candidate& one : candidates)
-    one.probability = std::min(kMostSure, std::exp((one.weight - most) / kFlattening) / sum);
+  double sum = std::exp((kUnthought - most));
+  for (const Candidate& one : candidates) sum += std::exp((one.weight - most));
+  for (Candidate& one : candidates) one.probability = std::min(kMostSure, std::exp((one.weight - most)) / sum);
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.weight > b.weight; });
   // "unknown" is an answer, not a runner-up worth reading.
@@ -85,6 +103,11 @@ std::vector<Candidate> infer(const Situation& at) {
   });
   if (candidates.empty())
     candidates.push_back({Cause::kUnknown, 0, 1 / (1 + std::exp(kUnthought)), "no rule knows these words", {}});
+  // The first is stated as it was measured; the others share what is left as their weights have it.
+  const double first = candidates.front().probability;
+  const double said = stated(first);
+  for (Candidate& one : candidates) one.probability *= first < 1 ? (1 - said) / (1 - first) : 1;
+  candidates.front().probability = said;
   return candidates;
 }
 

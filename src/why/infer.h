@@ -12,4 +12,7 @@ namespace plimsoll::why {
 // By probability, the most probable first; never empty. Probabilities sum to one or less.
 [[nodiscard]] std::vector<Candidate> infer(const Situation& at);
 
+// What is stated where the weights give the first cause this probability: the share of such answers that were right.
+[[nodiscard]] double stated(double weighed);
+
 }  // namespace plimsoll::why

@@ -64,6 +64,12 @@ std::optional<OomNumbers> parse_oom_message(std::string_view text) {
     numbers.allocator = has_text(text, "hiperror") ? Allocator::kHip : Allocator::kCuda;
     return numbers;
   }
+  // The second half of the allocator's message, whose first stands elsewhere or was cut away.
+  if (find_word(text, "tried to allocate") < 8 && has_text(text, "total capacity")) {
+    read_labelled_figures(text, numbers);
+    if (numbers.allocator == Allocator::kUnknown) numbers.allocator = Allocator::kCuda;
+    return numbers;
+  }
   const std::size_t at = find_word(text, "out of memory");
   const bool typed = has_text(text, "outofmemoryerror");
   if (at == kNone && !typed) return std::nullopt;

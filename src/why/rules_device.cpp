@@ -50,6 +50,13 @@ bool used_before_anything_ran(S s) {
          s.findings.smi.front().use.used * 2 > s.findings.smi.front().use.total;
 }
 
+// XLA's program is small beside any accelerator, and yet there was no room for it.
+bool small_program_refused(S s) {
+  const auto program = s.findings.figures.find("program");
+  return s.oom().allocator == Allocator::kXla && program != s.findings.figures.end() && program->second < kGiB &&
+         s.oom().request.value_or(kGiB) < kGiB;
+}
+
 bool driver_disagrees(S s) {
   const auto& driver = s.findings.driver_vram;
   const auto& total = s.oom().total;
@@ -78,6 +85,8 @@ const Rule kRules[] = {
      "others hold a part of it, but the request would not fit without them either"},
     {Cause::kOtherProcess, 2.6, [](S s) { return !s.oom().reserved && nvidia_smi_shows_others(s); },
      "nvidia-smi lists several processes on one device"},
+    {Cause::kOtherProcess, 3.0, small_program_refused,
+     "the whole program needs less than a gibibyte: the rest of the device is held by somebody else"},
     {Cause::kOtherProcess, 2.8, [](S s) { return !s.oom().reserved && used_before_anything_ran(s); },
      "nvidia-smi shows the device in use before this job held anything"},
     {Cause::kOtherProcess, 3.6,
@@ -173,8 +182,10 @@ const Rule kRules[] = {
               (!s.sum.pieces_might_serve || s.is_crumbs()) && !s.is_loading();
      },
      "nearly all of the device is live tensors of this process; what is free and cached is crumbs"},
-    {Cause::kGenuineCapacity, 4.5, [](S s) { return s.live_share().value_or(0) > 1; },
+    {Cause::kGenuineCapacity, 4.5, [](S s) { return s.live_share().value_or(0) > 1 && !one_large_tensor(s); },
      "live tensors exceed the device: the driver already swaps to the host"},
+    {Cause::kActivationBound, 1.0, [](S s) { return s.live_share().value_or(0) > 1 && one_large_tensor(s); },
+     "live tensors exceed the device, and one more was made whole"},
     {Cause::kGenuineCapacity, 5.5,
      [](S s) { return s.oom().needed && s.oom().total && *s.oom().needed > *s.oom().total; },
      "the compiled program needs more than the device has"},

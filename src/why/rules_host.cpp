@@ -40,7 +40,11 @@ const Rule kRules[] = {
 
     {Cause::kPinnedHost, 6.0, [](S s) { return s.resource == Resource::kPinned; },
      "page-locked host memory was refused: a limit of the driver, of WSL or of memlock"},
-    {Cause::kHostRamKill, 3.4, [](S s) { return s.resource == Resource::kPinned; }, "the host may be short of memory"},
+    {Cause::kHostRamKill, 3.4,
+     [](S s) { return s.resource == Resource::kPinned && !s.is(SignalKind::kInvalidArgument); },
+     "the host may be short of memory"},
+    {Cause::kNotMemory, 4.6, [](S s) { return s.is(SignalKind::kInvalidArgument); },
+     "the message speaks of no shortage"},
     {Cause::kDiskFull, 7.0, [](S s) { return s.is(SignalKind::kDiskFull); },
      "the system says that no space or no quota is left"},
     {Cause::kDiskFull, 4.8, [](S s) { return s.is(SignalKind::kDiskWrite); }, "the checkpoint could not be written"},

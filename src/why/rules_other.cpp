@@ -53,8 +53,9 @@ bool is_odd(S s) {
 
 bool speaks_of_another(S s) {
   return s.root.signal.message.size() < 12 ||
-         has_any(s.root.signal.message, {"worker", "process", "unknown error", "terminated", "died", "crash", "exited",
-                                         "see log", "see above", "unhandled", "actor", "rank ", "child"});
+         has_any(s.root.signal.message,
+                 {"worker", "process", "unknown error", "terminated", "died", "crash", "exited", "see log", "see above",
+                  "unhandled", "actor", "rank ", "child", "previous error", "error messages"});
 }
 
 const Rule kRules[] = {

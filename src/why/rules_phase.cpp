@@ -21,6 +21,11 @@ bool at_request_time(S s) {
 bool no_figures(S s) { return !s.sum.known || s.sum.reserved == 0; }
 bool first_backward(S s) { return s.phase == Phase::kBackward && s.root.steps_before == 0; }
 bool leaks(S s) { return s.growth.rising && !s.growth.is_host && !s.reserved_rises_alone; }
+// Weights, states and an ordinary batch had fitted a hundred times, and the message says no more.
+bool late_without_figures(S s) {
+  return s.in_step() && s.root.has_frames && s.root.steps_before >= 3 && s.root.step.value_or(0) >= 100 &&
+         no_figures(s) && !s.growth.rising;
+}
 bool large(S s, double part) { return s.request_share().value_or(0) >= part; }
 
 const Rule kRules[] = {
@@ -132,6 +137,8 @@ const Rule kRules[] = {
     {Cause::kLongestBatch, 1.0,
      [](S s) { return s.in_step() && s.root.steps_before >= 3 && s.root.step.value_or(0) >= 100; },
      "it came late: a hundred steps or more were fine"},
+    {Cause::kLongestBatch, 2.6, late_without_figures,
+     "a hundred steps or more were fine, and no figure speaks of anything that grew"},
     {Cause::kLongestBatch, 0.8,
      [](S s) { return s.in_step() && s.root.steps_before > 0 && s.root.step.value_or(0) >= 1000; },
      "it came late: a thousand steps or more were fine"},

@@ -100,6 +100,10 @@ struct ExceptionLine {
 // import, a file, a connection.
 [[nodiscard]] bool is_ordinary(const ExceptionLine& exception);
 
+// Whether a line that recognise() does not know reports an error all the same: by its level, by "tool: error: text",
+// by the bare name of an exception. kExit where it only says that a program failed.
+[[nodiscard]] std::optional<SignalKind> reports_error(const Line& line);
+
 // Whether a message states a constraint on options: divisibility, exclusion, requirement.
 [[nodiscard]] bool states_constraint(std::string_view message);
 

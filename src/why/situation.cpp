@@ -111,6 +111,9 @@ Resource resource_of(const Event& event) {
       return Resource::kDriverLimit;
     case SignalKind::kUnclearMemory:
       return resource_of_unclear(event);
+    case SignalKind::kInvalidArgument:
+      // Registering pages that the driver will not lock fails with the same words as any wrong argument.
+      return event.frames.pins ? Resource::kPinned : Resource::kNone;
     case SignalKind::kConfig:
     case SignalKind::kAddressing:
     case SignalKind::kCaptureInvalid:
@@ -118,7 +121,6 @@ Resource resource_of(const Event& event) {
     case SignalKind::kTimeLimit:
     case SignalKind::kInterrupted:
     case SignalKind::kAbort:
-    case SignalKind::kInvalidArgument:
     case SignalKind::kInterop:
     case SignalKind::kException:
     case SignalKind::kCollectiveTimeout:

@@ -4,8 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <regex>
+#include <random>
 
+#include "why/mutations.h"
 #include "why/next_evidence.h"
 #include "why/support.h"
 
@@ -16,7 +17,23 @@ struct Tally {
   int tried = 0;
   int kept = 0;
   int flipped = 0;
+
+  Tally() = default;
+  Tally(const Tally&) = delete;
+  Tally& operator=(const Tally&) = delete;
+  ~Tally() { std::printf("%d tried, %d kept, %d flipped\n", tried, kept, flipped); }
 };
+
+// What is left of a cause when the lines that make it special are gone: a rollout engine is another holder, a leak or
+// a second copy is too much on the device.
+bool is_kind_of(const std::string& cause, const std::string& wider) {
+  static const std::set<std::pair<std::string, std::string>> kWider = {
+      {"rl-colocation", "other-process"},       {"model-load-spike", "host-ram-kill"},
+      {"model-load-spike", "genuine-capacity"}, {"memory-leak", "genuine-capacity"},
+      {"checkpoint-spike", "genuine-capacity"}, {"xla-padding", "genuine-capacity"},
+      {"activation-bound", "genuine-capacity"}, {"first-backward", "activation-bound"}};
+  return kWider.contains({cause, wider});
+}
 
 // Whether the mutated log is answered otherwise, with confidence, and in a way that its label does not accept.
 void judge(const Labelled& one, const Answer& before, const std::string& mutated, const std::string& how,
@@ -28,7 +45,8 @@ void judge(const Labelled& one, const Answer& before, const std::string& mutated
     ++tally.kept;
     return;
   }
-  const bool accepted = got == one.cause || std::find(one.also.begin(), one.also.end(), got) != one.also.end();
+  const bool accepted = is_kind_of(one.cause, got) || got == one.cause ||
+                        std::find(one.also.begin(), one.also.end(), got) != one.also.end();
   if (std::getenv("PLIMSOLL_MISSES") != nullptr && !one.blind)
     std::printf("  %s, %s: %s became %s (%.2f)\n", one.name.c_str(), how.c_str(), before.cause().c_str(), got.c_str(),
                 after.diagnosis.confidence);
@@ -53,28 +71,10 @@ std::vector<Sound> sound() {
   return kept;
 }
 
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
-  return text;
-}
-
 TEST(Mutation, other_words_for_the_same_thing) {
-  const std::vector<std::pair<std::string, std::string>> words = {
-      {"CUDA out of memory. Tried to allocate", "GPU memory exhausted: could not allocate"},
-      {"CUDA out of memory", "insufficient GPU memory"},
-      {"HIP out of memory", "not enough memory on the HIP device"},
-      {"out of memory", "memory exhausted"},
-      {"No space left on device", "cannot write: the disk is full"},
-      {"Too many open files", "no more file descriptors"},
-      {"Cannot allocate memory", "memory allocation refused"},
-      {"Killed process", "terminated process"},
-      {"DefaultCPUAllocator: can't allocate memory", "host memory exhausted"},
-      {"torch.OutOfMemoryError", "acme.runtime.MemoryFault"},
-      {"torch.cuda.OutOfMemoryError", "RuntimeError"}};
   Tally tally;
   for (const Sound& one : sound())
-    for (const auto& [from, to] : words)
+    for (const auto& [from, to] : other_words())
       if (one.log.text.find(from) != std::string::npos)
         judge(one.log, one.answer, replaced(one.log.text, from, to), from + " -> " + to, tally);
   EXPECT_GE(tally.tried, 100);
@@ -94,23 +94,18 @@ TEST(Mutation, cut_anywhere) {
     }
   }
   EXPECT_GE(tally.tried, 1000);
-  EXPECT_LE(tally.flipped * 100, tally.tried) << tally.flipped << " of " << tally.tried;
+  // A cut can take away the one line that decides.
+  EXPECT_LE(tally.flipped * 500, tally.tried) << tally.flipped << " of " << tally.tried;
 }
 
 TEST(Mutation, one_figure_deleted) {
-  const std::regex figure(R"([0-9][0-9.,]* ?(GiB|MiB|KiB|GB|MB|kB|bytes|G|B)\b)");
   Tally tally;
-  for (const Sound& one : sound()) {
-    std::vector<std::pair<std::size_t, std::size_t>> found;
-    for (std::sregex_iterator it(one.log.text.begin(), one.log.text.end(), figure), end; it != end; ++it)
-      found.emplace_back(it->position(), it->length());
-    if (found.size() > 24) found.erase(found.begin(), found.end() - 24);
-    for (const auto& [at, length] : found) {
+  for (const Sound& one : sound())
+    for (const auto& [at, length] : figures_of(one.log.text)) {
       std::string text = one.log.text;
       text.replace(at, length, "-");
       judge(one.log, one.answer, text, "without " + one.log.text.substr(at, length), tally);
     }
-  }
   EXPECT_GE(tally.tried, 300);
   EXPECT_EQ(tally.flipped, 0) << "of " << tally.tried;
 }
@@ -119,22 +114,58 @@ TEST(Mutation, inside_the_wrapper_of_another_program) {
   Tally tally;
   for (const Sound& one : sound()) {
     if (one.log.text.find('\r') != std::string::npos) continue;
-    const std::vector<std::string> lines = lines_of(one.log.text);
-    for (const char* prefix : {"(WorkerDict pid=4711) ", "app-1  | ", "[rank0]: ", "2026-01-02 03:04:05,678 "}) {
-      std::string text;
-      for (const std::string& line : lines) text += std::string{prefix} + line + "\n";
-      judge(one.log, one.answer, text, prefix, tally);
-    }
-    std::string json;
-    for (const std::string& line : lines) {
-      std::string escaped = replaced(replaced(line, "\\", "\\\\"), "\"", "\\\"");
-      json += "{\"ts\":\"2026-01-02T03:04:05Z\",\"stream\":\"stderr\",\"log\":\"" + escaped + "\\n\"}\n";
-    }
-    judge(one.log, one.answer, json, "JSON", tally);
+    for (const char* prefix : {"(WorkerDict pid=4711) ", "app-1  | ", "[rank0]: ", "2026-01-02 03:04:05,678 "})
+      judge(one.log, one.answer, with_prefix(one.log.text, prefix), prefix, tally);
+    judge(one.log, one.answer, as_json(one.log.text), "JSON", tally);
   }
   EXPECT_GE(tally.tried, 800);
-  EXPECT_LE(tally.flipped * 200, tally.tried) << tally.flipped << " of " << tally.tried;
+  EXPECT_EQ(tally.flipped, 0) << "of " << tally.tried;
   EXPECT_GE(tally.kept * 100, tally.tried * 95) << tally.kept << " of " << tally.tried;
+}
+
+TEST(Mutation, in_another_order) {
+  Tally tally;
+  std::mt19937 random(7);
+  for (const Sound& one : sound()) {
+    if (one.log.text.find('\r') != std::string::npos) continue;
+    for (int round = 0; round < 4; ++round)
+      judge(one.log, one.answer, one_block_moved(one.log.text, random), "a block moved", tally);
+    judge(one.log, one.answer, ranks_apart(one.log.text, random), "rank after rank", tally);
+    judge(one.log, one.answer, with_a_healthy_rank(one.log.text), "with a healthy rank", tally);
+  }
+  EXPECT_GE(tally.tried, 1000);
+  EXPECT_EQ(tally.flipped, 0) << "of " << tally.tried;
+  EXPECT_GE(tally.kept * 100, tally.tried * 95) << tally.kept << " of " << tally.tried;
+}
+
+// Two or three of them at once, drawn anew for every log.
+TEST(Mutation, several_at_once) {
+  Tally tally;
+  std::mt19937 random(11);
+  for (const Sound& one : sound()) {
+    if (one.log.text.find('\r') != std::string::npos) continue;
+    for (int round = 0; round < 3; ++round) {
+      std::string text = one.log.text;
+      std::string how;
+      if (random() % 2 == 0) {
+        text = in_other_words(text);
+        how += "other words, ";
+      }
+      if (const auto figures = figures_of(text); !figures.empty() && random() % 2 == 0) {
+        const auto& [at, length] = figures[random() % figures.size()];
+        text.replace(at, length, "-");
+        how += "a figure less, ";
+      }
+      if (random() % 2 == 0) {
+        text = one_block_moved(text, random);
+        how += "a block moved, ";
+      }
+      text = random() % 2 == 0 ? with_prefix(text, "trainer-0 | ") : as_json(text);
+      judge(one.log, one.answer, text, how + "wrapped", tally);
+    }
+  }
+  EXPECT_GE(tally.tried, 500);
+  EXPECT_EQ(tally.flipped, 0) << "of " << tally.tried;
 }
 
 // Deleting a line or a figure takes evidence away. Where the poorer log is answered rightly, so is the richer one.

@@ -3,10 +3,12 @@
 // trusted. PLIMSOLL_MISSES=1 lists the misses among the seen ones, PLIMSOLL_BLIND=1 those of the others too.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <map>
 #include <set>
 
+#include "why/infer.h"
 #include "why/support.h"
 
 namespace plimsoll::why {
@@ -108,6 +110,58 @@ TEST(Score, every_labelled_log) {
   const Band sure = scorer.from(8);
   EXPECT_GE(sure.answers, 100);
   EXPECT_LE((sure.answers - sure.accepted) * 100, sure.answers * 3) << "of those at 0.8 and more";
+}
+
+// Bands of stated confidence: below 0.7, 0.7 to 0.8, 0.8 to 0.9, above.
+class Reliability {
+ public:
+  void add(double stated, bool right) {
+    Band& band = bands_[stated < 0.7 ? 0 : std::min(3, static_cast<int>(stated * 10) - 6)];
+    ++band.answers;
+    band.right += right ? 1 : 0;
+    band.stated += stated;
+  }
+  void hold(double points) const {
+    static constexpr const char* kNames[] = {"below 0.7", "0.7 to 0.8", "0.8 to 0.9", "0.9 to 0.97"};
+    for (std::size_t i = 0; i < bands_.size(); ++i) {
+      const Band& band = bands_[i];
+      ASSERT_GE(band.answers, 15) << kNames[i];
+      const double stated = 100 * band.stated / band.answers;
+      const double right = 100.0 * band.right / band.answers;
+      std::printf("| %-11s | %4d | %5.1f %% | %5.1f %% |\n", kNames[i], band.answers, stated, right);
+      EXPECT_NEAR(stated, right, points) << kNames[i];
+    }
+  }
+
+ private:
+  std::array<Band, 4> bands_{};
+};
+
+// Over the labelled logs as they are answered now, and over 189 logs of other threads as they were answered at first
+// sight: first_sight.csv keeps the probability that the weights gave and whether the answer was right, not the logs.
+TEST(Score, confidence_is_stated_as_it_is_kept) {
+  Reliability reliability;
+  const auto ask = [&](const std::string& cause, const std::string& text) {
+    const Answer answer = answer_for(text);
+    reliability.add(answer.diagnosis.confidence, (answer.diagnosis.failure ? answer.cause() : "clean") == cause);
+  };
+  for (const Case& one : corpus()) ask(one.cause, one.text);
+  for (const Case& one : failures()) ask(one.cause, one.text);
+  for (const Labelled& one : wild()) ask(one.cause, one.text);
+  for (const Labelled& one : wordings()) ask(one.cause, one.text);
+  const std::vector<std::string> rows = lines_of(read_data(data_folder() / "first_sight.csv"));
+  ASSERT_EQ(rows.size(), 190U);
+  for (std::size_t i = 1; i < rows.size(); ++i) {
+    std::istringstream fields(rows[i]);
+    std::string sample;
+    std::string weighed;
+    std::string right;
+    std::getline(fields, sample, ',');
+    std::getline(fields, weighed, ',');
+    std::getline(fields, right, ',');
+    reliability.add(stated(std::stod(weighed)), right == "1");
+  }
+  reliability.hold(7);
 }
 
 }  // namespace

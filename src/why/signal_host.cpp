@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the system says: the kernel's and the scheduler's kills, the host's allocators, disks.
+#include "why/complaint.h"
+#include "why/signal_readers.h"
+#include "why/words.h"
+
+namespace plimsoll::why {
+
+namespace {
+
+// A limit of memory that a batch system or a container sets, and that was passed: in known words, or in any.
+bool is_schedulers_word(std::string_view text) {
+  if (has_whole(text, "oomkilled")) return true;
+  if (has_any(text, {"oom-kill event", "out-of-memory handler", "oom killed", "term_memlimit", "memory pressure",
+                     "node running out of memory", "node ran out of memory", "was oom-killed", "out_of_memory",
+                     "low on resource: memory", "killed by the oom killer", "killed by oom",
+                     "node running low on memory", "memory usage threshold"}))
+    return true;
+  const bool limit = has_any(text, {"memory limit", "memory usage limit", "h_vmem", "mem limit", "memory quota",
+                                    "its memory", "exceeding memory", "due to memory"});
+  const bool passed =
+      has_any(text, {"exceed", " over ", "reached", "beyond", "above", "killed", "evicted", "of container"});
+  if (limit && passed && !has_any(text, {"gpu memory", "memory of gpu", "device memory"})) return true;
+  return has_any(text, {"job killed", "killed:", "terminated:"}) &&
+         has_any(text, {"mem ", "memory", "h_vmem", "rss"}) && has_any(text, {"exceed", "limit"});
+}
+
+}  // namespace
+
+// The kernel's, a container's or a batch system's own statement that memory ran out.
+std::optional<Signal> host_kill(std::string_view text) {
+  // A list of what might have happened is no statement.
+  if (has_any(text, {"potential root cause", "possible cause", "common cause"})) return of(SignalKind::kPeerLost);
+  const bool kernel = has_any(text, {"oom-kill:constraint", "out of memory: killed process",
+                                     "out of memory: kill process", "cgroup out of memory", "invoked oom-killer"});
+  const std::size_t counter = find_word(text, "oom_kill");
+  bool counted = false;
+  if (counter != kNone) {
+    const std::string_view after = text.substr(counter + 8);
+    if (const auto count = leading_integer(after)) counted = *count > 0 && after.front() == ' ';
+    if (has_any(text, {"oom_kill event", "oom_kill local event"})) {
+      const auto detected = integer_after(text, "detected");
+      counted = !detected || *detected > 0;
+    }
+  }
+  if (!kernel && !counted && !is_schedulers_word(text)) return std::nullopt;
+  if (!kernel && has_any(text, {"killer disabled", "if ", "avoid"})) return std::nullopt;
+  if (has_any(text, {"oom-kill-disable", "cuda_error", "cudaerror", "cuda error"})) return std::nullopt;
+  Signal signal = of(SignalKind::kHostKill);
+  signal.bytes = size_after(text, "anon-rss").value_or(0);
+  signal.pid = integer_after(text, "process");
+  return signal;
+}
+
+namespace {
+
+std::optional<std::int64_t> exit_number(std::string_view text) {
+  for (const std::string_view label :
+       {std::string_view{"exitcode"}, std::string_view{"exit code"}, std::string_view{"exit_code"},
+        std::string_view{"exit status"}, std::string_view{"exited with code"}, std::string_view{"exited with status"},
+        std::string_view{"exited with"}, std::string_view{"exits with return code ="}, std::string_view{"exits with"},
+        std::string_view{"return code"}, std::string_view{"non-zero exit status"},
+        std::string_view{"returned non-zero"}}) {
+    std::size_t at = find_word(text, label);
+    if (at == kNone) continue;
+    at += label.size();
+    std::size_t gap = 0;
+    while (at < text.size() && gap < 12 && !is_digit(text[at]) && text[at] != '-') {
+      if (is_letter(text[at])) break;
+      ++at;
+      ++gap;
+    }
+    if (at < text.size() && (is_digit(text[at]) || text[at] == '-'))
+      if (const auto number = leading_integer(text.substr(at))) return number;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Signal> killed(std::string_view text) {
+  // The launcher's own kills of the ranks that remain.
+  if (has_text(text, "closing signal")) return of(SignalKind::kPeerLost);
+  if (has_any(text, {"forcefully exiting", "sending", "kill -9 "})) return std::nullopt;
+  if (const auto code = exit_number(text)) {
+    if (*code == 137 || *code == -9 || *code == 265) return of(SignalKind::kKilled);
+    if (*code == 135 || *code == -7) {
+      Signal signal = of(SignalKind::kSharedMemory);
+      signal.is_shm = true;
+      return signal;
+    }
+    if (*code == 134 || *code == -6 || *code == 139 || *code == -11) return of(SignalKind::kAbort);
+    if (*code == 143 || *code == -15) return of(SignalKind::kPeerLost);
+    const bool launcher =
+        has_any(text, {"failed (exitcode", "exits with return code", "process finished with exit code"}) ||
+        find_word(text, "exitcode") == 0 || (find_word(text, "exit code") == 0 && text.size() < 40);
+    if (*code != 0 && launcher) return of(SignalKind::kExit);
+  }
+  if (has_text(text, "exited with non-zero status")) return of(SignalKind::kExit);
+  if (has_text(text, "by signal") && has_any(text, {"floating point", "illegal instruction", "segmentation", "abort"}))
+    return of(SignalKind::kAbort);
+  if (has_any(text, {"sigkill", "by signal: killed", "signal: killed", "signal 9", "signal: 9"}))
+    return of(SignalKind::kKilled);
+  if (is_shell_killed(text)) return of(SignalKind::kKilled);
+  if (has_text(text, "dataloader worker") && has_text(text, "exited unexpectedly")) return of(SignalKind::kKilled);
+  if (has_any(text, {"terminated abruptly while the future", "process pool was terminated abruptly", "abruptly died",
+                     "died abruptly"}))
+    return of(SignalKind::kKilled);
+  if (has_any(text, {"died unexpectedly", "exited unexpectedly"})) return of(SignalKind::kPeerLost);
+  return std::nullopt;
+}
+
+std::optional<Signal> host_allocation(std::string_view text) {
+  if (has_any(text, {"too many open files", "file descriptor limit", "open file descriptors"}) &&
+      !has_any(text, {"warning:", "may ", "consider"}))
+    return of(SignalKind::kDescriptors);
+  const bool resources = has_any(text, {"out of resource: ", "outofresources", "shared memory, required",
+                                        "too much shared data", "uses too much shared"});
+  if (resources) return of(SignalKind::kKernelResources);
+  const bool bus = has_text(text, "bus error") &&
+                   (find_word(text, "bus error") == 0 ||
+                    has_any(text, {"signal", "core dumped", "unexpected", "encountered", "sigbus", "worker", "task "}));
+  const bool shm = bus ||
+                   has_any(text, {"insufficient shared memory", "out of shared memory",
+                                  "unable to open shared memory object", "creating shared memory segment"}) ||
+                   ((has_text(text, "/dev/shm") || has_text(text, "</torch_")) &&
+                    has_any(text, {"no space", "errno 28", "unable to", "failed", "cannot", "error"}));
+  // Another error of the system with such a path: no right to it, no such file.
+  const auto error = parse_system_error(text);
+  if (error && resource_of(*error, text) == Resource::kUnknown) return std::nullopt;
+  if (shm && !has_any(text, {"warning:", "make sure", "consider", "would ", "if "})) {
+    Signal signal = of(SignalKind::kSharedMemory);
+    signal.is_shm = true;
+    return signal;
+  }
+  // Buffers that a network card could not register are the communication library's.
+  if (has_text(text, "regist") && has_any(text, {"ucx", "mlx5", "rdma", "ibv_", "nccl"}))
+    return of(SignalKind::kNcclRegister);
+  if (has_text(text, "cudahost"))
+    if (const auto complaint = parse_complaint(text); complaint && complaint->resource == Resource::kPinned)
+      return of(SignalKind::kPinnedMemory, complaint->figures.request.value_or(0));
+  // A device's allocator may be wrapped in the host's exception.
+  if (has_any(text, {"cuda error", "cudaerror", "cudamalloc", "gpu memory"}) && !has_text(text, "cudahost"))
+    return std::nullopt;
+  const bool cpu = has_text(text, "cpuallocator") &&
+                   has_any(text, {"can't allocate", "not enough memory", "tried to allocate", "cannot allocate"});
+  const auto exception = parse_exception(text);
+  const bool python = exception && (exception->type == "MemoryError" || exception->type == "_ArrayMemoryError" ||
+                                    exception->type == "ArrayMemoryError");
+  const bool array = has_text(text, "unable to allocate") && has_any(text, {"for an array", "gib for", "mib for"});
+  const bool system =
+      has_any(text, {"cannot allocate memory", "can't allocate memory"}) &&
+      has_any(text, {"errno 12", "oserror", "os error 12", "mmap", "error code 12", "fork", "runtimeerror", "(12)"});
+  // The page file is the host's, whatever library could not be loaded for want of it.
+  const bool cpp = has_text(text, "paging file is too small") ||
+                   (has_any(text, {"bad_alloc", "java.lang.outofmemoryerror", "runtime: out of memory"}) &&
+                    !has_any(text, {"gpu", "cuda"}));
+  if (!cpu && !python && !array && !system && !cpp) return std::nullopt;
+  Signal signal = of(SignalKind::kHostAllocation);
+  for (const std::string_view label : {std::string_view{"tried to allocate"}, std::string_view{"unable to allocate"},
+                                       std::string_view{"unable to mmap"}})
+    if (signal.bytes == 0) signal.bytes = size_after(text, label).value_or(0);
+  return signal;
+}
+
+std::optional<Signal> disk(std::string_view text) {
+  // A descriptor that the kernel could not hand over any more is left out of the message between the processes.
+  if (has_any(text, {"errno 24", "os error 24", "0 items of ancdata"}) ||
+      (has_text(text, "too many open files") && !has_any(text, {"warning:", "may ", "consider"})))
+    return of(SignalKind::kDescriptors);
+  if (has_any(text, {"/dev/shm", "</torch_"})) return std::nullopt;
+  if (has_any(text,
+              {"no space left on device", "quota exceeded", "errno 28]", "errno 122]", "os error 28", "os error 122",
+               "disk full", "disk is full", "not enough disk space", "not enough free disk", "file too large"}) &&
+      !has_text(text, "warning:"))
+    return of(SignalKind::kDiskFull);
+  const bool writer =
+      has_any(text, {"streamwriter failed", "iostream error"}) ||
+      (has_text(text, "inline_container") && has_any(text, {"unexpected pos", "write failed", "failed writing"})) ||
+      (has_any(text, {"write(", "fwrite", "pwrite", "writing"}) && has_text(text, "input/output error"));
+  // A file that cannot be made where a checkpoint is written.
+  const bool unopened = parse_exception(text) &&
+                        has_any(text, {"cannot be opened", "could not be opened", "parent directory"}) &&
+                        has_any(text, {".pt", ".pth", ".ckpt", ".bin", ".safetensors", "checkpoint"});
+  if (writer || unopened) return of(SignalKind::kDiskWrite);
+  return std::nullopt;
+}
+
+}  // namespace plimsoll::why
