@@ -263,8 +263,9 @@ void double_pairs(Draft& draft) {
 
 namespace {
 
-// Flags that Megatron-LM dropped before Transformer Engine's layers became its default (core 0.7, 2024); in those
-// releases, and in Megatron-DeepSpeed, which left it earlier, the local layers are the default.
+// Flags that Megatron-LM dropped (--DDP-impl and --data-impl in August and September 2023) or refuses (--checkpoint-
+// activations since April 2023) and did before Transformer Engine's layers became its default (e7b74a4, April 2024); in
+// those releases, and in Megatron-DeepSpeed, which left it earlier, the local layers are the default.
 void use_layers_of_release(const LaunchFlags& flags, Draft& draft) {
   if (find(flags, "transformer_impl") != nullptr || draft.read_as == kSwift) return;
   for (const std::string_view old : {"checkpoint_activations", "activations_checkpoint_method", "DDP_impl", "data_impl",
