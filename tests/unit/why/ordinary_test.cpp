@@ -135,8 +135,8 @@ TEST(Ordinary, chatter_is_no_failure) {
       "worker killed 3 idle connections\nstep 4 loss 1.0\nstep 5 loss 1.0\n",
       "0 errors, 0 failed, 12 passed\n",
       "step 9 validation error: 0.231\n",
-      "INFO model_runner.py:1028] CUDA graphs can take additional 1~3 GiB memory per GPU. If you are running out of "
-      "memory, consider decreasing `gpu_memory_utilization`.\nINFO model_runner.py:1225] Graph capturing finished\n"};
+      ("INFO model_runner.py:1028] CUDA graphs can take additional 1~3 GiB memory per GPU. If you are running out of "
+       "memory, consider decreasing `gpu_memory_utilization`.\nINFO model_runner.py:1225] Graph capturing finished\n")};
   for (const char* log : kLogs) EXPECT_FALSE(answer_for(log).diagnosis.failure) << log;
 }
 

@@ -116,7 +116,7 @@ TEST(Score, every_labelled_log) {
 class Reliability {
  public:
   void add(double stated, bool right) {
-    Band& band = bands_[stated < 0.7 ? 0 : std::min(3, static_cast<int>(stated * 10) - 6)];
+    Band& band = bands_[static_cast<std::size_t>(stated < 0.7 ? 0 : std::min(3, static_cast<int>(stated * 10) - 6))];
     ++band.answers;
     band.right += right ? 1 : 0;
     band.stated += stated;
