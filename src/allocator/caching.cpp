@@ -7,7 +7,14 @@
 
 namespace plimsoll::allocator {
 
-CachingAllocator::CachingAllocator(const Settings& settings, Driver& driver) : settings_(settings), driver_(driver) {
+// Before PyTorch 2.9 a fraction of 1.0 that was set counted as a limit too.
+CachingAllocator::CachingAllocator(const Settings& settings, Driver& driver)
+    : settings_(settings),
+      collects_garbage_(settings.gc_threshold > 0 && settings.fraction &&
+                        (*settings.fraction < 1 || settings.torch < Version{2, 9})),
+      rounds_to_units_(std::all_of(settings.divisions.begin(), settings.divisions.end(),
+                                   [](std::int64_t divisions) { return divisions <= 1; })),
+      driver_(driver) {
   blocks_.reserve(4096);
   add_stream(0);
 }
@@ -35,62 +42,21 @@ const CachingAllocator::Cache* CachingAllocator::find_cache(std::uint32_t pool, 
   return &pools_[pool].by_stream[stream];
 }
 
-CachingAllocator::Place CachingAllocator::place_of(const Request& request) const {
-  const std::int64_t rounded = round_size(settings_, request.bytes);
-  return {rounded, request.stream, request.pool * 2 + (rounded <= kSmallSize ? 0U : 1U)};
-}
-
 std::int64_t CachingAllocator::segment_bytes(std::int64_t bytes) const {
-  const std::int64_t rounded = round_size(settings_, bytes);
-  if (rounded <= kSmallSize) return kSmallSegment;
-  if (rounded < kMinLargeAlloc) return settings_.large_segment;
-  return round_up(rounded, kRoundLarge);
+  const std::int64_t size = rounded(bytes);
+  if (size <= kSmallSize) return kSmallSegment;
+  if (size < kMinLargeAlloc) return settings_.large_segment;
+  return round_up(size, kRoundLarge);
 }
 
 BlockId CachingAllocator::new_block() {
-  if (!spare_.empty()) {
-    const BlockId id = spare_.back();
-    spare_.pop_back();
-    at(id) = Block{};
-    return id;
-  }
-  blocks_.emplace_back();
-  return static_cast<BlockId>(blocks_.size() - 1);
-}
-
-void CachingAllocator::drop_block(BlockId block) {
-  at(block).size = 0;
-  spare_.push_back(block);
-}
-
-void CachingAllocator::insert_free(BlockId block) {
-  Block& b = at(block);
-  b.gc_base = pools_[b.cache].searches;
-  cache_of(b).free.insert({b.size, b.address, block});
-}
-
-void CachingAllocator::erase_free(BlockId block) {
-  const Block& b = at(block);
-  cache_of(b).free.erase(b.size, b.address);
-}
-
-// The front of a block as a block of its own, before it.
-BlockId CachingAllocator::cut_front(BlockId id, std::int64_t size) {
-  const BlockId front = new_block();
-  Block& block = at(id);
-  Block& head = at(front);
-  head = block;
-  head.size = size;
-  head.next = id;
-  if (head.prev != kNoBlock) at(head.prev).next = front;
-  block.prev = front;
-  block.address += static_cast<Address>(size);
-  block.size -= size;
-  return front;
+  const BlockId id = spare_block();
+  at(id) = Block{};
+  return id;
 }
 
 BlockId CachingAllocator::cut_back(BlockId id, std::int64_t size) {
-  const BlockId back = new_block();
+  const BlockId back = spare_block();
   Block& block = at(id);
   Block& tail = at(back);
   tail = block;
@@ -101,22 +67,6 @@ BlockId CachingAllocator::cut_back(BlockId id, std::int64_t size) {
   block.next = back;
   block.size -= size;
   return back;
-}
-
-// A neighbour that is out of every set becomes part of the block.
-void CachingAllocator::absorb(BlockId id, BlockId neighbour) {
-  Block& block = at(id);
-  const Block& other = at(neighbour);
-  if (block.prev == neighbour) {
-    block.address = other.address;
-    block.prev = other.prev;
-    if (block.prev != kNoBlock) at(block.prev).next = id;
-  } else {
-    block.next = other.next;
-    if (block.next != kNoBlock) at(block.next).prev = id;
-  }
-  block.size += other.size;
-  drop_block(neighbour);
 }
 
 void CachingAllocator::took(std::int64_t bytes) {
@@ -140,40 +90,37 @@ bool CachingAllocator::over_limit(std::int64_t more) const {
 
 // Section 4: the smallest block that is large enough; ties go to the lowest address. In expandable mode
 // the tail that can still grow is used last.
-std::optional<FreeSet::Position> CachingAllocator::best_fit(const FreeSet& free, std::int64_t rounded) const {
-  FreeSet::Position found = free.lower_bound(rounded);
-  if (found == free.end()) return std::nullopt;
-  if (settings_.expandable_segments && at(free.at(found).block).expandable()) {
-    const auto reach = [this](BlockId id) {
-      const Block& b = at(id);
-      const bool grows = b.next != kNoBlock && !at(b.next).mapped;
-      return b.size + (grows ? at(b.next).size : 0);
-    };
-    for (FreeSet::Position next = free.next(found); next != free.end() && at(free.at(found).block).expandable() &&
-                                                    reach(free.at(next).block) < reach(free.at(found).block);
-         next = free.next(next))
+BlockId CachingAllocator::best_fit(const FreeSet& free, std::int64_t rounded) const {
+  BlockId found = free.best_fit(blocks_, rounded);
+  if (found == kNoBlock) return kNoBlock;
+  // One that cannot grow reaches no further than its size, and none after it is smaller.
+  if (grows(at(found)) && settings_.expandable_segments) {
+    const auto reach = [this](BlockId id) { return at(id).size + (grows(at(id)) ? at(at(id).next).size : 0); };
+    for (BlockId next = free.after(blocks_, found);
+         next != kNoBlock && at(found).expandable() && reach(next) < reach(found); next = free.after(blocks_, next))
       found = next;
   }
-  const std::int64_t size = free.at(found).size;
-  if (rounded < settings_.max_split_size && size >= settings_.max_split_size) return std::nullopt;
-  if (rounded >= settings_.max_split_size && size >= rounded + settings_.max_non_split_rounding) return std::nullopt;
+  if (settings_.max_split_size == kUnlimited) return found;
+  const std::int64_t size = at(found).size;
+  if (rounded < settings_.max_split_size && size >= settings_.max_split_size) return kNoBlock;
+  if (rounded >= settings_.max_split_size && size >= rounded + settings_.max_non_split_rounding) return kNoBlock;
   return found;
 }
 
 bool CachingAllocator::would_hit(const Request& request) const {
   const Place place = place_of(request);
   const Cache* cache = find_cache(place.cache, place.stream);
-  return cache != nullptr && best_fit(cache->free, place.rounded).has_value();
+  return cache != nullptr && best_fit(cache->free, place.rounded) != kNoBlock;
 }
 
+// The block that best fit finds, cut to the request.
 BlockId CachingAllocator::find_free(const Place& place) {
   Cache& cache = cache_at(place.cache, place.stream);
-  if (collects_garbage()) ++pools_[place.cache].searches;
-  const auto found = best_fit(cache.free, place.rounded);
-  if (!found) return kNoBlock;
-  const BlockId block = cache.free.at(*found).block;
-  cache.free.erase(*found);
-  return block;
+  if (collects_garbage_) ++pools_[place.cache].searches;
+  const BlockId found = best_fit(cache.free, place.rounded);
+  if (found == kNoBlock) return kNoBlock;
+  cache.free.erase(blocks_, found);
+  return cut(found, place.rounded);
 }
 
 BlockId CachingAllocator::new_segment(const Place& place) {
@@ -192,35 +139,47 @@ BlockId CachingAllocator::new_segment(const Place& place) {
   return id;
 }
 
-// Section 5: the front becomes the allocation, the rest stays cached.
-void CachingAllocator::split(BlockId id, std::int64_t rounded) {
-  const std::int64_t rest = at(id).size - rounded;
-  const bool splits = at(id).small() || settings_.expandable_segments
-                          ? rest >= kMinBlock
-                          : rounded < settings_.max_split_size && rest > kSmallSize;
-  if (splits) insert_free(cut_back(id, rest));
+// Section 5: whether the front becomes the allocation and the rest stays cached.
+bool CachingAllocator::splits(const Block& block, std::int64_t rounded) const {
+  const std::int64_t rest = block.size - rounded;
+  if (block.small() || settings_.expandable_segments) return rest >= kMinBlock;
+  return rounded < settings_.max_split_size && rest > kSmallSize;
+}
+
+// The front of a block that is in no set; its rest goes into one.
+BlockId CachingAllocator::cut(BlockId id, std::int64_t rounded) {
+  if (!splits(at(id), rounded)) return id;
+  const BlockId front = cut_front(id, rounded);
+  insert_free(id);
+  return front;
 }
 
 // Section 6. A request of a private pool may be part of a capture, where nothing is released before PyTorch 2.12.
+BlockId CachingAllocator::ask_driver(const Place& place, std::uint32_t pool) {
+  if (collects_garbage_) collect_garbage();
+  BlockId id = new_segment(place);
+  if (id != kNoBlock) return id;
+  const bool rejected = settings_.throws_at_limit && over_limit(segment_bytes(place.rounded));
+  if (!rejected && release_oversize(place)) id = new_segment(place);
+  if (id == kNoBlock && !rejected && (pool == 0 || settings_.torch >= Version{2, 12})) {
+    release_all(settings_.torch >= Version{2, 8} ? 0 : pool);
+    ++stats_.retries;
+    id = new_segment(place);
+  }
+  return id;
+}
+
 std::optional<BlockId> CachingAllocator::allocate(const Request& request) {
   const Place place = place_of(request);
   BlockId id = find_free(place);
   if (id == kNoBlock) {
-    if (collects_garbage()) collect_garbage();
-    id = new_segment(place);
+    id = ask_driver(place, request.pool);
+    if (id == kNoBlock) {
+      ++stats_.ooms;
+      return std::nullopt;
+    }
+    id = cut(id, place.rounded);
   }
-  const bool rejected = settings_.throws_at_limit && over_limit(segment_bytes(place.rounded));
-  if (id == kNoBlock && !rejected && release_oversize(place)) id = new_segment(place);
-  if (id == kNoBlock && !rejected && (request.pool == 0 || settings_.torch >= Version{2, 12})) {
-    release_all(settings_.torch >= Version{2, 8} ? 0 : request.pool);
-    ++stats_.retries;
-    id = new_segment(place);
-  }
-  if (id == kNoBlock) {
-    ++stats_.ooms;
-    return std::nullopt;
-  }
-  split(id, place.rounded);
   Block& block = at(id);
   block.allocated = true;
   block.requested = request.bytes;
@@ -256,10 +215,15 @@ void CachingAllocator::make_free(BlockId id) {
   stats_.active -= block.size;
   stats_.requested -= block.requested;
   block.requested = 0;
-  for (const BlockId neighbour : {block.prev, block.next}) {
-    if (neighbour == kNoBlock || !at(neighbour).idle() || !at(neighbour).mapped) continue;
-    erase_free(neighbour);
-    absorb(id, neighbour);
+  const BlockId before = block.prev;
+  const BlockId after = block.next;
+  if (is_cached(before)) {
+    erase_free(before);
+    absorb(id, before);
+  }
+  if (is_cached(after)) {
+    erase_free(after);
+    absorb(id, after);
   }
   insert_free(id);
 }

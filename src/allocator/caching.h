@@ -38,9 +38,6 @@ struct Stats {
   [[nodiscard]] std::int64_t driver_calls() const { return device_allocs + device_frees; }
 };
 
-using BlockId = std::int32_t;
-inline constexpr BlockId kNoBlock = -1;
-
 // The stream is a number that add_stream() gave; pool 0 is the default one, others are private pools.
 struct Request {
   std::int64_t bytes = 0;
@@ -125,27 +122,6 @@ class CachingAllocator {
   [[nodiscard]] bool in_range(Address address) const;
 
  private:
-  struct Block {
-    Address address = 0;
-    std::int64_t size = 0;  // 0 marks an entry that is not in use
-    std::int64_t requested = 0;
-    std::int64_t gc_base = 0;      // the pool's search count when the block became free
-    std::uint32_t pending_at = 0;  // number in pending_
-    BlockId prev = kNoBlock;
-    BlockId next = kNoBlock;
-    std::uint32_t owner = 0;
-    std::uint32_t stream = 0;
-    std::uint32_t cache = 0;        // number in pools_: 2 * pool, + 1 for large
-    std::int32_t range = kNoBlock;  // number in ranges_ of an expandable block
-    bool allocated = false;
-    bool pending = false;
-    bool mapped = true;
-
-    [[nodiscard]] bool idle() const { return !allocated && !pending; }
-    [[nodiscard]] bool expandable() const { return range != kNoBlock; }
-    [[nodiscard]] bool whole() const { return prev == kNoBlock && next == kNoBlock; }
-    [[nodiscard]] bool small() const { return (cache & 1U) == 0; }
-  };
   struct Cache {  // of one stream in one pool
     FreeSet free;
     std::vector<BlockId> unmapped;  // sorted by address
@@ -169,7 +145,7 @@ class CachingAllocator {
   static std::size_t index(BlockId block) { return static_cast<std::size_t>(block); }
   Block& at(BlockId block) { return blocks_[index(block)]; }
   [[nodiscard]] const Block& at(BlockId block) const { return blocks_[index(block)]; }
-  Cache& cache_of(const Block& block) { return cache_at(block.cache, block.stream); }
+  Cache& cache_of(const Block& block) { return pools_[block.cache].by_stream[block.stream]; }  // made before the block
   Cache& cache_at(std::uint32_t pool, std::uint32_t stream) {
     if (pool < pools_.size() && stream < pools_[pool].by_stream.size()) return pools_[pool].by_stream[stream];
     return new_cache(pool, stream);
@@ -179,25 +155,84 @@ class CachingAllocator {
   [[nodiscard]] std::int64_t granule(const Block& block) const {
     return block.small() ? kSmallSegment : settings_.large_segment;
   }
-  [[nodiscard]] Place place_of(const Request& request) const;
+  [[nodiscard]] std::int64_t rounded(std::int64_t bytes) const {
+    if (rounds_to_units_ && bytes >= kMinBlock && bytes < kUnlimited / 2)
+      return (bytes + kMinBlock - 1) / kMinBlock * kMinBlock;
+    return round_size(settings_, bytes);
+  }
+  [[nodiscard]] Place place_of(const Request& request) const {
+    const std::int64_t size = rounded(request.bytes);
+    return {size, request.stream, request.pool * 2 + (size <= kSmallSize ? 0U : 1U)};
+  }
+  BlockId spare_block() {  // with what it last held
+    if (!spare_.empty()) {
+      const BlockId id = spare_.back();
+      spare_.pop_back();
+      return id;
+    }
+    blocks_.emplace_back();
+    return static_cast<BlockId>(blocks_.size() - 1);
+  }
   BlockId new_block();
-  void drop_block(BlockId block);
+  void drop_block(BlockId block) {
+    at(block).size = 0;
+    spare_.push_back(block);
+  }
   // A block that nobody uses, with the free ones beside it, into the cache.
   void make_free(BlockId block);
-  void insert_free(BlockId block);
-  void erase_free(BlockId block);
+  // Whether there is such a block, and it is free and in a set.
+  [[nodiscard]] bool is_cached(BlockId block) const {
+    return block != kNoBlock && at(block).idle() && at(block).mapped;
+  }
+  void insert_free(BlockId block) {
+    Block& b = at(block);
+    if (collects_garbage_) b.gc_base = pools_[b.cache].searches;
+    cache_of(b).free.insert(blocks_, block);
+  }
+  void erase_free(BlockId block) { cache_of(at(block)).free.erase(blocks_, block); }
   void add_unmapped(BlockId block);
   void remove_unmapped(BlockId block);
-  BlockId cut_front(BlockId block, std::int64_t size);
+  // The front of a block as a block of its own, before it.
+  BlockId cut_front(BlockId id, std::int64_t size) {
+    const BlockId front = spare_block();
+    Block& block = at(id);
+    Block& head = at(front);
+    head = block;
+    head.size = size;
+    head.next = id;
+    if (head.prev != kNoBlock) at(head.prev).next = front;
+    block.prev = front;
+    block.address += static_cast<Address>(size);
+    block.size -= size;
+    return front;
+  }
   BlockId cut_back(BlockId block, std::int64_t size);
-  void absorb(BlockId block, BlockId neighbour);
+  // A neighbour that is out of every set becomes part of the block.
+  void absorb(BlockId id, BlockId neighbour) {
+    Block& block = at(id);
+    const Block& other = at(neighbour);
+    if (block.prev == neighbour) {
+      block.address = other.address;
+      block.prev = other.prev;
+      if (block.prev != kNoBlock) at(block.prev).next = id;
+    } else {
+      block.next = other.next;
+      if (block.next != kNoBlock) at(block.next).prev = id;
+    }
+    block.size += other.size;
+    drop_block(neighbour);
+  }
+  // Whether more of its range can be mapped behind the block.
+  [[nodiscard]] bool grows(const Block& block) const { return block.next != kNoBlock && !at(block.next).mapped; }
   void took(std::int64_t bytes);
   void gave(std::int64_t bytes);
 
-  [[nodiscard]] std::optional<FreeSet::Position> best_fit(const FreeSet& free, std::int64_t rounded) const;
+  [[nodiscard]] BlockId best_fit(const FreeSet& free, std::int64_t rounded) const;
   BlockId find_free(const Place& place);
   BlockId new_segment(const Place& place);
-  void split(BlockId block, std::int64_t rounded);
+  BlockId ask_driver(const Place& place, std::uint32_t pool);
+  [[nodiscard]] bool splits(const Block& block, std::int64_t rounded) const;
+  BlockId cut(BlockId block, std::int64_t rounded);
   [[nodiscard]] bool over_limit(std::int64_t more) const;
   [[nodiscard]] std::int64_t allowed() const;
 
@@ -209,17 +244,18 @@ class CachingAllocator {
   BlockId append_unmapped(BlockId last, std::int64_t size);
   BlockId append_block(const SegmentView& segment, const BlockView& view, std::int32_t range, BlockId last);
 
-  [[nodiscard]] bool collects_garbage() const;
   void collect_garbage();
   bool release_oversize(const Place& place);
   void release_pool(std::uint32_t pool);
   void release_all(std::uint32_t private_pool);
-  void release_segment(Cache& cache, FreeSet::Position position);
+  void release_segment(Cache& cache, BlockId block);
   void complete_pending();
 
   Settings settings_;
+  bool collects_garbage_;
+  bool rounds_to_units_;  // roundup_power2_divisions is not set
   Driver& driver_;
-  std::vector<Block> blocks_;
+  Blocks blocks_;
   std::vector<BlockId> spare_;
   std::vector<Range> ranges_;
   std::vector<std::uint64_t> streams_;       // handles

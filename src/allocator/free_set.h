@@ -1,111 +1,88 @@
 // SPDX-License-Identifier: Apache-2.0
-// The free blocks of one pool and stream in order of size, then address: what best fit searches. Keys lie in
-// chunks of bounded length, so that a search touches few cache lines and an insertion moves few bytes.
-// Invariant: no chunk is empty, and the keys are ascending within and across chunks.
+// The free blocks of one pool and stream in order of size, then address: what best fit searches. They lie in bins by
+// size, sixteen to each doubling: a training step has some hundred free blocks of some dozen sizes at a time, so a
+// search ends in a bin of one or two. A bin is a treap over the blocks' own links, so that nothing is allocated and a
+// recording with a million free blocks of one size is served in logarithmic time, too.
+// Invariant: a bit is set for each bin that has blocks; a block in the set changes neither size nor address.
 #pragma once
 
-#include <algorithm>
+#include <array>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
-#include "allocator/driver.h"
+#include "allocator/block.h"
 
 namespace plimsoll::allocator {
 
 class FreeSet {
  public:
-  struct Key {
-    std::int64_t size;
-    Address address;
-    std::int32_t block;
-
-    // Without branches: which way a search goes cannot be foretold.
-    bool operator<(const Key& other) const {
-      const auto less = static_cast<unsigned>(size < other.size);
-      const auto same = static_cast<unsigned>(size == other.size);
-      return (less | (same & static_cast<unsigned>(address < other.address))) != 0;
+  [[nodiscard]] bool empty() const { return filled_words_ == 0; }
+  void insert(Blocks& blocks, BlockId block) {
+    Block& added = blocks[static_cast<std::size_t>(block)];
+    const std::uint32_t bin = bin_of(added.size);
+    added.bin = static_cast<std::uint16_t>(bin);
+    if (is_filled(bin)) return insert_among(blocks, block, bin);
+    if (roots_.empty()) roots_.assign(kBins, kNoBlock);
+    added.smaller = added.larger = kNoBlock;
+    roots_[bin] = block;
+    filled_[bin / 64] |= std::uint64_t{1} << (bin % 64);
+    filled_words_ |= 1U << (bin / 64);
+  }
+  void erase(Blocks& blocks, BlockId block) {
+    const Block& erased = blocks[static_cast<std::size_t>(block)];
+    const std::uint32_t bin = erased.bin;
+    if (roots_[bin] != block || erased.smaller != kNoBlock || erased.larger != kNoBlock)
+      return erase_among(blocks, block, bin);
+    roots_[bin] = kNoBlock;
+    filled_[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
+    filled_words_ &= ~(static_cast<std::uint32_t>(filled_[bin / 64] == 0) << (bin / 64));
+  }
+  // Each gives kNoBlock where there is no such block.
+  // The smallest of at least this size, at the lowest address.
+  [[nodiscard]] BlockId best_fit(const Blocks& blocks, std::int64_t size) const {
+    const std::uint32_t bin = bin_of(size);
+    if (is_filled(bin)) {
+      BlockId found = kNoBlock;
+      for (BlockId block = roots_[bin]; block != kNoBlock;) {
+        const Block& b = blocks[static_cast<std::size_t>(block)];
+        const bool enough = b.size >= size;
+        found = enough ? block : found;
+        block = enough ? b.smaller : b.larger;
+      }
+      if (found != kNoBlock) return found;
     }
-  };
-  // Valid until the next change of the set.
-  struct Position {
-    std::size_t chunk;
-    std::size_t index;
-
-    bool operator==(const Position&) const = default;
-  };
-
-  [[nodiscard]] bool empty() const { return chunks_.empty(); }
-  [[nodiscard]] Position begin() const { return {0, 0}; }
-  [[nodiscard]] Position end() const { return {chunks_.size(), 0}; }
-  [[nodiscard]] const Key& at(Position p) const { return chunks_[p.chunk][p.index]; }
-  [[nodiscard]] const Key& largest() const { return chunks_.back().back(); }
-
-  [[nodiscard]] Position next(Position p) const {
-    return p.index + 1 < chunks_[p.chunk].size() ? Position{p.chunk, p.index + 1} : Position{p.chunk + 1, 0};
+    return first_from(blocks, bin + 1);
   }
-  // Not for begin().
-  [[nodiscard]] Position previous(Position p) const {
-    return p.index > 0 ? Position{p.chunk, p.index - 1} : Position{p.chunk - 1, chunks_[p.chunk - 1].size() - 1};
-  }
-
-  // The first key of at least this size and address.
-  [[nodiscard]] Position lower_bound(std::int64_t size, Address address = 0) const {
-    const Key key{size, address, 0};
-    const std::size_t chunk = chunk_of(key);
-    if (chunk == chunks_.size()) return end();
-    return {chunk, index_of(chunks_[chunk], key)};
-  }
-
-  void insert(const Key& key) {
-    if (chunks_.empty()) {
-      chunks_.emplace_back().reserve(kLongest);
-      chunks_.back().push_back(key);
-      return;
-    }
-    const std::size_t chunk = std::min(chunk_of(key), chunks_.size() - 1);
-    Chunk& keys = chunks_[chunk];
-    keys.insert(keys.begin() + static_cast<std::ptrdiff_t>(index_of(keys, key)), key);
-    if (keys.size() < kLongest) return;
-    Chunk upper;
-    upper.reserve(kLongest);
-    upper.assign(keys.begin() + kLongest / 2, keys.end());
-    keys.resize(kLongest / 2);
-    chunks_.insert(chunks_.begin() + static_cast<std::ptrdiff_t>(chunk) + 1, std::move(upper));
-  }
-
-  void erase(Position p) {
-    Chunk& keys = chunks_[p.chunk];
-    keys.erase(keys.begin() + static_cast<std::ptrdiff_t>(p.index));
-    if (keys.empty()) chunks_.erase(chunks_.begin() + static_cast<std::ptrdiff_t>(p.chunk));
-  }
-  // The key is in the set.
-  void erase(std::int64_t size, Address address) { erase(lower_bound(size, address)); }
+  [[nodiscard]] BlockId first(const Blocks& blocks) const;
+  [[nodiscard]] BlockId last(const Blocks& blocks) const;
+  // The first of at least this size and address, and the last below.
+  [[nodiscard]] BlockId lower_bound(const Blocks& blocks, SizeThenAddress key) const;
+  [[nodiscard]] BlockId below(const Blocks& blocks, SizeThenAddress key) const;
+  [[nodiscard]] BlockId after(const Blocks& blocks, BlockId block) const;
 
  private:
-  using Chunk = std::vector<Key>;
-  static constexpr std::size_t kLongest = 128;
+  static constexpr std::uint32_t kBins = 832;  // those of sizes up to 2^63, in whole words
+  static constexpr std::uint32_t kWords = kBins / 64;
 
-  // The first key of the chunk that is not below.
-  [[nodiscard]] static std::size_t index_of(const Chunk& keys, const Key& key) {
-    const Key* base = keys.data();
-    for (std::size_t left = keys.size(); left > 0;) {
-      const std::size_t half = left / 2;
-      const bool above = base[half] < key;
-      base += above ? half + 1 : 0;
-      left = above ? left - half - 1 : half;
-    }
-    return static_cast<std::size_t>(base - keys.data());
+  // Sizes below 16 units of 512 bytes have a bin each; above, the four bits after the highest choose it.
+  [[nodiscard]] static std::uint32_t bin_of(std::int64_t size) {
+    const auto units = static_cast<std::uint64_t>(size) >> 9;
+    if (units < 16) return static_cast<std::uint32_t>(units);
+    const auto doubling = static_cast<std::uint32_t>(std::bit_width(units)) - 5;
+    return doubling * 16 + static_cast<std::uint32_t>(units >> doubling);
   }
+  void insert_among(Blocks& blocks, BlockId block, std::uint32_t bin);
+  void erase_among(Blocks& blocks, BlockId block, std::uint32_t bin);
+  [[nodiscard]] bool is_filled(std::uint32_t bin) const { return ((filled_[bin / 64] >> (bin % 64)) & 1U) != 0; }
+  [[nodiscard]] std::uint32_t first_filled(std::uint32_t from) const;
+  [[nodiscard]] std::uint32_t last_filled(std::uint32_t before) const;
+  [[nodiscard]] BlockId first_from(const Blocks& blocks, std::uint32_t bin) const;
+  [[nodiscard]] BlockId last_before(const Blocks& blocks, std::uint32_t bin) const;
 
-  // The first chunk whose last key is not below.
-  [[nodiscard]] std::size_t chunk_of(const Key& key) const {
-    if (chunks_.size() == 1) return chunks_.front().back() < key ? 1 : 0;
-    const auto at = std::lower_bound(chunks_.begin(), chunks_.end(), key,
-                                     [](const Chunk& chunk, const Key& k) { return chunk.back() < k; });
-    return static_cast<std::size_t>(at - chunks_.begin());
-  }
-
-  std::vector<Chunk> chunks_;
+  std::array<std::uint64_t, kWords> filled_{};
+  std::uint32_t filled_words_ = 0;  // a bit for each word that is not 0
+  std::vector<BlockId> roots_;      // of each bin; none before the first block
 };
 
 }  // namespace plimsoll::allocator

@@ -11,7 +11,7 @@ std::int64_t CachingAllocator::largest_free() const {
   std::int64_t largest = 0;
   for (const Pool& pool : pools_)
     for (const Cache& cache : pool.by_stream)
-      if (!cache.free.empty()) largest = std::max(largest, cache.free.largest().size);
+      if (!cache.free.empty()) largest = std::max(largest, at(cache.free.last(blocks_)).size);
   return largest;
 }
 

@@ -7,18 +7,11 @@
 
 namespace plimsoll::allocator {
 
-void CachingAllocator::release_segment(Cache& cache, FreeSet::Position position) {
-  const BlockId id = cache.free.at(position).block;
+void CachingAllocator::release_segment(Cache& cache, BlockId id) {
   driver_.release(at(id).address, at(id).size);
   gave(at(id).size);
-  cache.free.erase(position);
+  cache.free.erase(blocks_, id);
   drop_block(id);
-}
-
-// Before PyTorch 2.9 a fraction of 1.0 that was set counted as a limit too.
-bool CachingAllocator::collects_garbage() const {
-  if (settings_.gc_threshold <= 0 || !settings_.fraction) return false;
-  return *settings_.fraction < 1 || settings_.torch < Version{2, 9};
 }
 
 // Unsplit blocks of the default large pool that were not used for longer than the mean go back, in rounds, until
@@ -33,9 +26,9 @@ void CachingAllocator::collect_garbage() {
   double ages = 0;
   std::int64_t count = 0;
   for (const Cache& cache : pool.by_stream) {
-    for (auto it = cache.free.begin(); it != cache.free.end(); it = cache.free.next(it)) {
-      if (!at(cache.free.at(it).block).whole()) continue;
-      ages += age(cache.free.at(it).block);
+    for (BlockId id = cache.free.first(blocks_); id != kNoBlock; id = cache.free.after(blocks_, id)) {
+      if (!at(id).whole()) continue;
+      ages += age(id);
       ++count;
     }
   }
@@ -46,19 +39,15 @@ void CachingAllocator::collect_garbage() {
     for (const std::uint32_t stream : stream_order_) {
       if (stream >= pool.by_stream.size()) continue;
       Cache& cache = pool.by_stream[stream];
-      for (auto it = cache.free.begin(); it != cache.free.end();) {
-        const FreeSet::Key key = cache.free.at(it);
-        if (at(key.block).expandable() || !at(key.block).whole() || age(key.block) < threshold) {
-          it = cache.free.next(it);
-          continue;
-        }
-        reclaimed += key.size;
-        ages -= age(key.block);
+      for (BlockId id = cache.free.first(blocks_), next = kNoBlock; id != kNoBlock; id = next) {
+        next = cache.free.after(blocks_, id);
+        if (at(id).expandable() || !at(id).whole() || age(id) < threshold) continue;
+        reclaimed += at(id).size;
+        ages -= age(id);
         --count;
         freed = true;
         ++stats_.collected;
-        release_segment(cache, it);
-        it = cache.free.lower_bound(key.size, key.address);
+        release_segment(cache, id);
       }
     }
   }
@@ -69,26 +58,23 @@ void CachingAllocator::collect_garbage() {
 bool CachingAllocator::release_oversize(const Place& place) {
   if (settings_.max_split_size == kUnlimited) return false;
   Cache& cache = cache_at(place.cache, place.stream);
-  const auto releasable = [&](FreeSet::Position position) {
-    const Block& block = at(cache.free.at(position).block);
-    return !block.expandable() && block.whole();
-  };
+  const auto releasable = [this](BlockId id) { return !at(id).expandable() && at(id).whole(); };
   const std::int64_t wanted = std::max(place.rounded, settings_.max_split_size);
-  FreeSet::Position position = cache.free.lower_bound(wanted);
-  if (position != cache.free.end() && releasable(position)) {
-    release_segment(cache, position);
+  const BlockId enough = cache.free.lower_bound(blocks_, {wanted, 0});
+  if (enough != kNoBlock && releasable(enough)) {
+    release_segment(cache, enough);
     return true;
   }
   std::int64_t sum = 0;
-  while (sum < wanted && position != cache.free.begin()) {
-    const FreeSet::Position below = cache.free.previous(position);
-    const FreeSet::Key key = cache.free.at(below);
-    if (key.size < settings_.max_split_size) break;
-    position = below;
-    if (!releasable(below)) continue;
-    sum += key.size;
-    release_segment(cache, below);
-    position = cache.free.lower_bound(key.size, key.address);
+  BlockId id =
+      cache.free.below(blocks_, enough != kNoBlock ? SizeThenAddress(at(enough)) : SizeThenAddress(kUnlimited, 0));
+  while (sum < wanted && id != kNoBlock && at(id).size >= settings_.max_split_size) {
+    const BlockId below = cache.free.below(blocks_, SizeThenAddress(at(id)));
+    if (releasable(id)) {
+      sum += at(id).size;
+      release_segment(cache, id);
+    }
+    id = below;
   }
   return sum >= wanted;
 }
@@ -99,15 +85,10 @@ void CachingAllocator::release_pool(std::uint32_t number) {
   for (const std::uint32_t stream : stream_order_) {
     if (stream >= pools_[number].by_stream.size()) continue;
     Cache& cache = pools_[number].by_stream[stream];
-    for (auto it = cache.free.begin(); it != cache.free.end();) {
-      const FreeSet::Key key = cache.free.at(it);
-      if (at(key.block).expandable()) expandable.push_back(key.block);
-      if (at(key.block).expandable() || !at(key.block).whole()) {
-        it = cache.free.next(it);
-        continue;
-      }
-      release_segment(cache, it);
-      it = cache.free.lower_bound(key.size, key.address);
+    for (BlockId id = cache.free.first(blocks_), next = kNoBlock; id != kNoBlock; id = next) {
+      next = cache.free.after(blocks_, id);
+      if (at(id).expandable()) expandable.push_back(id);
+      if (!at(id).expandable() && at(id).whole()) release_segment(cache, id);
     }
   }
   for (const BlockId id : expandable) unmap(id);

@@ -53,7 +53,8 @@ struct FewestGpus {
   std::optional<plan::Plan> plan;      // on the fewest; where none does, what the most lacks
   bool interrupted = false;
 };
-[[nodiscard]] Result<FewestGpus> fewest_gpus(const Question& question, const plan::SearchOptions& options);
+[[nodiscard]] Result<FewestGpus> fewest_gpus(const Question& question, const plan::SearchOptions& options,
+                                             const Progress& progress = {});
 [[nodiscard]] std::string to_json(const FewestGpus& answer);
 
 // The largest sequence length or micro-batch that fits, and the best with it.
@@ -65,7 +66,7 @@ struct LargestValue {
   bool decided = false;  // what fits is known, though its plan may not be finished
 };
 [[nodiscard]] Result<LargestValue> largest_value(const Question& question, const std::string& key,
-                                                 const plan::SearchOptions& options);
+                                                 const plan::SearchOptions& options, const Progress& progress = {});
 [[nodiscard]] std::string to_json(const LargestValue& answer);
 
 // GPU-hours of a number of tokens on 1, 2, 4, ... GPUs, fewest first.
@@ -83,7 +84,7 @@ struct GpuHours {
   bool interrupted = false;
 };
 [[nodiscard]] Result<GpuHours> gpu_hours(const Question& question, const std::string& tokens,
-                                         const plan::SearchOptions& options);
+                                         const plan::SearchOptions& options, const Progress& progress = {});
 [[nodiscard]] std::string to_json(const GpuHours& answer);
 
 }  // namespace plimsoll::answer

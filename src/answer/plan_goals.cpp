@@ -13,8 +13,9 @@ namespace plimsoll::answer {
 
 namespace {
 
-std::optional<plan::Plan> plan_on(const Question& question, const plan::SearchOptions& options, std::int64_t gpus) {
-  remember_progress(fmt::format("trying {} GPUs", gpus));
+std::optional<plan::Plan> plan_on(const Question& question, const plan::SearchOptions& options, std::int64_t gpus,
+                                  const Progress& progress) {
+  tell(progress, fmt::format("trying {} GPUs", gpus));
   auto found = plan::plan_for(plan::with_gpus(question, gpus), options);
   if (!found || found->best.empty() || found->interrupted) return std::nullopt;
   return *std::move(found);
@@ -46,9 +47,10 @@ Question with_value(const Question& question, const std::string& key, std::int64
 
 // Doubled until nothing fits, then halved in between. Micro-batches have to divide the batch, so few values are worth
 // asking, and a space of one micro-batch is small.
-plan::Longest largest_micro_batch(const Question& question, const plan::SearchOptions& options) {
+plan::Longest largest_micro_batch(const Question& question, const plan::SearchOptions& options,
+                                  const Progress& progress) {
   const auto holds = [&](std::int64_t value) {
-    remember_progress(fmt::format("trying micro_batch_size {}", value));
+    tell(progress, fmt::format("trying micro_batch_size {}", value));
     const Question asked = with_value(question, "micro_batch_size", value);
     const auto job = plan::first_job(asked);
     return job && plan::anything_fits(*job, plan::make_space(*job, asked.pinned, asked.space), options);
@@ -71,11 +73,11 @@ plan::Longest largest_micro_batch(const Question& question, const plan::SearchOp
 
 }  // namespace
 
-Result<FewestGpus> fewest_gpus(const Question& question, const plan::SearchOptions& options) {
+Result<FewestGpus> fewest_gpus(const Question& question, const plan::SearchOptions& options, const Progress& progress) {
   FewestGpus answer;
   answer.tried_to = question.request.options().gpus.value_or(1024);
-  answer.fewest = plan::fewest_gpus(question, options, 1, answer.tried_to, &answer.nothing_fits_on, remember_progress);
-  if (answer.fewest) answer.plan = plan_on(question, options, answer.fewest->gpus);
+  answer.fewest = plan::fewest_gpus(question, options, 1, answer.tried_to, &answer.nothing_fits_on, progress);
+  if (answer.fewest) answer.plan = plan_on(question, options, answer.fewest->gpus, progress);
   answer.interrupted = interrupted();
   if (answer.interrupted || answer.plan) return answer;
   // What the largest number lacks says more than a bare no.
@@ -93,8 +95,8 @@ std::string to_json(const FewestGpus& answer) {
   return json.member("nothing_fits_on_gpus", answer.nothing_fits_on).end_object().take();
 }
 
-Result<LargestValue> largest_value(const Question& question, const std::string& key,
-                                   const plan::SearchOptions& options) {
+Result<LargestValue> largest_value(const Question& question, const std::string& key, const plan::SearchOptions& options,
+                                   const Progress& progress) {
   if (key == "global_batch_size")
     return usage_error("--max global_batch_size has no answer: micro-batches accumulate, so memory sets no limit to it",
                        "--max micro_batch_size asks for the largest batch that is on the GPU at once");
@@ -102,8 +104,8 @@ Result<LargestValue> largest_value(const Question& question, const std::string& 
     return usage_error(fmt::format("--max is '{}'; wanted seq_length or micro_batch_size", key));
   LargestValue answer;
   answer.key = key;
-  answer.longest = key == "seq_length" ? plan::longest_sequence(question, options, remember_progress)
-                                       : largest_micro_batch(question, options);
+  answer.longest = key == "seq_length" ? plan::longest_sequence(question, options, progress)
+                                       : largest_micro_batch(question, options, progress);
   answer.interrupted = interrupted();
   if (answer.interrupted) return answer;
   answer.decided = true;
@@ -121,7 +123,8 @@ std::string to_json(const LargestValue& answer) {
   return json.member("fits_at", answer.longest.tokens).end_object().take();
 }
 
-Result<GpuHours> gpu_hours(const Question& question, const std::string& tokens, const plan::SearchOptions& options) {
+Result<GpuHours> gpu_hours(const Question& question, const std::string& tokens, const plan::SearchOptions& options,
+                           const Progress& progress) {
   GpuHours answer;
   answer.asked = tokens;
   const auto count = token_count(tokens);
@@ -133,7 +136,7 @@ Result<GpuHours> gpu_hours(const Question& question, const std::string& tokens, 
   for (std::int64_t gpus = 1; gpus <= answer.most;
        gpus = gpus < answer.most && 2 * gpus > answer.most ? answer.most : 2 * gpus) {
     if (interrupted()) break;
-    if (auto found = plan_on(question, options, gpus)) {
+    if (auto found = plan_on(question, options, gpus, progress)) {
       const double rate = found->best.front().time.tokens_per_second_per_gpu;  // of one GPU
       const double hours = answer.tokens / rate / 3600;
       answer.rows.push_back({gpus, *std::move(found), hours, hours / static_cast<double>(gpus) / 24});

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/bytes.h"
+#include "base/interrupt.h"
 #include "base/usage.h"
 #include "cluster/cluster.h"
 #include "snapshot/memory_summary.h"
@@ -23,6 +24,7 @@ class PrefixedSource final : public snapshot::Source {
       : head_(std::move(head)), rest_(std::move(rest)) {}
 
   Result<std::size_t> read(char* into, std::size_t room) override {
+    if (interrupted()) return tl::make_unexpected(given_up());
     if (at_ == head_.size()) return rest_->read(into, room);
     const std::size_t count = std::min(room, head_.size() - at_);
     std::memcpy(into, head_.data() + at_, count);
@@ -199,6 +201,7 @@ Result<Recording> load_recording(const std::string& path, std::unique_ptr<snapsh
           : replay::run(*recording.history,
                         {recording.recorded.settings, recording.surroundings.capacity, recording.surroundings.total},
                         watcher);
+  if (interrupted()) return tl::make_unexpected(given_up());
   warn_of_gaps(recording);
   return recording;
 }

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/interrupt.h"
+
 namespace plimsoll {
 
 namespace {
@@ -21,7 +23,9 @@ void share_work(unsigned threads, const std::function<void(unsigned worker)>& wo
   if (is_sharing) threads = 1;
   std::exception_ptr thrown;
   std::mutex guard;
+  const std::atomic<bool>& stop = stop_flag();
   const auto guarded = [&](unsigned worker) {
+    const OwnStop same(stop);
     const bool was_sharing = is_sharing;
     is_sharing = is_sharing || threads > 1;
     try {

@@ -16,6 +16,7 @@ namespace {
 std::atomic<bool> g_interrupted{false};
 std::atomic<int> g_signal{SIGINT};
 std::atomic<int> g_uninterrupted{0};
+thread_local const std::atomic<bool>* g_own_stop = nullptr;  // of the question that this thread works for
 
 constexpr std::size_t kProgressBytes = 160;
 char g_progress[kProgressBytes];
@@ -79,6 +80,13 @@ void handle(int number, void (*handler)(int)) {
 }  // namespace
 
 std::atomic<bool>& interrupt_flag() { return g_interrupted; }
+
+const std::atomic<bool>& stop_flag() { return g_own_stop != nullptr ? *g_own_stop : g_interrupted; }
+
+Error given_up() { return {Code::kMissing, "interrupted, nothing was answered", {}, {}}; }
+
+OwnStop::OwnStop(const std::atomic<bool>& flag) : before_(g_own_stop) { g_own_stop = &flag; }
+OwnStop::~OwnStop() { g_own_stop = before_; }
 
 int interrupted_exit_code() { return 128 + g_signal.load(); }
 

@@ -6,7 +6,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <string_view>
+
+#include "base/result.h"
 
 namespace plimsoll {
 
@@ -15,7 +18,13 @@ inline constexpr std::chrono::milliseconds kGrace{120};
 
 // Set by the handlers, and by tests.
 [[nodiscard]] std::atomic<bool>& interrupt_flag();
-[[nodiscard]] inline bool interrupted() { return interrupt_flag().load(std::memory_order_relaxed); }
+// What work of this thread looks at: the flag of its OwnStop where one lives, else the handlers'.
+[[nodiscard]] const std::atomic<bool>& stop_flag();
+[[nodiscard]] inline bool interrupted() { return stop_flag().load(std::memory_order_relaxed); }
+// Fast loops look once in so many rounds.
+inline constexpr std::size_t kLookEvery = std::size_t{1} << 16;
+// What work says that was given up, instead of an answer.
+[[nodiscard]] Error given_up();
 // The exit code that a shell expects after the signal that came: 130 for Ctrl-C.
 [[nodiscard]] int interrupted_exit_code();
 
@@ -26,6 +35,20 @@ void answer_interrupt();
 // Once, at the start of the program: handlers, and no death from a closed pipe or a limit on file sizes, which
 // become errors of the write that met them.
 void install_signal_handlers();
+
+// While one lives, the work of this thread and of those that share_work() starts for it ends when `flag` is set, and
+// not by a signal: a question of the page that nobody waits for any more. Whoever makes one sets `flag` when a signal
+// comes.
+class OwnStop {
+ public:
+  explicit OwnStop(const std::atomic<bool>& flag);
+  ~OwnStop();
+  OwnStop(const OwnStop&) = delete;
+  OwnStop& operator=(const OwnStop&) = delete;
+
+ private:
+  const std::atomic<bool>* before_;
+};
 
 // What an interrupted program says that it was doing: "considered 12,000 configurations". One line, kept short.
 void remember_progress(std::string_view text);

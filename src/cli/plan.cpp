@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "answer/plan.h"
+#include "answer/plan_files.h"
 #include "base/bytes.h"
 #include "base/interrupt.h"
 #include "base/text.h"
@@ -36,7 +37,7 @@ plan::SearchOptions options_of(const Console& console, std::size_t keep, const A
   plan::SearchOptions options;
   options.world = &world;
   options.keep = keep;
-  options.stop = &interrupt_flag();
+  options.stop = &stop_flag();
   if (arguments.value("objective").value_or("time") == "headroom") options.objective = plan::Objective::kHeadroom;
   options.progress = [&console](const plan::Counts& counts) {
     console.progress(
@@ -124,6 +125,15 @@ Result<answer::Question> question_of(const Arguments& arguments) {
   return answer::read_question(std::move(asked));
 }
 
+Result<plan::Plan> search(const answer::Question& question, std::optional<emit::Target> target,
+                          const plan::SearchOptions& options, const Console& console) {
+  if (!target) return plan::plan_for(question, options);
+  PLIMSOLL_TRY(writable, answer::plan_to_write(question, *target, options));
+  if (!writable.left.empty())
+    console.warn("left as the job has it, because the files to write cannot say another: " + join(writable.left, ", "));
+  return std::move(writable.plan);
+}
+
 Result<ExitCode> run(const Arguments& given, const Console& console) {
   Arguments arguments = given;
   std::string folder;
@@ -171,26 +181,25 @@ Result<ExitCode> run(const Arguments& given, const Console& console) {
   if (!question.assumed.empty())
     console.warn("assumed, as only a model is named: " + lever::as_flags(question.assumed));
   if (arguments.has("min-gpus")) {
-    PLIMSOLL_TRY(fewest, answer::fewest_gpus(question, options_of(console, 3, arguments, world)));
+    PLIMSOLL_TRY(fewest, answer::fewest_gpus(question, options_of(console, 3, arguments, world), each_second(console)));
     console.print(arguments.has("json") ? answer::to_json(fewest) : fewest_gpus_report(fewest, console));
     return fewest.fewest && !fewest.interrupted ? ExitCode::kYes : ExitCode::kNo;
   }
   if (const auto key = arguments.value("max")) {
     PLIMSOLL_TRY(largest, answer::largest_value(question, answer::full_key_name(*key),
-                                                options_of(console, 1, arguments, world)));
+                                                options_of(console, 1, arguments, world), each_second(console)));
     console.print(arguments.has("json") ? answer::to_json(largest) : largest_value_report(largest, console));
     return largest.plan ? ExitCode::kYes : ExitCode::kNo;
   }
   if (objective == "gpu-hours") {
     PLIMSOLL_TRY(hours, answer::gpu_hours(question, arguments.value("tokens").value_or("1T"),
-                                          options_of(console, 1, arguments, world)));
+                                          options_of(console, 1, arguments, world), each_second(console)));
     console.print(arguments.has("json") ? answer::to_json(hours) : gpu_hours_report(hours, console));
     return hours.rows.empty() ? ExitCode::kNo : ExitCode::kYes;
   }
-  PLIMSOLL_TRY(
-      found,
-      plan::plan_for(question, options_of(console, std::max({keep, explained + 1, compared.first, compared.second}),
-                                          arguments, world)));
+  const plan::SearchOptions options =
+      options_of(console, std::max({keep, explained + 1, compared.first, compared.second}), arguments, world);
+  PLIMSOLL_TRY(found, search(question, target, options, console));
   PLIMSOLL_TRY_STATUS(has_row(found, "explain", explained));
   PLIMSOLL_TRY_STATUS(has_row(found, "compare", std::max(compared.first, compared.second)));
   // A search that was cut short has no best to hand out. What cannot be written does not take the answer with it.

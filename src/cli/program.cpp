@@ -112,12 +112,14 @@ constexpr int kPipeClosed = 128 + SIGPIPE;  // what a shell reports of a program
 
 int run_program(std::span<const std::string> words, Console console) {
   const Result<ExitCode> result = dispatch(words, console);
-  if (!result) console.error(result.error());
+  const bool is_given_up = interrupted() && !result;
+  if (!result) console.error(is_given_up ? given_up() : result.error());
   if (const Status flushed = console.flush(); !flushed) {
     if (reader_left(console)) return kPipeClosed;
     console.error(flushed.error());
     return static_cast<int>(flushed.error().code);
   }
+  if (is_given_up) return interrupted_exit_code();
   if (interrupted()) {
     console.error({Code::kMissing, "interrupted: what is shown is what was known by then", {}, {}});
     return interrupted_exit_code();

@@ -60,14 +60,18 @@ std::string shown(const job::Job& job, const std::string& key) {
   return text.size() > kLongest ? text.substr(0, kLongest - 3) + "..." : text;
 }
 
-// What the files give must be the job; the environment may hold more, where the framework demands it.
-Status check(const job::Job& job, Target target, const std::vector<File>& files,
-             const std::vector<Variable>& environment) {
+Result<job::Job> read_again(const std::vector<File>& files) {
   std::vector<job::InputFile> inputs;
   for (const std::string& name : readable_files(files))
     for (const File& file : files)
       if (file.name == name) inputs.push_back({file.name, file.text});
-  const auto read = job::read_job(inputs, {});
+  return job::read_job(inputs, {});
+}
+
+// What the files give must be the job; the environment may hold more, where the framework demands it.
+Status check(const job::Job& job, Target target, const std::vector<File>& files,
+             const std::vector<Variable>& environment) {
+  const auto read = read_again(files);
   if (!read)
     return bad_input(fmt::format("{} cannot express this job: {}", name_of(target), to_string(read.error())),
                      read.error().hint);
@@ -119,6 +123,17 @@ std::vector<std::string> readable_files(const std::vector<File>& files) {
     if (is_document || (is_script && has_facts)) names.push_back(file.name);
   }
   return names;
+}
+
+std::vector<std::string> lost_keys(const job::Job& job, Target target) {
+  const auto environment = environment_of(job, {});
+  const auto nodes = nodes_of(job);
+  if (job.model.layers.empty() || !environment || !nodes) return {};
+  const std::vector<Reason> no_reasons;
+  const auto files = write({job, no_reasons, *environment, *nodes}, target);
+  if (!files) return {};
+  const auto read = read_again(*files);
+  return read ? differing_keys(job, *read) : std::vector<std::string>{};
 }
 
 Result<std::vector<File>> emit(const job::Job& job, Target target, const std::vector<Reason>& reasons) {

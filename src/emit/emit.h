@@ -44,6 +44,9 @@ struct Reason {
 // The files that launch this completed job. A target that cannot express it is an error that names the key.
 [[nodiscard]] Result<std::vector<File>> emit(const job::Job& job, Target target, const std::vector<Reason>& reasons);
 
+// The keys that would come back with another value; none also where nothing can be written.
+[[nodiscard]] std::vector<std::string> lost_keys(const job::Job& job, Target target);
+
 // The files of a target that describe the job, in the order in which `plimsoll fit` may be given them; the
 // others (launchers) are made of these.
 [[nodiscard]] std::vector<std::string> readable_files(const std::vector<File>& files);

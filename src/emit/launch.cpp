@@ -183,13 +183,16 @@ std::string script_head(const Job& job, std::string_view title, const std::vecto
 
 std::string torchrun(const Nodes& nodes) {
   return fmt::format(
+      "# NUMA=1 keeps each rank on the cores next to its GPU.\n"
+      "PYTHON=()\n"
+      "if [[ -n ${{NUMA:-}} ]]; then PYTHON=(--no-python bash \"$(dirname \"${{BASH_SOURCE[0]}}\")/numa.sh\"); fi\n"
       "# NNODES, NODE_RANK and MASTER_ADDR come from Slurm, or from whoever starts one of these per node.\n"
-      "# RUN='plimsoll run --job FILE --' measures it and compares; RUN='nsys profile -c cudaProfilerApi' traces it.\n"
-      "# TORCHRUN_FLAGS='--numa-binding node' (PyTorch 2.9) keeps each rank on the cores next to its GPU.\n"
+      "# RUN='plimsoll run --job FILE --' measures it and compares.\n"
       "${{RUN:-}} torchrun ${{TORCHRUN_FLAGS:-}} --nproc_per_node {} --nnodes \"${{NNODES:-{}}}\" --node_rank "
       "\"${{NODE_RANK:-${{SLURM_NODEID:-0}}}}\" "
       "\\\n"
-      "  --master_addr \"${{MASTER_ADDR:-localhost}}\" --master_port \"${{MASTER_PORT:-29500}}\" \\\n",
+      "  --master_addr \"${{MASTER_ADDR:-localhost}}\" --master_port \"${{MASTER_PORT:-29500}}\" \"${{PYTHON[@]}}\" "
+      "\\\n",
       nodes.per_node, nodes.nodes);
 }
 

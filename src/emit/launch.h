@@ -44,7 +44,7 @@ struct Nodes {
 [[nodiscard]] std::string script_head(const job::Job& job, std::string_view title,
                                       const std::vector<Variable>& environment);
 
-// "torchrun --nproc_per_node 8 ... \" without the program.
+// "torchrun --nproc_per_node 8 ... \" without the program; what is beside it is in host.h.
 [[nodiscard]] std::string torchrun(const Nodes& nodes);
 
 [[nodiscard]] File slurm_script(const job::Job& job, const Nodes& nodes);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "emit/host.h"
 #include "emit/model_source.h"
 #include "emit/targets.h"
 #include "emit/text.h"
@@ -241,6 +242,11 @@ Result<std::vector<File>> write_megatron_bridge(const Order& order) {
   if (job::bridge_recipe_settings(job::bridge_recipe_name(recipe, mode)).empty())
     script += fmt::format("\n# Bridge has no recipe {} that is known here: name one of the same model in RECIPE.\n",
                           job::bridge_recipe_name(recipe, mode));
+  script += profiler_switch({"OVERRIDES",
+                             {"profiling.use_nsys_profiler=true", "profiling.profile_step_start=10",
+                              "profiling.profile_step_end=12", "'profiling.profile_ranks=[0]'"},
+                             {"profiling.record_memory_history=true", "profiling.memory_snapshot_path=snapshot.pickle",
+                              "'profiling.profile_ranks=[0]'"}});
   script += fmt::format(
       "\n{}  \"${{MEGATRON_BRIDGE:-.}}/scripts/training/run_recipe.py\" \\\n"
       "  --model \"${{RECIPE:-{}}}\" --mode {} --dataset \"${{DATASET:-mock}}\" \"${{OVERRIDES[@]}}\"\n",
@@ -251,7 +257,8 @@ Result<std::vector<File>> write_megatron_bridge(const Order& order) {
        false},
       {"launch.sh", std::move(script), true},
       facts_file(facts_among(settings), order.environment, order.reasons, "plimsoll fit overrides.yaml plimsoll.toml"),
-      slurm_script(job, order.nodes)};
+      slurm_script(job, order.nodes),
+      numa_script(job, order.nodes)};
 }
 
 }  // namespace plimsoll::emit

@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/text.h"
+#include "emit/host.h"
 #include "emit/targets.h"
 #include "emit/text.h"
 #include "job/keys.h"
@@ -382,11 +383,19 @@ Result<std::vector<File>> write_megatron_lm(const Order& order) {
                            {fmt::format("--vocab-size {}", job.model.vocab - 1), "rows of the vocabulary without it"},
                            {"--lr \"${LR:-1e-4}\"", "memory and time do not depend on it"},
                            {"--train-iters \"${TRAIN_ITERS:-100}\"", "optimizer steps"}});
-  script += fmt::format("\n{}  \"${{MEGATRON_LM:-.}}/pretrain_gpt.py\" \\\n  {}\"${{DATA[@]}}\"\n",
+  script +=
+      array("HOST", {{"--manual-gc", "all ranks collect garbage at the same step: none waits for another's pause"},
+                     {"--manual-gc-interval 100", "steps between two collections"}});
+  script +=
+      profiler_switch({"HOST",
+                       {"--profile", "--profile-step-start 10", "--profile-step-end 12", "--profile-ranks 0"},
+                       {"--record-memory-history", "--memory-snapshot-path snapshot.pickle", "--profile-ranks 0"}});
+  script += fmt::format("\n{}  \"${{MEGATRON_LM:-.}}/pretrain_gpt.py\" \\\n  {}\"${{DATA[@]}}\" \"${{HOST[@]}}\"\n",
                         torchrun(order.nodes), arguments);
   return std::vector<File>{{"launch.sh", std::move(script), true},
                            facts_file(facts_among(settings), {}, order.reasons, "plimsoll fit launch.sh plimsoll.toml"),
-                           slurm_script(job, order.nodes)};
+                           slurm_script(job, order.nodes),
+                           numa_script(job, order.nodes)};
 }
 
 }  // namespace plimsoll::emit

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "emit/host.h"
 #include "emit/model_source.h"
 #include "emit/targets.h"
 #include "emit/text.h"
@@ -182,13 +183,18 @@ Result<std::vector<File>> write_torchtitan(const Order& order) {
   constexpr std::string_view kRead = "plimsoll fit train.toml plimsoll.toml";
   std::string script =
       script_head(job, fmt::format("Trains with torchtitan. Read it again: {}", kRead), order.environment);
+  script += "\ncd \"$(dirname \"${BASH_SOURCE[0]}\")\"\nEXTRA=()\n";
+  script += profiler_switch({"EXTRA",
+                             {"--profiling.enable_profiling", "--profiling.profile_freq 12"},
+                             {"--profiling.enable_memory_snapshot"},
+                             false});
   script +=
-      fmt::format("\ncd \"$(dirname \"${{BASH_SOURCE[0]}}\")\"\n{}  -m torchtitan.train --job.config_file train.toml\n",
-                  torchrun(order.nodes));
+      fmt::format("\n{}  -m torchtitan.train --job.config_file train.toml \"${{EXTRA[@]}}\"\n", torchrun(order.nodes));
   return std::vector<File>{{"train.toml", fmt::format("# torchtitan: {}\n{}", kRead, out.text()), false},
                            {"launch.sh", std::move(script), true},
                            facts_file(facts, order.environment, order.reasons, kRead),
-                           slurm_script(job, order.nodes)};
+                           slurm_script(job, order.nodes),
+                           numa_script(job, order.nodes)};
 }
 
 }  // namespace plimsoll::emit

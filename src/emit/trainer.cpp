@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "emit/host.h"
 #include "emit/text.h"
 #include "job/keys.h"
 #include "job/value.h"
@@ -174,6 +175,7 @@ std::vector<File> finish_trainer(const Order& order, Trainer trainer, const std:
   for (const std::string& name : readable_files(files)) read += " " + name;
   files.push_back({"launch.sh", std::move(script), true});
   files.push_back(slurm_script(order.job, order.nodes));
+  if (launcher.find("PYTHON") != std::string_view::npos) files.push_back(numa_script(order.job, order.nodes));
   files.push_back({"README.md",
                    fmt::format("# Why each key is set\n\nRead the job again with `{}`.\n\n| file | key | why |\n"
                                "| --- | --- | --- |\n{}{}",

@@ -121,7 +121,12 @@ Status pad_vocabulary(Job& job) {
 
 // What the batch does not say of its images, and whether their tokens have room in a sequence.
 Status settle_images(Job& job) {
-  if (job.model.vision == nullptr) return {};
+  if (job.model.vision == nullptr) {
+    if (!job.batch.images.freeze_language || job.adapter.kind != AdapterKind::kNone) return {};
+    return bad_input(fmt::format("freeze_language_model: {} has no tower for images beside it, so nothing is trained",
+                                 job.model.name),
+                     "name the whole model with --model");
+  }
   const model::Vision& vision = *job.model.vision;
   Images& images = job.batch.images;
   constexpr std::int64_t kUsualSide = 448;  // where the tower takes any size and nobody says one

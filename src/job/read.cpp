@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "document/repeated_keys.h"
 #include "job/draft.h"
+#include "job/readers/by_names.h"
 #include "job/readers/resolve.h"
 #include "job/request.h"
 
@@ -70,6 +71,8 @@ Result<Draft> read_one(const InputFile& file, FileKind kind, std::string_view in
       return read_wandb_config(file, options);
     case FileKind::kMegatronLog:
       return read_megatron_log(file);
+    case FileKind::kByNames:
+      return read_by_names(file);
   }
   return bad_input("unknown kind of file");
 }

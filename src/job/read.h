@@ -43,6 +43,7 @@ enum class FileKind {
   kTrainerState,       // trainer_state.json of a Transformers run
   kWandbConfig,        // config.yaml of a Weights & Biases run
   kMegatronLog,        // a log with Megatron's printed arguments
+  kByNames,            // a tool that is not known, read by what its keys are called
 };
 
 struct InputFile {

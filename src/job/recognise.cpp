@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "job/keys.h"
 #include "job/read.h"
+#include "job/readers/by_names.h"
 #include "job/readers/dialects.h"
 #include "job/readers/nemo_rl.h"
 #include "job/readers/omega.h"
@@ -57,9 +58,10 @@ bool has_megatron_flags(std::string_view text) {
 
 // Words that start a training program on a command line.
 bool starts_training(std::string_view line) {
-  for (const std::string_view word : {"torchrun ", "accelerate launch", "deepspeed ", "srun ", "python ", "python3 ",
-                                      "swift sft", "swift pt", "megatron sft", "megatron pt", "llamafactory-cli ",
-                                      "axolotl train", "oumi train", "tune run", "ray job submit", "bash "})
+  for (const std::string_view word :
+       {"torchrun ", "accelerate launch", "deepspeed ", "srun ", "python ", "python3 ", "swift sft", "swift pt",
+        "swift rlhf", "megatron sft", "megatron pt", "megatron rlhf", "llamafactory-cli ", "axolotl train",
+        "oumi train", "tune run", "ray job submit", "bash "})
     if (line.find(word) != std::string_view::npos) return true;
   return false;
 }
@@ -121,6 +123,39 @@ bool is_bridge(const Node& root) {
          (is_table(root.find("dataset")) && is_table(model));
 }
 
+// A table in the common words of training programs with sections that neither Megatron-Bridge nor a job file has, or
+// without sections and without the words that only the Trainer and Megatron-LM have.
+bool is_of_unknown_tool(const Node& root) {
+  const Node* model = root.find("model");
+  if ((is_table(model) && model->has("_target_")) || has_any(root, {"ddp", "comm_overlap", "rerun_state_machine"}))
+    return false;
+  bool has_section = false;
+  bool has_foreign = false;
+  for (const auto& [key, value] : root.members) {
+    has_section = has_section || value.is_object();
+    bool is_known = is_key(key) || key.starts_with("_");
+    for (const std::string_view section :
+         {"model",     "train",           "optimizer", "scheduler",   "dataset",   "logger",
+          "tokenizer", "checkpoint",      "dist",      "ft",          "straggler", "profiling",
+          "peft",      "mixed_precision", "rng",       "env_vars",    "cluster",   "parallel",
+          "batch",     "precision",       "recompute", "sharding",    "offload",   "kernels",
+          "adapter",   "environment",     "moe",       "description", "name"})
+      is_known = is_known || key == section;
+    has_foreign = has_foreign || !is_known;
+  }
+  if (!has_foreign) return false;
+  const bool has_tables = is_table(root.find("peft_config")) || is_table(root.find("dist_config"));
+  if (!has_tables &&
+      has_any(root, {"per_device_train_batch_size", "num_train_epochs", "output_dir", "model_name_or_path"}))
+    return false;
+  if (!has_section && has_any(root, {"num_layers", "num-layers", "tensor_model_parallel_size", "train_batch_size",
+                                     "zero_optimization"}))
+    return false;
+  for (const auto& member : root.members)
+    if (member.first.starts_with("--")) return false;
+  return speaks_of_training(root);
+}
+
 bool is_torchtitan(const Node& root) {
   const Node* model = root.find("model");
   const Node* training = root.find("training");
@@ -172,7 +207,14 @@ Result<FileKind> recognise(const InputFile& file) {
   if (trim(text).front() != '{') {
     if (is_megatron_log(text)) return FileKind::kMegatronLog;
     if (is_torchtitan_registry(text)) return FileKind::kTorchtitanPython;
-    if (is_shell_script(text, file.path)) return FileKind::kLaunchScript;
+    if (is_shell_script(text, file.path)) {
+      // A document that holds a command beside the settings of the training.
+      const bool is_yaml = file.path.ends_with(".yaml") || file.path.ends_with(".yml");
+      if (is_yaml)
+        if (auto root = parse_document(text); root && root->is_object() && is_of_unknown_tool(*root))
+          return FileKind::kByNames;
+      return FileKind::kLaunchScript;
+    }
     if (has_override_lines(text)) return FileKind::kBridgeOverrides;
   }
   PLIMSOLL_TRY(root, parse_document(text));
@@ -191,10 +233,13 @@ Result<FileKind> recognise(const InputFile& file) {
     if (is_nanotron(root)) return FileKind::kNanotron;
     if (is_gpt_neox(root)) return FileKind::kGptNeox;
     if (const auto dialect = dialect_of_keys(root)) return *dialect;
-    if (model::looks_like_hf_config(root)) return FileKind::kHfConfig;
+    const bool is_known_tool = is_prime_rl_sft(root) || is_torchtitan(root) || is_accelerate(root);
+    if (is_table(root.find("model")) && !is_known_tool && is_of_unknown_tool(root)) return FileKind::kByNames;
+    if (trim(text).front() == '{' && model::looks_like_hf_config(root)) return FileKind::kHfConfig;
     if (is_prime_rl_sft(root)) return FileKind::kPrimeRl;
     if (is_torchtitan(root)) return FileKind::kTorchtitanConfig;
     if (is_accelerate(root)) return FileKind::kAccelerateConfig;
+    if (is_of_unknown_tool(root)) return FileKind::kByNames;
     if (is_bridge(root)) return FileKind::kBridgeConfig;
     if (is_deepspeed(root)) return FileKind::kDeepSpeedConfig;
     if (is_job(root)) return FileKind::kJob;
@@ -208,7 +253,8 @@ Result<FileKind> recognise(const InputFile& file) {
       "(per_device_train_batch_size), an accelerate (distributed_type), DeepSpeed (zero_optimization), torchtitan "
       "([parallelism]) or PEFT (peft_type) file, nor one of axolotl (base_model), LLaMA-Factory (finetuning_type), "
       "ms-swift "
-      "(tuner_type), oumi, torchtune, nanotron, GPT-NeoX or Primus");
+      "(tuner_type), oumi, torchtune, nanotron, GPT-NeoX or Primus, nor a table that names a model and its training in "
+      "common words (max_seq_len, micro_batch_size, learning_rate, ...)");
 }
 
 }  // namespace plimsoll::job

@@ -135,6 +135,10 @@ std::string_view subject_of(std::string_view key) {
   for (const std::string_view outer : {"eval", "val", "validation", "generation", "inference", "logger", "wandb"})
     if (key.substr(0, outer.size()) == outer && key.size() > outer.size() && key[outer.size()] == '.') return {};
   const std::string spelled = lower(last);
+  // "checkpointing_steps" is about files that are written.
+  if (spelled.find("checkpointing_steps") != std::string::npos ||
+      spelled.find("checkpointing_interval") != std::string::npos)
+    return {};
   if (spelled == "target_modules" || spelled == "modules_to_save") return kAdapters;
   for (const std::string_view whole : {"max_length", "max_len", "block_size", "context_length", "max_tokens"})
     if (spelled == whole) return kSequence;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/crew.h"
+#include "base/interrupt.h"
 #include "rules/rules.h"
 
 namespace plimsoll::lever {
@@ -30,10 +31,10 @@ std::vector<PricedChange> price_changes(const job::Request& request, const job::
   std::vector<std::optional<PricedChange>> found(changes.size());
   std::atomic<std::size_t> next{0};
   share_work(changes.size() > 1 ? 0 : 1, [&](unsigned) {
-    for (std::size_t i = next++; i < changes.size(); i = next++) {
+    for (std::size_t i = next++; i < changes.size() && !interrupted(); i = next++) {
       const auto changed = changed_job(request, changes[i].settings, broken);
       if (!changed) continue;
-      const auto after = price(*changed, world);
+      const auto after = price(*changed, world, {.all = false, .pp = {}, .figures_only = true});
       if (!after) continue;
       const memory::RankAnswer& worst = after->worst();
       found[i] = PricedChange{std::move(changes[i]), worst.pp_rank,

@@ -102,7 +102,7 @@ Result<Answer> plan(const std::vector<std::string>& files, const Options& option
   plan::SearchOptions search;
   search.world = &world.impl().world;
   search.keep = how.top;
-  search.stop = &interrupt_flag();
+  search.stop = &stop_flag();
   if (how.most_headroom) search.objective = plan::Objective::kHeadroom;
   if (how.progress)
     search.progress = [&how](const plan::Counts& counts) {

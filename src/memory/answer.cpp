@@ -52,7 +52,7 @@ Status answer_in_closed_form(const step::Tape& tape, std::int64_t passes, std::i
 }
 
 Result<WalkedRank> answer_rank(const job::Job& job, const job::PipelineLayout& layout, std::int64_t pp_rank,
-                               bool verdict_only) {
+                               const AskedRanks& asked) {
   PLIMSOLL_TRY(settings, settings_of(job));
   const std::int64_t passes = step::layer_passes(job, layout, pp_rank);
   step::Tape tape(passes <= kBudget.layer_passes);
@@ -92,13 +92,13 @@ Result<WalkedRank> answer_rank(const job::Job& job, const job::PipelineLayout& l
   }
   Walk walked = walk(tape, settings, for_torch, true, rank.capacity);
   rank.out_of_memory = walked.out_of_memory;
-  if (walked.out_of_memory && !verdict_only) walked = walk(tape, settings, for_torch, false);  // what it would need
+  if (walked.out_of_memory && !asked.verdict_only)
+    walked = walk(tape, settings, for_torch, false);  // what it would need
   rank.peak = walked.peak;
   rank.peak_requested = walked.peak.requested;
   rank.peak_allocated = walked.peak.allocated;
   rank.peak_reserved = walked.peak_reserved;
   rank.phases = walked.by_phase;
-  rank.alive = alive_at(tape, walked.peak.event);
   for (const PeakPoint& group : walked.by_group) {
     if (group.allocated == 0 || group_of(group.moment) == group_of(walked.peak.moment)) continue;
     if (!rank.second || group.allocated > rank.second->allocated) rank.second = group;
@@ -109,6 +109,8 @@ Result<WalkedRank> answer_rank(const job::Job& job, const job::PipelineLayout& l
   rank.spread = spread_of(job, result.warnings.size(), rank.peak_allocated, rank.peak_reserved);
   rank.low = rank.peak_reserved - rank.spread.reserved + outside_low;
   rank.high = rank.peak_reserved + rank.spread.reserved + outside_high;
+  if (asked.figures_only) return walked_rank;
+  rank.alive = alive_at(tape, walked.peak.event);
   rank.table = make_table(rank, outside, result.outside_bytes);
   return walked_rank;
 }
@@ -134,14 +136,14 @@ bool is_worse(const RankAnswer& a, const RankAnswer& b) {
 // none is left out because another looks fuller; only a caller that wants no more than the verdict stops at the first
 // rank that does not fit.
 Result<std::vector<WalkedRank>> walk_ranks(const job::Job& job, const job::PipelineLayout& layout,
-                                           const std::vector<std::int64_t>& ranks, bool verdict_only) {
+                                           const std::vector<std::int64_t>& ranks, const AskedRanks& asked) {
   std::vector<std::optional<Result<WalkedRank>>> walked(ranks.size());
   std::atomic<std::size_t> next{0};
   std::atomic<bool> is_decided{false};
   share_work(ranks.size() > 1 ? 0 : 1, [&](unsigned) {
     for (std::size_t i = next++; i < ranks.size() && !is_decided; i = next++) {
-      walked[i] = answer_rank(job, layout, ranks[i], verdict_only);
-      if (!*walked[i] || (verdict_only && !(*walked[i])->answer.fits)) is_decided = true;
+      walked[i] = answer_rank(job, layout, ranks[i], asked);
+      if (!*walked[i] || (asked.verdict_only && !(*walked[i])->answer.fits)) is_decided = true;
     }
   });
   std::vector<WalkedRank> all;
@@ -183,7 +185,7 @@ Result<Answer> answer(const job::Job& job, const AskedRanks& asked) {
     return result.peak_by_stage[static_cast<std::size_t>(a)] > result.peak_by_stage[static_cast<std::size_t>(b)];
   });
   if (asked.alone && asked.pp) fullest_first = {*asked.pp};
-  PLIMSOLL_TRY(ranks, walk_ranks(job, layout, fullest_first, asked.verdict_only));
+  PLIMSOLL_TRY(ranks, walk_ranks(job, layout, fullest_first, asked));
   std::sort(ranks.begin(), ranks.end(),
             [](const WalkedRank& a, const WalkedRank& b) { return a.answer.pp_rank < b.answer.pp_rank; });
   const std::int64_t per_node = std::min(job.cluster.gpus_per_node, std::max<std::int64_t>(1, job.cluster.gpus));

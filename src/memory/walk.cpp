@@ -71,36 +71,37 @@ Walk walk(const step::Tape& tape, const allocator::Settings& settings, std::int6
   step::Moment moment;
   const auto& marks = tape.marks();
   const auto& events = tape.events();
-  const auto note_levels = [&] {
-    if (levels == nullptr) return;
-    levels->allocated.push_back(allocator.stats().allocated);
-    levels->reserved.push_back(allocator.stats().reserved);
-  };
-  for (std::size_t i = 0; i < events.size(); ++i, note_levels()) {
-    while (next_mark < marks.size() && marks[next_mark].event <= i) {
+  for (std::size_t i = 0; i < events.size() && !result.out_of_memory;) {
+    for (; next_mark < marks.size() && marks[next_mark].event <= i; ++next_mark) {
       result.by_phase[static_cast<std::size_t>(moment.phase)].allocated_after = allocator.stats().allocated;
-      moment = marks[next_mark++].moment;
+      moment = marks[next_mark].moment;
     }
-    const step::Event& event = events[i];
-    requested += event.bytes;
-    if (event.bytes == 0) continue;
-    if (event.bytes < 0) {
-      allocator.free(block_of[event.id]);
-      continue;
-    }
-    const auto block =
-        allocator.allocate(allocator::Request{event.requested, streams[static_cast<std::size_t>(event.stream)]});
-    if (!block) {
-      result.out_of_memory = OutOfMemory{moment, event.requested, event.name};
-      break;
-    }
-    block_of.push_back(*block);  // ids count up from 0
-    const std::int64_t allocated = allocator.stats().allocated;
+    const std::size_t last =
+        next_mark < marks.size() ? std::min<std::size_t>(marks[next_mark].event, events.size()) : events.size();
     PhasePeak& phase = result.by_phase[static_cast<std::size_t>(moment.phase)];
-    phase.peak_allocated = std::max(phase.peak_allocated, allocated);
     PeakPoint& group = result.by_group[static_cast<std::size_t>(group_of(moment))];
-    if (allocated > group.allocated)
-      group = {allocated, requested, allocator.stats().reserved, static_cast<std::uint32_t>(i), moment};
+    for (; i < last; ++i) {
+      const step::Event& event = events[i];
+      requested += event.bytes;
+      if (event.bytes < 0) {
+        allocator.free(block_of[event.id]);
+      } else if (event.bytes > 0) {
+        const auto block =
+            allocator.allocate(allocator::Request{event.requested, streams[static_cast<std::size_t>(event.stream)]});
+        if (!block) {
+          result.out_of_memory = OutOfMemory{moment, event.requested, event.name};
+          break;
+        }
+        block_of.push_back(*block);  // ids count up from 0
+        const std::int64_t allocated = allocator.stats().allocated;
+        phase.peak_allocated = std::max(phase.peak_allocated, allocated);
+        if (allocated > group.allocated)
+          group = {allocated, requested, allocator.stats().reserved, static_cast<std::uint32_t>(i), moment};
+      }
+      if (levels == nullptr) continue;
+      levels->allocated.push_back(allocator.stats().allocated);
+      levels->reserved.push_back(allocator.stats().reserved);
+    }
   }
   result.by_phase[static_cast<std::size_t>(moment.phase)].allocated_after = allocator.stats().allocated;
   for (; next_mark < marks.size(); ++next_mark)  // phases without an event of their own

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/interrupt.h"
 #include "replay/event_text.h"
 #include "replay/player.h"
 #include "replay/recorded_driver.h"
@@ -51,6 +52,7 @@ class Comparison {
     player_.restore_start();
     tracker_.start(player_.allocator().stats());
     for (op_ = 0; op_ < end; ++op_) {
+      if (op_ % kLookEvery == 0 && interrupted()) return false;
       const Op op = history_.ops[op_];
       if (op.kind == OpKind::kEmptyCache) continue;  // found again from the driver calls
       gather(op.event);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/interrupt.h"
 #include "replay/player.h"
 #include "replay/tracker.h"
 
@@ -84,6 +85,7 @@ Run run(const History& history, const Conditions& conditions, Watcher* watcher) 
   tracker.start(stats);
   const auto number_of_ops = static_cast<std::uint32_t>(history.ops.size());
   for (std::uint32_t i = 0; i < number_of_ops; ++i) {
+    if (i % kLookEvery == 0 && interrupted()) return finish(i);
     const Op op = history.ops[i];
     if (op.kind != OpKind::kAlloc && op.kind != OpKind::kOom) {
       play(player, op);

@@ -11,6 +11,7 @@
 
 #include "allocator/setting_table.h"
 #include "base/crew.h"
+#include "base/interrupt.h"
 #include "base/text.h"
 
 namespace plimsoll::replay {
@@ -117,7 +118,7 @@ Result<std::vector<WhatIf>> replay_settings(const History& history, const std::v
   std::vector<WhatIf> answers(settings.size());
   std::atomic<std::size_t> next{0};
   const auto work = [&](unsigned) {
-    for (std::size_t i = next++; i < settings.size(); i = next++) {
+    for (std::size_t i = next++; i < settings.size() && !interrupted(); i = next++) {
       answers[i].setting = settings[i];
       answers[i].run = run(history, conditions[i]);
       Conditions otherwise = conditions[i];
@@ -126,6 +127,7 @@ Result<std::vector<WhatIf>> replay_settings(const History& history, const std::v
     }
   };
   share_work(0, work);
+  if (interrupted()) return tl::make_unexpected(given_up());
   return answers;
 }
 

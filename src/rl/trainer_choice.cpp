@@ -59,7 +59,7 @@ std::optional<TrainerChoice> choose(const Run& run, std::int64_t gpus, const Pac
   if (look == Look::kCoarse) options.simulated = 16;
   options.world = &world;
   options.beside = &beside;
-  options.stop = &interrupt_flag();
+  options.stop = &stop_flag();
   const auto plan = plan::plan_for(*question, options);
   if (!plan) {
     ++counts.considered;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "document/plain_toml.h"
 #include "job/knobs.h"
 #include "rules/rules.h"
 
@@ -210,6 +211,10 @@ Result<RuleSet> read_rules(std::span<const std::string_view> texts) {
   RuleSet set;
   std::vector<Node> roots;
   for (const std::string_view text : texts) {
+    if (auto plain = document::parse_plain_toml(text)) {
+      roots.push_back(*std::move(plain));
+      continue;
+    }
     PLIMSOLL_TRY(root, document::parse_toml(text));
     roots.push_back(std::move(root));
   }

@@ -16,6 +16,7 @@ using document::Node;
 
 constexpr std::size_t kMostItems = 1000;
 constexpr std::size_t kLongestText = 20'000;
+constexpr std::size_t kLongestAsk = 64;
 
 tl::unexpected<Error> wanted(std::string_view member, std::string_view what, const Node& found) {
   return bad_input(fmt::format("{} is {}; wanted {}", member, document::kind_name(found.kind), what));
@@ -90,6 +91,10 @@ Status set_member(const std::string& name, const Node& value, Query& query) {
   } else if (name == "axis" || name == "by" || name == "setting") {
     PLIMSOLL_TRY(text, text_of(name, value));
     (name == "axis" ? query.axis : name == "by" ? query.by : query.setting) = std::move(text);
+  } else if (name == "ask" || name == "cancel") {
+    PLIMSOLL_TRY(text, text_of(name, value));
+    if (text.size() > kLongestAsk) return bad_input(fmt::format("{} is too long", name));
+    (name == "ask" ? query.ask : query.cancel) = std::move(text);
   } else {
     return bad_input("there is no such member of a question");
   }

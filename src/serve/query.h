@@ -30,6 +30,8 @@ struct Query {
   std::string axis;  // "events", "time"
   std::string by;    // what is told apart: "category", "module", "stack"
   std::string setting;
+  std::string ask;     // the asker's name for the question, to give it up by
+  std::string cancel;  // of "/api/cancel": the name of the question that is given up
 
   [[nodiscard]] bool has(std::string_view flag) const;
 };

@@ -194,6 +194,7 @@ Status Server::start(int port) {
 
 void Server::stop() {
   if (!wires_->thread.joinable()) return;
+  wires_->site.give_up_all();
   wires_->http.stop();
   wires_->thread.join();
 }

@@ -22,6 +22,7 @@
 #include "serve/question.h"
 #include "serve/recording_picture.h"
 #include "serve/run_picture.h"
+#include "serve/running.h"
 #include "serve/step_picture.h"
 
 namespace plimsoll::serve {
@@ -54,9 +55,25 @@ struct Site::Kept {
   Shelf& shelf;
   std::string version;
   lever::World world;
+  Running running;
   Cache<StepPicture> steps{kKeptSteps};
   Cache<plan::Plan> plans{kKeptPlans};
   Cache<std::unique_ptr<RecordingPicture>> recordings{kKeptRecordings};
+
+  using Question = Text (*)(Kept&, const Query&);
+
+  // Work that was given up may have stopped anywhere: its answer is no answer.
+  Text answer(Question ask, const Query& query) {
+    const Running::Entry entry(running, query.ask);
+    const OwnStop own(entry.flag());
+    Text text = ask(*this, query);
+    if (interrupted()) return tl::make_unexpected(given_up());
+    return text;
+  }
+  Text cancel(const Query& query) {
+    running.give_up(query.cancel);
+    return std::string{"{}"};
+  }
 
   Text start() const {
     JsonWriter json;
@@ -167,8 +184,10 @@ struct Site::Kept {
       options.world = &world;
       options.keep = kShownPlans;
       options.remember = kDrawnPoints;
-      options.stop = &interrupt_flag();
-      return plan::plan_for(question, options);
+      options.stop = &stop_flag();
+      auto found = plan::plan_for(question, options);
+      if (interrupted()) return tl::make_unexpected(given_up());  // half a search is not kept for the next asker
+      return found;
     });
   }
   Text plan(const Query& query) {
@@ -214,6 +233,8 @@ Site::Site(Shelf& shelf, const Page& page, std::string version)
 
 Site::~Site() = default;
 
+void Site::give_up_all() { kept_->running.give_up_all(); }
+
 Reply Site::file(std::string_view path) const {
   const Asset* asset = page_.find(path);
   if (asset == nullptr) return refusal(404, "there is no such file");
@@ -221,12 +242,12 @@ Reply Site::file(std::string_view path) const {
 }
 
 Reply Site::answer(std::string_view path, std::string_view body) {
-  using Question = Text (*)(Kept&, const Query&);
   struct Row {
     std::string_view path;
-    Question ask;
+    Kept::Question ask;
   };
-  static constexpr std::array<Row, 24> kQuestions = {{
+  static constexpr std::array<Row, 25> kQuestions = {{
+      {"/api/cancel", [](Kept& k, const Query& q) { return k.cancel(q); }},
       {"/api/start", [](Kept& k, const Query&) { return k.start(); }},
       {"/api/models", [](Kept&, const Query&) { return Kept::listed(answer::find_models({})); }},
       {"/api/gpus", [](Kept&, const Query&) { return Kept::listed(answer::find_gpus({})); }},
@@ -256,7 +277,7 @@ Reply Site::answer(std::string_view path, std::string_view body) {
     if (row.path != path) continue;
     const Result<Query> query = parse_query(body);
     if (!query) return refusal(query.error());
-    Text text = row.ask(*kept_, *query);
+    Text text = kept_->answer(row.ask, *query);
     if (!text) return refusal(text.error());
     return {200, "application/json", *std::move(text)};
   }

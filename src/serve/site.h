@@ -29,6 +29,8 @@ class Site {
   [[nodiscard]] Reply file(std::string_view path) const;
   // A question: "/api/fit" with its JSON.
   [[nodiscard]] Reply answer(std::string_view path, std::string_view body);
+  // Ends the questions that are being answered, and those still to come: the server ends.
+  void give_up_all();
 
  private:
   struct Kept;

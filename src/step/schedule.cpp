@@ -2,6 +2,7 @@
 #include "step/schedule.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace plimsoll::step {
 
@@ -146,9 +147,14 @@ class Interleaved {
     const std::int64_t warmup = warmup_passes(s_);
     Tensor overlap_buffers = s_.overlap ? tape_.alloc(2 * s_.message, Name::kMessage) : Tensor{};
     if (s_.rank > 0) receive_input(0);
+    // The receive of the next pass is posted before this one, but on the stage whose messages come round the ring
+    // (facts megatron-memory.md 7).
+    const bool prefetches_inputs = s_.prefetches && s_.rank > 0;
+    const bool prefetches_grads = s_.prefetches && s_.rank < s_.stages - 1;
     for (std::int64_t k = 0; k < warmup; ++k) {
+      if (prefetches_inputs) exchange_inputs(k);
       forward(k);
-      exchange_inputs(k);
+      if (!prefetches_inputs) exchange_inputs(k);
       if (k == warmup - 1 && warmup < total_) exchange_grads(-1);
       tape_.free(output_);
     }
@@ -163,8 +169,15 @@ class Interleaved {
     tape_.free(held_grad_);
     for (std::int64_t k = total_ - warmup; k < total_; ++k) {
       if (warmup == total_ && k == 0) exchange_grads(-1);
-      backward(k);
-      exchange_grads(k);
+      if (prefetches_grads) {
+        Tensor used = std::exchange(held_grad_, Tensor{});
+        exchange_grads(k);
+        backward(k);
+        tape_.free(used);
+      } else {
+        backward(k);
+        exchange_grads(k);
+      }
     }
     tape_.free(held_grad_);
     tape_.free(sent_grad_);

@@ -3,25 +3,18 @@
 
 namespace plimsoll::step {
 
-void Tape::record(Tensor& tensor, std::int64_t requested) {
-  tensor.id = next_id_++;
-  push({tensor.bytes, requested, tensor.id, tensor.name, stream_});
-}
-
-void Tape::overflow() {
+bool Tape::make_room() {
+  constexpr std::size_t kFirst = 4096;
+  constexpr auto kMost = static_cast<std::size_t>(kBudget.events);
+  if (events_.size() < kMost) {
+    events_.reserve(std::min(kMost, std::max(kFirst, 2 * events_.size())));
+    return true;
+  }
   recording_ = false;
   overflowed_ = true;
   events_ = {};
   marks_ = {};
-}
-
-void Tape::mark() {
-  const auto event = static_cast<std::uint32_t>(events_.size());
-  if (!marks_.empty() && marks_.back().event == event) {
-    marks_.back().moment = moment_;
-  } else {
-    marks_.push_back({event, moment_});
-  }
+  return false;
 }
 
 }  // namespace plimsoll::step

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/budget.h"
@@ -157,7 +158,8 @@ class Tape {
   [[nodiscard]] std::int64_t span_peak() const { return span_peak_; }
   [[nodiscard]] const Moment& moment() const { return moment_; }
   [[nodiscard]] const Moment& peak_moment() const { return peak_moment_; }
-  [[nodiscard]] const std::vector<Event>& events() const { return events_; }
+  // Valid until the next one is written.
+  [[nodiscard]] std::span<const Event> events() const { return events_; }
   [[nodiscard]] const std::vector<Mark>& marks() const { return marks_; }
 
   // The profile of everything since the tape was made or reset.
@@ -176,12 +178,16 @@ class Tape {
     Name name;
   };
 
-  void record(Tensor& tensor, std::int64_t requested);
-  void push(const Event& event) {
-    if (static_cast<std::int64_t>(events_.size()) < kBudget.events) return events_.push_back(event);
-    overflow();
+  void record(Tensor& tensor, std::int64_t requested) {
+    tensor.id = next_id_++;
+    push({tensor.bytes, requested, tensor.id, tensor.name, stream_});
   }
-  void overflow();
+  void push(const Event& event) {
+    if (events_.size() == events_.capacity() && !make_room()) return;
+    events_.push_back(event);
+  }
+  // False, and nothing is recorded any more, where a tape may have no more events.
+  bool make_room();
   void take(std::vector<Armed>& armed) {
     for (const Armed& a : armed) (void)alloc(a.bytes, a.name);
     armed.clear();
@@ -190,7 +196,14 @@ class Tape {
     moment_ = {phase, operation, chunk, layer, micro_batch};
     if (recording_) mark();
   }
-  void mark();
+  void mark() {
+    const auto event = static_cast<std::uint32_t>(events_.size());
+    if (!marks_.empty() && marks_.back().event == event) {
+      marks_.back().moment = moment_;
+    } else {
+      marks_.push_back({event, moment_});
+    }
+  }
 
   bool recording_;
   bool overflowed_ = false;

@@ -50,6 +50,8 @@ std::vector<Base> bases() {
       {"interleaved",
        lm + "gpus=32 pipeline_model_parallel_size=4 virtual_pipeline_model_parallel_size=2 context_parallel_size=2 "
             "micro_batch_size=1 use_distributed_optimizer=true defer_embedding_wgrad_compute=true"},
+      {"all in the warm-up", lm + "gpus=4 pipeline_model_parallel_size=4 virtual_pipeline_model_parallel_size=2 "
+                                  "micro_batch_size=1 global_batch_size=4 overlap_p2p_comm=true"},
       {"experts", moe + "gpus=16 tensor_model_parallel_size=2 expert_model_parallel_size=4 moe_grouped_gemm=true "
                         "expert_tensor_parallel_size=1 use_distributed_optimizer=true sequence_parallel=true "
                         "moe_shared_expert_intermediate_size=1024"},

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <ctime>
 #include <map>
 #include <optional>
 
@@ -212,7 +211,8 @@ TEST(RlTruth, only_the_pair_that_slows_down_with_more_gpus_is_out_of_order) {
 }
 
 // Ten seconds on two cores are at most twenty of processor time, whatever else the machine does.
-TEST(RlSpeed, a_plan_of_256_gpus_takes_at_most_ten_seconds_on_two_cores) {
+// What it takes in seconds is in bench/rl_bench.cpp; here the work that makes them is held.
+TEST(RlWork, a_plan_of_256_gpus_simulates_few_of_its_combinations) {
   const auto draft = rl::read_draft({}, {{"framework", "telescope"},
                                          {"model", "qwen2.5-7b"},
                                          {"gpu", "h100"},
@@ -223,14 +223,11 @@ TEST(RlSpeed, a_plan_of_256_gpus_takes_at_most_ten_seconds_on_two_cores) {
                                          {"completion_mean", "1100"},
                                          {"completion_cv", "0.8"}});
   ASSERT_TRUE(draft.has_value());
-  const std::clock_t before = std::clock();
   const auto plan = rl::plan(*draft, {});
-  const double seconds = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
   ASSERT_TRUE(plan.has_value());
   EXPECT_FALSE(plan->best.empty());
-  std::printf("%.1f s of processor time for %zu combinations, %zu simulated\n", seconds, plan->counts.considered,
-              plan->counts.simulated);
-  EXPECT_LE(seconds, 20);
+  EXPECT_GE(plan->counts.considered, 100U);
+  EXPECT_LE(plan->counts.simulated, plan->counts.considered / 3);
 }
 
 }  // namespace

@@ -110,6 +110,31 @@ test('a block tells who made it', async () => {
   assert.match(await tab.locator('[data-object]').textContent(), /\.py:\d+/);
 });
 
+test('the map of the segments is gone through by keyboard', async () => {
+  await show(...kViews.recording);
+  const map = tab.locator('[data-panel="segments"] [role="slider"]');
+  await map.focus();
+  assert.equal(await map.getAttribute('aria-valuetext'), 'no block chosen');
+  await tab.keyboard.press('ArrowRight');
+  const first = await map.getAttribute('aria-valuetext');
+  assert.match(first, /(MiB|KiB|GiB|bytes)$/);
+  for (let i = 0; i < 40 && (await map.getAttribute('aria-valuetext')).startsWith('a hole'); ++i) await tab.keyboard.press('ArrowRight');
+  await tab.keyboard.press('Enter');
+  await tab.waitForSelector('[data-object]');
+});
+
+test('an answer that is cancelled is given up by the server', async () => {
+  const names = [];
+  const cancelled = tab.waitForRequest((request) => request.url().endsWith('/api/cancel'));
+  tab.on('request', (request) => {
+    if (request.url().endsWith('/api/plan')) names.push(request.postDataJSON().ask);
+  });
+  await tab.evaluate(() => (location.hash = '#plan?files=f1&set=gpus%3D1024&set=global_batch_size%3D4096'));
+  await tab.getByRole('button', { name: 'Cancel' }).click();
+  assert.equal((await cancelled).postDataJSON().cancel, names.at(-1));
+  assert.ok(names.at(-1).length > 4);
+});
+
 test('other settings are drawn on the same axis', async () => {
   await show(...kViews.recording);
   await tab.getByRole('button', { name: 'Try them' }).click();

@@ -55,7 +55,7 @@ const Alias kRows[] = {
     {"dp_shard_size", kNoEffect},
     {"torch_compile_backend", kNoEffect},
     {"gptq", kNotModelled, "GPTQ weights are counted as if they were loaded in 16 bits"},
-    {"qat", kRefused, "quantisation-aware training is not modelled"},
+    {"qat", kNoEffect},  // read with the checkpointing
     {"diffusion", kNotModelled, "masked diffusion is counted as plain training"},
     {"use_kernels", kNoEffect},
     {"process_reward_model", kRefused, "reward models are not modelled"},
@@ -206,6 +206,10 @@ Result<Node> from_axolotl(const Node& root, Draft& draft) {
   if (fused || cut) to.put("loss", text_node("liger"));
   if (cut) draft.warnings.emplace_back("cut_cross_entropy: counted as Liger's fused linear loss");
   read_checkpointing(to);
+  if (const Node* qat = root.find("qat"); qat != nullptr && !qat->is_null() && !is_off(*qat))
+    PLIMSOLL_TRY_STATUS(allow_fake_quantisation("qat", to, draft));
+  if (const Node* offload = to.take("activation_offloading"); offload != nullptr)
+    to.put("activation_offloading", bool_node(!is_off(*offload)));  // "legacy" and "disk" name how
   read_fsdp(root, to);
   // The batch of one rank, in the oldest files.
   if (const Node* batch = to.take("batch_size"); batch != nullptr && batch->is_integer()) {

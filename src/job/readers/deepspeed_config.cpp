@@ -65,8 +65,47 @@ Result<Draft> read_deepspeed_tree(const Node& root, const std::string& path) {
   return draft;
 }
 
+namespace {
+
+// "ds_config_zero2.json", "zero_stage3_offload.json", "ds_z3_config.json": the stage that the name of a file says.
+std::optional<int> stage_in_name(std::string_view path) {
+  const std::string name = lower(path.substr(path.rfind('/') + 1));
+  for (const std::string_view word : {"zero", "stage", "ds_z", "_z"}) {
+    std::size_t at = name.find(word);
+    if (at == std::string::npos) continue;
+    for (at += word.size(); at < name.size() && (name[at] == '_' || name[at] == '-');) ++at;
+    if (name.compare(at, 5, "stage") == 0) at += 5;
+    const bool ends = at + 1 >= name.size() || name[at + 1] < '0' || name[at + 1] > '9';
+    if (at < name.size() && name[at] >= '0' && name[at] <= '3' && ends) return name[at] - '0';
+  }
+  return std::nullopt;
+}
+
+// A file that is not at hand leaves the stage open, unless its name says it.
+Draft draft_of_missing_file(const std::string& name, Error error) {
+  Draft draft;
+  draft.path = name;
+  draft.kind = FileKind::kDeepSpeedConfig;
+  draft.vocabulary = Framework::kDeepSpeed;
+  draft.framework = Framework::kDeepSpeed;
+  if (const std::optional<int> stage = stage_in_name(name)) {
+    draft.assign("zero_stage", integer_node(*stage), "its name");
+    draft.warnings.push_back(
+        fmt::format("{}: the file is not here; ZeRO stage {} is taken from its name, without "
+                    "offload and with DeepSpeed's own buckets",
+                    name, *stage));
+    return draft;
+  }
+  draft.assignments.push_back({"zero_stage", Node{}, name, false, std::move(error.message)});
+  return draft;
+}
+
+}  // namespace
+
 Result<Draft> include_deepspeed_file(const std::string& name, const std::string& folder) {
-  PLIMSOLL_TRY(path, locate(name, folder));
+  auto located = locate(name, folder);
+  if (!located) return draft_of_missing_file(name, std::move(located.error()));
+  const std::string path = *std::move(located);
   PLIMSOLL_TRY(text, read_named_file(path));
   auto root = parse_json_or_yaml(text);
   if (!root) return tl::make_unexpected(std::move(root.error()).with_context(path));

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/readers/dialect_rows.h"
 
-#include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "base/text.h"
 #include "job/keys.h"
 #include "job/value.h"
+#include "model/catalog.h"
 
 namespace plimsoll::job {
 
@@ -55,10 +56,10 @@ std::string Translation::name_of(std::string_view target) const {
 
 Node Translation::finish(Draft& draft) {
   draft.written_names = std::move(names_);
-  for (const auto& [key, value] : source_.members) {
-    const bool done = std::find(taken_.begin(), taken_.end(), key) != taken_.end();
-    if (!done && !result_.has(key)) result_.members.emplace_back(key, value);
-  }
+  std::set<std::string, std::less<>> done(taken_.begin(), taken_.end());  // Node::has would make it quadratic
+  for (const auto& member : result_.members) done.insert(member.first);
+  for (const auto& [key, value] : source_.members)
+    if (!done.contains(key)) result_.members.emplace_back(key, value);
   return std::move(result_);
 }
 
@@ -81,6 +82,25 @@ std::optional<Node> deepspeed_preset(std::string_view name) {
   root.kind = Node::Kind::kObject;
   root.members.emplace_back("zero_optimization", std::move(zero));
   return root;
+}
+
+bool may_have_tower(const Node* name) {
+  if (name == nullptr || !name->is_string()) return false;
+  auto known = model::find_model(name->text);
+  if (!known) known = model::find_model(name->text.substr(name->text.rfind('/') + 1));
+  return !known || known->vision != nullptr;
+}
+
+Status allow_fake_quantisation(std::string_view key, const Translation& to, Draft& draft) {
+  const Node* recomputes = to.peek("gradient_checkpointing");
+  if (recomputes == nullptr || is_off(*recomputes))
+    return bad_input(
+        fmt::format("{}: quantisation-aware training keeps a fake-quantised copy of every weight until "
+                    "backward where layers are not recomputed, which is not modelled",
+                    key));
+  draft.warnings.push_back(
+      fmt::format("{}: fake-quantised copies of the weights of the layer that is recomputed are not counted", key));
+  return {};
 }
 
 Status refuse_other_training(std::string_view key, std::string_view value) {

@@ -54,6 +54,13 @@ class Translation {
 // DeepSpeed configurations that tools know by name ("zero3_offload").
 [[nodiscard]] std::optional<document::Node> deepspeed_preset(std::string_view name);
 
+// Whether a model of this name may have a tower for images: one that the catalogue knows without it has none.
+[[nodiscard]] bool may_have_tower(const document::Node* name);
+
+// Quantisation-aware training keeps a fake-quantised copy of every weight from forward to backward. Where layers are
+// recomputed that is one layer's, which is told; where they are not it is the whole model's, which is not modelled.
+[[nodiscard]] Status allow_fake_quantisation(std::string_view key, const Translation& to, Draft& draft);
+
 // An answer for preference and reinforcement training, which hold other models and batches.
 [[nodiscard]] Status refuse_other_training(std::string_view key, std::string_view value);
 

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "job/keys.h"
+#include "job/readers/by_names.h"
 #include "job/readers/dialect_rows.h"
 #include "job/readers/include.h"
 #include "job/readers/omega.h"
@@ -49,6 +50,8 @@ std::string_view dialect_name(FileKind kind) {
       return "oumi";
     case FileKind::kTorchtune:
       return "torchtune";
+    case FileKind::kByNames:
+      return "a tool that is not known, by the names of its keys";
     default:
       return {};
   }
@@ -58,7 +61,9 @@ std::optional<FileKind> dialect_of_keys(const Node& root) {
   if (root.has("base_model") &&
       has_any(root, {"sequence_len", "micro_batch_size", "datasets", "adapter", "num_epochs"}))
     return FileKind::kAxolotl;
-  if (root.has("cutoff_len") || root.has("finetuning_type") ||
+  // LLaMA-Factory's next generation has tables of its own (peft_config, dist_config) and is read by names.
+  const bool is_v1 = root.has("model_class") && root.has("model");
+  if ((root.has("cutoff_len") && !is_v1) || root.has("finetuning_type") ||
       (root.has("stage") && root.has("model_name_or_path") && root.has("template")))
     return FileKind::kLlamaFactory;
   if (root.has("model") && has_any(root, {"tuner_type", "train_type"})) return FileKind::kMsSwift;
@@ -134,6 +139,9 @@ Status read_dialect_tree(FileKind kind, const Node& root, Draft& draft) {
       break;
     case FileKind::kTorchtune:
       translated = from_torchtune(root, draft);
+      break;
+    case FileKind::kByNames:
+      translated = from_names(root, draft);
       break;
     default:
       translated = from_trainer_script(root, draft);

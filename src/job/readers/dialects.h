@@ -34,6 +34,9 @@ namespace plimsoll::job {
 // A DeepSpeed configuration that the script writes itself takes the place of its name.
 void write_here_documents(const std::map<std::string, std::string>& files, document::Node& table);
 
+// What `accelerate launch` is given: its file, and its flags over it.
+[[nodiscard]] Status add_accelerate_settings(const Launch& launch, Draft& draft);
+
 // Megatron-DeepSpeed and the Megatron of its time: names and habits of their own, before and after the flags are read.
 [[nodiscard]] Status use_megatron_dialect(const LaunchFlags& flags, const std::map<std::string, std::string>& files,
                                           Draft& draft);

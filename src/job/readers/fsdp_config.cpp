@@ -16,6 +16,7 @@ using document::Node;
 namespace {
 
 constexpr std::string_view kWithoutEffect[] = {"transformer_layer_cls_to_wrap",
+                                               "transformer_cls_names_to_wrap",
                                                "state_dict_type",
                                                "cpu_ram_efficient_loading",
                                                "sync_module_states",

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // GPT-NeoX's YAML (neox_args): Megatron's keys under older names, with DeepSpeed's beside them. Several files are one
 // configuration there, too.
+#include <functional>
+
 #include <fmt/format.h>
 
 #include "base/text.h"
@@ -47,7 +49,7 @@ const Alias kRows[] = {
     {"attention_dropout", kKey, "attention_dropout"},
     {"output_layer_parallelism", kNoEffect},
     {"soft_prompt_tuning", kRefused, "prompt tuning is not modelled"},
-    {"train_impl", kNotModelled, "preference training is counted as plain training", "normal"},
+    {"train_impl", kNoEffect},  // read before the keys
     {"lora", kRefused, "adapters of GPT-NeoX are not modelled"},
     {"te_*", kNotModelled, "Transformer Engine layers are counted as Megatron's own"},
     {"sequence_parallel", kKey, "sequence_parallel"},
@@ -152,6 +154,39 @@ Status check_layer_kinds(const Node& list) {
   return {};
 }
 
+// Flash attention where every layer has it; any other kind keeps its scores.
+void read_attention(const Node& list, Draft& draft) {
+  bool all_flash = true;
+  bool any = false;
+  const std::function<void(const Node&)> look = [&](const Node& node) {
+    for (const Node& item : node.items) look(item);
+    if (!node.is_string() || node.text == "all") return;
+    any = true;
+    all_flash = all_flash && node.text == "flash";
+  };
+  look(list);
+  if (any && all_flash) draft.assign("attention_backend", text_node("flash"), "attention_config");
+}
+
+// The loop around the model: preference training holds a reference, and DPO two answers per sample.
+Status read_training_loop(const Node& root, Draft& draft) {
+  const std::string loop = word_at(root, "train_impl");
+  if (loop.empty() || loop == "normal") return {};
+  if (loop != "dpo" && loop != "kto")
+    return bad_input(fmt::format("train_impl: '{}' trains another head or loop, which is not modelled", loop),
+                     "plimsoll rl sizes GRPO and PPO runs");
+  if (!is_on(root, "dpo_reference_free", false) && word_at(root, "precompute_model_name").empty())
+    draft.assign("reference_model", bool_node(true), "train_impl");
+  const Node* micro = root.find("train_micro_batch_size_per_gpu");
+  if (loop == "dpo" && micro != nullptr && micro->is_integer() && micro->integer > 0 && micro->integer < (1 << 20))
+    draft.assign("train_micro_batch_size_per_gpu", integer_node(2 * micro->integer), "train_impl");
+  draft.warnings.push_back(fmt::format("train_impl {}: the reference's forward pass is not in the step's time", loop));
+  draft.notes.push_back(
+      fmt::format("{}: preference training{}", draft.path,
+                  loop == "dpo" ? ": two answers of a sample are two sequences of a micro-batch" : ""));
+  return {};
+}
+
 // Every optimizer but Adam has other states.
 Status read_optimizer(const Node& root, Draft& draft) {
   const Node* optimizer = root.find("optimizer");
@@ -207,6 +242,8 @@ Result<Draft> read_gpt_neox_config(const InputFile& file) {
   const bool describes_model = root.has("num_layers");
   if (const Node* kinds = root.find("attention_config"); kinds != nullptr)
     PLIMSOLL_TRY_STATUS(check_layer_kinds(*kinds));
+  if (const Node* kinds = root.find("attention_config"); kinds != nullptr) read_attention(*kinds, draft);
+  PLIMSOLL_TRY_STATUS(read_training_loop(root, draft));
   PLIMSOLL_TRY_STATUS(read_optimizer(root, draft));
   if (describes_model) {
     PLIMSOLL_TRY_STATUS(read_layers(root, draft));

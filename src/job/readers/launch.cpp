@@ -55,6 +55,22 @@ std::string key_of_flag(std::string_view flag) {
   return replace(bare, '-', '_');
 }
 
+namespace {
+
+// "submit.py --nodes 2 -- accelerate launch train.py": the program that runs is behind the last bare "--" that
+// something to run follows.
+std::size_t start_of_inner(const std::vector<ShellWord>& words) {
+  for (std::size_t i = words.size(); i-- > 1;) {
+    if (words[i].text != "--") continue;
+    for (std::size_t j = i + 1; j < words.size(); ++j)
+      if (ends_with_py(words[j].text) || is_one_of(words[j].text, {"torchrun", "accelerate", "deepspeed", "python"}))
+        return i + 1;
+  }
+  return 0;
+}
+
+}  // namespace
+
 Launch split_command(const ShellCommand& command) {
   Launch launch;
   const std::vector<ShellWord>& words = command.words;
@@ -63,7 +79,7 @@ Launch split_command(const ShellCommand& command) {
     launch.launcher.assign(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(program));
     launch.arguments.assign(words.begin() + static_cast<std::ptrdiff_t>(rest), words.end());
   };
-  for (std::size_t i = 0; i < words.size(); ++i) {
+  for (std::size_t i = start_of_inner(words); i < words.size(); ++i) {
     const std::string& word = words[i].text;
     const bool is_module = (word == "-m" || word == "--module") && i + 1 < words.size();
     if (is_module) {

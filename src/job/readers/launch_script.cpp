@@ -12,6 +12,7 @@
 #include "job/keys.h"
 #include "job/keys/table.h"
 #include "job/readers/bridge.h"
+#include "job/readers/by_names.h"
 #include "job/readers/dialects.h"
 #include "job/readers/include.h"
 #include "job/readers/launch.h"
@@ -54,8 +55,18 @@ bool never(const std::string& key) {
   return false;
 }
 
+// What only a training has: "internvl_chat_mpo.py --learning_rate 1e-5" trains, whatever its name holds.
+bool has_training_flags(const Launch& launch) {
+  return std::any_of(launch.arguments.begin(), launch.arguments.end(), [](const ShellWord& word) {
+    const std::string key = is_flag(word.text) ? key_of_flag(word.text) : std::string{};
+    return key == "learning_rate" || key == "per_device_train_batch_size" || key == "num_train_epochs" ||
+           key.ends_with(".lr") || key.ends_with(".learning_rate");
+  });
+}
+
 // Programs that use a trainer's flags for something else.
-bool is_other_work(std::string_view program) {
+bool is_other_work(const Launch& launch) {
+  const std::string_view program = launch.program;
   std::string name = lower(program.substr(program.rfind('/') + 1));
   std::replace(name.begin(), name.end(), '.', '_');
   std::replace(name.begin(), name.end(), '-', '_');
@@ -66,13 +77,14 @@ bool is_other_work(std::string_view program) {
           "generation", "infer",     "inference",  "test",       "merge",      "export",   "serve",      "server",
           "deploy",     "rollout",   "sample",     "download",   "checkpoint", "ckpt",     "hf2mcore",   "mcore2hf",
           "chat",       "cli",       "quantize",   "app",        "webui",      "web"})
-      if (part == word && name.find("llamafactory") == std::string::npos) return true;
+      if (part == word && name.find("llamafactory") == std::string::npos) return !has_training_flags(launch);
   return false;
 }
 
 // Reinforcement learning has a verb of its own.
 bool is_reinforcement(const Launch& launch) {
-  if (launch.program.find("sft") != std::string::npos) return false;
+  for (const std::string_view part : {"sft", "train_dpo", "train_kto", "train_rm"})
+    if (launch.program.find(part) != std::string::npos) return false;
   for (const std::string_view part : {"verl.", "main_ppo", "openrlhf", "train_ppo", "nemo_rl", "slime", "train_async"})
     if (launch.program.find(part) != std::string::npos) return true;
   return std::any_of(launch.arguments.begin(), launch.arguments.end(), [](const ShellWord& word) {
@@ -102,6 +114,19 @@ bool names_settings_file(const Launch& launch) {
   return false;
 }
 
+// A program of neither Megatron-LM nor the Trainer, whose flags say all the same what is trained and how.
+bool speaks_in_common_words(const Launch& launch) {
+  if (launch.program.empty() || names_trainer(launch)) return false;
+  const std::string name = launch.program.substr(launch.program.rfind('/') + 1);
+  if (name.starts_with("pretrain_")) return false;
+  const Node table = table_of(read_flags(launch.arguments, never));
+  for (const std::string_view flag :
+       {"num_layers", "tensor_model_parallel_size", "micro_batch_size", "global_batch_size",
+        "pipeline_model_parallel_size", "encoder_seq_length", "train_iters"})
+    if (table.has(flag)) return false;
+  return signs_of_training(table) >= 2;
+}
+
 Candidate examine(const ShellCommand& command) {
   Candidate candidate{&command, split_command(command), FileKind::kMegatronScript, 0};
   int megatron = 0;
@@ -125,12 +150,16 @@ Candidate examine(const ShellCommand& command) {
     return candidate;
   }
   const std::string& program = candidate.launch.program;
-  if (program == "megatron sft" || program == "megatron pt") {  // ms-swift's; its flags may all be in a file
+  if (program == "megatron sft" || program == "megatron pt" ||
+      program == "megatron rlhf") {  // ms-swift's; its flags may all be in a file
     candidate.known = std::max(candidate.known, 1);
     return candidate;
   }
   if (dialect) {
     candidate.kind = *dialect;
+    candidate.known = std::max(candidate.known, 1);
+  } else if (speaks_in_common_words(candidate.launch)) {
+    candidate.kind = FileKind::kByNames;
     candidate.known = std::max(candidate.known, 1);
   } else if (trainer > megatron || names_trainer(candidate.launch)) {
     candidate.kind = FileKind::kTrainingArguments;
@@ -170,7 +199,7 @@ Result<Candidate> find_training_command(const Shell& shell, std::string_view tex
   for (const ShellCommand& command : shell.commands) {
     Candidate candidate = examine(command);
     if (is_reinforcement(candidate.launch)) trains_by_reinforcement = true;
-    if (candidate.known == 0 || is_other_work(candidate.launch.program)) continue;
+    if (candidate.known == 0 || is_other_work(candidate.launch)) continue;
     most = std::max(most, candidate.known);
     candidates.push_back(std::move(candidate));
   }
@@ -342,6 +371,28 @@ void nest_dotted_keys(Node& table) {
   table = std::move(nested);
 }
 
+// "dpo.py", "train_orpo.py": what a program of the Trainer's kind does is in its name where no flag says it.
+Status take_loop_of_program(std::string_view program, Node& table) {
+  std::string name = lower(program.substr(program.rfind('/') + 1));
+  name = replace(replace(replace(name, '.', '_'), '-', '_'), ' ', '_');
+  for (const std::string_view part : split(name, '_')) {
+    for (const std::string_view other : {"grpo", "ppo", "rloo", "gkd", "reinforce"})
+      if (part == other)
+        return bad_input(fmt::format("{}: the program trains by reinforcement or distillation", program),
+                         "plimsoll rl reads runs of verl, OpenRLHF, NeMo-RL, prime-rl, slime, AReaL and TRL");
+    if (part == "reward" || part == "rm" || part == "prm")
+      return bad_input(
+          fmt::format("{}: the program trains a reward model, whose head and loss are not modelled", program));
+    if (table.has("loss_type")) continue;
+    for (const std::string_view pairs : {"dpo", "mpo", "ipo"})
+      if (part == pairs) table.members.emplace_back("loss_type", text_node("sigmoid"));
+    if (part == "kto") table.members.emplace_back("loss_type", text_node("kto"));
+    for (const std::string_view alone : {"orpo", "simpo", "cpo"})
+      if (part == alone) table.members.emplace_back("loss_type", text_node("simpo"));
+  }
+  return {};
+}
+
 Status read_trainer_command(const Candidate& candidate, const Shell& shell, Draft& draft) {
   LaunchFlags flags = read_flags(candidate.launch.arguments, never);
   note_holes(flags, draft);
@@ -368,15 +419,11 @@ Status read_trainer_command(const Candidate& candidate, const Shell& shell, Draf
       PLIMSOLL_TRY_STATUS(lay_over_file(name, table, draft));
     }
   write_here_documents(shell.files, table);
+  if (candidate.kind == FileKind::kTrainingArguments || candidate.kind == FileKind::kByNames)
+    PLIMSOLL_TRY_STATUS(take_loop_of_program(candidate.launch.program, table));
   PLIMSOLL_TRY_STATUS(read_dialect_tree(candidate.kind, table, draft));
   note_unknown_values(flags, draft);
-  if (!candidate.launch.accelerate_config.empty()) {
-    PLIMSOLL_TRY(path, locate(candidate.launch.accelerate_config, parent_folder(draft.path)));
-    PLIMSOLL_TRY(text, read_named_file(path));
-    PLIMSOLL_TRY(part, read_accelerate_config(InputFile{path, std::move(text)}));
-    draft.parts.push_back(std::move(part));
-  }
-  return {};
+  return add_accelerate_settings(candidate.launch, draft);
 }
 
 // The file that the command names, with the command's overrides in it, as if it had been given like that.

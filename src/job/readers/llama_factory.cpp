@@ -45,8 +45,7 @@ constexpr std::string_view kWithoutEffect = R"(
     max_samples eval_num_beams ignore_pad_token_for_loss val_size eval_on_each_dataset tokenized_path data_shared_file_system
     plot_loss ray_* resources_per_worker placement_strategy adapter_name_or_path adapter_folder cache_dir use_fast_tokenizer
     resize_vocab split_special_tokens add_tokens add_special_tokens new_special_tokens_config init_special_tokens
-    image_max_pixels image_min_pixels video_* audio_* image_* crop_to_patches use_audio_in_video freeze_vision_tower
-    freeze_multi_modal_projector freeze_language_model train_mm_proj_only compute_accuracy use_swanlab swanlab_*
+    image_max_pixels image_min_pixels video_* audio_* image_* crop_to_patches use_audio_in_video train_mm_proj_only compute_accuracy use_swanlab swanlab_*
     lora_alpha lora_dropout create_new_adapter loraplus_* use_rslora pissa_* early_stopping_steps disable_shuffling
     enable_thinking tool_format default_system train_on_prompt infer_backend infer_dtype vllm_* sglang_* do_sample
     temperature top_p top_k max_new_tokens hf_hub_token ms_hub_token om_hub_token print_param_status trust_remote_code
@@ -98,6 +97,9 @@ Result<Node> from_llama_factory(const Node& root, Draft& draft) {
   if (tuning != "lora" && tuning != "full")
     return bad_input(fmt::format("finetuning_type: found '{}'; only full and lora are modelled", tuning));
   read_adapter(to, tuning);
+  // A tower and its projector are not trained unless the file says so (hparams/finetuning_args.py).
+  for (const std::string_view part : {"freeze_vision_tower", "freeze_multi_modal_projector"})
+    if (!root.has(part) && may_have_tower(root.find("model_name_or_path"))) to.put(part, bool_node(true));
   const Node* length = to.take("cutoff_len");
   to.put("max_length", length == nullptr ? integer_node(2048) : *length, "cutoff_len");
   // Layers are checkpointed unless that is switched off.

@@ -47,9 +47,9 @@ const Alias kDeepSpeedRows[] = {
     {"embed_layernorm", kNotModelled, "the norm behind the embedding is not counted"},
     {"pp_partition_method", kNoEffect},  // read before the flags
     {"pad_vocab_size_to", kKey, "padded_vocab_size"},
-    {"use_flash_attn", kNoEffect},
-    {"use_flash_attn_v1", kNoEffect},
-    {"use_flash_attn_v2", kNoEffect},
+    {"use_flash_attn_v1", kKey, "use_flash_attn"},
+    {"use_flash_attn_v2", kKey, "use_flash_attn"},
+    {"use_flash_attn_triton", kKey, "use_flash_attn"},
     {"use_bnb_optimizer", kRefused, "8-bit states under Megatron's parallelism are not modelled"},
     {"kd", kRefused, "knowledge distillation holds a teacher model that is not modelled"},
     {"mos", kRefused, "DeepSpeed's mixtures are not modelled"},
@@ -82,6 +82,7 @@ const Alias kCommonRows[] = {
     {"packing", kKey, "packed_sequences"},
     {"extra_vocab_size", kNoEffect},
     {"max_padding_length", kNoEffect},
+    {"attention_head_type", kNoEffect},  // becomes num_query_groups
     {"disable_bias_linear_fc", kNotModelled, "biases of the MLP are counted"},
     {"add_qkv_bias", kKey, "add_qkv_bias"},
     {"data_impl", kNoEffect},
@@ -93,6 +94,7 @@ constexpr std::string_view kCommonNames = R"(
     dataset val_dataset load_from_cache_file split_dataset_ratio dataset_num_proc max_epochs lora_alpha model_author model_name
     load_safetensors save_safetensors merge_lora attention_backend_of no_save_optim_of freeze_vit freeze_aligner vit_gradient_checkpointing
     system template patch_tokenizer_type train_data valid_data dataset_config_of eod_token_id use_ema finetune_of cross_entropy_loss_fusion_of
+    beta rpo_alpha loss_type desirable_weight undesirable_weight label_smoothing reference_free f_divergence_type
     train_mode task_list no_pipeline_parallel transformer_type log_straggler seq_of tokenizer_path config_path
 )";
 
@@ -231,7 +233,50 @@ Status use_swift(const LaunchFlags& flags, const std::string& model, Draft& draf
     return bad_input(fmt::format("tuner_type: found '{}'; only full and lora are modelled", tuning));
   }
   assign_swift_defaults(draft);
+  const std::string loop = lower(value_of(flags, "rlhf_type"));
+  if (!loop.empty() && loop != "dpo" && loop != "kto")
+    return bad_input(
+        fmt::format("rlhf_type: '{}' under Megatron holds other models and heads, which are not modelled", loop),
+        "plimsoll rl sizes GRPO and PPO runs");
+  if (!loop.empty() && tuning != "lora") {
+    draft.assign("reference_model", bool_node(true), "rlhf_type");
+    draft.warnings.emplace_back("rlhf_type: the reference's forward pass is not in the step's time");
+  }
   return name_model(model, draft);
+}
+
+// Chosen and rejected answers are two sequences of a micro-batch.
+void double_pairs(Draft& draft) {
+  const bool is_dpo = std::any_of(draft.assignments.begin(), draft.assignments.end(), [](const Assignment& given) {
+    return given.key == "rlhf_type" && given.value.is_string() && lower(given.value.text) == "dpo";
+  });
+  std::erase_if(draft.assignments, [](const Assignment& given) { return given.key == "rlhf_type"; });
+  if (!is_dpo) return;
+  for (Assignment& given : draft.assignments) {
+    if (given.key != "micro_batch_size" && given.key != "global_batch_size") continue;
+    if (const auto size = to_integer(given.value, Range{1, 1 << 24})) given.value = integer_node(2 * *size);
+  }
+  draft.notes.push_back(fmt::format("{}: chosen and rejected answers are two sequences of a micro-batch", draft.path));
+}
+
+}  // namespace
+
+namespace {
+
+// Flags that Megatron-LM dropped before Transformer Engine's layers became its default (core 0.7, 2024); in those
+// releases, and in Megatron-DeepSpeed, which left it earlier, the local layers are the default.
+void use_layers_of_release(const LaunchFlags& flags, Draft& draft) {
+  if (find(flags, "transformer_impl") != nullptr || draft.read_as == kSwift) return;
+  for (const std::string_view old : {"checkpoint_activations", "activations_checkpoint_method", "DDP_impl", "data_impl",
+                                     "distribute_checkpointed_activations", "model_parallel_size", "deepspeed"}) {
+    if (find(flags, old) == nullptr) continue;
+    draft.assign("transformer_impl", text_node("local"), fmt::format("--{}", replace(old, '_', '-')), true);
+    draft.notes.push_back(
+        fmt::format("{}: --{} is of a release whose default was its own (local) layers; they are "
+                    "counted (--transformer-impl changes that)",
+                    draft.path, replace(old, '_', '-')));
+    return;
+  }
 }
 
 }  // namespace
@@ -248,11 +293,19 @@ Status use_megatron_dialect(const LaunchFlags& flags, const std::map<std::string
     draft.assign("recompute_num_layers", layers.empty() ? integer_node(1) : document::parse_scalar(layers),
                  "--checkpoint-num-layers");
   }
+  use_layers_of_release(flags, draft);
+  if (value_of(flags, "attention_head_type") == "multiquery") {  // of Megatron's forks for StarCoder and Falcon
+    draft.assign("group_query_attention", bool_node(true), "--attention-head-type");
+    draft.assign("num_query_groups", integer_node(1), "--attention-head-type");
+  }
   return {};
 }
 
 void finish_megatron_dialect(Draft& draft) {
-  if (draft.read_as == kSwift) settle_swift(draft);
+  if (draft.read_as == kSwift) {
+    settle_swift(draft);
+    double_pairs(draft);
+  }
   // --position-embedding-type alibi and its like are the reader's; rotary was a flag of its own once.
   const auto given = [&draft](std::string_view key) {
     return std::any_of(draft.assignments.begin(), draft.assignments.end(),

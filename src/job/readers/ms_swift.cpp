@@ -30,9 +30,6 @@ const Alias kRows[] = {
     {"lisa_activated_layers", kRefused, "LISA's changing layers are not modelled"},
     {"modules_to_save", kNotModelled, "trained copies of whole modules are not counted"},
     {"padding_free", kNoEffect},  // tokens of a batch without their padding: never more than are counted
-    {"freeze_vit", kNoEffect},
-    {"freeze_llm", kRefused, "frozen layers are not modelled"},
-    {"freeze_aligner", kNoEffect},
     {"target_parameters", kNotModelled, "adapters on bare parameters are not counted"},
     {"num_labels", kNotModelled, "the head of a classifier is counted as the language model's"},
     {"device_map", kRefused, "layers spread over GPUs by a device map are not modelled", "auto"},
@@ -80,6 +77,17 @@ Result<Node> from_ms_swift(const Node& root, Draft& draft) {
     draft.warnings.push_back(
         fmt::format("task_type: the head and loss of '{}' are counted as the language model's", task));
   }
+  // The tower and its projector are frozen by default, the language model is not (swift/arguments/tuner_args.py).
+  for (const auto& [own, target] :
+       {std::pair{"freeze_vit", "freeze_vision_tower"}, std::pair{"freeze_aligner", "freeze_multi_modal_projector"}}) {
+    const Node* given = to.take(own);
+    if (given != nullptr || may_have_tower(to.peek("model")))
+      to.put(target, given == nullptr ? bool_node(true) : *given, own);
+    if (given != nullptr && is_off(*given) && tuning == "lora")
+      draft.warnings.push_back(fmt::format("{}: adapters beside the language model are not counted", own));
+  }
+  const bool freezes_text = to.takes_true("freeze_llm");
+  if (freezes_text && tuning != "lora") to.put("freeze_language_model", bool_node(true), "freeze_llm");
   to.rename("model", "model_name_or_path");
   if (!to.has("model_name_or_path")) to.rename("model_id_or_path", "model_name_or_path");
   const Node* rank = to.take("lora_rank");

@@ -75,7 +75,7 @@ class Reader {
     for (const std::string_view section : {"grpo", "ppo", "distillation", "on_policy_distillation", "gdpo"})
       if (at(root_, section) != nullptr)
         return bad_input(fmt::format("{}: this is reinforcement learning or distillation", section),
-                         "plimsoll rl reads GRPO runs of NeMo-RL: plimsoll rl FILE");
+                         "plimsoll rl reads GRPO, PPO and distillation of NeMo-RL: plimsoll rl FILE");
     if (at(root_, "rm") != nullptr) return bad_input("rm: reward models have another head, which is not modelled");
     const Node* name = at(*policy, "model_name");
     if (name == nullptr || !name->is_string()) return bad_input("policy.model_name is not given");

@@ -113,15 +113,6 @@ Result<Node> with_defaults(std::string_view text, const std::string& path, int d
   return base;
 }
 
-const Node* at(const Node& root, std::string_view path) {
-  const Node* node = &root;
-  for (const std::string_view part : split(path, '.')) {
-    node = node->is_object() ? node->find(part) : nullptr;
-    if (node == nullptr) return nullptr;
-  }
-  return node;
-}
-
 // The end of the "${" at `start`, behind its brace.
 std::size_t end_of_reference(std::string_view text, std::size_t start) {
   int open = 0;
@@ -153,27 +144,59 @@ Node number_node(double value) {
   return real_node(value);
 }
 
+// The tables around a value, outermost first: "${.a}" is beside it, "${..a}" one table further out.
+using Place = std::vector<const Node*>;
+
 class Interpolator {
  public:
   explicit Interpolator(const Node& root) : root_(root) {}
 
-  void fill(Node& node, int depth) const {
-    if (depth > document::kMaxDepth) return;
-    for (auto& member : node.members) fill(member.second, depth + 1);
-    for (Node& item : node.items) fill(item, depth + 1);
+  // `node` is the copy that is filled in, `before` the same node of the root.
+  void fill(Node& node, const Node& before, Place& place) const {
+    if (place.size() > static_cast<std::size_t>(document::kMaxDepth)) return;
+    if (before.is_object()) place.push_back(&before);
+    for (std::size_t i = 0; i < node.members.size(); ++i) fill(node.members[i].second, before.members[i].second, place);
+    for (std::size_t i = 0; i < node.items.size(); ++i) fill(node.items[i], before.items[i], place);
+    if (before.is_object()) place.pop_back();
     if (!node.is_string() || node.text.find("${") == std::string::npos) return;
-    if (auto value = value_of(node.text, 0)) {
+    if (auto value = value_of(node.text, place, 0)) {
       value->line = node.line;
       node = *std::move(value);
     }
   }
 
  private:
+  struct Found {
+    const Node* node = nullptr;
+    Place place;
+  };
+
+  [[nodiscard]] Found find(std::string_view path, const Place& place) const {
+    std::size_t dots = 0;
+    while (path.starts_with('.')) {
+      path.remove_prefix(1);
+      ++dots;
+    }
+    Found found{&root_, {}};
+    if (dots > 0) {
+      if (dots > place.size()) return {};
+      found.place.assign(place.begin(), place.end() - static_cast<std::ptrdiff_t>(dots));
+      found.node = place[place.size() - dots];
+    }
+    for (const std::string_view part : split(path, '.')) {
+      if (!found.node->is_object()) return {};
+      found.place.push_back(found.node);
+      found.node = found.node->find(part);
+      if (found.node == nullptr) return {};
+    }
+    return found;
+  }
+
   // A text with references in it; nothing where one of them cannot be filled in.
-  [[nodiscard]] std::optional<Node> value_of(std::string_view text, int depth) const {
+  [[nodiscard]] std::optional<Node> value_of(std::string_view text, const Place& place, int depth) const {
     if (depth > kMaxDepth) return std::nullopt;
     if (text.starts_with("${") && end_of_reference(text, 0) == text.size())
-      return reference(text.substr(2, text.size() - 3), depth);
+      return reference(text.substr(2, text.size() - 3), place, depth);
     std::string filled;
     for (std::size_t i = 0; i < text.size();) {
       const std::size_t start = std::min(text.find("${", i), text.size());
@@ -181,7 +204,7 @@ class Interpolator {
       if (start == text.size()) break;
       const std::size_t end = end_of_reference(text, start);
       if (end == std::string_view::npos) return std::nullopt;
-      const auto inner = reference(text.substr(start + 2, end - start - 3), depth);
+      const auto inner = reference(text.substr(start + 2, end - start - 3), place, depth);
       if (!inner || inner->is_object() || inner->is_array()) return std::nullopt;
       filled += document::to_text(*inner);
       if (filled.size() > kMaxText) return std::nullopt;
@@ -190,33 +213,35 @@ class Interpolator {
     return document::parse_scalar(filled);
   }
 
-  [[nodiscard]] std::optional<Node> reference(std::string_view inside, int depth) const {
+  [[nodiscard]] std::optional<Node> reference(std::string_view inside, const Place& place, int depth) const {
     const std::size_t colon = inside.find(':');
     const std::size_t brace = inside.find("${");
     if (colon != std::string_view::npos && (brace == std::string_view::npos || colon < brace))
-      return computed(trim(inside.substr(0, colon)), inside.substr(colon + 1), depth);
+      return computed(trim(inside.substr(0, colon)), inside.substr(colon + 1), place, depth);
     if (brace != std::string_view::npos) return std::nullopt;
-    while (inside.starts_with('.')) inside.remove_prefix(1);
-    const Node* target = at(root_, trim(inside));
+    const Found found = find(trim(inside), place);
+    const Node* target = found.node;
     if (target == nullptr || target->is_object()) return std::nullopt;
-    if (target->is_string() && target->text.find("${") != std::string::npos) return value_of(target->text, depth + 1);
+    if (target->is_string() && target->text.find("${") != std::string::npos)
+      return value_of(target->text, found.place, depth + 1);
     return *target;
   }
 
   // ${oc.env:NAME,default}, ${mul:a,b}, ${div:a,b}, ...
-  [[nodiscard]] std::optional<Node> computed(std::string_view name, std::string_view rest, int depth) const {
+  [[nodiscard]] std::optional<Node> computed(std::string_view name, std::string_view rest, const Place& place,
+                                             int depth) const {
     const std::vector<std::string_view> parts = split_arguments(rest);
     if (name == "oc.env" || name == "env") {
       if (parts.size() < 2) return std::nullopt;  // of the machine
-      return value_of(rest.substr(rest.find(',') + 1), depth + 1);
+      return value_of(rest.substr(rest.find(',') + 1), place, depth + 1);
     }
     if (name == "oc.select" || name == "select") {
-      if (const Node* found = at(root_, parts.front()); found != nullptr && !found->is_object()) return *found;
-      return parts.size() < 2 ? std::nullopt : value_of(parts[1], depth + 1);
+      if (const Node* found = find(parts.front(), place).node; found != nullptr && !found->is_object()) return *found;
+      return parts.size() < 2 ? std::nullopt : value_of(parts[1], place, depth + 1);
     }
     std::vector<double> numbers;
     for (const std::string_view part : parts) {
-      auto value = value_of(part, depth + 1);
+      auto value = value_of(part, place, depth + 1);
       if (value && value->is_string()) value = document::parse_scalar(trim(value->text));
       if (!value || !value->is_number()) return std::nullopt;
       numbers.push_back(value->as_real());
@@ -291,7 +316,8 @@ void put_path(Node& root, std::string_view path, Node value) {
 
 void interpolate(Node& root) {
   const Node before = root;
-  Interpolator(before).fill(root, 0);
+  Place place;
+  Interpolator(before).fill(root, before, place);
 }
 
 Result<Node> load_omega(std::string_view text, const std::string& path) { return with_defaults(text, path, 0); }

@@ -89,6 +89,8 @@ Status read_fsdp(const Node& fsdp, Translation& to) {
     config.members.emplace_back("sharding_strategy", *strategy);
   if (const Node* offload = fsdp.find("cpu_offload"); offload != nullptr && !is_off(*offload))
     config.members.emplace_back("offload_params", *offload);
+  if (const Node* ahead = fsdp.find("forward_prefetch"); ahead != nullptr)
+    config.members.emplace_back("forward_prefetch", *ahead);
   to.put("fsdp_config", std::move(config));
   return {};
 }
@@ -120,6 +122,9 @@ Result<Node> from_oumi(const Node& root, Draft& draft) {
   if (const Node* name = model->find("model_name"); name != nullptr) to.put("model_name_or_path", *name);
   const Node* adapts = training == nullptr || !training->is_object() ? nullptr : training->find("use_peft");
   const Node* frozen = model->find("freeze_layers");
+  if (frozen != nullptr && std::any_of(frozen->items.begin(), frozen->items.end(),
+                                       [](const Node& layer) { return layer.text.find("vis") != std::string::npos; }))
+    to.put("freeze_vision_tower", bool_node(true), "model.freeze_layers");
   // A frozen tower for images is not counted beside the language model anyway.
   const bool freezes_text =
       frozen != nullptr && std::any_of(frozen->items.begin(), frozen->items.end(), [](const Node& layer) {
@@ -146,6 +151,7 @@ Result<Node> from_oumi(const Node& root, Draft& draft) {
       const Node* twice = adapter.find("use_bnb_nested_quant");
       to.put("bnb_4bit_use_double_quant", twice == nullptr ? bool_node(false) : *twice);
     }
+    if (const Node* dropout = adapter.find("lora_dropout"); dropout != nullptr) to.put("lora_dropout", *dropout);
     if (const Node* dora = adapter.find("lora_use_dora"); dora != nullptr) to.put("use_dora", *dora);
   }
   if (fsdp != nullptr && fsdp->is_object()) PLIMSOLL_TRY_STATUS(read_fsdp(*fsdp, to));

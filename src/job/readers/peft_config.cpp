@@ -66,7 +66,18 @@ Status read_targets(const Node& value, std::string_view written_as, Draft& draft
         fmt::format("{}: the pattern is read as {} of every layer", written_as, join(named, ", ")));
     return {};
   }
-  draft.assign("lora_target_modules", value, written_as);
+  // "self_attn.q_proj" is the linear that its last part names: PEFT compares the ends of names.
+  Node targets = value;
+  bool has_path = false;
+  for (Node& item : targets.items)
+    if (const std::size_t dot = item.text.rfind('.'); item.is_string() && dot != std::string::npos) {
+      item.text.erase(0, dot + 1);
+      has_path = true;
+    }
+  if (has_path)
+    draft.warnings.push_back(
+        fmt::format("{}: parts of names are read as their last words, in every module that has them", written_as));
+  draft.assign("lora_target_modules", std::move(targets), written_as);
   return {};
 }
 

@@ -86,7 +86,7 @@ Status take_trl_preference(Node& root, Draft& draft) {
     std::erase_if(root.members, [](const auto& member) { return member.first == "per_device_train_batch_size"; });
     root.members.emplace_back("per_device_train_batch_size", batch);
     for (auto& [key, value] : root.members)
-      if (key == "per_device_eval_batch_size") value = doubled(&value);
+      if (key == "per_device_eval_batch_size" || key == "global_batch_size") value = doubled(&value);
   }
   std::erase_if(root.members, [](const auto& member) {
     return is_one_of(member.first, {"beta", "loss_type", "max_prompt_length", "max_completion_length", "rpo_alpha",

@@ -44,6 +44,7 @@ const Alias kRows[] = {
     {"lora", kNoEffect},  // a table that is read before the keys
     {"patch_moe_overlap", kNotModelled, "its overlap of expert communication is counted as Megatron's"},
     {"use_flash_attn", kNoEffect},
+    {"enable_packed_sequences", kKey, "packed_sequences"},
 };
 
 constexpr std::string_view kWithoutEffect = R"(
@@ -105,11 +106,12 @@ Node extended_file(const std::string& name, const std::string& folder, int depth
   const auto text = read_named_file(*path);
   const auto root = text ? parse_json_or_yaml(*text) : Result<Node>(tl::make_unexpected(text.error()));
   if (!root || !root->is_object()) return whole;
-  if (const Node* below = root->find("extends"); below != nullptr)
-    for (const Node& item : below->items)
-      if (item.is_string()) lay_over(extended_file(item.text, parent_folder(*path), depth + 1), whole);
+  for (const std::string_view word : {"extends", "bases"})
+    if (const Node* below = root->find(word); below != nullptr)
+      for (const Node& item : below->items)
+        if (item.is_string()) lay_over(extended_file(item.text, parent_folder(*path), depth + 1), whole);
   lay_over(with_defaults(*root), whole);
-  std::erase_if(whole.members, [](const auto& member) { return member.first == "extends"; });
+  std::erase_if(whole.members, [](const auto& member) { return member.first == "extends" || member.first == "bases"; });
   return whole;
 }
 
@@ -176,6 +178,9 @@ Status read_megatron(const Module& module, Draft& draft) {
   draft.names = names();
   const Node shape = extended_file("primus/configs/models/megatron/" + module.model, parent_folder(draft.path), 0);
   std::string name = module.model.substr(0, module.model.rfind(".yaml"));
+  if (word_at(shape, "model_type") == "mamba")
+    return bad_input(
+        fmt::format("{} of Primus: model_type: Mamba layers are not modelled under Megatron", module.model));
   if (shape.has("num_layers") && shape.has("hidden_size")) {
     // Stated like the overrides, which win under whatever name they have.
     std::set<std::string> overridden;

@@ -424,6 +424,9 @@ class Runner {
     if (name == "shift") return shift(command);
     if (name == "set") return set_positional(command);
     if (name == "read" && !node.here_string.empty()) return read_words(node, command);
+    const bool takes_all = std::any_of(command.words.begin(), command.words.end(),
+                                       [](const ShellWord& word) { return word.text == "-d"; });
+    if (name == "read" && node.here_document >= 0 && takes_all) return read_document(node, command);
     if (name == "read" || name == "mapfile" || name == "readarray") {
       for (std::size_t i = 1; i < command.words.size(); ++i)
         if (is_name(command.words[i].text)) {
@@ -553,21 +556,31 @@ class Runner {
   // cat <<EOF > file: a configuration that the script writes before it starts.
   Status write_file(const ShellNode& node) {
     PLIMSOLL_TRY(path, variables_.expand_value(node.output));
-    const HereDocument& document = script_->documents[static_cast<std::size_t>(node.here_document)];
-    std::string text = document.text;
-    if (!document.is_quoted) {
-      // Quotes are plain characters here.
-      std::string raw;
-      for (const char c : text) {
-        if (c == '"' || c == '\'') raw += '\\';
-        raw += c;
-      }
-      PLIMSOLL_TRY(expanded, variables_.expand_value(raw));
-      text = std::move(expanded.text);
-      if (!expanded.unknown.empty()) text.clear();
-    }
+    PLIMSOLL_TRY(document, text_of_document(node));
+    std::string text = document.unknown.empty() ? std::move(document.text) : std::string{};
     if (path.unknown.empty() || !path.text.empty()) shell_.files[path.text] = std::move(text);
     return {};
+  }
+
+  Result<ShellWord> text_of_document(const ShellNode& node) {
+    const HereDocument& document = script_->documents[static_cast<std::size_t>(node.here_document)];
+    if (document.is_quoted) return ShellWord{document.text, {}};
+    // Quotes are plain characters here.
+    std::string raw;
+    for (const char c : document.text) {
+      if (c == '"' || c == '\'') raw += '\\';
+      raw += c;
+    }
+    return variables_.expand_value(raw);
+  }
+
+  // read -r -d '' COMMAND <<EOF: the whole text is one value.
+  Result<Truth> read_document(const ShellNode& node, const ShellCommand& command) {
+    PLIMSOLL_TRY(text, text_of_document(node));
+    for (std::size_t i = 1; i < command.words.size(); ++i)
+      if (is_name(command.words[i].text))
+        PLIMSOLL_TRY_STATUS(variables_.set(command.words[i].text, {text}, false, false));
+    return Truth::kUnknown;
   }
 
   const ShellOptions& options_;

@@ -34,7 +34,7 @@ const Alias kRows[] = {
     {"optimizer_in_bwd", kNotModelled, "gradients that are freed during backward are counted"},
     {"tensor_parallel_plan", kNoEffect},
     {"enable_fp8_training", kRefused, "float8 training of torchtune is not modelled"},
-    {"quantizer", kRefused, "quantisation-aware training is not modelled"},
+    {"quantizer", kNoEffect},  // read with the checkpointing
     {"teacher_model", kRefused, "knowledge distillation holds a teacher model that is not modelled"},
     {"fsdp_cpu_offload", kKey, "fsdp_cpu_offload"},
     {"fsdp_reshard_after_forward", kKey, "reshard_after_forward"},
@@ -175,12 +175,15 @@ Result<Node> from_torchtune(const Node& root, Draft& draft) {
     to.put("packed_sequences", bool_node(true));
   to.rename("batch_size", "per_device_train_batch_size");
   to.rename("enable_activation_checkpointing", "gradient_checkpointing");
+  if (root.has("quantizer")) PLIMSOLL_TRY_STATUS(allow_fake_quantisation("quantizer", to, draft));
   to.rename("enable_activation_offloading", "activation_offloading");
   to.rename("compile", "torch_compile");
   const std::string dtype = to.takes_word("dtype");
   // Weights, gradients and states are in the one dtype; there is no autocast.
   to.put("load_dtype", text_node(dtype == "bf16" || dtype == "fp16" ? dtype : "fp32"), "dtype");
   static_cast<void>(to.take("loss"));
+  const Node* clip = to.take("clip_grad_norm");
+  to.put("max_grad_norm", clip == nullptr ? integer_node(0) : *clip, "clip_grad_norm");  // null: none
   if (loss.find("Chunked") != std::string::npos || loss.find("Linear") != std::string::npos)
     to.put("loss", text_node("chunked"));
   draft.notes.emplace_back("the recipe is not in the file: several GPUs are read as FSDP2 (--framework changes that)");

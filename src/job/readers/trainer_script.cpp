@@ -80,6 +80,29 @@ Status read_deepspeed_chat(const Node& root, Translation& to) {
   return {};
 }
 
+// InternVL's three parts: the backbone is the tower for images, the MLP the projector. In LLaVA and others, which have
+// no freeze_llm, the backbone is the language model.
+Status read_frozen_parts(const Node& root, Translation& to, Draft& draft) {
+  if (!root.has("freeze_llm")) return {};
+  to.rename("freeze_backbone", "freeze_vision_tower");
+  to.rename("freeze_mlp", "freeze_multi_modal_projector");
+  for (const std::string_view rank : {"use_llm_lora", "use_backbone_lora"}) {
+    const Node* given = to.take(rank);
+    if (!is_on(given)) continue;
+    if (rank == "use_backbone_lora") {
+      draft.warnings.emplace_back("use_backbone_lora: adapters of the tower for images are not counted");
+      continue;
+    }
+    to.put("use_peft", bool_node(true), rank);
+    to.put("lora_r", *given, rank);
+    to.put("lora_target_modules", text_node("all-linear"), rank);
+  }
+  const bool frozen = is_on(to.take("freeze_llm"));
+  if (frozen && !to.has("use_peft")) to.put("freeze_language_model", bool_node(true), "freeze_llm");
+  to.rename("grad_checkpoint", "gradient_checkpointing");
+  return {};
+}
+
 }  // namespace
 
 Result<Node> from_trainer_script(const Node& root, Draft& draft) {
@@ -91,9 +114,13 @@ Result<Node> from_trainer_script(const Node& root, Draft& draft) {
   PLIMSOLL_TRY_STATUS(read_deepspeed_chat(root, to));
   if (const Node* config = to.take("deepspeed_config"); config != nullptr && !root.has("deepspeed"))
     to.put("deepspeed", *config);
-  const bool lora = is_on(to.take("lora_enable")) || is_on(to.take("use_lora")) || is_on(root.find("use_peft"));
+  PLIMSOLL_TRY_STATUS(read_frozen_parts(root, to, draft));
+  if (is_on(to.take("use_flash_attn")) && !root.has("attn_implementation"))
+    to.put("attn_implementation", text_node("flash_attention_2"), "use_flash_attn");
+  const bool lora = is_on(to.take("lora_enable")) || is_on(to.take("use_lora")) || is_on(to.take("use_qlora")) ||
+                    is_on(root.find("use_peft"));
   const std::string bits = to.takes_word("bits");
-  const bool four = is_on(to.take("q_lora")) || bits == "4";
+  const bool four = is_on(to.take("q_lora")) || is_on(root.find("use_qlora")) || bits == "4";
   const Node* dimension = to.take("lora_dim");
   const bool adapters_alone = is_on(to.take("only_optimize_lora"));
   if (is_on(dimension) && !adapters_alone) {

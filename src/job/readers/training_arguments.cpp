@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "job/draft.h"
 #include "job/keys.h"
+#include "job/readers/dialect_rows.h"
 #include "job/readers/include.h"
 #include "job/readers/parse.h"
 #include "job/readers/preference.h"
@@ -39,7 +40,10 @@ Status read_fsdp(const Node& root, Draft& draft) {
   if (fsdp == nullptr || is_off(*fsdp) || (fsdp->is_string() && trim(fsdp->text).empty())) return {};
   draft.framework = Framework::kFsdp2;
   std::vector<std::string> words;
-  if (!fsdp->is_bool()) {
+  // ms-swift's: a file in place of the words, or a name for FSDP2.
+  const bool is_file = fsdp->is_string() && fsdp->text.ends_with(".json");
+  const bool is_preset = fsdp->is_string() && (fsdp->text == "fsdp2" || fsdp->text == "fsdp");
+  if (!fsdp->is_bool() && !is_file && !is_preset) {
     PLIMSOLL_TRY(listed, to_words(*fsdp));
     words = std::move(listed);
   }
@@ -48,13 +52,17 @@ Status read_fsdp(const Node& root, Draft& draft) {
   };
   Node config;
   config.kind = Node::Kind::kObject;
-  if (const Node* table = root.find("fsdp_config"); table != nullptr) {
+  if (const Node* table = is_file ? fsdp : root.find("fsdp_config"); table != nullptr) {
     if (table->is_object()) config = *table;
     if (table->is_string() && !table->text.empty()) {
       PLIMSOLL_TRY(path, locate(table->text, parent_folder(draft.path)));
       PLIMSOLL_TRY(text, read_named_file(path));
       PLIMSOLL_TRY(loaded, parse_json_or_yaml(text));
       config = std::move(loaded);
+      if (const Node* inner = config.find("fsdp_config"); inner != nullptr && inner->is_object()) {
+        const Node table_inside = *inner;
+        config = table_inside;
+      }
     }
   }
   for (const std::string_view word : {"full_shard", "shard_grad_op", "hybrid_shard", "hybrid_shard_zero2", "no_shard"})
@@ -238,6 +246,13 @@ Result<Draft> read_training_arguments(const InputFile& file) {
   draft.vocabulary = Framework::kTransformers;
   draft.framework = Framework::kTransformers;
   PLIMSOLL_TRY(root, parse_json_or_yaml(file.text));
+  // Programs beside TRL that take a file, too, have switches of their own for adapters.
+  const bool is_script = root.is_object() && (root.has("use_lora") || root.has("lora_enable") || root.has("q_lora"));
+  if (is_script) {
+    PLIMSOLL_TRY(arguments, from_trainer_script(root, draft));
+    PLIMSOLL_TRY_STATUS(read_training_tree(arguments, draft));
+    return draft;
+  }
   PLIMSOLL_TRY_STATUS(read_training_tree(root, draft));
   return draft;
 }

@@ -234,6 +234,31 @@ Result<ConfigFile> write_config(const Run& run, const std::vector<KeyReason>& re
                     run.framework == Framework::kVerl || run.framework == Framework::kOpenRlhf};
 }
 
+namespace {
+
+// PPO and distillation of NeMo-RL are its GRPO in other words: PPO trains a value model beside the policy, distillation
+// asks a teacher that is loaded for its pass alone and offloaded after it (algorithms/distillation.py).
+void take_nemo_loop(Values& values, ConfigSettings& config) {
+  if (values.has_section("grpo")) return;
+  if (values.has_section("ppo")) {
+    values.rename_section("ppo.async_ppo", "grpo.async_grpo");
+    values.rename_section("ppo", "grpo");
+    values.rename_section("value", "loss_fn.value");  // its sizes are taken as the policy's
+    put_setting(config.settings, "critic", "true");
+    config.assumed.emplace_back("value: the value model is counted with the policy's size and sharding");
+  } else if (values.has_section("distillation") && values.has_section("teacher")) {
+    const std::string teacher = values.take_word("teacher.model_name");
+    values.rename_section("distillation", "grpo");
+    values.rename_section("teacher", "loss_fn.teacher");
+    put_setting(config.settings, "reference_pass", "false");
+    config.assumed.push_back(fmt::format(
+        "teacher: {} is loaded for its own pass and offloaded after it; that pass is not counted, in memory or time",
+        teacher.empty() ? "it" : teacher));
+  }
+}
+
+}  // namespace
+
 Result<ConfigSettings> read_config_settings(Framework framework, std::string_view name, std::string_view text,
                                             const Settings& given) {
   const auto in_file = [&](Error error) {
@@ -256,9 +281,13 @@ Result<ConfigSettings> read_config_settings(Framework framework, std::string_vie
     values = parse_flags(text, path);
   }
   if (!values) return in_file(std::move(values.error()));
-  if (framework == Framework::kNemoRl && !values->has_section("grpo"))
-    return in_file({Code::kBadInput, "has no grpo section; of NeMo-RL only GRPO runs are read", {}, {}});
   ConfigSettings result;
+  if (framework == Framework::kNemoRl) take_nemo_loop(*values, result);
+  if (framework == Framework::kNemoRl && !values->has_section("grpo"))
+    return in_file({Code::kBadInput,
+                    "has no grpo, ppo or distillation section",
+                    {},
+                    "plimsoll fit reads supervised and preference training of NeMo-RL"});
   put_setting(result.settings, "framework", std::string{name_of(framework)});
   switch (framework) {
     case Framework::kTelescope:
@@ -330,6 +359,8 @@ std::optional<Framework> recognise_config(std::string_view text, const std::stri
       {"\npolicy:", Framework::kNemoRl},
       {"run_grpo", Framework::kNemoRl},
       {"run_vlm_grpo", Framework::kNemoRl},
+      {"examples/run_ppo", Framework::kNemoRl},
+      {"run_distillation", Framework::kNemoRl},
       {"\nactor_rollout_ref:", Framework::kVerl},
       {"[orchestrator", Framework::kPrimeRl},
       {"prompts_batch_size_for_trainer:", Framework::kTelescope},

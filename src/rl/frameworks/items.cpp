@@ -70,6 +70,19 @@ void Values::put_unknown(std::string path, std::string variable) {
   unknown_.insert_or_assign(std::move(path), std::move(variable));
 }
 
+void Values::rename_section(std::string_view from, std::string_view to) {
+  const std::string start = std::string(from) + ".";
+  const auto rename = [&](auto& table) {
+    for (auto it = table.lower_bound(start); it != table.end() && it->first.starts_with(start);) {
+      auto node = table.extract(it++);
+      node.key() = std::string(to) + "." + node.key().substr(start.size());
+      table.insert(std::move(node));
+    }
+  };
+  rename(values_);
+  rename(unknown_);
+}
+
 bool Values::has_section(std::string_view section) const {
   const std::string start = std::string{section} + ".";
   const auto found = values_.lower_bound(start);

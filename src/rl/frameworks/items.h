@@ -50,6 +50,8 @@ class Values {
   void put(std::string path, document::Node value);
   [[nodiscard]] bool has(std::string_view path) const { return values_.find(path) != values_.end(); }
   [[nodiscard]] bool has_section(std::string_view section) const;
+  // Everything below `from` stands below `to` from now on.
+  void rename_section(std::string_view from, std::string_view to);
   // Marks it as read.
   [[nodiscard]] const document::Node* take(std::string_view path);
   [[nodiscard]] std::optional<std::int64_t> take_integer(std::string_view path);

@@ -32,10 +32,11 @@ using document::Node;
 void flatten(const Node& node, const std::string& prefix, Values& values) {
   for (const auto& [key, value] : node.members) {
     std::string path = prefix.empty() ? key : prefix + "." + key;
-    if (value.is_object())
+    if (value.is_object()) {
       flatten(value, path, values);
-    else
+    } else if (!value.is_string() || value.text != "???") {  // OmegaConf's word for a value that must still be given
       values.put(std::move(path), value);
+    }
   }
 }
 

@@ -74,6 +74,12 @@ Result<Values> flags_of_script(std::string_view text, const std::string& path,
   const job::LaunchFlags read = job::read_flags(launch.arguments, [](const std::string&) { return false; });
   Values values;
   values.put("program", job::text_node(launch.program));
+  std::map<std::string, std::string> environment = shell.environment;
+  for (const auto& [name, value] : best->environment) environment[name] = value;
+  job::Draft launcher;
+  job::read_launcher(launch, shell.batch_options, environment, launcher);
+  for (const job::Assignment& given : launcher.assignments)
+    if (given.key == "gpus") values.put("launched_gpus", given.value);
   for (const job::LaunchFlag& flag : read.flags) {
     const auto unknown = std::find_if(flag.values.begin(), flag.values.end(),
                                       [](const job::ShellWord& word) { return !word.unknown.empty(); });
@@ -129,6 +135,7 @@ Result<ConfigSettings> read_slime(const std::string& path, std::string_view text
   PLIMSOLL_TRY(values, flags_of_script(text, path, kWanted));
   ConfigSettings result;
   Settings& settings = result.settings;
+  static_cast<void>(values.take_word("launched_gpus"));  // of the head node; the flags say how many train and serve
   const bool is_fsdp = values.take_word("train_backend") == "fsdp";
   put_setting(settings, "trainer_framework", is_fsdp ? "fsdp2" : "megatron-lm");
   take_model(values.take_word("hf_checkpoint"), settings);
@@ -184,8 +191,23 @@ struct Allocation {
   std::string backend;
 };
 
+// "megatron:(attn:d4p4t2|ffn:d2p4e4)": attention has the sizes, the experts only their own.
 Allocation parse_allocation(std::string_view text) {
   Allocation allocation;
+  if (const std::size_t group = text.find('('); group != std::string_view::npos) {
+    for (const std::string_view part : split(text.substr(group + 1), '|')) {
+      const Allocation side = parse_allocation(part.substr(0, part.find(')')));
+      if (side.backend == "ffn") {
+        allocation.expert = side.expert;
+      } else {
+        const std::int64_t expert = allocation.expert;
+        allocation = side;
+        allocation.expert = std::max(expert, side.expert);
+      }
+    }
+    allocation.backend = text.substr(0, text.find(':'));
+    return allocation;
+  }
   const std::size_t dot = std::max(text.rfind('.') + 1, text.rfind(':') + 1);
   if (dot > 0) allocation.backend = text.substr(0, dot - 1);
   for (std::size_t i = dot; i < text.size();) {
@@ -203,6 +225,22 @@ Allocation parse_allocation(std::string_view text) {
   return allocation;
 }
 
+// The servers' and the trainer's sizes: one word for both, or a backend of each ("fsdp:d4p1t1") in later releases.
+Result<std::pair<Allocation, Allocation>> areal_sides(Values& values) {
+  const std::string mode = values.take_word("allocation_mode");
+  const std::size_t plus = mode.find('+');
+  if (!mode.empty() && plus != std::string::npos)
+    return std::pair{parse_allocation(mode.substr(0, plus)), parse_allocation(mode.substr(plus + 1))};
+  const std::string serving = values.take_word("rollout.backend");
+  const std::string training = values.take_word("actor.backend");
+  if (serving.find(':') != std::string::npos && training.find(':') != std::string::npos)
+    return std::pair{parse_allocation(serving), parse_allocation(training)};
+  return bad_input(
+      fmt::format("allocation_mode: found '{}', rollout.backend '{}', actor.backend '{}'; wanted an allocation_mode "
+                  "such as sglang.d4p1t1+d4p1t1, or a backend of each side such as sglang:d4p1t1",
+                  mode, serving, training));
+}
+
 Result<ConfigSettings> read_areal(const std::string& path, std::string_view text) {
   PLIMSOLL_TRY(values, parse_tree(job::parse_omega(text, path)));
   ConfigSettings result;
@@ -218,15 +256,12 @@ Result<ConfigSettings> read_areal(const std::string& path, std::string_view text
                            {"sglang.context_length", "max_model_len"},
                            {"sglang.mem_fraction_static", "gpu_memory_utilization"}};
   take_rows(kRows, values, settings);
-  const std::string mode = values.take_word("allocation_mode");
-  const std::size_t plus = mode.find('+');
-  if (mode.empty() || plus == std::string::npos)
-    return bad_input(fmt::format("allocation_mode: found '{}'; wanted one such as sglang.d4p1t1+d4p1t1", mode));
-  const Allocation serving = parse_allocation(mode.substr(0, plus));
-  const Allocation training = parse_allocation(mode.substr(plus + 1));
+  PLIMSOLL_TRY(sides, areal_sides(values));
+  const auto& [serving, training] = sides;
   const bool is_megatron = training.backend == "megatron" || training.pipeline > 1 || training.expert > 1;
   put_setting(settings, "trainer_framework", is_megatron ? "megatron-lm" : "fsdp2");
   if (is_megatron) put_setting(settings, "bf16", "true");
+  if (is_megatron && training.tensor > 1) put_setting(settings, "sequence_parallel", "true");  // megatron_engine.py
   const auto put_size = [&settings](const char* key, std::int64_t size) {
     if (size > 1) put_setting(settings, key, std::to_string(size));
   };
@@ -241,10 +276,11 @@ Result<ConfigSettings> read_areal(const std::string& path, std::string_view text
   const std::int64_t servers = product(serving);
   const std::int64_t trainers = product(training) * training.context;
   if (servers > kMost || trainers > kMost) return bad_input("allocation_mode: more GPUs than any cluster has");
-  put_setting(settings, "placement", "disaggregated");
+  const bool colocated = values.take_word("rollout.scheduling_strategy.type") == "colocation";
+  put_setting(settings, "placement", colocated ? "colocated" : "disaggregated");
   put_setting(settings, "trainer_num_workers", std::to_string(trainers));
   put_setting(settings, "inference_num_workers", std::to_string(servers));
-  put_setting(settings, "gpus", std::to_string(servers + trainers));
+  put_setting(settings, "gpus", std::to_string(colocated ? std::max(servers, trainers) : servers + trainers));
   const auto ahead = values.take_integer("rollout.max_head_offpolicyness");
   put_setting(settings, "mode", ahead.value_or(0) > 0 ? "async" : "sync");
   if (ahead.value_or(0) > 0) put_setting(settings, "max_async_rollout", std::to_string(*ahead));
@@ -259,6 +295,54 @@ Result<ConfigSettings> read_areal(const std::string& path, std::string_view text
   put_setting(settings, "logprob_pass", values.take_flag("actor.recompute_logprob").value_or(false) ? "true" : "false");
   if (values.has_section("critic")) put_setting(settings, "critic", "true");
   result.assumed.push_back(fmt::format("{}: read as AReaL", path));
+  return result;
+}
+
+// GRPO of open-instruct (open_instruct/grpo_fast.py): DeepSpeed learners that pack answers to pack_length and
+// recompute every layer, vLLM engines on GPUs of their own.
+Result<ConfigSettings> read_open_instruct(const std::string& path, std::string_view text) {
+  constexpr std::string_view kWanted[] = {"num_unique_prompts_rollout", "num_samples_per_prompt_rollout",
+                                          "response_length", "vllm_num_engines", "pack_length"};
+  PLIMSOLL_TRY(values, flags_of_script(text, path, kWanted));
+  ConfigSettings result;
+  Settings& settings = result.settings;
+  static_cast<void>(values.take_word("launched_gpus"));  // of the launcher; learners and engines are counted below
+  take_model(values.take_word("model_name_or_path"), settings);
+  constexpr Row kRows[] = {{"num_unique_prompts_rollout", "prompts_batch_size_for_trainer"},
+                           {"num_samples_per_prompt_rollout", "group_size"},
+                           {"response_length", "max_tokens"},
+                           {"max_prompt_token_length", "prompt_max"},
+                           {"pack_length", "seq_len"},
+                           {"num_mini_batches", "number_of_minibatches"},
+                           {"vllm_tensor_parallel_size", "inference_tensor_parallel_size"},
+                           {"vllm_gpu_memory_utilization", "gpu_memory_utilization"}};
+  take_rows(kRows, values, settings);
+  put_setting(settings, "engine", "vllm");
+  put_setting(settings, "trainer_framework", "deepspeed");
+  put_setting(settings, "zero_stage", std::to_string(values.take_integer("deepspeed_stage").value_or(0)));
+  put_setting(settings, "gradient_checkpointing", "true");
+  std::int64_t learners = 0;
+  const std::string listed =
+      replace(replace(replace(values.take_word("num_learners_per_node"), ',', ' '), '[', ' '), ']', ' ');
+  for (const std::string_view word : split(listed, ' ')) {
+    const Node number = document::parse_scalar(word);
+    if (number.is_integer() && number.integer > 0 && number.integer < kMost) learners += number.integer;
+  }
+  learners = std::max<std::int64_t>(1, learners);
+  const std::int64_t servers = take_count(values, "vllm_num_engines", 1) *
+                               std::max<std::int64_t>(1, integer(settings, "inference_tensor_parallel_size"));
+  const bool shares = values.has("single_gpu_mode") && values.take_flag("single_gpu_mode").value_or(true);
+  put_setting(settings, "placement", shares ? "colocated" : "disaggregated");
+  put_setting(settings, "trainer_num_workers", std::to_string(learners));
+  put_setting(settings, "inference_num_workers", std::to_string(shares ? learners : servers));
+  put_setting(settings, "gpus", std::to_string(shares ? learners : learners + servers));
+  const std::int64_t ahead = shares ? 0 : values.take_integer("async_steps").value_or(1);
+  put_setting(settings, "mode", ahead > 0 ? "async" : "sync");
+  if (ahead > 0) put_setting(settings, "max_async_rollout", std::to_string(ahead));
+  const std::string beta = values.take_word("beta");
+  const bool is_plain = beta == "0" || beta == "0.0";
+  put_setting(settings, "reference_pass", is_plain ? "false" : "true");
+  result.assumed.push_back(fmt::format("{}: read as GRPO of open-instruct", path));
   return result;
 }
 
@@ -307,7 +391,8 @@ Result<ConfigSettings> read_trl(const std::string& path, std::string_view text, 
     if (targets.empty()) targets = values.take_word("lora_target_modules");
     put_setting(settings, "lora_target_modules", targets.empty() ? "all-linear" : targets);
   }
-  const std::int64_t gpus = integer(given, "gpus");
+  const std::int64_t launched = take_count(values, "launched_gpus", 0);
+  const std::int64_t gpus = integer(given, "gpus") > 0 ? integer(given, "gpus") : launched;
   if (gpus == 0) return bad_input("the number of GPUs is not known", "give --gpus");
   const std::int64_t micro = take_count(values, "per_device_train_batch_size", 8);
   const std::int64_t accumulation = take_count(values, "gradient_accumulation_steps", 1);
@@ -318,6 +403,7 @@ Result<ConfigSettings> read_trl(const std::string& path, std::string_view text, 
   if (trainers < 1) return bad_input("the servers take every GPU", "give more --gpus");
   put_setting(settings, "placement", serves_apart ? "disaggregated" : "colocated");
   put_setting(settings, "mode", "sync");
+  if (integer(given, "gpus") == 0) put_setting(settings, "gpus", std::to_string(gpus));
   put_setting(settings, "trainer_num_workers", std::to_string(trainers));
   put_setting(settings, "inference_num_workers", std::to_string(servers));
   const std::int64_t samples = micro * trainers * accumulation;
@@ -337,7 +423,9 @@ Result<ConfigSettings> read_trl(const std::string& path, std::string_view text, 
 std::optional<Tool> recognise_tool(std::string_view text) {
   const auto has = [text](std::string_view sign) { return text.find(sign) != std::string_view::npos; };
   if (has("--rollout-batch-size") && has("--n-samples-per-prompt")) return Tool::kSlime;
-  if (has("allocation_mode:") && (has("gconfig:") || has("experiment_name:"))) return Tool::kAreal;
+  const bool has_sides = has("allocation_mode:") || (has("actor:") && has("backend:"));
+  if (has_sides && (has("gconfig:") || has("trial_name:"))) return Tool::kAreal;
+  if (has("--num_unique_prompts_rollout") && has("--num_samples_per_prompt_rollout")) return Tool::kOpenInstruct;
   const bool is_grpo = has("rlhf_type grpo") || has("rlhf_type: grpo") || has("num_generations");
   if (is_grpo && (has("per_device_train_batch_size") || has("max_completion_length"))) return Tool::kTrl;
   return std::nullopt;
@@ -345,9 +433,10 @@ std::optional<Tool> recognise_tool(std::string_view text) {
 
 Result<ConfigSettings> read_tool_settings(Tool tool, const std::string& path, std::string_view text,
                                           const Settings& given) {
-  Result<ConfigSettings> read = tool == Tool::kSlime   ? read_slime(path, text)
-                                : tool == Tool::kAreal ? read_areal(path, text)
-                                                       : read_trl(path, text, given);
+  Result<ConfigSettings> read = tool == Tool::kSlime          ? read_slime(path, text)
+                                : tool == Tool::kAreal        ? read_areal(path, text)
+                                : tool == Tool::kOpenInstruct ? read_open_instruct(path, text)
+                                                              : read_trl(path, text, given);
   if (!read) return read;
   assume_means(given, *read);
   return read;

@@ -73,6 +73,7 @@ class Rank final : public PassRunner {
     shape_.group = job.parallel.microbatch_group_size.value_or(job.parallel.pipeline);
     shape_.message = end_sizes_.h;
     shape_.overlap = job.parallel.overlap_p2p;
+    shape_.prefetches = job.parallel.overlap_p2p && job.parallel.overlap_p2p_warmup_flush;
     shape_.extra_warmup = job.parallel.overlap_moe_expert_comm;
     shape_.deallocates_outputs = job.parallel.deallocate_outputs;
     shape_.gpipe = job.parallel.schedule == job::PipelineSchedule::kGpipe;

@@ -7,6 +7,8 @@
 #include <new>
 #include <vector>
 
+#include "base/interrupt.h"
+
 namespace plimsoll {
 namespace {
 
@@ -28,6 +30,28 @@ TEST(Crew, what_a_worker_throws_is_thrown_in_the_caller) {
     };
     EXPECT_THROW(share_work(2, work), std::bad_alloc);
   }
+}
+
+TEST(Crew, workers_stop_for_whom_they_work) {
+  std::atomic<bool> mine{false};
+  std::atomic<int> saw{0};
+  const OwnStop own(mine);
+  const auto work = [&saw](unsigned) { saw += interrupted() ? 1 : 0; };
+  share_work(3, work);
+  EXPECT_EQ(saw, 0);
+  mine = true;
+  share_work(3, work);
+  EXPECT_EQ(saw, 3);
+  EXPECT_FALSE(interrupt_flag());
+}
+
+TEST(Crew, an_own_stop_ends_with_its_scope) {
+  std::atomic<bool> mine{true};
+  {
+    const OwnStop own(mine);
+    EXPECT_TRUE(interrupted());
+  }
+  EXPECT_FALSE(interrupted());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "emit/emit.h"
+#include "emit/settings.h"
 #include "emit/text.h"
 #include "job/read.h"
 
@@ -197,6 +198,34 @@ TEST(LaunchScript, one_hardware_queue_before_blackwell_only) {
               HasSubstr("export CUDA_DEVICE_MAX_CONNECTIONS=1 "));
   EXPECT_THAT(text_of(emitted(megatron({}, "b200"), Target::kMegatronLm), "launch.sh"),
               Not(HasSubstr("CUDA_DEVICE_MAX_CONNECTIONS")));
+}
+
+TEST(LaunchScript, ranks_start_next_to_their_gpu_when_asked) {
+  const auto files = emitted(megatron(), Target::kMegatronLm);
+  EXPECT_THAT(text_of(files, "launch.sh"), HasSubstr("if [[ -n ${NUMA:-} ]]; then PYTHON=(--no-python bash "));
+  EXPECT_THAT(text_of(files, "numa.sh"), HasSubstr("node=$((LOCAL_RANK / 4))\n"));  // eight GPUs, two sockets
+  const auto grace = [](const char* gpu) {
+    return text_of(emitted(of_model("megatron-lm", "llama3-8b", {}, gpu), Target::kMegatronLm), "numa.sh");
+  };
+  EXPECT_THAT(grace("gb200"), HasSubstr("/ 2))\n"));
+  EXPECT_THAT(grace("gh200"), HasSubstr("/ 1))\n"));
+}
+
+TEST(LaunchScript, all_ranks_collect_garbage_together) {
+  EXPECT_THAT(text_of(emitted(megatron(), Target::kMegatronLm), "launch.sh"), HasSubstr("--manual-gc-interval 100 "));
+}
+
+TEST(LaunchScript, a_profiler_is_a_switch_that_changes_nothing_of_the_job) {
+  const auto job = megatron();
+  const auto files = emitted(job, Target::kMegatronLm);
+  for (const char* profile : {"", "timeline", "memory"}) {
+    job::ReadOptions options;
+    options.script_args = {std::string("PROFILE=") + profile};
+    const auto again = job::read_job(
+        {{"launch.sh", text_of(files, "launch.sh")}, {"plimsoll.toml", text_of(files, "plimsoll.toml")}}, options);
+    ASSERT_TRUE(again.has_value()) << to_string(again.error());
+    EXPECT_EQ(differing_keys(job, *again), std::vector<std::string>{}) << profile;
+  }
 }
 
 TEST(LaunchScript, variables_of_the_job_win_over_those_that_are_demanded) {

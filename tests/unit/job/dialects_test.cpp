@@ -224,5 +224,23 @@ TEST(UnknownModel, is_overruled_by_a_flag_or_a_file_and_else_says_how) {
   EXPECT_EQ(job->model.name, "llama3-8b");
 }
 
+TEST(Towers, tools_that_freeze_them_by_default_are_read_so) {
+  auto job =
+      read_text("model_name_or_path: Qwen/Qwen2-VL-7B-Instruct\nfinetuning_type: full\nbf16: true\n", on("h100", 8));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_TRUE(job->batch.images.freeze_tower);
+  EXPECT_TRUE(job->batch.images.freeze_projector);
+
+  job = read_text("model: Qwen/Qwen2.5-VL-7B-Instruct\ntuner_type: full\nmax_length: 2048\nfreeze_vit: false\n",
+                  on("h100", 8));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_FALSE(job->batch.images.freeze_tower);
+  EXPECT_TRUE(job->batch.images.freeze_projector);
+
+  job = read_text("base_model: Qwen/Qwen2.5-VL-7B-Instruct\nsequence_len: 2048\nmicro_batch_size: 1\n", on("h100", 8));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_FALSE(job->batch.images.freeze_tower);  // axolotl trains all of it
+}
+
 }  // namespace
 }  // namespace plimsoll::job

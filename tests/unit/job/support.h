@@ -67,6 +67,7 @@ inline const std::vector<std::pair<std::string, FileKind>>& samples() {
       {"training_args.bin", FileKind::kTrainingArguments},
       {"wandb.yaml", FileKind::kWandbConfig},
       {"megatron.log", FileKind::kMegatronLog},
+      {"by-names.yaml", FileKind::kByNames},
   };
   return all;
 }

@@ -290,5 +290,41 @@ TEST(Frameworks, every_named_key_exists) {
       EXPECT_NE(find_key(name.key), nullptr) << name_of(framework) << " " << name.key;
 }
 
+constexpr std::string_view kNemoPolicy =
+    "policy:\n  model_name: qwen2.5-7b\n  train_global_batch_size: 64\n  train_micro_batch_size: 1\n"
+    "  max_total_sequence_length: 4096\n  dtensor_cfg: {enabled: true, tensor_parallel_size: 2}\n"
+    "  generation: {backend: vllm, max_new_tokens: 2048}\ncluster: {gpus_per_node: 8, num_nodes: 1}\n";
+
+TEST(NemoRlLoops, ppo_is_read_as_its_grpo_with_a_value_model) {
+  const std::string text =
+      "ppo:\n  num_prompts_per_step: 32\n  num_generations_per_prompt: 4\n  async_ppo: {enabled: false}\n"
+      "value: {model_name: qwen2.5-7b}\n" +
+      std::string{kNemoPolicy};
+  const auto read = read_config_settings(Framework::kNemoRl, "run.yaml", text, {});
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(setting(read->settings, "critic"), "true");
+  EXPECT_EQ(setting(read->settings, "group_size"), "4");
+  EXPECT_THAT(read->assumed, Contains(HasSubstr("value model")));
+}
+
+TEST(NemoRlLoops, distillation_names_its_teacher_and_leaves_its_pass_out) {
+  const std::string text =
+      "distillation: {num_prompts_per_step: 128, num_generations_per_prompt: 1}\n"
+      "teacher: {model_name: Qwen/Qwen3-32B, megatron_cfg: {tensor_model_parallel_size: 8}}\n" +
+      std::string{kNemoPolicy};
+  const auto read = read_config_settings(Framework::kNemoRl, "run.yaml", text, {});
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(setting(read->settings, "prompts_batch_size_for_trainer"), "128");
+  EXPECT_EQ(setting(read->settings, "reference_pass"), "false");
+  EXPECT_THAT(read->assumed, Contains(HasSubstr("Qwen/Qwen3-32B")));
+}
+
+TEST(NemoRlLoops, a_file_without_a_loop_says_who_reads_it) {
+  const auto read =
+      read_config_settings(Framework::kNemoRl, "run.yaml", "sft: {x: 1}\n" + std::string{kNemoPolicy}, {});
+  ASSERT_FALSE(read);
+  EXPECT_THAT(read.error().hint, HasSubstr("plimsoll fit"));
+}
+
 }  // namespace
 }  // namespace plimsoll::rl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tools that are read and not written: slime, AReaL, GRPO of TRL.
+// Tools that are read and not written: slime, AReaL, open-instruct, GRPO of TRL.
 #include "rl/frameworks/tools.h"
 
 #include <gmock/gmock.h>
@@ -65,6 +65,49 @@ TEST(Areal, an_allocation_that_says_nothing_is_an_error) {
   EXPECT_THAT(to_string(read.error()), testing::HasSubstr("sglang.d4p1t1+d4p1t1"));
 }
 
+TEST(Areal, a_backend_of_each_side_says_the_same) {
+  const std::string text =
+      "experiment_name: math\ntrial_name: one\nrollout:\n  backend: \"sglang:d8t4\"\ngconfig:\n  n_samples: 4\n"
+      "actor:\n  path: qwen3-30b-a3b\n  backend: \"megatron:(attn:d4p4t2|ffn:d2p4e4)\"\n";
+  ASSERT_EQ(recognise_tool(text), Tool::kAreal);
+  const auto read = read_tool_settings(Tool::kAreal, "run.yaml", text, {});
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(value(*read, "inference_num_workers"), "32");
+  EXPECT_EQ(value(*read, "trainer_num_workers"), "32");
+  EXPECT_EQ(value(*read, "pipeline_model_parallel_size"), "4");
+  EXPECT_EQ(value(*read, "expert_model_parallel_size"), "4");
+  EXPECT_EQ(value(*read, "sequence_parallel"), "true");
+  EXPECT_EQ(value(*read, "trainer_framework"), "megatron-lm");
+}
+
+const std::string kOpenInstruct =
+    "python mason.py --num_nodes 3 --gpus 8 -- source setup.sh \\&\\& uv run open_instruct/grpo_fast.py --beta 0.0 "
+    "--async_steps 4 --num_samples_per_prompt_rollout 8 --num_unique_prompts_rollout 32 --response_length 16384 "
+    "--max_prompt_token_length 2048 --pack_length 18432 --model_name_or_path qwen2.5-7b --deepspeed_stage 3 "
+    "--num_learners_per_node 8 8 --vllm_num_engines 4 --vllm_tensor_parallel_size 2\n";
+
+TEST(OpenInstruct, learners_and_engines_have_gpus_of_their_own) {
+  ASSERT_EQ(recognise_tool(kOpenInstruct), Tool::kOpenInstruct);
+  const auto read = read_tool_settings(Tool::kOpenInstruct, "run.sh", kOpenInstruct, {});
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(value(*read, "trainer_num_workers"), "16");
+  EXPECT_EQ(value(*read, "inference_num_workers"), "8");
+  EXPECT_EQ(value(*read, "gpus"), "24");
+  EXPECT_EQ(value(*read, "seq_len"), "18432");
+  EXPECT_EQ(value(*read, "zero_stage"), "3");
+  EXPECT_EQ(value(*read, "mode"), "async");
+  EXPECT_EQ(value(*read, "reference_pass"), "false");
+}
+
+TEST(Trl, a_script_says_its_gpus) {
+  const std::string text =
+      "NPROC_PER_NODE=4 swift rlhf --rlhf_type grpo --model qwen2.5-7b --num_generations 8 "
+      "--per_device_train_batch_size 4 --max_completion_length 1024\n";
+  const auto read = read_tool_settings(Tool::kTrl, "run.sh", text, {});
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(value(*read, "gpus"), "4");
+}
+
 TEST(Trl, prompts_follow_from_batch_and_gpus) {
   const std::string text =
       "model_name_or_path: Qwen/Qwen2.5-1.5B-Instruct\nnum_generations: 16\nmax_prompt_length: 512\n"
@@ -78,7 +121,7 @@ TEST(Trl, prompts_follow_from_batch_and_gpus) {
 }
 
 TEST(Tools, a_text_cut_anywhere_is_read_or_refused) {
-  for (const std::string* text : {&kSlime, &kAreal})
+  for (const std::string* text : {&kSlime, &kAreal, &kOpenInstruct})
     for (std::size_t size = 0; size < text->size(); ++size) {
       const std::string cut = text->substr(0, size);
       const auto tool = recognise_tool(cut);

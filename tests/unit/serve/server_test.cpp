@@ -123,6 +123,39 @@ TEST_F(ServerOnWires, answers_a_question_and_explains_a_wrong_one) {
   EXPECT_EQ(status_of(post("/api/nothing", "{}", with_token())), 404);
 }
 
+TEST_F(ServerOnWires, a_question_that_was_given_up_is_refused_and_can_be_asked_again) {
+  const std::string ask = R"({"files": ["f1"], "flags": ["changes"], "ask": "a-1"})";
+  EXPECT_EQ(status_of(post("/api/cancel", R"({"cancel": "a-1"})", with_token())), 200);
+  const std::string refused = post("/api/fit", ask, with_token());
+  EXPECT_EQ(status_of(refused), 422);
+  EXPECT_NE(refused.find("interrupted, nothing was answered"), std::string::npos) << refused;
+  EXPECT_EQ(status_of(post("/api/fit", ask, with_token())), 200);
+  EXPECT_EQ(status_of(post("/api/cancel", fmt::format(R"({{"cancel": "{}"}})", std::string(65, 'x')), with_token())),
+            422);
+}
+
+// A search of minutes: the reply comes because it was given up, whichever of the two requests the server sees first.
+TEST_F(ServerOnWires, a_search_on_its_way_is_given_up) {
+  ASSERT_TRUE(shelf
+                  .add(folder.write("large.toml", R"(
+framework = "megatron-bridge"
+model = "deepseek-v3"
+gpu = "h100-sxm-80gb"
+gpus = 2048
+seq_length = 4096
+global_batch_size = 8192
+)"))
+                  .has_value());
+  std::string reply;
+  std::thread asker(
+      [&] { reply = post("/api/plan", R"({"files": ["f2"], "keys": {}, "ask": "search"})", with_token()); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_EQ(status_of(post("/api/cancel", R"({"cancel": "search"})", with_token())), 200);
+  asker.join();
+  EXPECT_EQ(status_of(reply), 422);
+  EXPECT_NE(reply.find("interrupted, nothing was answered"), std::string::npos) << reply;
+}
+
 TEST_F(ServerOnWires, refuses_bodies_over_the_limit) {
   EXPECT_EQ(status_of(post("/api/fit", std::string((1 << 20) + 10, ' '), with_token())), 413);
   EXPECT_EQ(status_of(post("/api/drop?name=big.log", std::string((3 << 20) + 10, 'x'), with_token())), 413);

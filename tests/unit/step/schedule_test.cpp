@@ -119,6 +119,30 @@ TEST(Schedule, overlapped_expert_communication_warms_up_once_more) {
   EXPECT_EQ(run(shape).in_flight, 12);
 }
 
+// overlap_p2p_comm_warmup_flush: the next message has its room while a pass of the warm-up or the flush runs.
+TEST(Schedule, messages_awaited_early_cost_one_more_where_all_passes_are_in_the_warm_up) {
+  const auto peak = [](PipelineShape shape, bool prefetches) {
+    shape.message = 1024;
+    shape.prefetches = prefetches;
+    Tape tape;
+    CountingRunner runner(tape, shape);
+    HeldMessages held;
+    run_pipeline(shape, tape, runner, held);
+    EXPECT_TRUE(runner.done());
+    return std::pair{tape.peak(), tape.live()};
+  };
+  const auto [without, left_without] = peak(interleaved(4, 0, 2, 4), false);
+  const auto [with, left_with] = peak(interleaved(4, 0, 2, 4), true);
+  EXPECT_EQ(with, without + 1024);
+  EXPECT_EQ(left_with, left_without);
+  for (const std::int64_t rank : {0, 1, 3}) {
+    const auto before = peak(interleaved(4, rank, 3, 8), false);
+    const auto after = peak(interleaved(4, rank, 3, 8), true);
+    EXPECT_LE(after.first, before.first + 1024) << rank;
+    EXPECT_EQ(after.second, before.second) << rank;
+  }
+}
+
 TEST(Schedule, a_smaller_group_of_micro_batches_warms_up_less) {
   PipelineShape shape = interleaved(4, 0, 3, 16);
   shape.group = 8;

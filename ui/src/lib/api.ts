@@ -16,6 +16,7 @@ export type Body = {
   axis?: string;
   by?: string;
   setting?: string;
+  ask?: string; // a name for the question, to give it up by
 };
 
 export class Refusal extends Error {
@@ -58,7 +59,36 @@ async function readReply<T>(response: Response): Promise<T> {
   return answer as T;
 }
 
+function post(path: string, body: object, signal?: AbortSignal): Promise<Response> {
+  return fetch(`/api/${path}`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json', 'X-Plimsoll-Token': token },
+    body: JSON.stringify(body),
+    signal,
+  });
+}
+
+// Names of questions differ between pages and within one.
+const pageName = Array.from(crypto.getRandomValues(new Uint32Array(2)), (part) => part.toString(36)).join('');
+let asked = 0;
+
+// How many answers are on their way, for whoever measures the page from outside.
+let waiting = 0;
+function wait(by: 1 | -1): void {
+  waiting += by;
+  document.documentElement.dataset.waiting = String(waiting);
+}
+
 export async function ask<T>(path: string, body: Body = {}, signal?: AbortSignal): Promise<T> {
+  wait(1);
+  try {
+    return await askServer<T>(path, body, signal);
+  } finally {
+    wait(-1);
+  }
+}
+
+async function askServer<T>(path: string, body: Body = {}, signal?: AbortSignal): Promise<T> {
   if (baked) {
     const found = baked.answers[bakedKey(path, body)] as T | { error: { message: string; hint?: string } } | undefined;
     if (found === undefined)
@@ -67,18 +97,18 @@ export async function ask<T>(path: string, body: Body = {}, signal?: AbortSignal
       throw new Refusal(found.error.message, found.error.hint ?? '');
     return found as T;
   }
+  const name = `${pageName}-${++asked}`;
+  // The server would go on for an answer that nobody waits for.
+  const giveUp = (): void => void post('cancel', { cancel: name }).catch(() => {});
+  signal?.addEventListener('abort', giveUp, { once: true });
   let response: Response;
   try {
-    response = await fetch(`/api/${path}`, {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json', 'X-Plimsoll-Token': token },
-      body: JSON.stringify(body),
-      signal,
-    });
+    response = await post(path, signal ? { ...body, ask: name } : body, signal);
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new Refusal('the server does not answer', 'plimsoll view has ended; start it again and open its new address');
   }
+  signal?.removeEventListener('abort', giveUp);
   return readReply<T>(response);
 }
 
