@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "answer/describe.h"
 #include "answer/json.h"
 
 namespace plimsoll::answer {
@@ -43,8 +44,12 @@ Result<Understood> understand(const job::Request& request, Defaults defaults) {
   PLIMSOLL_TRY(all, job::origins(request, job));
   Understood answer{std::move(job), given_keys(all, defaults == Defaults::kShown), {}};
   for (const job::Problem& problem : problems) answer.missing.push_back(with_hint(problem.error));
-  if (answer.missing.empty())
-    if (const auto whole = job::resolve(request); !whole) answer.missing.push_back(with_hint(whole.error()));
+  if (!answer.missing.empty()) return answer;
+  if (const auto whole = job::resolve(request)) {
+    answer.violations = rules::check(*whole);
+  } else {
+    answer.missing.push_back(with_hint(whole.error()));
+  }
   return answer;
 }
 
@@ -66,6 +71,7 @@ std::string to_json(const Understood& answer) {
   write_texts(json, "notes", answer.job.notes);
   write_texts(json, "warnings", answer.job.warnings);
   write_texts(json, "missing", answer.missing);
+  describe(json, answer.violations);
   return json.end_object().take();
 }
 

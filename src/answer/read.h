@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "job/request.h"
+#include "rules/rules.h"
 
 namespace plimsoll::answer {
 
@@ -14,6 +15,8 @@ struct Understood {
   job::Job job;
   std::vector<job::KeyOrigin> keys;  // those that a file or flag gives, or all
   std::vector<std::string> missing;  // what keeps the job from being answered
+  // What the framework would refuse or warn of, as fit finds it; of a job from which nothing is missing.
+  std::vector<rules::Violation> violations = {};
 };
 
 enum class Defaults { kHidden, kShown };  // keys that the framework decides

@@ -36,8 +36,8 @@ const Verb kRead = {
     .most_operands = -1,
     .details =
         "Reads files as fit does and shows every key that they or flags set, with its value and where it came from; "
-        "what was passed over, and what is not counted; and what is missing before fit can answer. The first thing to "
-        "run on a strange file.\n"
+        "what was passed over, and what is not counted; what the framework would refuse; and what is missing before "
+        "fit can answer. The first thing to run on a strange file.\n"
         "\n"
         "Exit code 0 when fit would have an answer, 1 when something is missing, 3 when a file cannot be read.",
     .flags = flags(),

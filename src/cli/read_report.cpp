@@ -16,6 +16,10 @@ std::string read_report(const answer::Understood& understood, const Console& con
   for (const job::KeyOrigin& key : understood.keys) table.add_row({key.key, key.value, answer::source_of(key)});
   std::string text = table.to_text(console.width, console.colour_out);
   for (const std::string& missing : understood.missing) text += fmt::format("missing: {}\n", missing);
+  for (const rules::Violation& violation : understood.violations)
+    if (violation.rule->severity == rules::Severity::kError)
+      text += fmt::format("refused by {}: {}; {} ({})\n", job::name_of(understood.job.framework), violation.wrong,
+                          violation.rule->fix, violation.rule->id);
   return text;
 }
 

@@ -182,6 +182,8 @@ Result<Node> from_axolotl(const Node& root, Draft& draft) {
   Translation to(root);
   PLIMSOLL_TRY(preference, preference_named("rl", to.takes_word("rl")));
   PLIMSOLL_TRY_STATUS(read_adapter(root, to, draft));
+  if (const Node* own = to.take("peft"); own != nullptr && own->is_object() && own->has("loftq_config"))
+    draft.warnings.emplace_back("peft.loftq_config: LoftQ's quantised start is counted as plain LoRA");
   to.rename("base_model", "model_name_or_path");
   to.rename("sequence_len", "max_length");
   to.rename("micro_batch_size", "per_device_train_batch_size");

@@ -396,7 +396,9 @@ bool speaks_of_training(const Node& root) {
   for_each_leaf(root, [&model](const std::string& path, const Node& value) {
     model = model || (value.is_string() && meaning_of(path) == "model");
   });
-  return model || architecture_of_names(root).has_value();
+  const Node* sizes = root.find("model");
+  const bool is_spelled_out = sizes != nullptr && sizes->is_object() && sizes->members.size() > 1;
+  return model || is_spelled_out || architecture_of_names(root).has_value();
 }
 
 Result<Node> from_names(const Node& root, Draft& draft) {
@@ -422,6 +424,11 @@ Result<Draft> read_by_names(const InputFile& file) {
   draft.read_as = "a tool that is not known, by the names of its keys";
   PLIMSOLL_TRY(root, parse_omega(file.text, file.path));
   if (!root.is_object()) return bad_input("wanted a table of keys");
+  if (has_other_layers(root))
+    return bad_input(
+        "model: its keys speak of state spaces or recurrence; such layers of a tool that is not known are "
+        "not modelled",
+        "give the model's config.json, if it is one of Transformers");
   PLIMSOLL_TRY(arguments, from_names(root, draft));
   PLIMSOLL_TRY_STATUS(read_training_tree(arguments, draft));
   const bool is_named = !draft.parts.empty() && !draft.parts.front().model.kinds.empty();

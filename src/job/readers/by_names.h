@@ -32,5 +32,7 @@ namespace plimsoll::job {
 // Sizes of a decoder in the words of its table, as a config.json of the family that has such layers.
 [[nodiscard]] std::optional<document::Node> architecture_of_names(const document::Node& root);
 [[nodiscard]] bool is_size_of_model(std::string_view path);
+// Whether the table names layers of another kind: state spaces, recurrence.
+[[nodiscard]] bool has_other_layers(const document::Node& root);
 
 }  // namespace plimsoll::job

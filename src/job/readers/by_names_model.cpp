@@ -97,6 +97,18 @@ Node config_of(const Sizes& sizes, std::string_view family) {
   return config;
 }
 
+Sizes sizes_of(const Node& root) {
+  Sizes sizes;
+  for_each_leaf(root, [&sizes](const std::string& path, const Node& value) {
+    const std::vector<std::string_view> parts = split(path, '.');
+    const bool is_models = parts.size() == 1 || std::any_of(parts.begin(), parts.end() - 1, [](std::string_view part) {
+                             return part.starts_with("model");
+                           });
+    if (is_models && !value.is_null()) take(parts.back(), value, sizes);
+  });
+  return sizes;
+}
+
 }  // namespace
 
 bool is_size_of_model(std::string_view path) {
@@ -106,15 +118,10 @@ bool is_size_of_model(std::string_view path) {
                      [last](const Word& word) { return holds(word.names, last); });
 }
 
+bool has_other_layers(const Node& root) { return sizes_of(root).is_other; }
+
 std::optional<Node> architecture_of_names(const Node& root) {
-  Sizes sizes;
-  for_each_leaf(root, [&sizes](const std::string& path, const Node& value) {
-    const std::vector<std::string_view> parts = split(path, '.');
-    const bool is_models = parts.size() == 1 || std::any_of(parts.begin(), parts.end() - 1, [](std::string_view part) {
-                             return part.starts_with("model");
-                           });
-    if (is_models && !value.is_null()) take(parts.back(), value, sizes);
-  });
+  Sizes sizes = sizes_of(root);
   if (sizes.is_other) return std::nullopt;
   if (sizes.layers == 0 || sizes.hidden == 0 || sizes.heads == 0 || sizes.experts > 1) return std::nullopt;
   if (sizes.ratio > 0 && sizes.width == 0) {

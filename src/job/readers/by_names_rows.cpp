@@ -50,7 +50,8 @@ constexpr Row kRows[] = {
     {"gradient_checkpointing",
      "gradient_checkpointing activation_checkpointing grad_checkpoint use_gradient_checkpointing "
      "enable_gradient_checkpointing enable_activation_checkpointing use_activation_checkpointing activation_checkpoint "
-     "gradient_checkpoint gradient_checkpointing_enable fsdp_activation_checkpointing use_grad_checkpoint "
+     "gradient_checkpoint gradient_checkpointing_enable activation_checkpointing_mode fsdp_activation_checkpointing "
+     "use_grad_checkpoint "
      "grad_checkpointing recompute"},
     {"selective", "selective_activation_checkpointing selective_checkpointing"},
     {"optim", "optimizer optim optimizer_type optimizer_name optim_type"},

@@ -140,7 +140,7 @@ Status resolve_auto(Joined& joined, const ReadOptions& options) {
         return tl::make_unexpected(Error{Code::kBadInput,
                                          "\"auto\" needs the hidden size of the model, which is not known",
                                          {assignment.where},
-                                         "name the model, or give a number"});
+                                         "name the model with --model or give its config.json, or give a number"});
       const std::int64_t square = hidden * hidden;
       assignment.value = integer_node(assignment.key == "reduce_bucket_size"            ? square
                                       : assignment.key == "stage3_prefetch_bucket_size" ? square * 9 / 10

@@ -357,6 +357,8 @@ void note_unknown_values(const LaunchFlags& flags, Draft& draft) {
     for (const ShellWord& word : flag.values) {
       if (word.unknown.empty()) continue;
       const std::string key = key_of_flag(flag.written);
+      const Alias* own = find_alias(draft.names, key);
+      if (own != nullptr && own->kind == AliasKind::kNoEffect) continue;  // a value that nobody asks for
       for (Assignment& assignment : draft.assignments)
         if (assignment.where.ends_with(": " + key) || assignment.key == key)
           assignment.problem = fmt::format("its value needs {}, which the script does not set", word.unknown.front());

@@ -28,6 +28,8 @@ const Alias kRows[] = {
     {"additional_target", kNotModelled, "trained copies of whole modules are not counted"},
     {"mixture_of_depths", kRefused, "mixture of depths is not modelled"},
     {"use_adam_mini", kRefused, "Adam-mini's states are not modelled"},
+    {"use_kt", kNotModelled, "experts that KTransformers keeps on the host are counted on the GPU"},
+    {"kt_*", kNoEffect},
     {"use_muon", kNotModelled, "Muon's states are counted as Adam's"},
     {"shift_attn", kNoEffect},
     {"quantization_method", kNoEffect},  // bitsandbytes unless quantization_bit names another

@@ -45,6 +45,7 @@ const Alias kRows[] = {
     {"patch_moe_overlap", kNotModelled, "its overlap of expert communication is counted as Megatron's"},
     {"use_flash_attn", kNoEffect},
     {"enable_packed_sequences", kKey, "packed_sequences"},
+    {"no_fp8_weight_transpose_cache", kKey, "disable_parameter_transpose_cache"},
 };
 
 constexpr std::string_view kWithoutEffect = R"(

@@ -57,25 +57,8 @@ class Runner {
 
   Status set_batch_options(std::vector<std::string> options) {
     shell_.batch_options = std::move(options);
-    // What Slurm tells the script of its own options.
-    const auto give = [this](const char* name, std::string_view value) -> Status {
-      if (value.empty() || value.find_first_not_of("0123456789") != std::string_view::npos) return {};
-      return variables_.set(name, {ShellWord{std::string(value), {}}}, false, false);
-    };
-    for (const std::string& option : shell_.batch_options) {
-      const std::size_t equals = option.find('=');
-      if (equals == std::string::npos) continue;
-      const std::string_view key = std::string_view(option).substr(0, equals);
-      const std::string_view value = std::string_view(option).substr(equals + 1);
-      if (key == "--nodes" || key == "-N")
-        for (const char* name : {"SLURM_NNODES", "SLURM_JOB_NUM_NODES"}) PLIMSOLL_TRY_STATUS(give(name, value));
-      if (key == "--ntasks-per-node") PLIMSOLL_TRY_STATUS(give("SLURM_NTASKS_PER_NODE", value));
-      if (key == "--gpus-per-node")
-        for (const char* name : {"SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"})
-          PLIMSOLL_TRY_STATUS(give(name, value.substr(value.rfind(':') + 1)));
-      if (key == "--gres" && value.substr(0, 3) == "gpu")
-        PLIMSOLL_TRY_STATUS(give("SLURM_GPUS_ON_NODE", value.substr(value.rfind(':') + 1)));
-    }
+    for (const auto& [name, value] : variables_of_batch(shell_.batch_options))
+      PLIMSOLL_TRY_STATUS(variables_.set(name, {ShellWord{value, {}}}, false, false));
     return {};
   }
 

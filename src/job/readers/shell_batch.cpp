@@ -31,6 +31,28 @@ std::vector<std::string> batch_options_of(std::string_view text) {
   return batch_options;
 }
 
+std::vector<std::pair<std::string, std::string>> variables_of_batch(const std::vector<std::string>& options) {
+  std::vector<std::pair<std::string, std::string>> variables;
+  const auto give = [&variables](const char* name, std::string_view value) {
+    if (!value.empty() && value.find_first_not_of("0123456789") == std::string_view::npos)
+      variables.emplace_back(name, value);
+  };
+  for (const std::string& option : options) {
+    const std::size_t equals = option.find('=');
+    if (equals == std::string::npos) continue;
+    const std::string_view key = std::string_view(option).substr(0, equals);
+    const std::string_view value = std::string_view(option).substr(equals + 1);
+    const std::string_view count = value.substr(value.rfind(':') + 1);
+    if (key == "--nodes" || key == "-N")
+      for (const char* name : {"SLURM_NNODES", "SLURM_JOB_NUM_NODES"}) give(name, value);
+    if (key == "--ntasks-per-node") give("SLURM_NTASKS_PER_NODE", value);
+    if (key == "--gpus-per-node")
+      for (const char* name : {"SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"}) give(name, count);
+    if (key == "--gres" && value.substr(0, 3) == "gpu") give("SLURM_GPUS_ON_NODE", count);
+  }
+  return variables;
+}
+
 std::vector<std::string> split_fields(std::string_view text, std::string_view separators, std::size_t most) {
   std::vector<std::string> fields;
   while (!text.empty() && fields.size() < most) {

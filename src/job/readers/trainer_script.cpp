@@ -119,7 +119,8 @@ Result<Node> from_trainer_script(const Node& root, Draft& draft) {
     to.put("attn_implementation", text_node("flash_attention_2"), "use_flash_attn");
   const bool lora = is_on(to.take("lora_enable")) || is_on(to.take("use_lora")) || is_on(to.take("use_qlora")) ||
                     is_on(root.find("use_peft"));
-  const std::string bits = to.takes_word("bits");
+  std::string bits = to.takes_word("bits");
+  if (bits.empty()) bits = to.takes_word("quant_bit");
   const bool four = is_on(to.take("q_lora")) || is_on(root.find("use_qlora")) || bits == "4";
   const Node* dimension = to.take("lora_dim");
   const bool adapters_alone = is_on(to.take("only_optimize_lora"));

@@ -76,6 +76,17 @@ Status read_fsdp(const Node& root, Draft& draft) {
           fmt::format("fsdp: '{}' is not one of full_shard, shard_grad_op, hybrid_shard, no_shard, offload, "
                       "auto_wrap",
                       word));
+  // Transformers 5 takes FSDP2 where no version is given and drops the words; up to 4 it was FSDP1, which alone has
+  // hybrid sharding and none (training_args.py, _process_fsdp_args of 5.16).
+  if (!words.empty() && !config.has("version") && !config.has("fsdp_version")) {
+    if (says("hybrid_shard") || says("hybrid_shard_zero2") || says("no_shard")) {
+      config.members.emplace_back("version", integer_node(1));
+      draft.notes.push_back(fmt::format("{}: fsdp: FSDP1, which alone has these words", draft.path));
+    } else {
+      draft.notes.push_back(fmt::format(
+          "{}: fsdp: FSDP2, as Transformers 5 takes it; up to 4 it was FSDP1 (--sharding fsdp1)", draft.path));
+    }
+  }
   const Node* recomputes = config.find("activation_checkpointing");
   if (is_true(root.find("gradient_checkpointing")) && is_true(recomputes))  // rules.md R305
     draft.assignments.push_back(

@@ -91,6 +91,14 @@ TEST(ByNames, reinforcement_of_a_tool_that_is_not_known_is_refused) {
   EXPECT_NE(text_of(job).find("preference and reinforcement training"), std::string::npos) << text_of(job);
 }
 
+TEST(ByNames, a_recurrent_model_is_refused_by_what_it_is) {
+  const auto job = read_text(
+      "model_type: minLSTM\nmodel: {dim: 1024, n_layers: 8, n_heads: 8}\ndata: {seq_len: 512, batch_size: 2}\n"
+      "optim: {lr: 1e-3}\nsteps: 100\n",
+      on("a100", 8));
+  EXPECT_NE(text_of(job).find("state spaces or recurrence"), std::string::npos) << text_of(job);
+}
+
 TEST(ByNames, flags_of_a_program_that_is_not_known_are_read_so) {
   const auto job = read_text(
       "torchrun --nproc_per_node 4 train.py --model_path qwen2.5-7b --batch_size 2 --seq_len 2048 "

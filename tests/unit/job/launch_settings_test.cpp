@@ -43,6 +43,17 @@ TEST(AccelerateFlags, are_read_as_the_keys_of_its_file) {
   EXPECT_FALSE(job->sharding.reshard_after_forward);
 }
 
+TEST(FsdpWords, without_a_version_are_fsdp2_unless_only_fsdp1_has_them) {
+  auto job =
+      read_text(with("torchrun --nproc_per_node 8", "train.py", "--bf16 --fsdp 'full_shard auto_wrap'"), on("h100"));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->sharding.kind, ShardingKind::kFsdp2);
+  job =
+      read_text(with("torchrun --nproc_per_node 8", "train.py", "--bf16 --fsdp 'hybrid_shard auto_wrap'"), on("h100"));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->sharding.kind, ShardingKind::kFsdp1);
+}
+
 TEST(Submitter, the_program_behind_the_bare_dashes_is_the_one_that_runs) {
   const auto job = read_text(
       with(
@@ -66,6 +77,12 @@ TEST(ProgramName, says_what_loop_runs_where_no_flag_does) {
       std::string::npos);
   job = read_text(with("torchrun --nproc_per_node 8", "vl_chat_finetune.py"), on("h100"));
   EXPECT_TRUE(job) << "a chat model is trained here: " << text_of(job);
+}
+
+TEST(UnknownValues, matter_only_for_flags_that_do) {
+  const auto job = read_text(
+      with("torchrun --nproc_per_node 8", "train_mem.py", "--version $PROMPT_VERSION --data_path $DATA"), on("h100"));
+  EXPECT_TRUE(job) << text_of(job);
 }
 
 TEST(MissingDeepSpeedFile, gives_its_stage_by_its_name_or_asks_for_it) {
