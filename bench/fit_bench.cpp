@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The folded and the walked answer for a Llama-3 70B job at PP 8, VPP 5 (TP 4, 32 H100, sequence 4096).
 //   cmake --preset release && cmake --build --preset release --target fit_bench && build/release/bench/fit_bench
-// Bars: folded >= 100,000 answers per second and core; walked <= 20 ms.
+// whole and what_if: the example of the README as `fit` answers it, with its table of changes, and one answer alone.
+// Bars: folded >= 100,000 answers per second and core; walked <= 20 ms; whole <= 30 ms.
 #include <benchmark/benchmark.h>
 
+#include "answer/fit.h"
+#include "answer/input.h"
 #include "job/pipeline_layout.h"
 #include "memory/answer.h"
 #include "model/catalog.h"
@@ -47,6 +50,47 @@ void walked(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(memory::answer(job, first).value().ranks.front().peak_allocated);
 }
 BENCHMARK(walked)->Unit(benchmark::kMillisecond);
+
+job::Request example() {
+  answer::Input input;
+  input.operands = {std::string(PLIMSOLL_SOURCE_DIR) + "/examples/llama3-70b.toml"};
+  auto request = answer::read_input(std::move(input));
+  if (!request) std::abort();
+  return *std::move(request);
+}
+
+void whole(benchmark::State& state) {
+  const job::Request request = example();
+  const lever::World world;
+  for (auto _ : state) benchmark::DoNotOptimize(answer::fit(request, world).value().changes.size());
+}
+BENCHMARK(whole)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+// Another value of a key, with memory, seconds and rules: what a loop in Python asks again and again.
+void what_if(benchmark::State& state) {
+  const job::Request request = example();
+  const lever::World world;
+  int i = 0;
+  for (auto _ : state) {
+    const job::Request other = request.with({{"seq_length", ++i % 2 == 0 ? "4096" : "2048"}});
+    benchmark::DoNotOptimize(answer::fit(other, world, {}, answer::Changes::kNone).value().memory.fits);
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(what_if)->Unit(benchmark::kMicrosecond);
+
+// The same without the memory: what it would cost if the walk were left out.
+void what_if_seconds_only(benchmark::State& state) {
+  const job::Request request = example();
+  const lever::World world;
+  int i = 0;
+  for (auto _ : state) {
+    const auto job = job::resolve(request.with({{"seq_length", ++i % 2 == 0 ? "4096" : "2048"}}));
+    benchmark::DoNotOptimize(lever::time_of(job.value(), world).value().seconds);
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(what_if_seconds_only)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace plimsoll

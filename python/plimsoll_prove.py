@@ -3,7 +3,8 @@
 
 python3 plimsoll_prove.py SPEC RESULT: SPEC is the job as JSON (src/live/proof.cpp writes it), RESULT gets what torch
 counted. Weights and tokens are random; what memory does with them is not. One GPU runs the Trainer of Transformers; one
-rank of many under FSDP2 runs over PyTorch's fake process group, whose messages return at once.
+rank of many under FSDP2, or of Megatron's own layers (from PYTHONPATH, or the folder that MEGATRON_LM names), runs over
+PyTorch's fake process group, whose messages return at once.
 Exit code 0 measured, 4 something is missing here, 5 the device ran out of memory, 1 anything else.
 """
 
@@ -121,14 +122,11 @@ def layers_of(torch, model):
 
 
 def train_with_fsdp2(spec, torch, meter):
-    import torch.distributed as distributed
     try:
-        from torch.testing._internal.distributed.fake_pg import FakeStore
         from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
     except ImportError as error:
-        raise Missing("this PyTorch has no FSDP2 or no fake process group: %s" % error) from error
-    torch.cuda.set_device(0)
-    distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=spec["gpus"])
+        raise Missing("this PyTorch has no FSDP2: %s" % error) from error
+    fake_process_group(torch, 0, spec["gpus"])
     model = make_model(spec, torch, "meta")
     settings = {"mp_policy": MixedPrecisionPolicy(param_dtype=getattr(torch, spec["compute"]),
                                                   reduce_dtype=getattr(torch, spec["reduce"])),
@@ -167,19 +165,176 @@ def train_with_fsdp2(spec, torch, meter):
     return count
 
 
+def fake_process_group(torch, rank, world):
+    import torch.distributed as distributed
+    try:
+        from torch.testing._internal.distributed.fake_pg import FakeStore
+    except ImportError as error:
+        raise Missing("this PyTorch has no fake process group: %s" % error) from error
+    torch.cuda.set_device(0)
+    distributed.init_process_group("fake", store=FakeStore(), rank=rank, world_size=world)
+
+
+def megatron_modules(torch):
+    """Megatron's local layers as the prediction counts them: PyTorch's norm, which can stand under sequence
+    parallelism, and PyTorch's attention kernel in place of the unfused one."""
+    import torch.nn.functional as functional
+    import megatron.core.models.backends as backends
+    import megatron.core.transformer.transformer_block as block
+
+    class Norm(torch.nn.RMSNorm):
+        returns_residual = False
+
+        def __init__(self, config, hidden_size, eps=1e-5, **_):
+            super().__init__(hidden_size, eps=eps, device="cuda", dtype=config.params_dtype)
+            self.weight.sequence_parallel = config.sequence_parallel
+
+    class Attention(torch.nn.Module):
+        def __init__(self, config=None, **_):
+            super().__init__()
+            self.config = config
+
+        def forward(self, query, key, value, attention_mask=None, **_):
+            sequence, batch, heads, _ = query.shape
+            query, key, value = (one.permute(1, 2, 0, 3) for one in (query, key, value))
+            out = functional.scaled_dot_product_attention(query, key, value, is_causal=True,
+                                                          enable_gqa=key.shape[1] != heads)
+            return out.permute(2, 0, 1, 3).reshape(sequence, batch, heads * out.shape[-1])
+
+    block.LayerNormImpl = Norm
+    backends.LocalSpecProvider.layer_norm = lambda *_, **__: Norm
+    return backends, Attention
+
+
+def without_transformer_engine():
+    """Checkpointing asks Transformer Engine for its state even where nothing is in FP8."""
+    import megatron.core.extensions.transformer_engine as extension
+    import megatron.core.fp8_utils as fp8
+    import megatron.core.tensor_parallel.random as checkpointing
+    if getattr(extension, "HAVE_TE", False):
+        return
+    state = type("NoFp8", (), {"is_fp8_enabled": staticmethod(lambda: False)})
+    for module in (extension, fp8, checkpointing):
+        module.FP8GlobalStateManager = state
+    checkpointing.activation_recompute_forward = lambda **_: contextlib.nullcontext()
+    checkpointing.fp8_autocast = lambda **_: contextlib.nullcontext()
+
+
+def megatron_chunks(spec, torch, config):
+    from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
+    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+    from megatron.core.models.gpt.gpt_model import GPTModel
+    stages = spec["virtual_stages"]
+    last = spec["pipeline"] - 1
+    models = []
+    for stage in range(stages):
+        models.append(GPTModel(
+            config=config, transformer_layer_spec=get_gpt_layer_local_spec(normalization="RMSNorm"),
+            vocab_size=spec["vocabulary"], max_sequence_length=spec["seq_length"],
+            pre_process=spec["pp_rank"] == 0 and stage == 0, post_process=spec["pp_rank"] == last and stage == stages - 1,
+            share_embeddings_and_output_weights=spec["tied"], position_embedding_type="rope",
+            vp_stage=stage if stages > 1 else None).cuda().bfloat16())
+    overlap = spec["overlap_grad_reduce"]
+    settings = DistributedDataParallelConfig(
+        grad_reduce_in_fp32=spec["grad_reduce_in_fp32"], use_distributed_optimizer=spec["distributed_optimizer"],
+        overlap_grad_reduce=overlap, overlap_param_gather=spec["overlap_param_gather"],
+        bucket_size=max(40000000, 1000000 * spec["data_parallel"]) if overlap else None)
+    return [DistributedDataParallel(config=config, ddp_config=settings, module=model, disable_bucketing=i > 0)
+            for i, model in enumerate(models)]
+
+
+def megatron_config(spec, torch):
+    from megatron.core.transformer.transformer_config import TransformerConfig
+    return TransformerConfig(
+        num_layers=spec["layers"], hidden_size=spec["hidden"], num_attention_heads=spec["heads"],
+        num_query_groups=spec["kv_heads"], ffn_hidden_size=spec["ffn"], kv_channels=spec["head_dim"],
+        normalization="RMSNorm", gated_linear_unit=True, activation_func=torch.nn.functional.silu,
+        add_bias_linear=False, hidden_dropout=0.0, attention_dropout=0.0, bf16=True, params_dtype=torch.bfloat16,
+        pipeline_dtype=torch.bfloat16, tensor_model_parallel_size=spec["tensor"],
+        pipeline_model_parallel_size=spec["pipeline"],
+        virtual_pipeline_model_parallel_size=spec["virtual_stages"] if spec["virtual_stages"] > 1 else None,
+        sequence_parallel=spec["sequence_parallel"], overlap_p2p_comm=spec["overlap_p2p"],
+        batch_p2p_comm=not spec["overlap_p2p"], gradient_accumulation_fusion=False, bias_activation_fusion=True,
+        bias_dropout_fusion=True, masked_softmax_fusion=False, apply_rope_fusion=False, persist_layer_norm=False,
+        cross_entropy_loss_fusion=spec["fused_loss"], deallocate_pipeline_outputs=True, **spec["recompute"])
+
+
+def train_with_megatron(spec, torch, meter):
+    folder = os.environ.get("MEGATRON_LM")
+    if folder:
+        sys.path.insert(0, folder)
+    demand("megatron.core")
+    import megatron.core.optimizer as optimizers
+    from megatron.core import parallel_state
+    from megatron.core.distributed.finalize_model_grads import finalize_model_grads
+    from megatron.core.pipeline_parallel.schedules import get_forward_backward_func
+    from megatron.core.tensor_parallel.random import model_parallel_cuda_manual_seed
+    backends, attention = megatron_modules(torch)
+    if spec["attention"] == "flash":
+        backends.LocalSpecProvider.core_attention = lambda *_, **__: attention
+    without_transformer_engine()
+    world = spec["gpus"]
+    fake_process_group(torch, spec["pp_rank"] * (world // spec["pipeline"]), world)
+    parallel_state.initialize_model_parallel(spec["tensor"], spec["pipeline"],
+                                             spec["virtual_stages"] if spec["virtual_stages"] > 1 else None,
+                                             create_gloo_process_groups=False)
+    model_parallel_cuda_manual_seed(1234)
+    config = megatron_config(spec, torch)
+    chunks = megatron_chunks(spec, torch, config)
+    optimizer = optimizers.get_megatron_optimizer(
+        optimizers.OptimizerConfig(optimizer="adam", lr=1e-4, bf16=True, params_dtype=torch.bfloat16, weight_decay=0.1,
+                                   use_distributed_optimizer=spec["distributed_optimizer"],
+                                   clip_grad=1.0 if spec["clip"] else 0.0),
+        chunks, use_gloo_process_groups=False)
+    config.finalize_model_grads_func = finalize_model_grads
+    config.grad_scale_func = optimizer.scale_loss
+
+    def batches():
+        shape = (spec["micro_batch"], spec["seq_length"])
+        while True:
+            yield (torch.randint(0, spec["vocabulary"] - 1, shape, device="cuda"),
+                   torch.arange(shape[1], device="cuda").unsqueeze(0).expand(shape[0], -1))
+
+    def forward(batch, model):
+        tokens, positions = next(batch)
+
+        def loss_of(output):
+            loss = output.float().mean()
+            return loss, {"loss": loss.detach()}
+
+        return model(tokens, positions, None, labels=tokens), loss_of
+
+    several = len(chunks) > 1
+    data = [batches() for _ in chunks]
+    run = get_forward_backward_func()
+    for _ in range(spec["steps"]):
+        meter.begin()
+        for chunk in chunks:
+            chunk.zero_grad_buffer()
+        optimizer.zero_grad()
+        run(forward_step_func=forward, data_iterator=data if several else data[0], model=chunks if several else chunks[0],
+            num_microbatches=spec["accumulation"], seq_length=spec["seq_length"], micro_batch_size=spec["micro_batch"],
+            forward_only=False)
+        optimizer.step()
+        meter.end()
+    return sum(parameter.numel() for chunk in chunks for parameter in chunk.parameters())
+
+
+PROGRAMS = {"trainer": train_with_trainer, "fsdp2": train_with_fsdp2, "megatron": train_with_megatron}
+
+
 def prove(spec):
     torch = demand("torch")
     if not torch.cuda.is_available():
         raise Missing("PyTorch sees no GPU")
-    demand("transformers")
-    result = {"schema": 1, "torch": str(torch.__version__), "transformers": demand("transformers").__version__,
-              "device": torch.cuda.get_device_name(0)}
+    result = {"schema": 1, "torch": str(torch.__version__), "device": torch.cuda.get_device_name(0)}
+    if spec["program"] != "megatron":
+        result["transformers"] = demand("transformers").__version__
     torch.empty(1, device="cuda")
     result["total"] = torch.cuda.mem_get_info()[1]
     meter = Meter(torch)
-    train = {"trainer": train_with_trainer, "fsdp2": train_with_fsdp2}[spec["program"]]
     try:
-        result["parameters"] = train(spec, torch, meter)
+        result["parameters"] = PROGRAMS[spec["program"]](spec, torch, meter)
     except torch.OutOfMemoryError as error:
         result["out_of_memory"] = str(error)[:1000]
     stats = torch.cuda.memory_stats()

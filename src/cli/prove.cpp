@@ -91,15 +91,28 @@ Result<std::int64_t> steps_of(const Arguments& arguments) {
   return steps;
 }
 
+// --rank pp=N: which pipeline rank trains.
+Result<std::int64_t> rank_of(const Arguments& arguments) {
+  const auto text = arguments.value("rank");
+  if (!text) return 0;
+  const std::string_view number = text->starts_with("pp=") ? std::string_view{*text}.substr(3) : std::string_view{};
+  std::int64_t rank = 0;
+  const auto parsed = std::from_chars(number.data(), number.data() + number.size(), rank);
+  if (number.empty() || parsed.ec != std::errc{} || parsed.ptr != number.data() + number.size() || rank < 0)
+    return usage_error(fmt::format("--rank is '{}'; wanted pp=N, such as pp=2", *text));
+  return rank;
+}
+
 Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   PLIMSOLL_TRY(steps, steps_of(arguments));
+  PLIMSOLL_TRY(pp_rank, rank_of(arguments));
   PLIMSOLL_TRY(input, input_of(arguments));
   PLIMSOLL_TRY(world, world_of(arguments));
   PLIMSOLL_TRY(prediction, live::predict(std::move(input), world));
   const Scratch scratch;
   if (scratch.path().empty())
     return tl::make_unexpected(Error{Code::kMissing, "no temporary folder can be made", {}, "TMPDIR names another"});
-  PLIMSOLL_TRY(spec, live::proof_spec(prediction, steps, scratch.path() + "/out"));
+  PLIMSOLL_TRY(spec, live::proof_spec(prediction, pp_rank, steps, scratch.path() + "/out"));
   const std::string spec_path = scratch.path() + "/spec.json";
   const std::string result_path = scratch.path() + "/result.json";
   PLIMSOLL_TRY_STATUS(write_whole(spec_path, spec, Existing::kReplace));
@@ -121,7 +134,7 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
     return bad_input(fmt::format("the training ended with {}: nothing was proven", ending.code()),
                      "its error stands above");
   PLIMSOLL_TRY(text, read_file(result_path));
-  PLIMSOLL_TRY(proof, live::read_proof_result(text, prediction));
+  PLIMSOLL_TRY(proof, live::read_proof_result(text, prediction, pp_rank));
   const std::string json = live::proof_json(proof, prediction);
   if (const auto out = arguments.value("out")) PLIMSOLL_TRY_STATUS(write_whole(*out, json, existing_files(arguments)));
   console.print(arguments.has("json") ? json : report(proof, prediction, console));
@@ -132,6 +145,7 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
 std::vector<Flag> flags() {
   std::vector<Flag> all = job_flags();
   const std::vector<Flag> own = {
+      {.name = "rank", .argument = "pp=N", .help = "the pipeline rank that trains; the first"},
       {.name = "steps", .argument = "N", .help = "optimizer steps; 5"},
       {.name = "out", .argument = "FILE", .help = "write the proof, for plimsoll fit --proof"},
       {.name = "force", .argument = "", .help = kForceHelp},
@@ -152,10 +166,10 @@ const Verb kProve = {
     .most_operands = -1,
     .details =
         "Takes a job as plimsoll fit does, and trains a few steps of it with your own PyTorch and Transformers on one "
-        "GPU of this machine, with random weights and tokens: a job of one GPU under Transformers' Trainer, or one "
-        "rank "
-        "of any number under FSDP2, over PyTorch's fake process group. What torch counted stands beside what was "
-        "predicted. A knob that the job gets wrong shows as bytes that are off.\n"
+        "GPU of this machine, with random weights and tokens: a job of one GPU under Transformers' Trainer, one rank "
+        "of any number under FSDP2, or one rank of Megatron's local layers at any TP, PP and VPP (Megatron core from "
+        "PYTHONPATH, or from the folder that MEGATRON_LM names), over PyTorch's fake process group. What torch counted "
+        "stands beside what was predicted. A knob that the job gets wrong shows as bytes that are off.\n"
         "\n"
         "The proof (--out) narrows the interval of plimsoll fit --proof for that very job; for another job it is "
         "refused. A job that cannot be run so is refused with the reason; nothing is left out silently.\n"

@@ -7,10 +7,12 @@
 #include <fmt/format.h>
 
 #include "answer/proof.h"
+#include "base/usage.h"
 #include "emit/emit.h"
 #include "emit/model_source.h"
 #include "emit/text.h"
 #include "live/nodes.h"
+#include "live/proof_megatron.h"
 
 namespace plimsoll::catalog {
 extern const std::string_view kProvePy;
@@ -26,7 +28,8 @@ tl::unexpected<Error> not_provable(std::string what) {
   return tl::make_unexpected(Error{Code::kMissing,
                                    "this job cannot be proven here: " + std::move(what),
                                    {},
-                                   "prove runs one GPU under Transformers' Trainer, or one rank of FSDP2"});
+                                   "prove runs one GPU under Transformers' Trainer, or one rank of FSDP2 or of "
+                                   "Megatron's local layers"});
 }
 
 const char* torch_name(job::DType type) {
@@ -110,15 +113,26 @@ bool is_near(const Quantity& quantity, double share) {
 
 std::string_view proof_program() { return catalog::kProvePy; }
 
-Result<std::string> proof_spec(const Prediction& prediction, std::int64_t steps, const std::string& scratch) {
+Result<std::string> proof_spec(const Prediction& prediction, std::int64_t pp_rank, std::int64_t steps,
+                               const std::string& scratch) {
   const job::Job& job = prediction.job;
-  PLIMSOLL_TRY_STATUS(check_common(job));
   if (prediction.job_file.empty()) return not_provable(prediction.problem);
-  PLIMSOLL_TRY(config, config_of(prediction));
+  if (pp_rank >= job.parallel.pipeline)
+    return usage_error(
+        fmt::format("--rank is pp={}; the job has {} pipeline ranks, from 0", pp_rank, job.parallel.pipeline));
   Object spec;
   spec.set("schema", 1).set("steps", steps).set("scratch", scratch).set("gpus", job.cluster.gpus);
   spec.set("seq_length", job.batch.seq_length).set("micro_batch", job.batch.micro_batch);
-  spec.set("accumulation", job.micro_batches).set("vocabulary", job.model.vocab);
+  spec.set("accumulation", job.micro_batches);
+  if (job.is_megatron()) {
+    if (const std::string why = why_megatron_is_not_provable(job); !why.empty()) return not_provable(why);
+    spec.set("vocabulary", job.vocab_rows);
+    add_megatron(job, pp_rank, spec);
+    return document::to_json(spec.take());
+  }
+  PLIMSOLL_TRY_STATUS(check_common(job));
+  PLIMSOLL_TRY(config, config_of(prediction));
+  spec.set("vocabulary", job.model.vocab);
   spec.set("checkpointing", job.recompute.granularity == job::RecomputeGranularity::kFull);
   if (job.adapter.kind == job::AdapterKind::kLora) {
     Node targets;
@@ -148,12 +162,13 @@ bool Proof::holds(double share) const {
   return out_of_memory.empty() && is_near(allocated, share) && is_near(reserved, share);
 }
 
-Result<Proof> read_proof_result(const std::string& text, const Prediction& prediction) {
+Result<Proof> read_proof_result(const std::string& text, const Prediction& prediction, std::int64_t pp_rank) {
   PLIMSOLL_TRY(node, document::parse_json(text));
   const auto allocated = integer_in(node, "peak_allocated");
   const auto reserved = integer_in(node, "peak_reserved");
   if (!allocated || !reserved) return bad_input("the program wrote no peaks");
   Proof proof;
+  proof.pp_rank = pp_rank;
   proof.device = text_in(node, "device");
   proof.torch = text_in(node, "torch");
   proof.transformers = text_in(node, "transformers");
@@ -170,8 +185,8 @@ Result<Proof> read_proof_result(const std::string& text, const Prediction& predi
     std::sort(seconds.begin() + 1, seconds.end());
     proof.seconds.measured = seconds[1 + (seconds.size() - 1) / 2];
   }
-  const memory::RankAnswer* answer = answer_for(prediction, 0);
-  if (answer == nullptr) return bad_input("the prediction has no rank 0");
+  const memory::RankAnswer* answer = answer_for(prediction, pp_rank);
+  if (answer == nullptr) return bad_input(fmt::format("the prediction has no rank {}", pp_rank));
   proof.allocated.predicted = static_cast<double>(answer->peak_allocated);
   proof.allocated.half_width = static_cast<double>(answer->spread.allocated);
   proof.reserved.predicted = static_cast<double>(answer->peak_reserved);

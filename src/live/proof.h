@@ -14,7 +14,7 @@ namespace plimsoll::live {
 
 // The job as the program takes it. What it cannot run is refused with the key that stands in the way: a proof of
 // another job would be worse than none.
-[[nodiscard]] Result<std::string> proof_spec(const Prediction& prediction, std::int64_t steps,
+[[nodiscard]] Result<std::string> proof_spec(const Prediction& prediction, std::int64_t pp_rank, std::int64_t steps,
                                              const std::string& scratch);
 
 struct Proof {
@@ -34,7 +34,8 @@ struct Proof {
   [[nodiscard]] bool holds(double share = 0.001) const;
 };
 
-[[nodiscard]] Result<Proof> read_proof_result(const std::string& text, const Prediction& prediction);
+[[nodiscard]] Result<Proof> read_proof_result(const std::string& text, const Prediction& prediction,
+                                              std::int64_t pp_rank);
 
 // The file that fit --proof takes (src/answer/proof.h reads it).
 [[nodiscard]] std::string proof_json(const Proof& proof, const Prediction& prediction);

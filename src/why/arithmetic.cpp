@@ -53,7 +53,10 @@ Arithmetic arithmetic_of(const OomNumbers& oom, bool ranks_share_node) {
         });
     sum.others_listed = true;
     sum.others = listed;
-    if (own->bytes >= sum.reserved - sum.reserved / 50 && own->bytes <= sum.reserved + 4 * kGiB) {
+    // All of them beside what we hold would be more than the device has in use: we are one of them.
+    const bool we_are_listed = sum.total > 0 && oom.free && own->bytes >= sum.reserved &&
+                               listed + sum.reserved > sum.total - sum.device_free + kGiB / 4;
+    if (we_are_listed || (own->bytes >= sum.reserved - sum.reserved / 50 && own->bytes <= sum.reserved + 4 * kGiB)) {
       sum.others -= own->bytes;
       sum.own_outside = std::max<std::int64_t>(0, own->bytes - sum.reserved);
     }

@@ -127,6 +127,7 @@ void Collector::read_segment(std::string_view raw, std::int64_t number) {
   clean_line(raw, scratch_, line);
   if (line.rank) findings_.most_rank = std::max(findings_.most_rank, *line.rank);
   strip_host(line);
+  strip_pytest(line);
   if (line.text.empty()) return;
   Stream& stream = stream_of(line.stream);
   const OpenCount counted(stream.open, open_streams_);
@@ -178,6 +179,16 @@ void Collector::read_segment(std::string_view raw, std::int64_t number) {
   }
   read_facts(line, topics);
   read_progress(line, topics);
+}
+
+// pytest shows what was raised as "E       ValueError: text", and a child's traceback the same way.
+void Collector::strip_pytest(Line& line) {
+  if (!line.text.starts_with("E   ")) return;
+  std::string_view rest = line.text.substr(1);
+  line.indent = 0;
+  while (!rest.empty() && is_blank(rest.front())) rest.remove_prefix(1);
+  if (rest.starts_with("File \"")) line.indent = 2;
+  line.text = rest;
 }
 
 // "worker-1: Traceback (most recent call last):" shows the name that every line of that node begins with.

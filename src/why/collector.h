@@ -44,6 +44,7 @@ class Collector {
   void add_drawings(std::string_view raw, std::int64_t number);
   void read_segment(std::string_view raw, std::int64_t number);
   void strip_host(Line& line);
+  static void strip_pytest(Line& line);
   bool read_notebook_frame(const Line& line, Stream& stream);
   bool read_boxed_frame(const Line& line, Stream& stream);
   bool read_traceback(const Line& line, Stream& stream);

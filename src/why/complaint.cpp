@@ -397,6 +397,8 @@ std::optional<Complaint> parse_complaint(std::string_view whole) {
   // "cannot allocate" without a size or an owner may be about anything: a rank, a port, a node.
   if (complaint.resource == Resource::kUnknown && !has_any(text, {"memory", "oom", "bytes", "heap"}))
     return std::nullopt;
+  // A quota of devices is no memory of theirs.
+  if (complaint.resource == Resource::kDevice && !speaks_of_memory(text)) return std::nullopt;
   if (refused && !plain && complaint.resource == Resource::kDevice && !complaint.figures.request &&
       !has_any(text, {"memory", "alloc"}))
     return std::nullopt;

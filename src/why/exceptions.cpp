@@ -103,8 +103,12 @@ std::optional<SignalKind> reports_error(const Line& line) {
   if (has_any(text, {"0 error", "no error", "error rate", "without error", "errors: 0", "error: 0", "warning:"}))
     return std::nullopt;
   if (has_any(text, {"non-zero exit status", "returned non-zero", "exit status 1"})) return SignalKind::kExit;
+  // "error: text", "srun: error: text", "nvml error: text"; a figure after it is a metric.
   const std::size_t at = find_word(text, "error:");
-  const bool tool = at == 0 || (at != kNone && at >= 2 && text[at - 2] == ':');
+  const std::string_view after = at == kNone ? std::string_view{} : trim(text.substr(at + 6));
+  const bool tool = (at != kNone && !after.empty() && !is_digit(after.front()) && after.front() != '-') ||
+                    find_word(text, "failed to ") == 0 ||
+                    has_any(text, {"error response from", " failed for ", "restarting failed"});
   const bool stops = has_whole(text, "nan") && has_any(text, {"stopping", "aborting", "exiting", "terminating"});
   const auto system = parse_system_error(text);
   if (system && resource_of(*system, text) == Resource::kUnknown && has_any(text, {"errno", "os error"}))

@@ -304,8 +304,11 @@ class Prefix {
     // vllm-1  | text
     std::size_t bar = end;
     while (bar < rest_.size() && rest_[bar] == ' ') ++bar;
+    // vllm  | text: a service without a number is padded by two blanks; a row of a table has more bars.
+    const bool numbered = std::any_of(word.begin(), word.end(), is_digit) && word.find('-') != kNone;
+    const bool padded = bar >= end + 2 && bar + 2 < rest_.size() && rest_.find('|', bar + 1) == kNone && !took_time_;
     if (end > 0 && bar + 1 < rest_.size() && rest_[bar] == '|' && rest_[bar + 1] == ' ' && bar > end &&
-        std::any_of(word.begin(), word.end(), is_digit) && word.find('-') != kNone) {
+        (numbered || padded)) {
       from_writer(word);
       return take(bar + 2);
     }

@@ -17,7 +17,9 @@ bool beyond_device(S s) { return s.oom().request && s.oom().total && *s.oom().re
 // Beyond a limit of this process only: a weight can be.
 bool beyond_limit(S s) { return s.request_share().value_or(0) > 1 && !beyond_device(s); }
 // So far beyond that only a size read from garbage explains it, unless a score matrix or logits do.
-bool is_garbage(S s) { return s.request_share().value_or(0) > 32 || s.oom().is_impossible; }
+bool is_garbage(S s) { return s.request_share().value_or(0) > 1024 || s.oom().is_impossible; }
+// Beyond what a layer makes, and yet two dimensions of the data can multiply to it.
+bool is_quadratic(S s) { return s.request_share().value_or(0) > 4 && !is_garbage(s); }
 bool one_large_tensor(S s) { return s.frames().attention_scores || s.frames().loss; }
 
 bool others_at_least(S s, double low) { return s.others_share().value_or(0) >= low; }
@@ -169,8 +171,14 @@ const Rule kRules[] = {
      [](S s) { return beyond_device(s) && !is_garbage(s) && s.phase == Phase::kUnknown && !s.root.has_frames; },
      "one request is larger than the device: a tensor that was made whole"},
     {Cause::kGenuineCapacity, 1.0,
-     [](S s) { return beyond_device(s) && s.phase == Phase::kUnknown && s.root.has_frames; },
+     [](S s) { return beyond_device(s) && s.phase == Phase::kUnknown && s.root.has_frames && !is_quadratic(s); },
      "one request is larger than the device"},
+    {Cause::kActivationBound, 2.6,
+     [](S s) { return is_quadratic(s) && s.phase == Phase::kUnknown && s.root.has_frames; },
+     "one request is several times the device: two dimensions of the data were multiplied"},
+    {Cause::kNotMemory, 3.6,
+     [](S s) { return s.request_share().value_or(0) > 32 && !is_garbage(s) && !one_large_tensor(s); },
+     "no layer makes a tensor that large: its size may be garbage"},
     {Cause::kActivationBound, 4.5, [](S s) { return is_garbage(s) && one_large_tensor(s); },
      "one request is larger than the device: a score matrix or logits made whole"},
     {Cause::kGenuineCapacity, 0.6,

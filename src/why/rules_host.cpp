@@ -25,7 +25,7 @@ const Rule kRules[] = {
     {Cause::kNotMemory, 4.0, [](S s) { return bare_kill(s) && s.also_time_limit; }, "the scheduler ended the job"},
     {Cause::kModelLoadSpike, 5.0, [](S s) { return bare_kill(s) && s.is_loading(); },
      "it was killed in the middle of loading the checkpoint"},
-    {Cause::kModelLoadSpike, 3.4, [](S s) { return bare_kill(s) && !s.is_loading() && announced_load(s); },
+    {Cause::kModelLoadSpike, 4.3, [](S s) { return bare_kill(s) && !s.is_loading() && announced_load(s); },
      "it was killed while the model was loaded"},
     {Cause::kModelLoadSpike, 4.4, [](S s) { return s.is(SignalKind::kHostAllocation) && s.is_loading(); },
      "it happened while a checkpoint was read"},

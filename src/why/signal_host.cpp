@@ -80,7 +80,7 @@ std::optional<std::int64_t> exit_number(std::string_view text) {
 
 std::optional<Signal> killed(std::string_view text) {
   // The launcher's own kills of the ranks that remain.
-  if (has_text(text, "closing signal")) return of(SignalKind::kPeerLost);
+  if (has_any(text, {"closing signal", "killing subprocess"})) return of(SignalKind::kPeerLost);
   if (has_any(text, {"forcefully exiting", "sending", "kill -9 "})) return std::nullopt;
   if (const auto code = exit_number(text)) {
     if (*code == 137 || *code == -9 || *code == 265) return of(SignalKind::kKilled);

@@ -32,7 +32,8 @@ std::optional<Signal> nccl(std::string_view text) {
   if (has_any(text,
               {"collective operation timeout", "watchdog got stuck", "timed out waiting for", "collective timeout"}) ||
       (has_text(text, "watchdog caught collective") && has_any(text, {"timeout", "timed out"})) ||
-      (has_text(text, "watchdog") && has_any(text, {"exception raised from", "exception (either"})))
+      (has_text(text, "watchdog") && has_any(text, {"exception raised from", "exception (either"})) ||
+      has_text(text, "nccl operations have failed or timed out"))
     return of(SignalKind::kCollectiveTimeout);
   // NCCL's own wording for an error of the runtime; its name may stand on the line before.
   const bool own_memory = has_text(runtime_reason(text), "out of memory") ||

@@ -3,7 +3,8 @@
 """The n-th allocation, open, read, write, sync, rename and thread start fails, for every n of a short run of each verb
 (allocations: evenly spaced ones): a defined exit code every time, and no file that is neither the old nor the new one.
 
-PLIMSOLL_FAULTS sets how many allocations of each verb are failed; 60 if it is not set, 600 with PLIMSOLL_LONG.
+PLIMSOLL_FAULTS sets how many allocations of each verb are failed, 0 for every one; 60 if it is not set, with
+PLIMSOLL_LONG 5,000, which are all of them in the shorter runs.
 """
 
 import concurrent.futures
@@ -19,13 +20,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import hostile
 from hostile import PATIENCE, ROOT, SMALL_PLAN
 
-ALLOCATIONS = int(os.environ.get("PLIMSOLL_FAULTS", "600" if "PLIMSOLL_LONG" in os.environ else "60"))
+ALLOCATIONS = int(os.environ.get("PLIMSOLL_FAULTS", "5000" if "PLIMSOLL_LONG" in os.environ else "60"))
 OLD = "what was there\n"
 RUN = ('framework = "telescope"\nmodel = "qwen3-1.7b"\ngpu = "h100"\ngpus = 8\ngroup_size = 8\n'
        "prompts_batch_size_for_trainer = 16\nprompt_mean = 200\ncompletion_mean = 500\nmax_tokens = 1000\n")
 JOB = ('framework = "megatron-lm"\nmodel = "llama3.2-1b"\ngpu = "h100"\ngpus = 4\nseq_length = 1024\n'
        "micro_batch_size = 1\nglobal_batch_size = 8\npipeline_model_parallel_size = 2\nbf16 = true\n")
 SNAPSHOT = sorted((ROOT / "tests/data/snapshots").glob("*.pickle.gz"), key=lambda p: p.stat().st_size)[0]
+LIST = '[[job]]\nname = "small"\nfiles = ["job.toml"]\n'
 LOG = "step 1\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 
 VERBS = {
@@ -44,13 +46,21 @@ VERBS = {
     "gpus": ["gpus"],
     "keys": ["keys"],
     "help": ["help", "fit"],
+    "read": ["read", "job.toml"],
+    "diff of recordings": ["diff", str(SNAPSHOT), str(SNAPSHOT)],
+    "why --slow": ["why", "--slow", "run.log"],
+    "map --out": ["map", str(SNAPSHOT.parent), "--part", "1/40", "--out", "out.svg", "--force"],
+    "learn --out": ["learn", str(ROOT / "tests/data/live/h200"), "--out", "out.svg", "--force"],
+    "check": ["check", "list.toml"],
+    "doctor": ["doctor"],
+    "calibrate --out": ["calibrate", "--out", "out.svg", "--force"],
 }
 
 
 def prepare():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="plimsoll-faults-"))
     for name, text in {"job.toml": JOB, "other.toml": JOB.replace("1024", "2048"), "run.toml": RUN, "run.log": LOG,
-                       "out.svg": OLD, "truth.json": '{"records": []}'}.items():
+                       "out.svg": OLD, "truth.json": '{"records": []}', "list.toml": LIST}.items():
         (folder / name).write_text(text)
     return folder
 
@@ -80,11 +90,11 @@ class Faults(unittest.TestCase):
         whole, calls, files, written = run(words, "malloc:0")
         self.assertIn(whole.returncode, hostile.DEFINED, whole.stderr)
         self.assertTrue(calls, "the library was not loaded")
-        before = sorted(["job.toml", "other.toml", "run.toml", "run.log", "out.svg", "truth.json"])
+        before = sorted(["job.toml", "other.toml", "run.toml", "run.log", "out.svg", "truth.json", "list.toml"])
         faults = []
         for kind, count in calls.items():
-            step = max(1, count // ALLOCATIONS) if kind == "malloc" else 1
-            faults += [f"{kind}:{n}" for n in range(1, count + 1, step)][:10 * ALLOCATIONS]
+            step = max(1, count // ALLOCATIONS) if kind == "malloc" and ALLOCATIONS > 0 else 1
+            faults += [f"{kind}:{n}" for n in range(1, count + 1, step)]
 
         def one(fault):
             done, _, left, content = run(words, fault)

@@ -2,6 +2,7 @@
 // The best of a plan is the best: no lever of fit, pulled alone on it, makes it faster by more than a prediction can
 // tell and still surely fits; and fit with the plan's settings gives the plan's own bytes and seconds.
 #include <random>
+#include <set>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -48,8 +49,10 @@ bool surely_fits(const Node& fit) {
 TEST(PlanLevers, none_makes_the_best_faster_and_surely_fits) {
   std::mt19937_64 random(13);
   int planned = 0;
+  std::set<Words> asked;
   for (int i = 0; i < testing::questions(24, 2000); ++i) {
     Words question = random_question(random);
+    if (!asked.insert(question).second) continue;  // the same answer again
     Words plan_words = question;
     plan_words.insert(plan_words.begin(), "plan");
     plan_words.insert(plan_words.end(), {"--top", "1"});
@@ -81,7 +84,7 @@ TEST(PlanLevers, none_makes_the_best_faster_and_surely_fits) {
           << row.find("label")->text << " is faster by " << -100 * share->as_real() << " %: " << command(plan_words);
     }
   }
-  EXPECT_GT(planned, testing::questions(24, 2000) / 2);
+  EXPECT_GT(planned, static_cast<int>(asked.size()) / 2);
 }
 
 }  // namespace
