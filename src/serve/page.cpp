@@ -16,7 +16,7 @@ struct Known {
   std::string_view type;
 };
 constexpr std::array<Known, 4> kKnown = {{{"index.html", "text/html; charset=utf-8"},
-                                          {"page.js", "text/javascript; charset=utf-8"},
+                                          {"page.js", "application/javascript; charset=utf-8"},
                                           {"page.css", "text/css; charset=utf-8"},
                                           {"page.js.sha256", "text/plain; charset=utf-8"}}};
 

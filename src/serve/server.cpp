@@ -155,7 +155,7 @@ struct Server::Wires {
     if (!whole) return send(refusal(413, "the file is too large, ended early, or the disk is full"), response);
     const Result<Item> item = shelf.finish(*std::move(drop));
     if (!item) return send(refusal(item.error()), response);
-    send({200, "application/json", item_json(*item)}, response);
+    send({200, kJsonType, item_json(*item)}, response);
   }
 
   Site& site;

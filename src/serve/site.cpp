@@ -279,7 +279,7 @@ Reply Site::answer(std::string_view path, std::string_view body) {
     if (!query) return refusal(query.error());
     Text text = kept_->answer(row.ask, *query);
     if (!text) return refusal(text.error());
-    return {200, "application/json", *std::move(text)};
+    return {200, kJsonType, *std::move(text)};
   }
   return refusal(404, "there is no such question");
 }
@@ -289,13 +289,13 @@ Reply refusal(const Error& error) {
   json.begin_object().key("error").begin_object();
   json.member("message", to_string(error)).member("hint", error.hint).member("code", static_cast<int>(error.code));
   constexpr int kUnprocessable = 422;
-  return {kUnprocessable, "application/json", json.end_object().end_object().take()};
+  return {kUnprocessable, kJsonType, json.end_object().end_object().take()};
 }
 
 Reply refusal(int status, std::string_view message) {
   JsonWriter json;
   json.begin_object().key("error").begin_object().member("message", message);
-  return {status, "application/json", json.end_object().end_object().take()};
+  return {status, kJsonType, json.end_object().end_object().take()};
 }
 
 std::string item_json(const Item& item) {

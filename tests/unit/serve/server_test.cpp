@@ -123,6 +123,13 @@ TEST_F(ServerOnWires, answers_a_question_and_explains_a_wrong_one) {
   EXPECT_EQ(status_of(post("/api/nothing", "{}", with_token())), 404);
 }
 
+// A browser offers brotli, whose highest effort would take longer than the answer.
+TEST_F(ServerOnWires, answers_are_not_squeezed) {
+  const std::string offer = with_token() + "Accept-Encoding: gzip, deflate, br\r\n";
+  EXPECT_EQ(post("/api/fit", R"({"files": ["f1"]})", offer).find("Content-Encoding"), std::string::npos);
+  EXPECT_EQ(get("/page.js", "Accept-Encoding: gzip, deflate, br\r\n").find("Content-Encoding"), std::string::npos);
+}
+
 TEST_F(ServerOnWires, a_question_that_was_given_up_is_refused_and_can_be_asked_again) {
   const std::string ask = R"({"files": ["f1"], "flags": ["changes"], "ask": "a-1"})";
   EXPECT_EQ(status_of(post("/api/cancel", R"({"cancel": "a-1"})", with_token())), 200);

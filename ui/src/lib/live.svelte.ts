@@ -3,6 +3,8 @@
 import { untrack } from 'svelte';
 import { ask, isAbort, Refusal, type Body } from './api';
 
+const keyOf = (path: string, body: Body): string => path + JSON.stringify(body);
+
 export class Live<T> {
   value = $state.raw<T | null>(null);
   error = $state.raw<Refusal | null>(null);
@@ -10,6 +12,7 @@ export class Live<T> {
   milliseconds = $state(0); // of the last answer
 
   #key = '';
+  #shown = $state(''); // what the value, or the refusal, is the answer to
   #abort: AbortController | null = null;
   #next: { path: string; body: Body } | null = null;
 
@@ -33,6 +36,11 @@ export class Live<T> {
     else this.#ask(path, body);
   }
 
+  /** Whether what is shown answers this question, and not one before it. */
+  answers(path: string, body: Body): boolean {
+    return this.#shown === keyOf(path, body);
+  }
+
   cancel(): void {
     this.#abort?.abort();
     this.#abort = null;
@@ -42,7 +50,7 @@ export class Live<T> {
   }
 
   #isNew(path: string, body: Body | null): boolean {
-    const key = body === null ? '' : path + JSON.stringify(body);
+    const key = body === null ? '' : keyOf(path, body);
     if (key === this.#key) return false;
     this.#key = key;
     return true;
@@ -58,12 +66,14 @@ export class Live<T> {
         if (this.#abort !== abort) return;
         this.value = value;
         this.error = null;
+        this.#shown = keyOf(path, body);
         this.milliseconds = performance.now() - started;
         this.#done();
       })
       .catch((error: unknown) => {
         if (this.#abort !== abort || isAbort(error)) return;
         this.error = error instanceof Refusal ? error : new Refusal(String(error));
+        this.#shown = keyOf(path, body);
         this.#done();
       });
   }
