@@ -73,6 +73,8 @@ std::string why_megatron_is_not_provable(const job::Job& job) {
     return "its layers are Transformer Engine's; --transformer-impl local proves Megatron's own";
   for (const std::string& why : {why_model_is_not(job.model), why_split_is_not(job.parallel), why_state_is_not(job)})
     if (!why.empty()) return why;
+  if (job.kernels.mask_in_dataloader)
+    return "its data loader makes attention masks; --create-attention-mask-in-dataloader false leaves them out";
   if (job.kernels.gradient_accumulation_fusion || job.kernels.rope_fusion)
     return "it fuses gradients or rotation with kernels of apex or Transformer Engine; "
            "--gradient-accumulation-fusion false and --apply-rope-fusion false leave them out";
