@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/per_thread.h"
 #include "base/text.h"
 
 namespace plimsoll::job {
@@ -209,21 +210,24 @@ struct Remembered {
   }
 };
 
-Remembered& remembered() {
-  thread_local Remembered last;
+PerThread<Remembered>& remembered() {
+  static PerThread<Remembered> last;
   return last;
 }
 
 }  // namespace
 
 Result<std::int64_t> layout_stages(std::string_view layout) {
-  if (const Remembered& last = remembered(); last.stages > 0 && last.text == layout) return last.stages;
+  const std::int64_t known =
+      remembered().with([layout](const Remembered& last) { return last.text == layout ? last.stages : 0; });
+  if (known > 0) return known;
   PLIMSOLL_TRY(stages, expand_layout(layout));
   return static_cast<std::int64_t>(stages.size());
 }
 
 Status check_pipeline_layout(const Job& job) {
-  if (!job.parallel.layout.empty() && remembered().is_of(job)) return {};
+  if (!job.parallel.layout.empty() && remembered().with([&job](const Remembered& last) { return last.is_of(job); }))
+    return {};
   if (auto layout = pipeline_layout(job); !layout) return tl::make_unexpected(std::move(layout.error()));
   return {};
 }
@@ -231,7 +235,9 @@ Status check_pipeline_layout(const Job& job) {
 Result<PipelineLayout> pipeline_layout(const Job& job) {
   std::vector<Chunk> stages;
   if (!job.parallel.layout.empty()) {
-    if (remembered().is_of(job)) return remembered().layout;
+    auto known = remembered().with(
+        [&job](const Remembered& last) { return last.is_of(job) ? std::optional(last.layout) : std::nullopt; });
+    if (known) return *std::move(known);
     PLIMSOLL_TRY(texts, expand_layout(job.parallel.layout));
     PLIMSOLL_TRY_STATUS(check_layout(job, texts));
     stages = from_string(texts);
@@ -256,9 +262,11 @@ Result<PipelineLayout> pipeline_layout(const Job& job) {
   result.ranks.resize(p);
   for (std::size_t i = 0; i < stages.size(); ++i) result.ranks[i % p].push_back(stages[i]);
   if (!job.parallel.layout.empty())
-    remembered() = {job.parallel.layout,   static_cast<std::int64_t>(stages.size()),
-                    job.parallel.pipeline, job.model.depth(),
-                    job.model.mtp_layers,  result};
+    remembered().with([&](Remembered& last) {
+      last = {job.parallel.layout,   static_cast<std::int64_t>(stages.size()),
+              job.parallel.pipeline, job.model.depth(),
+              job.model.mtp_layers,  result};
+    });
   return result;
 }
 

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
 
 #include "base/checked.h"
+#include "base/per_thread.h"
 #include "cluster/architecture.h"
 #include "job/pipeline_layout.h"
 #include "rules/facts.h"
@@ -169,17 +171,22 @@ Value dispatcher(const Job& job) {
 }
 
 // The symbols of a layout that can be read, stage after stage. A search asks many rules about one layout: the last one
-// is remembered. Valid until the next call of this thread.
-const std::vector<std::string>* stages_of(const Job& job) {
+// is remembered.
+using Stages = std::shared_ptr<const std::vector<std::string>>;
+Stages stages_of(const Job& job) {
+  struct Remembered {
+    std::string layout;
+    Stages stages;
+  };
+  static PerThread<Remembered> remembered;
   if (job.parallel.layout.empty()) return nullptr;
-  static thread_local std::string layout;
-  static thread_local std::optional<std::vector<std::string>> stages;
-  if (layout != job.parallel.layout) {
-    layout = job.parallel.layout;
-    stages.reset();
-    if (auto read = job::expand_layout(layout)) stages = *std::move(read);
-  }
-  return stages ? &*stages : nullptr;
+  return remembered.with([&job](Remembered& last) {
+    if (last.layout == job.parallel.layout) return last.stages;
+    auto read = job::expand_layout(job.parallel.layout);
+    Stages stages = read ? std::make_shared<const std::vector<std::string>>(*std::move(read)) : nullptr;
+    last = {job.parallel.layout, stages};
+    return stages;
+  });
 }
 std::int64_t count(const std::vector<std::string>& stages, char symbol) {
   std::int64_t total = 0;
@@ -188,24 +195,24 @@ std::int64_t count(const std::vector<std::string>& stages, char symbol) {
 }
 template <char kSymbol>
 Value layout_count(const Job& job) {
-  const auto* const stages = stages_of(job);
+  const Stages stages = stages_of(job);
   return stages ? Value::of(count(*stages, kSymbol)) : Value{};
 }
 Value layout_begins(const Job& job) {
-  const auto* const stages = stages_of(job);
+  const Stages stages = stages_of(job);
   if (!stages) return {};
   const auto first = std::find_if(stages->begin(), stages->end(), [](const auto& stage) { return !stage.empty(); });
   return Value::of(first != stages->end() && first->front() == 'E' && count(*stages, 'E') == 1);
 }
 Value layout_ends(const Job& job) {
-  const auto* const stages = stages_of(job);
+  const Stages stages = stages_of(job);
   if (!stages) return {};
   const auto last = std::find_if(stages->rbegin(), stages->rend(), [](const auto& stage) { return !stage.empty(); });
   return Value::of(last != stages->rend() && last->back() == 'L' && count(*stages, 'L') == 1);
 }
 // After every decoder layer, on one stage, in the last chunk of a pipeline rank other than the first.
 Value layout_mtp_is_placed(const Job& job) {
-  const auto* const stages = stages_of(job);
+  const Stages stages = stages_of(job);
   if (!stages) return {};
   const auto pp = static_cast<std::size_t>(std::max<std::int64_t>(1, job.parallel.pipeline));
   std::size_t holders = 0;

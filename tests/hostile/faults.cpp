@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Preloaded before the program: the n-th call of one kind fails, as a machine that is out of memory, files, threads or
 // disk would let it fail. PLIMSOLL_FAULT=kind:n chooses it (n counts from 1; 0: none fails), PLIMSOLL_FAULT_REPORT
-// names a file that gets the number of calls of every kind. Counting begins with main().
+// names a file that gets the number of calls of every kind, and where none fails the first allocation of every stack of
+// callers: a later one from the same callers fails in the same code. Counting begins with main().
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <unwind.h>
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
@@ -24,9 +26,40 @@ std::atomic<long> g_calls[kKinds];
 int g_kind = -1;
 long g_number = 0;
 
+// Stacks of callers that have allocated, as an open table of hashes, and the number of the first allocation of each.
+constexpr std::size_t kStacks = std::size_t{1} << 17;
+std::atomic<unsigned long> g_stacks[kStacks];
+std::atomic<long> g_firsts[kStacks];
+std::atomic<std::size_t> g_stack_count{0};
+thread_local bool g_is_unwinding = false;
+
+_Unwind_Reason_Code add_caller(_Unwind_Context* context, void* hash) {
+  auto& sum = *static_cast<unsigned long*>(hash);
+  sum = (sum ^ static_cast<unsigned long>(_Unwind_GetIP(context))) * 0x100000001b3UL;
+  return _URC_NO_REASON;
+}
+
+void remember_stack(long number) {
+  if (g_is_unwinding || g_stack_count.load() >= kStacks / 2) return;
+  g_is_unwinding = true;
+  unsigned long hash = 0xcbf29ce484222325UL;
+  _Unwind_Backtrace(add_caller, &hash);
+  g_is_unwinding = false;
+  for (std::size_t at = hash % kStacks;; at = (at + 1) % kStacks) {
+    unsigned long found = 0;
+    if (g_stacks[at].compare_exchange_strong(found, hash)) {
+      g_firsts[g_stack_count++] = number;
+      return;
+    }
+    if (found == hash) return;
+  }
+}
+
 bool fails(Kind kind) {
   if (!g_counts.load(std::memory_order_relaxed)) return false;
-  return ++g_calls[kind] == g_number && kind == g_kind;
+  const long number = ++g_calls[kind];
+  if (g_number == 0 && kind == kMalloc) remember_stack(number);
+  return number == g_number && kind == g_kind;
 }
 
 template <class F>
@@ -51,6 +84,7 @@ void report() {
   std::FILE* file = std::fopen(path, "w");
   if (file == nullptr) return;
   for (int kind = 0; kind < kKinds; ++kind) std::fprintf(file, "%s %ld\n", kNames[kind], g_calls[kind].load());
+  for (std::size_t i = 0; i < g_stack_count.load(); ++i) std::fprintf(file, "stack %ld\n", g_firsts[i].load());
   std::fclose(file);
 }
 

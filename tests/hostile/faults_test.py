@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The n-th allocation, open, read, write, sync, rename and thread start fails, for every n of a short run of each verb
-(allocations: evenly spaced ones): a defined exit code every time, and no file that is neither the old nor the new one.
+"""The n-th allocation, open, read, write, sync, rename and thread start fails, for every n of a short run of each verb:
+a defined exit code every time, and no file that is neither the old nor the new one. Of allocations from the same stack
+of callers, which fail in the same code, the first is failed.
 
-PLIMSOLL_FAULTS sets how many allocations of each verb are failed, 0 for every one; 60 if it is not set, with
-PLIMSOLL_LONG 5,000, which are all of them in the shorter runs.
+PLIMSOLL_FAULTS sets how many allocations of each verb are failed, evenly spaced among those, 0 for all; 60 if it is not
+set, with PLIMSOLL_LONG all.
 """
 
 import concurrent.futures
@@ -20,7 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import hostile
 from hostile import PATIENCE, ROOT, SMALL_PLAN
 
-ALLOCATIONS = int(os.environ.get("PLIMSOLL_FAULTS", "5000" if "PLIMSOLL_LONG" in os.environ else "60"))
+ALLOCATIONS = int(os.environ.get("PLIMSOLL_FAULTS", "0" if "PLIMSOLL_LONG" in os.environ else "60"))
 OLD = "what was there\n"
 RUN = ('framework = "telescope"\nmodel = "qwen3-1.7b"\ngpu = "h100"\ngpus = 8\ngroup_size = 8\n'
        "prompts_batch_size_for_trainer = 16\nprompt_mean = 200\ncompletion_mean = 500\nmax_tokens = 1000\n")
@@ -75,8 +76,8 @@ def run(words, fault):
                               errors="replace", timeout=120 * PATIENCE)
         calls = {}
         if (folder / "calls").exists():
-            calls = {name: int(count) for name, count in
-                     (line.split() for line in (folder / "calls").read_text().splitlines())}
+            for name, count in (line.split() for line in (folder / "calls").read_text().splitlines()):
+                calls.setdefault(name, []).append(int(count))
         files = sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.name != "calls")
         return done, calls, files, (folder / "out.svg").read_text()
     finally:
@@ -92,9 +93,12 @@ class Faults(unittest.TestCase):
         self.assertTrue(calls, "the library was not loaded")
         before = sorted(["job.toml", "other.toml", "run.toml", "run.log", "out.svg", "truth.json", "list.toml"])
         faults = []
-        for kind, count in calls.items():
-            step = max(1, count // ALLOCATIONS) if kind == "malloc" and ALLOCATIONS > 0 else 1
-            faults += [f"{kind}:{n}" for n in range(1, count + 1, step)]
+        stacks = sorted(calls.pop("stack"))
+        step = max(1, len(stacks) // ALLOCATIONS) if ALLOCATIONS > 0 else 1
+        faults += [f"malloc:{n}" for n in stacks[::step]]
+        for kind, (count,) in calls.items():
+            if kind != "malloc":
+                faults += [f"{kind}:{n}" for n in range(1, count + 1)]
 
         def one(fault):
             done, _, left, content = run(words, fault)

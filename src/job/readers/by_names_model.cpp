@@ -134,7 +134,8 @@ std::optional<Node> architecture_of_names(const Node& root) {
   if (width == 0 && sizes.multiple == 0 && sizes.is_reference) sizes.multiple = 256;  // its default
   if (width == 0 && sizes.multiple > 0) {
     // Two thirds of four times the width, so that a gate costs nothing, then rounded (Llama's reference code).
-    width = static_cast<std::int64_t>(sizes.multiplier * static_cast<double>(2 * 4 * sizes.hidden / 3));
+    const std::int64_t two_thirds = 2 * 4 * sizes.hidden / 3;
+    width = static_cast<std::int64_t>(sizes.multiplier * static_cast<double>(two_thirds));
     width = (width + sizes.multiple - 1) / sizes.multiple * sizes.multiple;
   }
   if (width == 0) return std::nullopt;

@@ -44,8 +44,8 @@ BufferPlan plan_buffer(const std::vector<Weight>& weights, bool experts, std::in
     std::int64_t begin;
     const Weight* weight;
   };
-  static thread_local std::vector<Placed> bucket;
-  bucket.clear();
+  std::vector<Placed> bucket;
+  bucket.reserve(weights.size());
   plan.pieces.reserve(weights.size());
   std::int64_t at = 0;
   std::int64_t bucket_begin = 0;
@@ -290,7 +290,7 @@ void State::update(Tape& tape) {
   if (keeps_main_copy(job_) && gradient_bytes(job_) == 2 && !decoupled)
     for (const Piece& piece : owned_) keep(tape, grad_copies_, tape.alloc(4 * piece.elements, Name::kGradientFp32));
   if (has_moments_ && o.impl != job::OptimizerImpl::kForeach) return;  // nothing is made any more
-  static thread_local std::vector<Tensor> temporaries;
+  std::vector<Tensor> temporaries;
   for (const bool expert : {false, true}) {
     if (expert && !has_experts_) continue;
     for (const bool decayed : {true, false}) {
