@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -135,10 +136,10 @@ class Staged {
         return bad_input(fmt::format("{} exists; nothing was written", path_), "--force replaces it");
     } else if (is_there(path_)) {
       // A second name for what is there, so that readers never find nothing; filesystems without links move it.
-      const std::string kept = temporary_ + ".old";
+      std::string kept = temporary_ + ".old";
       if (link(path_.c_str(), kept.c_str()) != 0 && rename(path_.c_str(), kept.c_str()) != 0)
         return cannot_write(path_, errno);
-      old_ = kept;
+      old_ = std::move(kept);  // takes no memory, which could be missing: the second name must not be forgotten
     }
     if (rename(temporary_.c_str(), path_.c_str()) != 0) {
       const int problem = errno;
