@@ -27,6 +27,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import damage
+import hostile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEFINED = {0, 1, 2, 3, 4}
@@ -243,8 +244,7 @@ def main():
     parser.add_argument("--only", type=int)
     asked = parser.parse_args()
     PROGRAM = os.path.abspath(asked.program)
-    content = pathlib.Path(PROGRAM).read_bytes()
-    SANITIZED = any(name in content for name in (b"__asan_init", b"__tsan_init"))
+    SANITIZED = hostile.is_sanitized(PROGRAM)
     FILES, KEYS = corpus(), keys_of(PROGRAM)
     WORK = tempfile.mkdtemp(prefix="plimsoll-attack-")
     if asked.only is not None:
