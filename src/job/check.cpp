@@ -93,16 +93,15 @@ Status check_class(const Job& job) {
 }
 
 Status check_framework(const Job& job) {
-  const bool is_hugging_face = job.framework == Framework::kTransformers || job.framework == Framework::kFsdp2 ||
-                               job.framework == Framework::kDeepSpeed;
+  const bool runs_any = job.facts().runs_hub_models;
   const std::string_view kind = beyond_language_models(job.model);
   if (job.is_megatron() && (job.model_keys.model_class || job.model_keys.decoder_num_layers)) return check_class(job);
-  if (kind.empty() || (is_hugging_face && job.parallel.tensor == 1 && job.parallel.context == 1)) return {};
+  if (kind.empty() || (runs_any && job.parallel.tensor == 1 && job.parallel.context == 1)) return {};
   return tl::make_unexpected(
       Error{Code::kMissing,
             fmt::format("{} is {}, which is modelled as Transformers runs it on whole layers, not under {}{}",
                         job.model.model_type, kind, name_of(job.framework),
-                        is_hugging_face ? " with tensor or context parallelism" : ""),
+                        runs_any ? " with tensor or context parallelism" : ""),
             {},
             "use --framework transformers, fsdp2 or deepspeed"});
 }
@@ -130,7 +129,7 @@ Status check_model(Job& job) {
   if (job.model.position_rows > 0 && job.batch.seq_length > job.model.position_rows)  // R008
     return bad_input(fmt::format("max_position_embeddings ({}) must be greater than or equal to seq_length ({})",
                                  job.model.position_rows, job.batch.seq_length));
-  if (job.framework == Framework::kMegatronLm && job.has("max_position_embeddings") &&
+  if (job.facts().positions_bound_sequences && job.has("max_position_embeddings") &&
       job.batch.seq_length > job.model.max_positions)
     return bad_input(fmt::format("max_position_embeddings ({}) must be greater than or equal to seq_length ({})",
                                  job.model.max_positions, job.batch.seq_length));
@@ -140,12 +139,7 @@ Status check_model(Job& job) {
 Status check_sequence(const Job& job) {
   const Parallel& parallel = job.parallel;
   const std::int64_t s = job.batch.seq_length;
-  if (s < 1)
-    return bad_input("the sequence length is not known",
-                     job.framework == Framework::kTransformers || job.framework == Framework::kFsdp2 ||
-                             job.framework == Framework::kDeepSpeed
-                         ? "TrainingArguments do not hold it: give --seq-length 4096, say"
-                         : "give seq_length");
+  if (s < 1) return bad_input("the sequence length is not known", std::string(job.facts().seq_length_hint));
   if (parallel.context > 1 && s % (2 * parallel.context) != 0)  // R065
     return bad_input(
         fmt::format("seq-length {} must be a multiple of 2 * context-parallel-size ({})", s, 2 * parallel.context));
@@ -357,7 +351,7 @@ Status check_optimizer(Job& job) {
     if (optimizer.overlap_param_gather && job.derives && job.has("overlap_param_gather") && !optimizer.distributed &&
         !fsdp && optimizer.kind != OptimizerKind::kMuon)  // R224
       return bad_input("--overlap-param-gather only supported with distributed optimizer");
-    if (job.framework == Framework::kMegatronLm && optimizer.cpu_offload_fraction > 0 &&
+    if (job.facts().moves_precision_aware_only && optimizer.cpu_offload_fraction > 0 &&
         !optimizer.precision_aware)  // R221
       return bad_input("optimizer_cpu_offload must be used in conjunction with `--use-precision-aware-optimizer`");
   }
@@ -376,7 +370,7 @@ Status check_precision(const Job& job) {
     return bad_input("fp4_param must be used together with fp4 mode");
   if (precision.first_last_layers_bf16 && precision.fp8 == Fp8Recipe::kDelayed)  // R198
     return bad_input("Delayed scaling does not support first / last layer in BF16");
-  if (job.framework == Framework::kMegatronLm && precision.fp32_residual && precision.compute == DType::kFp32)  // R208
+  if (job.facts().refuses_idle_fp32_residual && precision.fp32_residual && precision.compute == DType::kFp32)  // R208
     return bad_input("residual connection in fp32 only supported when using fp16 or bf16");
   return {};
 }

@@ -71,7 +71,7 @@ Status split_ranks(Job& job) {
 // Micro-batches per step and rank (rules.md R004, R269).
 Status count_micro_batches(Job& job) {
   Batch& batch = job.batch;
-  if (job.derives && job.framework == Framework::kDeepSpeed && batch.global_batch && !job.has("micro_batch_size")) {
+  if (job.derives && job.facts().derives_micro_batch && batch.global_batch && !job.has("micro_batch_size")) {
     // DeepSpeed takes the micro-batch from the whole batch where only that is given.
     const std::int64_t passes = job.data_parallel * batch.accumulation.value_or(1);
     if (*batch.global_batch % passes != 0)
@@ -177,7 +177,7 @@ Status complete(Job& job) {
         std::max<std::int64_t>(1, job.cluster.gpus / std::max<std::int64_t>(1, job.cluster.gpus_per_node));
   PLIMSOLL_TRY_STATUS(count_micro_batches(job));
   PLIMSOLL_TRY_STATUS(pad_vocabulary(job));
-  if (job.derives && job.framework == Framework::kTransformers && !job.has("sharding"))
+  if (job.derives && job.facts().replicates && !job.has("sharding"))
     job.sharding.kind = job.data_parallel > 1 ? ShardingKind::kDdp : ShardingKind::kNone;
   return check(job);
 }
