@@ -322,6 +322,17 @@ bool fails_at_other_steps(const Findings& findings, const Event& root) {
   });
 }
 
+// Who asks has seen something go wrong. That no line says so is an answer where the run says that it ended well; a log
+// that ends between two steps may be one of a process that was killed without a word, and of one that shows no step
+// nothing is known. Of 23 public reports without a line that was recognised, 8 were failures in words not met before.
+constexpr double kNothingSeen = 0.6;
+double silence_is_worth(const Findings& findings) {
+  constexpr double kEndedWell = 0.9;
+  constexpr double kWasAtWork = 0.75;
+  if (findings.finished) return kEndedWell;
+  return findings.steps > 1 ? kWasAtWork : kNothingSeen;
+}
+
 Diagnosis no_failure(const Findings& findings, Diagnosis diagnosis) {
   Writer writer(findings, diagnosis);
   if (findings.alloc_retries > 0 && findings.graphs_place) {
@@ -338,13 +349,16 @@ Diagnosis no_failure(const Findings& findings, Diagnosis diagnosis) {
     return diagnosis;
   }
   const bool doubtful = findings.last_error && !findings.finished;
-  const double sure = doubtful ? 0.6 : 0.9;
+  const double sure = doubtful ? kNothingSeen : silence_is_worth(findings);
   diagnosis.failure = false;
   diagnosis.resource = Resource::kNone;
   diagnosis.cause = Cause::kNotMemory;
   diagnosis.confidence = sure;
   diagnosis.candidates = {{Cause::kNotMemory, 1, sure, "no line says that anything failed", {}}};
   diagnosis.what = "no failure found in what was given";
+  if (!findings.finished && !doubtful)
+    writer.note(
+        "the log does not say that the run ended: if it did, its exit code and the kernel's log (dmesg) say how");
   if (doubtful)
     writer.note(fmt::format("line {} reports an error, and the log goes on: {}", findings.last_error->place.line,
                             cut_text(findings.last_error->text, 100)));

@@ -337,5 +337,21 @@ TEST(Files, the_ranks_of_a_folder_are_read_together) {
   EXPECT_GE(diagnosis.followers, 1);
 }
 
+// Silence is worth what the log shows of the run: its end, its steps, or nothing.
+TEST(Noise, silence_is_sure_only_where_the_run_says_that_it_ended) {
+  const std::string steps = "step 1 loss 2.5\nstep 2 loss 2.4\nstep 3 loss 2.3\n";
+  const auto sure = [](const std::string& text) {
+    const Answer answer = answer_for(text);
+    EXPECT_FALSE(answer.diagnosis.failure) << text;
+    return answer.diagnosis.confidence;
+  };
+  const double ended = sure(steps + "{'train_runtime': 12.5, 'train_loss': 2.4}\n");
+  const double at_work = sure(steps);
+  const double nothing = sure("loading the tokenizer\nusing 8 workers\n");
+  EXPECT_GE(ended, 0.8);
+  EXPECT_LT(at_work, 0.8);
+  EXPECT_LT(nothing, at_work);
+}
+
 }  // namespace
 }  // namespace plimsoll::why
