@@ -44,8 +44,7 @@ Status derive_precision(Job& job) {
   Precision& precision = job.precision;
   if (!job.derives && !any_given(job, {"bf16", "fp16", "fp8", "fp8_recipe", "load_dtype"})) return {};
   if (job.has("fp16") && precision.fp16 && !job.has("bf16")) precision.bf16 = false;  // Bridge's default is bf16
-  if (precision.bf16 && precision.fp16)
-    return bad_input(std::string(job.facts().two_halves), "drop one of them");  // R192
+  if (precision.bf16 && precision.fp16) return bad_input(std::string(job.facts().two_halves), "drop one of them");
   if (job.facts().derive_precision != nullptr) job.facts().derive_precision(job);
   if (precision.fp8_enabled && precision.fp8_recipe == Fp8Recipe::kNone)
     return bad_input("fp8 is on and fp8_recipe is none", "choose a recipe: delayed, tensorwise, blockwise or mxfp8");

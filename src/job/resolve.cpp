@@ -12,6 +12,7 @@
 #include "job/keys.h"
 #include "job/keys/table.h"
 #include "job/readers/resolve.h"
+#include "job/refusal.h"
 #include "job/request.h"
 
 namespace plimsoll::job {
@@ -89,7 +90,7 @@ Status require_cluster(Job& job) {
 // For a caller that wants every problem: derives and completes as far as the job holds together.
 void complete_as_far_as_possible(Job& job, std::vector<Problem>& problems) {
   const bool knows_ranks = job.has("gpus");
-  auto done = knows_ranks ? complete(job) : derive(job);
+  auto done = knows_ranks ? complete(job) : explained(derive(job), job);
   if (!done) problems.push_back({"", std::move(done.error())});
   if (!knows_ranks) job.cluster.gpus = 0;  // not one GPU: not known
 }

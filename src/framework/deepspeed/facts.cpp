@@ -37,7 +37,7 @@ constinit const FrameworkFacts deepspeed_facts = {
     .fill_in = resolve_auto,
     .seq_length_hint = kTrainerLengthHint,
     .derive_precision = train_in_half,
-    .two_halves = "bfloat16 and fp16 modes cannot be simultaneously enabled",
+    .two_halves = "R271",
 };
 
 }  // namespace plimsoll::job

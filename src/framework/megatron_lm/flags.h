@@ -32,7 +32,6 @@ void settle_megatron(Draft& draft);
 [[nodiscard]] const std::vector<Alias>& megatron_aliases();
 [[nodiscard]] Status require_megatron_batch(Job& job);
 inline constexpr std::uint8_t kMegatronShardings = bit(ShardingKind::kMegatronFsdp) | bit(ShardingKind::kFsdp2);
-inline constexpr std::string_view kMegatronTwoHalves =
-    "Only one of self.fp16: True and self.bf16 True should be True";  // R192
+inline constexpr std::string_view kMegatronTwoHalves = "R192";
 
 }  // namespace plimsoll::job
