@@ -30,9 +30,7 @@ bool has_latents(const job::Job& job) {
   return std::any_of(job.model.kinds.begin(), job.model.kinds.end(),
                      [](const model::Layer& kind) { return kind.attention.kind == model::AttentionKind::kMla; });
 }
-bool is_recorded_family(const job::Job& job) {
-  return job.framework == job::Framework::kTransformers || job.framework == job::Framework::kFsdp2;
-}
+bool is_recorded_family(const job::Job& job) { return job.facts().is_recorded; }
 
 // Families of which models of usual sizes were recorded.
 bool is_well_recorded(const job::Job& job) {

@@ -24,10 +24,6 @@ constexpr std::string_view kKeys[] = {"id",     "severity", "frameworks", "versi
                                       "prints", "wrong",    "fix",        "set",        "source",
                                       "base",   "breaks",   "holds",      "checked_by", "vague"};
 
-constexpr job::Framework kAllFrameworks[] = {job::Framework::kMegatronLm,   job::Framework::kMegatronBridge,
-                                             job::Framework::kTransformers, job::Framework::kFsdp2,
-                                             job::Framework::kDeepSpeed,    job::Framework::kTorchtitan};
-
 Result<std::string> text_at(const Node& table, std::string_view key, bool required) {
   const Node* value = table.find(key);
   if (value == nullptr && !required) return std::string{};
@@ -125,7 +121,7 @@ Status read_frameworks(const Node& table, Rule& rule) {
     const auto framework = job::from_name<job::Framework>(name);
     if (name != "all" && !framework)
       return bad_input(fmt::format("frameworks: found '{}', wanted all, {}", name, job::choices<job::Framework>()));
-    for (const job::Framework each : kAllFrameworks)
+    for (const job::Framework each : job::all_frameworks())
       if ((name == "all" || each == *framework) && !rule.applies_to(each)) rule.frameworks.push_back(each);
   }
   if (rule.frameworks.empty()) return bad_input("frameworks is missing");
