@@ -9,6 +9,19 @@ namespace plimsoll::step::transformers {
 
 namespace {
 
+// The bias of positions where a token may look, and the lowest number elsewhere: of one mask for all sequences, or of
+// one for each where padding makes them differ.
+Var hidden_places(Graph& g, const Model& m, const AttentionShape& s, const model::Attention& a, const Var& bias) {
+  const bool padded = m.job->batch.padding_mask;
+  Var shown = bias;
+  if (a.causal || padded) {
+    const std::int64_t sequences = padded ? s.batch : 1;
+    const Var allowed = g.alloc(sequences * s.sequence * s.sequence, 1, Name::kMask);
+    shown = choose(g, bias, allowed, sequences * bias.elements, Name::kMask);
+  }
+  return g.autocast ? cast(g, shown, 2, Name::kMask) : shown;
+}
+
 Var core_attention(Graph& g, const Model& m, const AttentionShape& s, const model::Attention& a, std::int32_t sinks,
                    const Var& q, const Var& k, const Var& v, const Shared& shared) {
   g.tape().at(Operation::kCoreAttention);
@@ -17,8 +30,9 @@ Var core_attention(Graph& g, const Model& m, const AttentionShape& s, const mode
   const bool learned = m.architecture().relative_buckets > 0;  // no kernel has a gradient for its bias
   if (!m.eager_attention && (learned || (m.family.picks_heads && s.kv_heads < s.heads))) {
     const bool casts = g.autocast && q.width == 4;
+    const Var bias = learned ? hidden_places(g, m, s, a, mask) : mask;
     return math_attention(g, s, casts ? cast(g, q, 2, Name::kQuery) : q, casts ? cast(g, k, 2, Name::kKey) : k,
-                          g.autocast ? cast(g, v, 2, Name::kValue) : v, mask,
+                          g.autocast ? cast(g, v, 2, Name::kValue) : v, bias,
                           learned ? m.architecture().attention_dropout : 0);
   }
   // No kernel takes fp32 with grouped heads: PyTorch falls back to its unfused form.
@@ -95,6 +109,7 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
   const AttentionShape s = shape_of(m, a);
   const std::int64_t tokens = m.tokens();
   g.tape().at(Operation::kQkvLinear);
+  const auto laid_out = [&](const Var& y, Name name) { return m.family.lays_out_heads ? by_head(g, y, name) : y; };
   Var q, k, v, gate;
   if (ids.qkv.w >= 0) {
     Var packed = project(g, m, x, ids.qkv, Name::kQkv);
@@ -132,20 +147,14 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
       gate = parts[1];
     }
     if (early) q = head_norm(g, m, q, ids.q_norm, Name::kQuery);
-    q = to_heads(g, q);
+    q = laid_out(to_heads(g, q), Name::kQuery);
     k = project(g, m, x, ids.k, Name::kKey);
     if (early) k = head_norm(g, m, k, ids.k_norm, Name::kKey);
-    k = to_heads(g, k);
-    v = to_heads(g, project(g, m, x, ids.v, Name::kValue));
+    k = laid_out(to_heads(g, k), Name::kKey);
+    v = laid_out(to_heads(g, project(g, m, x, ids.v, Name::kValue)), Name::kValue);
     if (m.family.norms_after_heads) {
       q = head_norm(g, m, q, ids.q_norm, Name::kQuery);
       k = head_norm(g, m, k, ids.k_norm, Name::kKey);
-    }
-  }
-  if (m.family.lays_out_heads) {
-    for (Var* each : {&q, &k, &v}) {
-      *each = copy(g, *each, Name::kQuery);
-      each->head_major = true;
     }
   }
   std::array<Var, 4> held;

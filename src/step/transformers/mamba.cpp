@@ -43,7 +43,8 @@ Var decay_between(Graph& g, const Var& x, std::int64_t lines, std::int64_t n, Na
 // Channels along tokens: the convolution pads, its end is cut, and SiLU keeps what it cut from.
 Var convolve(Graph& g, const Model& m, const Var& x, const model::StateSpace& s, const MambaIds& ids) {
   const std::int64_t channels = s.conv_channels() / m.tensor;
-  const Var padded = convolution(g, x, ids.conv, ids.conv_bias, m.batch * channels * (m.sequence + s.conv - 1));
+  const Var padded =
+      depthwise_convolution(g, x, ids.conv, ids.conv_bias, m.batch * channels * (m.sequence + s.conv - 1));
   const Var cut = slice(g, padded, m.tokens() * channels, false);
   return keeps_input(g, cut, Name::kActivation);
 }

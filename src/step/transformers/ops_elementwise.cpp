@@ -45,6 +45,15 @@ void add_backward(Graph& g, Node& node, Grads& result) {
   }
 }
 
+// n: elements of the bias; w: its width. What came flows on, and its sum over what the bias was spread over.
+void add_bias_backward(Graph& g, Node& node, Grads& result) {
+  result[0] = node.grads[0];
+  if (!node.edges[1].exists()) return;
+  result[1] = node.grads[0];
+  sum_to(g, result[1], node.n[0], false);
+  fit(g, result[1], node.w[0]);
+}
+
 void pass_backward(Graph&, Node& node, Grads& result) { result[0] = node.grads[0]; }
 
 void fresh_backward(Graph& g, Node& node, Grads& result) { result[0] = like(g, node.grads[0], Name::kGrad); }
@@ -145,6 +154,18 @@ Var cast(Graph& g, const Var& x, std::uint8_t width, Name name) {
 Var add(Graph& g, const Var& a, const Var& b, Name name) {
   const std::int32_t node = g.node(add_backward, a, b);
   return binary(g, a, b, node, name);
+}
+
+Var add_bias(Graph& g, const Var& x, const Var& bias) {
+  const std::int32_t node = g.node(add_bias_backward, x, bias);
+  if (node >= 0) {
+    g.at(node).n[0] = bias.elements;
+    g.at(node).w[0] = bias.width;
+  }
+  if (g.meter != nullptr && !g.stopped()) g.meter->in_place(2 * x.bytes() + bias.bytes());
+  Var y = x;
+  if (node >= 0) g.produced(y, node);
+  return y;
 }
 
 Var add_number(Graph& g, const Var& x, Name name) { return unary(g, x, g.node(pass_backward, x), name); }

@@ -60,16 +60,14 @@ Var probabilities_of(Graph& g, const Model& m, const Var& weights, std::uint8_t 
   return cast(g, probabilities, width, Name::kScores);
 }
 
-}  // namespace
-
-Var math_attention(Graph& g, const AttentionShape& s, const Var& q, const Var& k, const Var& v, const Var& mask,
+// The chain inside one function of PyTorch, in fp32; what it does not save dies when it returns.
+Var unfused_kernel(Graph& g, const AttentionShape& s, const Var& q, const Var& k, const Var& v, const Var& mask,
                    double dropout_share) {
   const std::int64_t groups = s.heads / s.kv_heads;
   const std::int64_t pairs = s.batch * s.heads * s.sequence * s.sequence;
-  // A bias by head is widened as it is, one for all heads was made of a mask.
+  // A bias by head is added as it is, one for all heads is made of a mask.
   const bool by_head = mask.elements >= s.heads * s.sequence * s.sequence;
-  const Var bias = by_head ? g.alloc(mask.elements, 4, Name::kMask)
-                           : g.alloc(mask ? s.batch * s.sequence * s.sequence : 0, q.width, Name::kMask);
+  const Var made = g.alloc(mask && !by_head ? s.batch * s.sequence * s.sequence : 0, q.width, Name::kMask);
   const Var wide_q = cast(g, q, 4, Name::kQuery);
   const Var wide_k = cast(g, k, 4, Name::kKey);
   const Var wide_v = cast(g, v, 4, Name::kValue);
@@ -83,6 +81,7 @@ Var math_attention(Graph& g, const AttentionShape& s, const Var& q, const Var& k
     const BatchShape product{s.batch * s.heads, s.sequence, s.head_dim, s.sequence};
     scores = batched_matmul(g, scaled_q, keys, product, Name::kAttentionTemp);
   }
+  if (by_head) scores = add_bias(g, scores, mask);
   Var probabilities = softmax(g, scores, Name::kScores);
   if (!g.stopped()) g.tape().touch(pairs, Name::kAttentionTemp);  // rows that are masked whole
   scores.reset();
@@ -92,7 +91,16 @@ Var math_attention(Graph& g, const AttentionShape& s, const Var& q, const Var& k
   const BatchShape mix{s.batch * s.heads, s.sequence, s.sequence, s.value_dim};
   const Var output = batched_matmul(g, probabilities, values, mix, Name::kHidden);
   g.autocast = outer;
-  return copy(g, cast(g, output, q.width, Name::kHidden), Name::kAttentionOutput);
+  return cast(g, output, q.width, Name::kHidden);
+}
+
+}  // namespace
+
+Var math_attention(Graph& g, const AttentionShape& s, const Var& q, const Var& k, const Var& v, const Var& mask,
+                   double dropout_share) {
+  // The function returns before its caller lays the result out.
+  const Var output = unfused_kernel(g, s, q, k, v, mask, dropout_share);
+  return copy(g, output, Name::kAttentionOutput);
 }
 
 Var eager_attention(Graph& g, const Model& m, const AttentionShape& s, const model::Attention& a, std::int32_t sinks,

@@ -24,7 +24,13 @@ Var embed(Graph& g, const Model& t, const Vision& v, const Var& pixels) {
   Var x;
   {
     const Var input = cast(g, pixels, g.autocast ? std::uint8_t{2} : t.width, Name::kCastInput);
-    x = linear(g, input, t.patches.w, t.patches.bias, Name::kHidden);
+    if (is_qwen(v)) {
+      x = linear(g, input, t.patches.w, t.patches.bias, Name::kHidden);
+    } else {
+      const std::int64_t patches = pixels.elements / t.architecture().patch_values;
+      const std::int64_t of_an_image = patches / std::max<std::int64_t>(1, t.batch);
+      x = convolution(g, input, t.patches.w, t.patches.bias, patches * v.tower.hidden, patch_channels(of_an_image));
+    }
   }
   if (v.class_token) {
     const Var first = expand_view(g, g.use(t.class_token), t.batch * v.tower.hidden);
