@@ -16,14 +16,17 @@ Result<Fit> fit(const job::Request& request, const lever::World& world, const me
                 Changes changes) {
   PLIMSOLL_TRY(job, job::resolve(request));
   PLIMSOLL_TRY(price, lever::price(job, world, asked));
-  std::vector<lever::PricedChange> priced;
-  if (changes == Changes::kUsual && !asked.pp)
-    priced =
-        lever::price_changes(request, job, price, world, lever::changes_of(job, {.only_usual = true, .science = true}));
-  Fit fit{std::move(job), std::move(price.memory), asked, std::move(priced), std::move(price.time)};
+  Fit fit{std::move(job), std::move(price.memory), asked, {}, std::move(price.time)};
+  if (changes == Changes::kUsual) price_changes(request, world, fit);
   fit.violations = rules::check(fit.job);
   for (const std::string& assumed : timing::unmodelled(fit.job)) fit.memory.warnings.push_back("time: " + assumed);
   return fit;
+}
+
+void price_changes(const job::Request& request, const lever::World& world, Fit& fit) {
+  if (fit.asked.pp) return;
+  fit.changes = lever::price_changes(request, fit.job, {fit.memory, fit.time}, world,
+                                     lever::changes_of(fit.job, {.only_usual = true, .science = true}));
 }
 
 bool Sweep::any_fits() const {

@@ -30,6 +30,8 @@ enum class Changes { kNone, kUsual };  // whether levers are priced, too
 // A given rank need not be the worst, and a price is about the worst: with one, no changes are priced.
 [[nodiscard]] Result<Fit> fit(const job::Request& request, const lever::World& world,
                               const memory::AskedRanks& asked = {}, Changes changes = Changes::kUsual);
+// Adds the changes to an answer that was made without them.
+void price_changes(const job::Request& request, const lever::World& world, Fit& fit);
 [[nodiscard]] std::string to_json(const Fit& fit);
 
 // One point of a sweep: an answer, or why there is none.

@@ -3,6 +3,7 @@
 // Two threads that ask for the same thing at once make it once.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -24,12 +25,17 @@ class Cache {
   Result<std::shared_ptr<const T>> get(const std::string& key, const std::function<Result<T>()>& make) {
     const std::shared_ptr<Slot> slot = slot_of(key);
     const std::lock_guard lock(slot->mutex);
-    if (!slot->value) {
-      auto made = make();
-      if (!made) return tl::make_unexpected(std::move(made.error()));
-      slot->value = std::make_shared<const T>(*std::move(made));
-    }
-    return slot->value;
+    if (slot->value) return slot->value;
+    return fill(*slot, make);
+  }
+
+  // The same for a question that has to be answered anew: what was made before it came does not count.
+  Result<std::shared_ptr<const T>> renew(const std::string& key, const std::function<Result<T>()>& make) {
+    const std::shared_ptr<Slot> slot = slot_of(key);
+    const std::uint64_t before = slot->made;
+    const std::lock_guard lock(slot->mutex);
+    if (slot->made != before) return slot->value;
+    return fill(*slot, make);
   }
 
  private:
@@ -37,7 +43,16 @@ class Cache {
     std::string key;
     std::mutex mutex;
     std::shared_ptr<const T> value;
+    std::atomic<std::uint64_t> made{0};  // how often
   };
+
+  static Result<std::shared_ptr<const T>> fill(Slot& slot, const std::function<Result<T>()>& make) {
+    auto made = make();
+    if (!made) return tl::make_unexpected(std::move(made.error()));
+    slot.value = std::make_shared<const T>(*std::move(made));
+    ++slot.made;
+    return slot.value;
+  }
 
   std::shared_ptr<Slot> slot_of(const std::string& key) {
     const std::lock_guard lock(mutex_);

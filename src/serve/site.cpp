@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 
 #include <fmt/format.h>
 
@@ -33,6 +34,7 @@ using document::JsonWriter;
 using document::Layout;
 using Text = Result<std::string>;
 
+constexpr std::size_t kKeptFits = 8;
 constexpr std::size_t kKeptSteps = 6;
 constexpr std::size_t kKeptPlans = 4;
 constexpr std::size_t kKeptRecordings = 2;  // one may take gigabytes
@@ -46,6 +48,13 @@ void write_item(JsonWriter& json, const Item& item) {
       .end_object();
 }
 
+// What was asked, and its answer without the levers.
+struct AskedFit {
+  job::Request request;
+  answer::Fit fit;
+  std::uint64_t number = 0;  // counts the answers: pictures belong to one
+};
+
 }  // namespace
 
 // What the questions share.
@@ -56,6 +65,8 @@ struct Site::Kept {
   std::string version;
   lever::World world;
   Running running;
+  Cache<AskedFit> fits{kKeptFits};
+  std::atomic<std::uint64_t> fits_asked{0};
   Cache<StepPicture> steps{kKeptSteps};
   Cache<plan::Plan> plans{kKeptPlans};
   Cache<std::unique_ptr<RecordingPicture>> recordings{kKeptRecordings};
@@ -93,22 +104,31 @@ struct Site::Kept {
     return answer::to_json(understood);
   }
 
-  // The levers take longer than all the rest: the page asks for them when it has shown that.
-  Text fit(const Query& query) const {
+  Result<AskedFit> ask_fit(const Query& query) {
     PLIMSOLL_TRY(asked, request(query));
     memory::AskedRanks ranks;
     ranks.all = true;
-    const auto changes = query.has("changes") ? answer::Changes::kUsual : answer::Changes::kNone;
-    PLIMSOLL_TRY(fitted, answer::fit(asked, world, ranks, changes));
-    return answer::to_json(fitted);
+    PLIMSOLL_TRY(fit, answer::fit(asked, world, ranks, answer::Changes::kNone));
+    if (interrupted()) return tl::make_unexpected(given_up());  // half an answer is not kept for the next asker
+    return AskedFit{std::move(asked), std::move(fit), ++fits_asked};
+  }
+  // The verdict reads its files again, because they may have been edited. The levers, which take longer than all the
+  // rest, are asked for together with it and are about the same job, as are the pictures that are asked for after it.
+  Text fit(const Query& query) {
+    PLIMSOLL_TRY(found, fits.renew(identity_of(query), [&] { return ask_fit(query); }));
+    if (!query.has("changes")) return answer::to_json(found->fit);
+    answer::Fit with = found->fit;
+    answer::price_changes(found->request, world, with);
+    return answer::to_json(with);
+  }
+  Result<std::shared_ptr<const AskedFit>> kept_fit(const Query& query) {
+    return fits.get(identity_of(query), [&] { return ask_fit(query); });
   }
 
   Result<std::shared_ptr<const StepPicture>> picture(const Query& query) {
-    return steps.get(fmt::format("{}\n{}", query.rank, identity_of(query)), [&]() -> Result<StepPicture> {
-      PLIMSOLL_TRY(asked, request(query));
-      PLIMSOLL_TRY(job, job::resolve(asked));
-      return make_step_picture(job, world, query.rank);
-    });
+    PLIMSOLL_TRY(found, kept_fit(query));
+    return steps.get(fmt::format("{} {}", query.rank, found->number),
+                     [&] { return make_step_picture(found->fit.job, world, query.rank); });
   }
   Text step(const Query& query) {
     PLIMSOLL_TRY(drawn, picture(query));

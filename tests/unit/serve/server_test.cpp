@@ -123,6 +123,30 @@ TEST_F(ServerOnWires, answers_a_question_and_explains_a_wrong_one) {
   EXPECT_EQ(status_of(post("/api/nothing", "{}", with_token())), 404);
 }
 
+// Whoever edits the file and loads the page again sees what it says now, in every panel.
+TEST_F(ServerOnWires, reads_an_edited_file_again) {
+  const auto seen = [this] {
+    std::string all;
+    const std::string levers = post("/api/fit", R"({"files": ["f1"], "flags": ["changes"]})", with_token());
+    for (const std::string& reply : {post("/api/fit", R"({"files": ["f1"]})", with_token()), levers,
+                                     post("/api/step", R"({"files": ["f1"], "axis": "events"})", with_token())}) {
+      EXPECT_EQ(status_of(reply), 200);
+      all += reply.substr(reply.find("\r\n\r\n"));
+    }
+    return all;
+  };
+  const std::string before = seen();
+  EXPECT_EQ(seen(), before);
+  std::string edited = kJob;
+  edited.replace(edited.find("4096"), 4, "8192");
+  folder.write("job.toml", edited);
+  const std::string after = seen();
+  EXPECT_NE(after, before);
+  EXPECT_EQ(after.find("\"seq_length\": 4096"), std::string::npos);
+  folder.write("job.toml", kJob);
+  EXPECT_EQ(seen(), before);
+}
+
 // A browser offers brotli, whose highest effort would take longer than the answer.
 TEST_F(ServerOnWires, answers_are_not_squeezed) {
   const std::string offer = with_token() + "Accept-Encoding: gzip, deflate, br\r\n";

@@ -16,9 +16,13 @@ export function prepare(canvas: HTMLCanvasElement, width: number, height: number
   return context;
 }
 
-/** The size of the page's letters: charts grow with them on large screens. */
+/** The size of the page's letters: charts grow with them on large screens. It is asked for often, and asking the page
+ *  makes it compute its styles; it follows the width of the window alone. */
+let letters = 0;
+addEventListener('resize', () => (letters = 0));
 export function rem(): number {
-  return parseFloat(getComputedStyle(document.documentElement).fontSize) || 14;
+  letters ||= parseFloat(getComputedStyle(document.documentElement).fontSize) || 14;
+  return letters;
 }
 
 export type Frame = { left: number; right: number; width: number };
