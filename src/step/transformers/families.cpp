@@ -53,6 +53,8 @@ const Row kRows[] = {
     {"gemma3_text", {.scaled_embedding = true, .norms_after_heads = true}},
     {"granite", {.scaled_embedding = true, .scaled_residual = true, .scaled_logits = true}},
     {"granitemoe", {.scaled_embedding = true, .scaled_residual = true, .late_softmax = true, .scaled_logits = true}},
+    {"granitemoehybrid",
+     {.scaled_embedding = true, .scaled_residual = true, .late_softmax = true, .scaled_logits = true}},
     {"olmo", {.wide_rotation = true, .wide_tables = true, .norm = NormForm::kBare}},
     {"olmo2", {.wide_rotation = true, .wide_tables = true, .weight_in_fp32 = true}},
     {"olmo3", {.wide_rotation = true, .wide_tables = true, .weight_in_fp32 = true}},

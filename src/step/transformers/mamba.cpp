@@ -105,7 +105,7 @@ Var scan(Graph& g, const Model& m, const model::StateSpace& s, const MambaIds& i
   const Var before = slice(g, carried, n.chunks * state, true);
   const Var fade = keeps_result(g, sums, Name::kRouter);
   const Var spread = mul_sized(g, queries, before, n.tokens * state, Name::kAttentionTemp);
-  const Var read = sum_copies(g, spread, n.tokens * n.heads * n.dim, Name::kAttentionOutput);
+  const Var read = sum_along(g, spread, n.tokens * n.heads * n.dim, Name::kAttentionOutput);
   const Var across = mul(g, read, fade, Name::kAttentionOutput);
   const Var both = add(g, inside, across, Name::kAttentionOutput);
   return add(g, both, skip, Name::kAttentionOutput);

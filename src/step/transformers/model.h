@@ -55,7 +55,7 @@ struct LayerIds {
   std::int32_t experts_up_bias = -1;
   std::int32_t experts_down = -1;
   std::int32_t experts_down_bias = -1;
-  LinearIds shared_gate, shared_up, shared_down, shared_switch;
+  LinearIds shared_gate, shared_up, shared_packed, shared_down, shared_switch;
   std::int32_t sinks = -1;
   std::int32_t first = 0;  // weights [first, last) belong to the layer
   std::int32_t last = 0;

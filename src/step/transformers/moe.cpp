@@ -152,12 +152,13 @@ Var mixture(Graph& g, const Model& m, const model::FeedForward& ffn, const Layer
     LayerIds inner;
     inner.gate = ids.shared_gate;
     inner.up = ids.shared_up;
+    inner.gate_up = ids.shared_packed;
     inner.down = ids.shared_down;
     model::FeedForward dense = ffn;
     dense.gated = true;
     return mlp(g, m, dense, inner, x);
   };
-  const bool has_shared = ids.shared_gate.w >= 0;
+  const bool has_shared = ids.shared_down.w >= 0;
   const bool shared_first = ids.shared_switch.w >= 0;  // Qwen
   Var shared;
   if (has_shared && shared_first) shared = run_shared();

@@ -21,6 +21,7 @@ Var keeps_result(Graph& g, const Var& x, Name name);  // tanh, sigmoid, ReLU
 Var mul(Graph& g, const Var& a, const Var& b, Name name);
 // A product of tensors that broadcast against one another to `elements`, and the same summed to `result` at once.
 Var mul_sized(Graph& g, const Var& a, const Var& b, std::int64_t elements, Name name);
+Var sum_along(Graph& g, const Var& x, std::int64_t result, Name name);  // its gradient is spread without a copy
 Var mul_sum(Graph& g, const Var& a, const Var& b, std::int64_t elements, std::int64_t result, Name name);
 Var dropout(Graph& g, const Var& x, double p, Name name);
 

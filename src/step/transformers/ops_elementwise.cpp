@@ -221,17 +221,21 @@ Var mul_sized(Graph& g, const Var& a, const Var& b, std::int64_t elements, Name 
   return y;
 }
 
-Var mul_sum(Graph& g, const Var& a, const Var& b, std::int64_t elements, std::int64_t result, Name name) {
-  const Var product = mul_sized(g, a, b, elements, Name::kAttentionTemp);
-  const std::int32_t node = g.node(spread_backward, product);
+Var sum_along(Graph& g, const Var& x, std::int64_t result, Name name) {
+  const std::int32_t node = g.node(spread_backward, x);
   if (node >= 0) {
-    g.at(node).n[0] = elements;
-    g.at(node).w[0] = product.width;
+    g.at(node).n[0] = x.elements;
+    g.at(node).w[0] = x.width;
   }
-  Var y = g.alloc(result, product.width, name);
+  Var y = g.alloc(result, x.width, name);
   y.head_major = true;
   if (node >= 0) g.produced(y, node);
   return y;
+}
+
+Var mul_sum(Graph& g, const Var& a, const Var& b, std::int64_t elements, std::int64_t result, Name name) {
+  const Var product = mul_sized(g, a, b, elements, Name::kAttentionTemp);
+  return sum_along(g, product, result, name);
 }
 
 Var dropout(Graph& g, const Var& x, double p, Name name) {
