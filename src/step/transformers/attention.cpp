@@ -49,8 +49,10 @@ Var core_attention(Graph& g, const Model& m, const AttentionShape& s, const mode
   return laid_out(fused_attention(g, s, q, keys, values, mask));
 }
 
-// Norm of queries or keys: per head, or over all of them.
-Var head_norm(Graph& g, const Model& m, const Var& x, const NormIds& ids, Name name) {
+// Norm of queries or keys: per head, or over all of them; Llama 4's has no weight.
+Var head_norm(Graph& g, const Model& m, const model::Attention& a, const Var& x, const NormIds& ids, Name name) {
+  if (a.qk_norm != model::QkNorm::kNone && !a.qk_norm_has_weight && m.family.norms_after_rotation)
+    return norm(g, m, x, x.elements / a.head_dim, ids, name);
   if (ids.w < 0) return x;
   return norm(g, m, x, x.elements / g.weight(ids.w).elements, ids, name);
 }
@@ -146,15 +148,15 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
       q = parts[0];
       gate = parts[1];
     }
-    if (early) q = head_norm(g, m, q, ids.q_norm, Name::kQuery);
+    if (early) q = head_norm(g, m, a, q, ids.q_norm, Name::kQuery);
     q = laid_out(to_heads(g, q), Name::kQuery);
     k = project(g, m, x, ids.k, Name::kKey);
-    if (early) k = head_norm(g, m, k, ids.k_norm, Name::kKey);
+    if (early) k = head_norm(g, m, a, k, ids.k_norm, Name::kKey);
     k = laid_out(to_heads(g, k), Name::kKey);
     v = laid_out(to_heads(g, project(g, m, x, ids.v, Name::kValue)), Name::kValue);
     if (m.family.norms_after_heads) {
-      q = head_norm(g, m, q, ids.q_norm, Name::kQuery);
-      k = head_norm(g, m, k, ids.k_norm, Name::kKey);
+      q = head_norm(g, m, a, q, ids.q_norm, Name::kQuery);
+      k = head_norm(g, m, a, k, ids.k_norm, Name::kKey);
     }
   }
   std::array<Var, 4> held;
@@ -163,8 +165,12 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
     held = rotate(g, m, shared, a.head_dim, q, k);
   }
   if (m.family.norms_after_rotation) {
-    q = head_norm(g, m, q, ids.q_norm, Name::kQuery);
-    k = head_norm(g, m, k, ids.k_norm, Name::kKey);
+    q = head_norm(g, m, a, q, ids.q_norm, Name::kQuery);
+    k = head_norm(g, m, a, k, ids.k_norm, Name::kKey);
+  }
+  if (m.family.scaled_still && !a.rotates) {
+    const Var factors = g.alloc(m.sequence, 4, Name::kRope);
+    q = cast(g, mul(g, q, factors, Name::kQuery), q.width, Name::kQuery);
   }
   Var output = attend(g, m, core_shape(m, s), a, ids.sinks, q, k, v, shared);
   if (gate) output = mul(g, output, keeps_result(g, gate, Name::kActivation), Name::kAttentionOutput);

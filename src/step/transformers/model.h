@@ -69,6 +69,7 @@ enum class Rotation : std::uint8_t {
   kJoinBothHeld,  // as before, and the attention function still holds the parts (Phi-2)
   kHalves,        // the two halves turn apart and are joined (gpt-oss)
   kPairs,         // tables are gathered and repeated in every layer, keys turn first (GPT-J)
+  kComplex,       // as complex numbers in fp32 (Llama 4)
 };
 
 // How attention without a fused kernel makes probabilities of scores.
@@ -119,6 +120,8 @@ struct Family {
   bool late_softmax = false;    // routing: the softmax of the chosen scores (gpt-oss, Granite)
   bool plain_weights = false;   // routing weights are not divided by their sum
   bool looped_experts = false;  // one expert after the other, weights sliced (DBRX)
+  bool all_experts = false;     // every expert computes every token; scores of the others are zero (Llama 4)
+  bool scaled_still = false;    // queries of layers that do not rotate are multiplied by a factor per place (Llama 4)
   bool scaled_logits = false;   // Command-R, Granite
   bool shifted_logits = false;  // a constant is added to the logits (BART)
   bool narrow_loss = false;     // the loss takes the logits as they come, not in fp32 (encoders)

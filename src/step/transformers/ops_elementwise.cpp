@@ -50,7 +50,7 @@ void add_bias_backward(Graph& g, Node& node, Grads& result) {
   result[0] = node.grads[0];
   if (!node.edges[1].exists()) return;
   result[1] = node.grads[0];
-  sum_to(g, result[1], node.n[0], false);
+  if (result[1].elements != node.n[0]) sum_to(g, result[1], node.n[0], false);
   fit(g, result[1], node.w[0]);
 }
 
