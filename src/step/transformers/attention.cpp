@@ -42,10 +42,11 @@ Var core_attention(Graph& g, const Model& m, const AttentionShape& s, const mode
     return y.head_major ? copy(g, y, Name::kAttentionOutput) : y;
   };
   if (!mask) return laid_out(fused_attention(g, s, q, k, v, {}));
-  // A mask rules out the grouped kernel: keys and values are repeated.
+  // A mask rules out the grouped kernel: keys and values are repeated. One head is spread without a copy.
   const std::int64_t groups = s.heads / s.kv_heads;
-  Var keys = expand(g, k, groups, Name::kKey);
-  Var values = expand(g, v, groups, Name::kValue);
+  const bool single = s.kv_heads == 1 && s.heads > 1;
+  const Var keys = single ? expand_view(g, k, k.elements * groups) : expand(g, k, groups, Name::kKey);
+  const Var values = single ? expand_view(g, v, v.elements * groups) : expand(g, v, groups, Name::kValue);
   return laid_out(fused_attention(g, s, q, keys, values, mask));
 }
 
