@@ -2,6 +2,7 @@
 // The ends of encoders: token types and patches below the layers, heads of masked words and of classes above them.
 #include "step/transformers/model.h"
 #include "step/transformers/ops.h"
+#include "step/transformers/reduce.h"
 
 namespace plimsoll::step::transformers {
 

@@ -231,13 +231,6 @@ struct Shared {
 
 // norm.cpp
 Var norm(Graph& g, const Model& m, const Var& x, std::int64_t rows, const NormIds& ids, Name name);
-// Channels of a convolution that cuts an image into patches. cuDNN lays small images out anew: it did so for images of
-// up to 676 patches in every recording, and for none of 1,024 and more.
-[[nodiscard]] inline std::int64_t patch_channels(std::int64_t patches_of_an_image) {
-  constexpr std::int64_t kColours = 3;
-  constexpr std::int64_t kLargeImage = 1024;
-  return patches_of_an_image < kLargeImage ? kColours : 0;
-}
 // encoder.cpp: how encoders embed and what they do before their loss
 Var embed_patches(Graph& g, const Model& m, const Var& pixels);
 Var embed_speech(Graph& g, const Model& m, const Var& features);

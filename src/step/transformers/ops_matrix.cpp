@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/transformers/ops.h"
+#include "step/transformers/reduce.h"
 
 namespace plimsoll::step::transformers {
 
@@ -86,17 +87,6 @@ void quantized_backward(Graph& g, Node& node, Grads& result) {
   Var matrix = g.alloc(node.n[1], node.w[0], Name::kDequantized);
   result[0] = input_gradient(g, node);
   g.first_backward_product();
-}
-
-// cuDNN convolves 16-bit values with the channels last, eight at a time: input, weight and output are laid out anew in
-// its workspace (Whisper's and ViT's histories, to the byte).
-std::int64_t convolution_workspace(std::int64_t inputs, std::int64_t weights, std::int64_t outputs,
-                                   std::int64_t channels, std::uint8_t width) {
-  if (width != 2 || channels <= 0) return 0;
-  constexpr std::int64_t kTogether = 8;
-  constexpr std::int64_t kPlan = 16;
-  const std::int64_t padded = (channels + kTogether - 1) / kTogether * kTogether;
-  return width * ((inputs + weights) / channels * padded + outputs) + kPlan;
 }
 
 // Input and weight each take a workspace, the bias does not. n: input, weight, bias, output, channels.

@@ -5,6 +5,7 @@
 
 #include "model/vision.h"
 #include "step/transformers/model.h"
+#include "step/transformers/reduce.h"
 
 namespace plimsoll::step::transformers {
 

@@ -6,6 +6,7 @@
 
 #include "step/transformers/model.h"
 #include "step/transformers/ops.h"
+#include "step/transformers/reduce.h"
 
 namespace plimsoll::step::transformers {
 namespace {
