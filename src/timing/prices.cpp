@@ -23,17 +23,19 @@ void set_number(const job::Job& job, Prices& p) {
     p.cast_kernels = 3;
     return;
   }
+  // Blackwell multiplies FP8 in every layout: no transposed copy is written.
+  const double copies = job.cluster.gpu.is_blackwell() ? 1 : 2;
   switch (job.precision.fp8) {
     case job::Fp8Recipe::kNone:
       return;
     case job::Fp8Recipe::kDelayed:
       p.number = Number::kFp8;
-      p.cast_input = p.cast_gradient = 4;  // the scale is known beforehand
+      p.cast_input = p.cast_gradient = 2 + copies;  // the scale is known beforehand
       p.cast_kernels = 1;
       return;
     case job::Fp8Recipe::kTensorwise:
       p.number = Number::kFp8;
-      p.cast_input = p.cast_gradient = 6;
+      p.cast_input = p.cast_gradient = 4 + copies;
       p.cast_kernels = 2;
       return;
     case job::Fp8Recipe::kBlockwise:
