@@ -3,6 +3,7 @@
 // name = {type = "text", default = "torch", megatron-bridge = "torch_dist"}. [[rule]] is one rule; see Rule
 // for its keys. Unknown keys, ids given twice and conditions that do not compile are errors.
 #include <algorithm>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -227,7 +228,8 @@ Result<RuleSet> read_rules(std::span<const std::string_view> texts) {
         PLIMSOLL_TRY_STATUS(set.facts_.declare(name, *std::move(declaration)));
       }
     }
-  std::size_t size = 0;  // of all conditions
+  std::unordered_set<std::string> known;  // ids, in small letters
+  std::size_t size = 0;                   // of all conditions
   for (const Node& root : roots) {
     const Node* rules = root.find("rule");
     if (rules == nullptr) continue;
@@ -236,7 +238,7 @@ Result<RuleSet> read_rules(std::span<const std::string_view> texts) {
       if (!table.is_object()) return bad_input("rule: wanted [[rule]] tables");
       if (set.rules_.size() >= kMaxRules) return bad_input(fmt::format("more than {} rules", kMaxRules));
       PLIMSOLL_TRY(id, text_at(table, "id", true));
-      if (set.find(id) != nullptr) return bad_input(fmt::format("the rule {} is given twice", id));
+      if (!known.insert(lower(id)).second) return bad_input(fmt::format("the rule {} is given twice", id));
       Rule rule;
       rule.id = id;
       if (auto read = read_rule(table, set.facts_, rule); !read)

@@ -46,6 +46,7 @@ void set_number(const job::Job& job, Prices& p) {
       p.number = Number::kMxfp8;
       p.cast_input = p.cast_gradient = 6;
       p.cast_kernels = 1;
+      p.scale_kernels = 2;
       return;
   }
 }
@@ -95,7 +96,8 @@ Prices::Prices(const job::Job& job, const Machine& on, bool is_alone) : machine(
   // leaves, and gather what is already quantised. MXFP8 goes through them, too (Transformer Engine fills their buffers
   // with its data and scales; 405B at TP 4 costs 6 % more than in FP8, not the 15 % of messages in the open).
   const bool userbuffers = job::overlaps_tensor_messages(job) && job.is_megatron();
-  tensor_share = userbuffers ? c.tensor_exposed : c.tensor_exposed_alone;
+  tensor_share = userbuffers ? c.tensor_exposed : job.is_megatron() ? 1 : c.tensor_exposed_alone;
+  hides_behind_products = job.is_megatron() && !userbuffers;
   // PyTorch's asynchronous tensor parallelism hides half as much (facts step-time.md 7: 1.04 to 1.16 times faster).
   if (job::overlaps_tensor_messages(job) && !job.is_megatron()) tensor_share = (tensor_share + c.tensor_exposed) / 2;
   // torchtitan's float8 with one scale per tensor gathers what is already converted, too.
@@ -118,6 +120,7 @@ Prices::Prices(const job::Job& job, const Machine& on, bool is_alone) : machine(
       (job.kernels.implementation == job::Implementation::kTransformers && job.kernels.torch_compile);
   if (calls_flash2 && job.kernels.attention == job::AttentionBackend::kFlash && job.cluster.gpu.is_hopper_or_newer())
     attention_slower = 1 / c.attention_flash2;
+  if (job.precision.fp8_attention && job.precision.fp8 != job::Fp8Recipe::kNone) attention_slower /= c.attention_fp8;
   selective_ops = job.recompute.granularity == job::RecomputeGranularity::kSelectiveOps;
 }
 

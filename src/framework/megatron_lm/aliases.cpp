@@ -133,7 +133,7 @@ const Alias kRows[] = {
     {"disable_jit_fuser", kNotModelled, "unfused kernels keep more tensors"},
     {"enable_full_sharding_in_hsdp", kNotModelled, "weights are then sharded over replicas too"},
     {"fp8_multi_head_attention", kNotModelled, "attention inputs are then kept in FP8"},
-    {"fp8_output_proj", kNotModelled, "the head is then kept in FP8"},
+    {"fp8_output_proj", kNotModelled, "the head runs in FP8; its bytes are counted in 16 bits"},
     {"fused_residual_rmsnorm", kNotModelled, "the fused norm keeps fewer tensors"},
     {"megatron_fsdp_max_pool_double_buffer", kNotModelled, "gather buffers are then sized by the largest unit"},
     {"memory_efficient_layer_norm", kNotModelled, "norms then keep their output instead of their input"},

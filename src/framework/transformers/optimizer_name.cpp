@@ -42,7 +42,7 @@ constexpr Row kRows[] = {
     {"adamw_torch_8bit", kAdam8bit, kFused, false, "torchao's 8-bit states are counted as bitsandbytes'"},
     {"adamw_torch_4bit", kAdam8bit, kFused, false, "torchao's 4-bit states are counted as 8-bit ones"},
     {"rmsprop", kSgd, kForeach, false, "one state per weight is counted, as SGD with momentum has"},
-    {"muon", kSgd, kForeach, false, "one state per weight is counted, as SGD with momentum has"},
+    {"muon", kMuon, kFused, false, "as torch.optim.Muon for the matrices of layers, with AdamW for the rest"},
     {"lomo", kSgd, kForeach, false, "counted as SGD without momentum"},
     {"adalomo", kSgd, kForeach, false, "counted as SGD without momentum"},
     {"schedule_free_adamw", kAdam, kForeach, false, "counted as AdamW (foreach)"},
@@ -61,7 +61,7 @@ Status read_optimizer_name(const document::Node& value, std::string_view written
     draft.assign("optimizer", text_node(std::string(name_of(row.kind))), written_as);
     draft.assign("optimizer_implementation", text_node(std::string(name_of(row.impl))), written_as);
     if (row.paged) draft.assign("paged_optimizer", bool_node(true), written_as);
-    const bool has_momentum = row.name == "rmsprop" || row.name == "muon";
+    const bool has_momentum = row.name == "rmsprop";
     if (row.kind == kSgd) draft.assign("sgd_momentum", real_node(has_momentum ? 0.9 : 0), written_as, true);
     if (!row.note.empty()) draft.warnings.push_back(fmt::format("{} {}: {}", written_as, name, row.note));
     return {};
