@@ -34,7 +34,8 @@ double product_seconds(const Machine& m, Number number, const Product& p) {
   }
   // Batches fill the machine together: as many rows more.
   const double seconds = gemm_seconds(m, number, p.rows * p.count, p.columns, p.depth, p.width);
-  return p.aligned || p.width > 2 ? seconds : seconds / c.gemm_misaligned;
+  // Narrower loads feed the matrix units more slowly: half of the rate at four elements, as measured at one.
+  return p.width > 2 ? seconds : seconds / std::max(c.gemm_misaligned, p.alignment / 8.0);
 }
 
 // PyTorch has one kernel for all groups in bf16 only; other numbers, and GPUs before Ampere, get a product for each

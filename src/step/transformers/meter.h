@@ -28,7 +28,8 @@ struct Product {
   double depth = 0;
   double count = 1;
   std::uint8_t width = 2;  // bytes per element of its operands
-  bool aligned = true;     // features are multiples of 8, as the kernels of the matrix units want them
+  std::uint8_t alignment =
+      8;  // elements that can be loaded at once: the largest of 1, 2, 4, 8 that divides its features
   ProductKind kind = ProductKind::kPlain;
 };
 

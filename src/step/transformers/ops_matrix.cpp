@@ -8,17 +8,18 @@ namespace {
 
 double real(std::int64_t value) { return static_cast<double>(value); }
 
-// Both features of a weight.
-bool aligned(std::int64_t elements, std::int64_t out) {
-  constexpr std::int64_t kElements = 8;  // 16 bytes
-  return out % kElements == 0 && elements / out % kElements == 0;
+// Elements of both features of a weight that can be loaded at once, up to 16 bytes.
+std::uint8_t alignment(std::int64_t elements, std::int64_t out) {
+  for (const std::uint8_t each : {std::uint8_t{8}, std::uint8_t{4}, std::uint8_t{2}})
+    if (out % each == 0 && elements / out % each == 0) return each;
+  return 1;
 }
 
 // n of a linear: elements of the input and of the weight, output features.
 Var input_gradient(Graph& g, const Node& node) {
   const double out = real(node.n[2]);
   const double in = real(node.n[1]) / out;
-  g.multiplies({real(node.n[0]) / in, in, out, 1, node.w[0], aligned(node.n[1], node.n[2])});
+  g.multiplies({real(node.n[0]) / in, in, out, 1, node.w[0], alignment(node.n[1], node.n[2])});
   Var grad = g.alloc(node.n[0], node.w[0], Name::kGrad);
   grad.is_view = true;
   return grad;
@@ -27,7 +28,7 @@ Var input_gradient(Graph& g, const Node& node) {
 Var weight_gradient(Graph& g, const Node& node) {
   const double out = real(node.n[2]);
   const double in = real(node.n[1]) / out;
-  g.multiplies({out, in, real(node.n[0]) / in, 1, node.w[0], aligned(node.n[1], node.n[2])});
+  g.multiplies({out, in, real(node.n[0]) / in, 1, node.w[0], alignment(node.n[1], node.n[2])});
   Var grad = g.alloc(node.n[1], node.w[0], Name::kWeightGrad);
   grad.is_view = true;
   return grad;
@@ -149,7 +150,7 @@ Var convolution(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, std::
   const Convolved c = begin_convolution(g, convolution_backward, x, w, bias);
   const Weight& weight = g.weight(w);
   g.multiplies({real(elements / weight.out), real(weight.out), real(weight.elements / weight.out), 1, c.input.width,
-                aligned(weight.elements, weight.out)});
+                alignment(weight.elements, weight.out)});
   Var y = g.alloc(elements, c.input.width, Name::kActivation);
   const Var workspace = g.alloc(
       convolution_workspace(c.input.elements, c.matrix.elements, elements, channels, c.input.width), 1, Name::kHidden);
@@ -195,7 +196,7 @@ Var linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name)
   }
   Var y = g.reuse_result(true);
   if (!y) {
-    g.multiplies({real(input.elements / in), real(out), real(in), 1, input.width, aligned(weight.elements, out)});
+    g.multiplies({real(input.elements / in), real(out), real(in), 1, input.width, alignment(weight.elements, out)});
     y = g.alloc(input.elements / in * out, input.width, name);
   }
   g.keep_result(y, true);
@@ -217,7 +218,7 @@ Var quantized_linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, 
   g.reads(weight.elements / 2);  // four bits each
   Var matrix = g.alloc(weight.elements, weight.width, Name::kDequantized);
   g.multiplies(
-      {real(input.elements / in), real(weight.out), real(in), 1, input.width, aligned(weight.elements, weight.out)});
+      {real(input.elements / in), real(weight.out), real(in), 1, input.width, alignment(weight.elements, weight.out)});
   Var y = g.alloc(input.elements / in * weight.out, input.width, name);
   matrix.reset();
   if (node >= 0) g.produced(y, node);

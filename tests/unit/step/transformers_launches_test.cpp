@@ -77,15 +77,17 @@ TEST(TransformersLaunches, every_linear_is_three_products_of_the_same_work) {
   EXPECT_EQ(layer.backward.attention.size(), 1U);
 }
 
-TEST(TransformersLaunches, a_vocabulary_that_is_no_multiple_of_eight_is_not_aligned) {
+TEST(TransformersLaunches, a_vocabulary_that_is_no_multiple_of_eight_is_loaded_in_smaller_pieces) {
   const std::string arguments = std::string("{") + kBatch;
   const auto head_of = [&](const char* vocabulary) {
     std::string config = std::string(kLlama) + "bfloat16\"}";
     config.replace(config.find("1000"), 4, vocabulary);
     return launches_of(tiny(config, arguments)).ends.forward.products.front();
   };
-  EXPECT_TRUE(head_of("1000").aligned);
-  EXPECT_FALSE(head_of("1001").aligned);
+  EXPECT_EQ(head_of("1000").alignment, 8);
+  EXPECT_EQ(head_of("1004").alignment, 4);
+  EXPECT_EQ(head_of("1002").alignment, 2);
+  EXPECT_EQ(head_of("1001").alignment, 1);
 }
 
 TEST(TransformersLaunches, fp32_weights_without_autocast_multiply_in_fp32) {
