@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "why/complaint.h"
 #include "why/words.h"
 
 namespace plimsoll::why {
@@ -160,8 +161,13 @@ void Collector::read_segment(std::string_view raw, std::int64_t number) {
     if (event.signal.kind == SignalKind::kDeviceOom) event.signal.kind = SignalKind::kSkippedBatch;
     return;
   }
+  if (topics != 0 && names_other_reason(line.text)) {
+    stream.reason_line = line.number;
+    stream.reason = std::string{cut_text(line.text, 400)};
+  }
   if (topics != 0 || stream.open || line.text.size() < 24)
     if (auto signal = recognise(line, topics, stream.open, rules_)) {
+      heed_reason(line, stream, *signal);
       if (has(topics, Topic::kElastic) || has(topics, Topic::kKill)) read_elastic(line);
       if (has(topics, Topic::kServing)) read_serving(line);
       add_event(line, *std::move(signal), stream);
@@ -278,10 +284,12 @@ bool Collector::read_traceback(const Line& line, Stream& stream) {
     stream.frames.assign(1, Frame{});
   }
   if (stream.open && (read_boxed_frame(line, stream) || read_notebook_frame(line, stream))) return true;
-  if (has_text(text, "traceback (most recent call last)")) {
+  if (const std::size_t head = find_word(text, "traceback (most recent call last)"); head != kNone) {
     if (stream.open && !stream.frames.empty() && stream.bare_event >= 0) attach_frames(stream, stream.bare_event);
     stream.open = true;
     stream.place = {line.file, line.number};
+    stream.header = parse_exception(trim(text.substr(0, head))) ? std::string{trim(text.substr(0, head))} : "";
+    stream.steps = findings_.steps;
     stream.wants_code = false;
     stream.frames.clear();
     stream.continued_event = -1;
@@ -519,26 +527,60 @@ void Collector::add_step(const Line& line, const StepLine& step) {
   series.stride *= 2;
 }
 
-Findings Collector::take() {
-  // A traceback that was cut before its last line belongs to the message that came before it.
-  for (auto& [id, stream] : streams_) {
-    if (!stream.open || stream.frames.empty()) continue;
-    if (stream.bare_event >= 0) {
-      attach_frames(stream, stream.bare_event);
-    } else if (findings_.events.size() < kMostEvents) {
-      // The log ends inside a traceback: something failed, and the line that says what is missing.
-      Event event;
-      event.signal.kind = SignalKind::kExit;
-      event.place = stream.place;
-      event.text = "Traceback (most recent call last): ... (cut)";
-      event.order = order_;
-      event.steps_before = findings_.steps;
-      event.attempt = findings_.attempt_ends.size();
-      event.marker = marker_;
-      findings_.events.push_back(std::move(event));
-      attach_frames(stream, static_cast<std::int64_t>(findings_.events.size()) - 1);
-    }
+// What a call was refused for stands on the line before the complaint that nothing came of it.
+void Collector::heed_reason(const Line& line, const Stream& stream, Signal& signal) {
+  constexpr std::int64_t kNear = 3;  // lines
+  if (signal.kind != SignalKind::kSharedMemory && signal.kind != SignalKind::kDiskWrite) return;
+  // "No space left" without a path is about what the next line names.
+  if (!findings_.events.empty() && signal.kind == SignalKind::kSharedMemory) {
+    Event& before = findings_.events.back();
+    const bool near = before.place.file == line.file && line.number - before.place.line <= kNear;
+    const auto error = parse_system_error(before.text);
+    if (near && before.signal.kind == SignalKind::kDiskFull && error && error->path.empty()) before.signal = signal;
   }
+  if (stream.reason_line < 0 || line.number - stream.reason_line > kNear) return;
+  signal.kind = SignalKind::kException;
+  signal.exception = "OSError";
+  signal.message = stream.reason;
+}
+
+// A traceback that was cut before its last line: it belongs to the message that came before it, or says by itself that
+// something failed. A notebook names the exception at its head.
+void Collector::add_cut_traceback(Stream& stream) {
+  constexpr std::int64_t kEnd = 12;  // lines
+  if (!stream.open) return;
+  if (stream.bare_event >= 0) {
+    if (!stream.frames.empty()) attach_frames(stream, stream.bare_event);
+    return;
+  }
+  if (findings_.events.size() >= kMostEvents) return;
+  // Without a frame only the end of the log makes it more than a line that was logged and left behind.
+  if (stream.frames.empty() && stream.place.line + kEnd <= findings_.files[stream.place.file].lines) return;
+  Event event;
+  event.signal.kind = SignalKind::kExit;
+  event.text = "Traceback (most recent call last): ... (cut)";
+  if (!stream.header.empty()) {
+    const std::string whole = "\n" + stream.header + "\n";
+    Line head;
+    head.text = trim(std::string_view{whole});
+    // In Python that class is the device allocator's; the host's is MemoryError.
+    if (parse_exception(head.text)->type == "OutOfMemoryError")
+      event.signal.kind = SignalKind::kDeviceOom;
+    else if (auto signal = recognise(head, log_scanner().topics(whole), true, rules_))
+      event.signal = *std::move(signal);
+    event.text = stream.header;
+  }
+  event.place = stream.place;
+  event.order = order_;
+  event.steps_before = stream.steps;
+  event.attempt = findings_.attempt_ends.size();
+  event.marker = marker_;
+  findings_.events.push_back(std::move(event));
+  attach_frames(stream, static_cast<std::int64_t>(findings_.events.size()) - 1);
+}
+
+Findings Collector::take() {
+  for (auto& [id, stream] : streams_) add_cut_traceback(stream);
   return std::move(findings_);
 }
 

@@ -121,6 +121,13 @@ std::optional<SignalKind> reports_error(const Line& line) {
   return std::nullopt;
 }
 
+bool names_other_reason(std::string_view text) {
+  return has_any(text, {"permission denied", "operation not permitted", "no such file or directory",
+                        "read-only file system", "not a directory", "stale file handle"}) &&
+         has_any(text, {"fail", "error", "cannot", "could not", "unable"}) &&
+         !has_any(text, {"nccl info", "shared object", "warning:"});
+}
+
 bool states_constraint(std::string_view message) {
   if (has_any(message, {"to be installed", "pip install", "conda install", "is not installed"})) return false;
   return has_any(message, {"divisib",           "multiple of",        "must be",

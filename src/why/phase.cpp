@@ -69,7 +69,8 @@ bool names_save(std::string_view name) {
 bool is_save(const Frame& frame) { return names_save(frame.function) || names_save(callee(frame.code)); }
 
 bool names_resume(std::string_view name) {
-  if (name_has_any(name, {"resume", "restore"})) return true;
+  if (name_has_any(name, {"resume", "restore"}) || (name_has(name, "load") && name_has_any(name, {"best", "last"})))
+    return true;
   return name_has(name, "load") &&
          name_has_any(name, {"checkpoint", "optimizer", "optim", "ckpt", "training", "trainer"}) &&
          !name_has_any(name, {"model", "weights", "shard", "shards", "sharded", "args", "config"});

@@ -97,7 +97,8 @@ Phase phase_of_bar(const Bar& bar) {
   const std::string_view label = bar.label;
   if (has_any(label, {"loading", "shard", "download", "load"})) return Phase::kLoad;
   if (has_any(label, {"captur", "cudagraph", "cuda graph"})) return Phase::kGraphCapture;
-  if (has_any(label, {"valid", "eval", "test", "predict"})) return Phase::kEvaluate;
+  if (has_any(label, {"valid", "eval", "test", "predict", "sanity check"}) || has_whole(label, "val"))
+    return Phase::kEvaluate;
   if (has_any(label, {"saving", "writing"})) return Phase::kSave;
   if (has_any(label, {"tokeniz", "map", "filter", "packing", "preprocess"})) return Phase::kData;
   return Phase::kTrain;

@@ -11,6 +11,7 @@ using S = const Situation&;
 bool announced_load(S s) { return s.root.marker == Phase::kLoad || s.phase == Phase::kLoad; }
 // Killed from outside, and nobody says why.
 bool bare_kill(S s) { return s.is(SignalKind::kKilled); }
+bool denied(S s) { return bare_kill(s) && s.findings.denies_oom; }
 
 const Rule kRules[] = {
     {Cause::kHostRamKill, 6.5, [](S s) { return s.is(SignalKind::kHostKill); },
@@ -22,6 +23,8 @@ const Rule kRules[] = {
     {Cause::kHostRamKill, 4.0, bare_kill, "the process was killed from outside, without a traceback"},
     {Cause::kNotMemory, 2.2, [](S s) { return bare_kill(s) && !s.is_loading(); },
      "somebody else may have sent the signal"},
+    {Cause::kHostRamKill, -1.4, denied, "the container's record has another reason for its end"},
+    {Cause::kUnknown, 3.8, denied, "the container's record says that its memory limit was not the reason"},
     {Cause::kNotMemory, 4.0, [](S s) { return bare_kill(s) && s.also_time_limit; }, "the scheduler ended the job"},
     {Cause::kModelLoadSpike, 5.0, [](S s) { return bare_kill(s) && s.is_loading(); },
      "it was killed in the middle of loading the checkpoint"},
