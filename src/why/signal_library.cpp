@@ -59,7 +59,8 @@ std::optional<Signal> nccl(std::string_view text) {
   if (has_any(text, {"connection closed by", "connection reset by", "socketpollconnect", "remote process exited",
                      "ncclremoteerror", "peer has closed", "broken pipe", "socket timeout", "distbackenderror",
                      "actordiederror", "rayactorerror", "engine core initialization failed", "engine process failed",
-                     "connectionreseterror", "enginedeaderror"}))
+                     "connectionreseterror", "enginedeaderror"}) &&
+      !has_text(text, "tried to allocate"))  // an echo that quotes its cause says more
     return of(SignalKind::kPeerLost);
   return std::nullopt;
 }

@@ -3,6 +3,7 @@
 // comes out below nothing, the head of a traceback whose end is missing, the bar that was being drawn.
 #include <gtest/gtest.h>
 
+#include "why/progress.h"
 #include "why/support.h"
 
 namespace plimsoll::why {
@@ -112,6 +113,54 @@ TEST(Facts, the_best_checkpoint_is_loaded_after_training) {
       "Traceback (most recent call last):\n  File \"/w/trainer.py\", line 9, in train\n    self._load_best_model()\n"
       "  File \"/w/serialization.py\", line 7, in load\n    return _load(opened)\nRuntimeError: CUDA out of memory.\n";
   EXPECT_EQ(first_of(text), "checkpoint-spike");
+}
+
+TEST(Facts, an_echo_that_quotes_its_cause_is_more_than_an_echo) {
+  const std::string dead = "EngineDeadError: the loop is not running, see the original error";
+  EXPECT_EQ(first_of(dead + "\n"), "unknown");
+  const std::string quoted =
+      ": OutOfMemoryError('CUDA out of memory. Tried to allocate 128.00 MiB. GPU 0 has a total capacity of 79.33 GiB "
+      "of which 16.00 MiB is free.')\n";
+  EXPECT_EQ(answer_for(dead + quoted).diagnosis.resource, Resource::kDevice);
+}
+
+TEST(Facts, a_message_that_denies_to_be_a_failure_is_none) {
+  EXPECT_EQ(first_of("W alloc.cc:217] Allocator (GPU_0) ran out of memory trying to allocate 84.60MiB. The caller "
+                     "indicates that this is not a failure, but may mean less speed.\n"),
+            "clean");
+}
+
+TEST(Facts, a_bare_sentence_about_shapes_is_an_ordinary_failure) {
+  EXPECT_EQ(first_of("size mismatch for embed.weight: (1024, 768) in the file, (512, 768) in the model\n"),
+            "not-memory");
+}
+
+TEST(Facts, the_semaphores_of_processes_lie_in_shared_memory) {
+  const auto lock = [](const char* code) {
+    return std::string{
+               "Traceback (most recent call last):\n  File \"/lib/python3.12/multiprocessing/queues.py\", line 43, in "
+               "__init__\n    "} +
+           code + "\nOSError: [Errno 28] No space left on device\n";
+  };
+  EXPECT_EQ(first_of(lock("self._rlock = ctx.Lock()")), "host-ram-kill");
+  EXPECT_EQ(first_of(lock("self._file.write(data)")), "disk-full");
+}
+
+TEST(Facts, whoever_makes_the_optimizer_makes_its_states) {
+  const auto init = [](const char* call) {
+    return std::string{
+               "Traceback (most recent call last):\n  File \"/w/engine.py\", line 10, in start\n    self.optimizer = "
+               "self."} +
+           call + "(basic)\nRuntimeError: CUDA out of memory.\n";
+  };
+  EXPECT_EQ(first_of(init("_configure_zero_optimizer")), "optimizer-state-bound");
+  EXPECT_NE(first_of(init("_load_optimizer_module")), "optimizer-state-bound");
+}
+
+TEST(Facts, steps_of_an_epoch_are_counted_whoever_writes_them) {
+  EXPECT_EQ(parse_step("Epoch  3,  6300/ 8866; acc:  33.21; ppl:  67.80; 5115 tgt tok/s")->step, 6300);
+  EXPECT_EQ(parse_step("Epoch [2][50/29317]\tlr: 1.9e-03, loss: 1.3793")->step, 50);
+  EXPECT_FALSE(parse_step("Epoch 3/300 loss 1.3")->step);
 }
 
 TEST(Facts, a_job_whose_command_failed_has_failed) {
