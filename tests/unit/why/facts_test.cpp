@@ -3,6 +3,7 @@
 // comes out below nothing, the head of a traceback whose end is missing, the bar that was being drawn.
 #include <gtest/gtest.h>
 
+#include "why/next_evidence.h"
 #include "why/progress.h"
 #include "why/support.h"
 
@@ -161,6 +162,18 @@ TEST(Facts, steps_of_an_epoch_are_counted_whoever_writes_them) {
   EXPECT_EQ(parse_step("Epoch  3,  6300/ 8866; acc:  33.21; ppl:  67.80; 5115 tgt tok/s")->step, 6300);
   EXPECT_EQ(parse_step("Epoch [2][50/29317]\tlr: 1.9e-03, loss: 1.3793")->step, 50);
   EXPECT_FALSE(parse_step("Epoch 3/300 loss 1.3")->step);
+}
+
+TEST(Facts, a_job_that_is_known_is_not_asked_for) {
+  Diagnosis ranking;
+  ranking.failure = true;
+  ranking.confidence = 0.6;
+  for (const Cause second : {Cause::kActivationBound, Cause::kModelLoadSpike}) {
+    ranking.cause = Cause::kGenuineCapacity;
+    ranking.candidates = {{Cause::kGenuineCapacity, 2, 0.6, "", ""}, {second, 1, 0.3, "", ""}};
+    EXPECT_NE(next_evidence(ranking)->command.find("--job"), std::string::npos);
+    EXPECT_EQ(next_evidence(ranking, true)->command.find("--job"), std::string::npos);
+  }
 }
 
 TEST(Facts, a_job_whose_command_failed_has_failed) {
