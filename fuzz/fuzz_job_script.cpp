@@ -7,7 +7,7 @@
 #include <string>
 
 #include "job/read.h"
-#include "job/readers/bridge.h"
+#include "job/readers/python_value.h"
 #include "job/readers/shell.h"
 
 using namespace plimsoll;

@@ -102,6 +102,8 @@ def recorder_class(torch):
 
         def run(self, func, args, kwargs):
             aten = torch.ops.aten
+            if func.namespace == "c10d":
+                return self.sent(func, args, kwargs)
             if func is aten._local_scalar_dense.default:
                 return self.value_of(func, args)
             if func in (aten.rand.default, aten.randn.default) and len(args[0]) == 0:
@@ -110,6 +112,16 @@ def recorder_class(torch):
             if func.name() == "aten::_grouped_mm" and args[0].dtype != torch.bfloat16:
                 return self.grouped(*args[:2], args[2] if len(args) > 2 else kwargs.get("offs"))
             return func(*args, **kwargs)
+
+        def sent(self, func, args, kwargs):
+            """A message between ranks: its buffers are there, the other ranks are not."""
+            from torch.utils._mode_utils import no_dispatch
+            group = next(torch.distributed.ProcessGroup.unbox(value) for value in [*args, *kwargs.values()]
+                         if isinstance(value, torch.ScriptObject) and "ProcessGroup" in str(value._type()))
+            with no_dispatch(), torch._C.DisableTorchFunction():
+                done = group.allreduce([torch.empty(1, device="cpu")]).boxed()
+            returned = func._schema.returns
+            return done if len(returned) == 1 else (*args[:len(returned) - 1], done)
 
         def value_of(self, func, args):
             """Code that looks at a value of the device: usually whether a mask masks anything, which it does not."""
@@ -144,6 +156,8 @@ def recorder_class(torch):
 
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             kwargs = kwargs or {}
+            if any(hasattr(kind, "__tensor_flatten__") for kind in types):
+                return NotImplemented  # a tensor of tensors (DTensor): what it does with its parts comes here again
             if func.namespace == "prim":
                 return func(*args, **kwargs)
             if func in self.random:
@@ -175,7 +189,7 @@ LOWER = {"__matmul__", "__rmatmul__", "addbmm", "addmm", "addmv", "addr", "baddb
          "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "einsum", "linear",
          "matmul", "mm", "mv", "prelu"}
 WIDE = {"__pow__", "__rdiv__", "__rpow__", "__rtruediv__", "acos", "asin", "binary_cross_entropy_with_logits", "cosh",
-        "cosine_embedding_loss", "cdist", "cosine_similarity", "cross_entropy", "cumprod", "cumsum", "dist", "erfinv",
+        "cosine_embedding_loss", "cdist", "cosine_similarity", "cumprod", "cumsum", "dist", "erfinv",
         "exp", "expm1", "group_norm", "hinge_embedding_loss", "kl_div", "l1_loss", "layer_norm", "log", "log10",
         "log_softmax", "log1p", "log2", "margin_ranking_loss", "mse_loss", "multilabel_margin_loss",
         "multi_margin_loss", "nll_loss", "norm", "pdist", "poisson_nll_loss", "pow", "reciprocal", "renorm", "rsqrt",
@@ -268,6 +282,8 @@ def calls_mode(torch, choice, device, autocast):
                 return self.backward(*args, **kwargs)
             if func in dropouts:
                 return self.dropped(func, *args, **kwargs)
+            if func is torch.nn.functional.cross_entropy and autocast.on():
+                return self.entropy(*args, **kwargs)
             if func is torch.Tensor.cuda:
                 return self.moved(args[0], None)
             if func is torch.Tensor.to:
@@ -287,6 +303,17 @@ def calls_mode(torch, choice, device, autocast):
             if training and 0 < p < 1 and input.device.type == device and not any(rest) and not kwargs.get("inplace"):
                 return torch.native_dropout(input, p, True)[0]
             return func(input, p, training, *rest, **kwargs)
+
+        def entropy(self, input, target, weight=None, size_average=None, ignore_index=-100, reduce=None,
+                    reduction="mean", label_smoothing=0.0):
+            """Autocast knows the two functions inside, not this one: the first is told the type of the logits, so that
+            only the second runs in fp32."""
+            functional = torch.nn.functional
+            if weight is not None or label_smoothing or target.is_floating_point():
+                return functional.cross_entropy(input.float(), target, weight, size_average, ignore_index, reduce,
+                                                reduction, label_smoothing)
+            logarithms = torch.log_softmax(input, 0 if input.dim() == 1 else 1, dtype=input.dtype)
+            return functional.nll_loss(logarithms.float(), target, None, size_average, ignore_index, reduce, reduction)
 
         def moved(self, tensor, dtype):
             if tensor.device.type == device:
@@ -431,9 +458,34 @@ def said_to_be_meta(torch, device):
         handlers[asked] = plain
 
 
+class Queue:
+    """A stream or an event of a GPU that is not there: work is done as soon as it is asked for."""
+
+    def __init__(self, *args, **kwargs):
+        self.device_index, self.device_type, self.stream_id = 0, 1, id(self)
+
+    def nothing(self, *args, **kwargs):
+        return None
+
+    wait_stream = wait_event = wait = record = synchronize = nothing
+
+    def record_event(self, event=None):
+        return event or Queue()
+
+    def query(self):
+        return True
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return False
+
+
 @contextlib.contextmanager
 def as_on_a_gpu(torch, capability):
     """Code asks whether there is a GPU and what it can do, and Transformers leaves its usual path for fake tensors."""
+    usual = Queue()
     answers = {
         "is_available": lambda: True,
         "device_count": lambda: 1,
@@ -443,6 +495,12 @@ def as_on_a_gpu(torch, capability):
         "empty_cache": lambda: None,
         "is_bf16_supported": lambda including_emulation=True: capability >= 80,
         "is_current_stream_capturing": lambda: False,
+        "set_device": lambda device: None,
+        "Stream": Queue,
+        "Event": Queue,
+        "stream": lambda stream: stream if stream is not None else contextlib.nullcontext(),
+        "current_stream": lambda device=None: usual,
+        "default_stream": lambda device=None: usual,
     }
     changed = [(torch.cuda, name, answer) for name, answer in answers.items() if hasattr(torch.cuda, name)]
     from torch._subclasses import fake_tensor
@@ -460,6 +518,35 @@ def as_on_a_gpu(torch, capability):
     finally:
         for place, name, value in plain:
             setattr(place, name, value)
+
+
+@contextlib.contextmanager
+def real_meshes(torch):
+    """Which rank is where is computed with tensors of the host, which must have values."""
+    try:
+        from torch.distributed import device_mesh
+        from torch.utils._python_dispatch import _disable_current_modes
+    except ImportError:
+        yield
+        return
+    kind = getattr(device_mesh, "DeviceMesh", None)
+    plain = [(place, name, getattr(place, name)) for place, name in
+             ((kind, "__init__"), (device_mesh, "init_device_mesh"), (kind, "__getitem__"), (kind, "_flatten"))
+             if place is not None and hasattr(place, name)]
+
+    def apart(function):
+        def call(*args, **kwargs):
+            with _disable_current_modes(), torch._C.DisableTorchFunction(), torch.device("cpu"):
+                return function(*args, **kwargs)
+        return call
+
+    for place, name, function in plain:
+        setattr(place, name, apart(function))
+    try:
+        yield
+    finally:
+        for place, name, function in plain:
+            setattr(place, name, function)
 
 
 @contextlib.contextmanager
@@ -523,6 +610,11 @@ def run_step(torch, writer, model, inputs, optimizer, loss_of, options, step):
     optimizer.zero_grad(set_to_none=True)
 
 
+def of_rank(tensor):
+    """What this rank holds of a tensor that is divided (DTensor)."""
+    return getattr(tensor, "_local_tensor", tensor)
+
+
 def capture(build, path, steps=2, device="cuda", capability=90, attention="auto", **sizes):
     """Runs build(**sizes) and `steps` training steps on fake tensors and writes the capture to `path`."""
     import torch
@@ -538,6 +630,7 @@ def capture(build, path, steps=2, device="cuda", capability=90, attention="auto"
         stack.enter_context(said_to_be_meta(torch, device))
         stack.enter_context(fake_mode_class(torch, device)(allow_non_fake_inputs=True))
         stack.enter_context(known_to_foreach(torch, FakeTensor))
+        stack.enter_context(real_meshes(torch))
         stack.enter_context(watched_resizes(torch, writer))
         stack.enter_context(watched_modules(torch, writer))
         stack.enter_context(recorder)
@@ -553,8 +646,8 @@ def capture(build, path, steps=2, device="cuda", capability=90, attention="auto"
             module._plimsoll_path = name
         for step in range(steps):
             run_step(torch, writer, model, inputs, optimizer, loss_of, options, step)
-        parameters = [[writer.number(p.untyped_storage()), n] for n, p in model.named_parameters()]
-        buffers = [[writer.number(b.untyped_storage()), n] for n, b in model.named_buffers()
+        parameters = [[writer.number(of_rank(p).untyped_storage()), n] for n, p in model.named_parameters()]
+        buffers = [[writer.number(of_rank(b).untyped_storage()), n] for n, b in model.named_buffers()
                    if b.device.type == device]
         writer.phase("end")
         events = list(writer.events)

@@ -41,13 +41,14 @@ void assume_usual(job::ReadOptions& options, const std::vector<std::string>& swe
   if (!gives({"micro_batch_size"})) assumed.emplace_back("micro_batch_size", "1");
   if (!gives({"bf16", "fp16", "params_dtype", "compute_dtype", "recipe"}))
     assumed.emplace_back(usual_precision(options.gpu), "true");
-  if (!options.framework && options.gpus.value_or(1) > 1) options.framework = job::Framework::kFsdp2;
+  const job::Framework sharded = job::assumed_framework(job::Assumed::kForManyGpus);
+  if (!options.framework && options.gpus.value_or(1) > 1) options.framework = sharded;
   if (assumed.empty()) return;
   std::string flags;
   for (const auto& [key, value] : assumed)
     flags += fmt::format(" --{}{}", replace(key, '_', '-'), value == "true" ? "" : " " + value);
   options.notes.push_back("assumed:" + flags +
-                          (options.framework == job::Framework::kFsdp2 ? " --framework fsdp2" : ""));
+                          (options.framework == sharded ? fmt::format(" --framework {}", job::name_of(sharded)) : ""));
   options.overrides.insert(options.overrides.begin(), assumed.begin(), assumed.end());
 }
 

@@ -102,7 +102,7 @@ Recovered recover_job(const why::Findings& findings, const why::Diagnosis& diagn
   args.kind = document::Node::Kind::kObject;
   for (const auto& [name, value] : findings.config) {
     const std::string canonical = job::canonical_name(name);
-    const job::Alias* alias = job::find_alias(job::Framework::kMegatronLm, name);
+    const job::Alias* alias = job::find_alias(job::kCanonical, name);
     const bool known =
         job::is_key(canonical) ||
         (alias != nullptr && (alias->kind == job::AliasKind::kKey || alias->kind == job::AliasKind::kInverse));

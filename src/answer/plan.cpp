@@ -59,13 +59,14 @@ std::optional<WouldFit> what_would_fit(const Question& question, const plan::Sea
   const auto job = plan::first_job(question);
   if (!job) return std::nullopt;
   const std::int64_t gpus = job->cluster.gpus;
-  if (job->framework == job::Framework::kTransformers && gpus > 1) {
+  if (job->facts().replicates && gpus > 1) {
     // DDP keeps everything on every GPU: more of them do not help, sharding does.
     Question sharded = question;
-    sharded.request = question.request.with("framework", "fsdp2");
+    const std::string_view framework = job::name_of(job::assumed_framework(job::Assumed::kForManyGpus));
+    sharded.request = question.request.with("framework", framework);
     const auto found = plan::plan_for(sharded, options);
     if (!found || found->best.empty()) return std::nullopt;
-    return WouldFit{"with --framework fsdp2", shown(*found, found->best.front())};
+    return WouldFit{fmt::format("with --framework {}", framework), shown(*found, found->best.front())};
   }
   const auto fewest = plan::fewest_gpus(question, options, gpus + 1, 16 * gpus, nullptr, {});
   if (!fewest) return std::nullopt;

@@ -61,28 +61,12 @@ Status take_model_name(Input& input) {
   return {};
 }
 
-// A model's name says nothing about precision, and some frameworks then train in fp32 without a distributed optimizer,
-// which nobody means. Keys that are given win.
+// What everybody sets and a model's name does not say. Keys that are given win.
 Settings assumed_for(job::Framework framework, bool has_moe) {
-  switch (framework) {
-    case job::Framework::kMegatronLm: {
-      Settings settings = {{"bf16", "true"},
-                           {"use_distributed_optimizer", "true"},
-                           {"overlap_grad_reduce", "true"},
-                           {"overlap_param_gather", "true"}};
-      if (has_moe) settings.emplace_back("moe_grouped_gemm", "true");
-      return settings;
-    }
-    case job::Framework::kDeepSpeed:
-    case job::Framework::kTransformers:
-      return {{"bf16", "true"}};
-    case job::Framework::kFsdp2:  // as accelerate wraps and synchronises
-      return {{"bf16", "true"}, {"fsdp_units", "accelerate"}, {"sync_each_micro_batch", "false"}};
-    case job::Framework::kMegatronBridge:
-    case job::Framework::kTorchtitan:
-      return {};
-  }
-  return {};
+  Settings settings;
+  for (const job::UsualSetting& usual : job::facts_of(framework).usual)
+    if (has_moe || !usual.needs_experts) settings.emplace_back(usual.key, usual.value);
+  return settings;
 }
 
 constexpr const char* kUsualGpu = "h100-sxm-80gb";
@@ -129,13 +113,9 @@ Settings assumed_cluster_and_batch(const model::Architecture& model, const job::
 
 // Where only a model is named, the files that are to be written say whose job it is.
 job::Framework framework_for(const std::string& target) {
-  constexpr std::pair<std::string_view, job::Framework> kTargets[] = {
-      {"megatron-lm", job::Framework::kMegatronLm}, {"transformers", job::Framework::kTransformers},
-      {"deepspeed", job::Framework::kDeepSpeed},    {"fsdp2", job::Framework::kFsdp2},
-      {"torchtitan", job::Framework::kTorchtitan},  {"megatron-bridge", job::Framework::kMegatronBridge}};
-  for (const auto& [name, framework] : kTargets)
-    if (target == name) return framework;
-  return job::Framework::kMegatronBridge;
+  for (const job::Framework framework : job::all_frameworks())
+    if (target == job::name_of(framework)) return framework;
+  return job::assumed_framework(job::Assumed::kForPlans);
 }
 
 }  // namespace
@@ -162,7 +142,7 @@ Result<Question> read_question(PlanInput asked) {
     }
     const bool needs_fp16 = usual_precision(options.gpu) == "fp16" && !question.pinned.contains("recipe") &&
                             !question.pinned.contains("bf16") && !question.pinned.contains("fp16");
-    if (needs_fp16 && *options.framework == job::Framework::kMegatronBridge)
+    if (needs_fp16 && job::defaults_for(*options.framework).precision.bf16)
       question.assumed.emplace_back("fp16", "true");
     if (model)
       for (auto& setting : assumed_cluster_and_batch(*model, options, question.pinned))

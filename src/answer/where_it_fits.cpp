@@ -40,7 +40,8 @@ std::optional<std::int64_t> fewest(const job::Request& request, const Method& me
       if (!request.sets(setting.first)) settings.push_back(setting);
     settings.emplace_back("gpu", gpu);
     settings.emplace_back("gpus", std::to_string(gpus));
-    if (gpus > 1 && !request.options().framework) settings.emplace_back("framework", "fsdp2");
+    if (gpus > 1 && !request.options().framework)
+      settings.emplace_back("framework", job::name_of(job::assumed_framework(job::Assumed::kForManyGpus)));
     const auto job = job::resolve(request.with(settings));
     const auto price = job ? lever::price(*job, world) : Result<lever::Price>{tl::make_unexpected(job.error())};
     if (price && price->fits()) return gpus;

@@ -11,11 +11,6 @@ namespace plimsoll::cli {
 
 namespace {
 
-using job::Framework;
-
-constexpr Framework kFrameworks[] = {Framework::kMegatronLm, Framework::kMegatronBridge, Framework::kTransformers,
-                                     Framework::kFsdp2,      Framework::kDeepSpeed,      Framework::kTorchtitan};
-
 KeyKind kind_of_canonical(std::string_view key) {
   const std::vector<job::KeyInfo>& table = job::key_table();
   const auto found = std::find_if(table.begin(), table.end(), [key](const auto& row) { return row.name == key; });
@@ -26,7 +21,7 @@ KeyKind kind_of_canonical(std::string_view key) {
 KeyKind kind_of(std::string_view key) {
   if (key.starts_with("environment.")) return KeyKind::kValue;
   if (const KeyKind kind = kind_of_canonical(key); kind != KeyKind::kUnknown) return kind;
-  for (const Framework framework : kFrameworks) {
+  for (const job::Framework framework : job::all_frameworks()) {
     const job::Alias* alias = job::find_alias(framework, key);
     if (alias == nullptr) continue;
     // Names without an effect on memory have no type; as switches they do not swallow a file.

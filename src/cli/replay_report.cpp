@@ -180,7 +180,7 @@ std::string peak_block(const answer::Replay& answer, const Console& console) {
 std::string leaks_block(const answer::Replay& answer, const Console& console) {
   if (!answer.leaks) return {};
   const replay::LeakReport& leaks = *answer.leaks;
-  if (leaks.steps < 3) return "\nleaks: the history is too short to tell; record at least five steps\n";
+  if (leaks.steps < 3) return "\nleaks: the history holds too few steps to tell; record at least five\n";
   const std::string unit = leaks.by_optimizer ? "optimizer steps" : "equal parts of the history";
   if (leaks.leaks.empty()) return fmt::format("\nleaks: none; nothing grows steadily over {} {}\n", leaks.steps, unit);
   Table table({{"grows", Align::kLeft, true},

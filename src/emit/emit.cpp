@@ -12,44 +12,22 @@ namespace plimsoll::emit {
 
 namespace {
 
-struct Row {
-  Target target;
-  std::string_view name;
-};
-constexpr Row kTargets[] = {
-    {Target::kMegatronBridge, "megatron-bridge"},
-    {Target::kMegatronLm, "megatron-lm"},
-    {Target::kTransformers, "transformers"},
-    {Target::kDeepSpeed, "deepspeed"},
-    {Target::kFsdp2, "fsdp2"},
-    {Target::kTorchtitan, "torchtitan"},
-    {Target::kJob, "job"},
+using Write = Result<std::vector<File>> (*)(const Order& order);
+constexpr Write kWriters[] = {  // by target
+    write_job_file,
+#define PLIMSOLL_ROW(id, name) write_##name,
+    PLIMSOLL_FRAMEWORKS(PLIMSOLL_ROW)
+#undef PLIMSOLL_ROW
 };
 
 std::string_view name_of(Target target) {
-  for (const Row& row : kTargets)
-    if (row.target == target) return row.name;
-  return "unknown";
+  for (const job::Framework framework : job::all_frameworks())
+    if (target_of(framework) == target) return job::name_of(framework);
+  return "job";
 }
 
 Result<std::vector<File>> write(const Order& order, Target target) {
-  switch (target) {
-    case Target::kJob:
-      return write_job_file(order);
-    case Target::kMegatronLm:
-      return write_megatron_lm(order);
-    case Target::kMegatronBridge:
-      return write_megatron_bridge(order);
-    case Target::kTransformers:
-      return write_transformers(order);
-    case Target::kDeepSpeed:
-      return write_deepspeed(order);
-    case Target::kFsdp2:
-      return write_fsdp2(order);
-    case Target::kTorchtitan:
-      return write_torchtitan(order);
-  }
-  return bad_input(fmt::format("{}: no writer", name_of(target)));
+  return kWriters[static_cast<std::size_t>(target)](order);
 }
 
 std::string shown(const job::Job& job, const std::string& key) {
@@ -101,14 +79,15 @@ Status check(const job::Job& job, Target target, const std::vector<File>& files,
 }  // namespace
 
 std::optional<Target> target_from(std::string_view name) {
-  for (const Row& row : kTargets)
-    if (row.name == name) return row.target;
-  return std::nullopt;
+  for (const job::Framework framework : job::all_frameworks())
+    if (job::name_of(framework) == name) return target_of(framework);
+  return name == "job" ? std::optional(Target::kJob) : std::nullopt;
 }
 
 std::vector<std::string> target_names() {
   std::vector<std::string> names;
-  for (const Row& row : kTargets) names.emplace_back(row.name);
+  for (const job::Framework framework : job::all_frameworks()) names.emplace_back(job::name_of(framework));
+  names.emplace_back("job");
   return names;
 }
 
@@ -119,8 +98,7 @@ std::vector<std::string> readable_files(const std::vector<File>& files) {
   for (const File& file : files) {
     const bool is_document =
         file.name.ends_with(".toml") || file.name.ends_with(".yaml") || file.name.ends_with(".json");
-    const bool is_script = file.name == "launch.sh" && file.text.find("pretrain_gpt.py") != std::string::npos;
-    if (is_document || (is_script && has_facts)) names.push_back(file.name);
+    if (is_document || (file.is_command && has_facts)) names.push_back(file.name);
   }
   return names;
 }

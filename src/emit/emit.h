@@ -17,13 +17,15 @@ namespace plimsoll::emit {
 
 enum class Target : std::uint8_t {
   kJob,
-  kMegatronLm,
-  kMegatronBridge,
-  kTransformers,
-  kDeepSpeed,
-  kFsdp2,
-  kTorchtitan,
+#define PLIMSOLL_ROW(id, name) id,
+  PLIMSOLL_FRAMEWORKS(PLIMSOLL_ROW)
+#undef PLIMSOLL_ROW
 };
+
+// The files of a framework.
+[[nodiscard]] constexpr Target target_of(job::Framework framework) {
+  return static_cast<Target>(static_cast<int>(framework) + 1);
+}
 
 [[nodiscard]] std::optional<Target> target_from(std::string_view name);
 [[nodiscard]] std::vector<std::string> target_names();
@@ -32,6 +34,7 @@ struct File {
   std::string name;
   std::string text;
   bool executable = false;
+  bool is_command = false;  // a script whose flags say what the job is
 };
 
 // Why a key has its value; stands as the comment of the line that sets it. Keys that have no reason are

@@ -69,12 +69,12 @@ void add_windows(const Architecture& model, std::int64_t seq_length, std::vector
 }
 
 // Megatron runs every activation alike but for its gate; the numbers are the flags' business.
-bool same_activation(const FeedForward& a, const FeedForward& b, bool by_transformers) {
+bool same_activation(const FeedForward& a, const FeedForward& b, bool by_hub_modules) {
   if (a.activation == b.activation) return true;
   const auto smooth = [](Activation activation) {
     return activation != Activation::kRelu && activation != Activation::kSquaredRelu;
   };
-  return !by_transformers && smooth(a.activation) && smooth(b.activation);
+  return !by_hub_modules && smooth(a.activation) && smooth(b.activation);
 }
 
 std::string_view name_of(Activation activation) {
@@ -142,8 +142,7 @@ std::string first_difference(std::initializer_list<Dimension> dimensions) {
   return {};
 }
 
-std::string attention_difference(const Attention& a, const Attention& b, bool by_transformers,
-                                 std::int64_t seq_length) {
+std::string attention_difference(const Attention& a, const Attention& b, bool by_hub_modules, std::int64_t seq_length) {
   // A window that no sequence fills is none.
   const auto window = [seq_length](const Attention& attention) {
     return seq_length > 0 && attention.sliding_window >= seq_length ? 0 : attention.sliding_window;
@@ -169,7 +168,7 @@ std::string attention_difference(const Attention& a, const Attention& b, bool by
       {"the model's sparse-attention indexer", a.index_heads == b.index_heads && a.index_head_dim == b.index_head_dim},
       {"the model's attention sinks", a.sinks == b.sinks},
       {"the model's attention softcap", a.softcap == b.softcap},
-      {"the model's fused projections", !by_transformers || a.fused_qkv == b.fused_qkv},
+      {"the model's fused projections", !by_hub_modules || a.fused_qkv == b.fused_qkv},
       {"the model's linear attention", a.linear_key_heads == b.linear_key_heads &&
                                            a.linear_key_dim == b.linear_key_dim &&
                                            a.linear_value_heads == b.linear_value_heads &&
@@ -177,14 +176,14 @@ std::string attention_difference(const Attention& a, const Attention& b, bool by
   });
 }
 
-std::string feed_forward_difference(const FeedForward& a, const FeedForward& b, bool by_transformers) {
+std::string feed_forward_difference(const FeedForward& a, const FeedForward& b, bool by_hub_modules) {
   const bool moe = a.is_moe();
   const bool only_routed = moe && a.shared_width == 0;  // nothing else that could have a bias
   return first_difference({
       {"moe_layer_freq", moe == b.is_moe()},
       {"ffn_hidden_size", moe || a.width == b.width},
       {"gated_linear_unit", a.gated == b.gated},
-      {"activation_func", same_activation(a, b, by_transformers)},
+      {"activation_func", same_activation(a, b, by_hub_modules)},
       {"add_bias_linear",
        (only_routed || a.bias == b.bias) && a.expert_bias == b.expert_bias && a.router_bias == b.router_bias},
       {"num_moe_experts", a.experts == b.experts},
@@ -192,13 +191,13 @@ std::string feed_forward_difference(const FeedForward& a, const FeedForward& b, 
       {"moe_ffn_hidden_size", a.expert_width == b.expert_width},
       {"moe_shared_expert_intermediate_size", a.shared_width == b.shared_width},
       {"moe_shared_expert_gate", a.shared_gate == b.shared_gate},
-      {"the model's fused projections", !by_transformers || a.fused_gate_up == b.fused_gate_up},
+      {"the model's fused projections", !by_hub_modules || a.fused_gate_up == b.fused_gate_up},
   });
 }
 
 }  // namespace
 
-std::string model_difference(const Architecture& a, const Architecture& b, bool by_transformers,
+std::string model_difference(const Architecture& a, const Architecture& b, bool by_hub_modules,
                              std::int64_t seq_length) {
   std::string key = first_difference({
       {"num_layers", a.depth() == b.depth()},
@@ -217,14 +216,14 @@ std::string model_difference(const Architecture& a, const Architecture& b, bool 
       {"the model's head bias", a.head_bias == b.head_bias},
       {"the model's logit softcap", a.final_softcap == b.final_softcap},
       {"the model's embedding_dim", a.embedding_dim == b.embedding_dim},
-      {"the model's norm dtype", !by_transformers || a.norm_in_fp32_to_the_end == b.norm_in_fp32_to_the_end},
-      {"the model's model_type", !by_transformers || a.model_type == b.model_type},
+      {"the model's norm dtype", !by_hub_modules || a.norm_in_fp32_to_the_end == b.norm_in_fp32_to_the_end},
+      {"the model's model_type", !by_hub_modules || a.model_type == b.model_type},
   });
   for (std::int64_t i = 0; key.empty() && i < a.depth(); ++i) {
     const Layer& left = a.layer(i);
     const Layer& right = b.layer(i);
-    key = attention_difference(left.attention, right.attention, by_transformers, seq_length);
-    if (key.empty()) key = feed_forward_difference(left.ffn, right.ffn, by_transformers);
+    key = attention_difference(left.attention, right.attention, by_hub_modules, seq_length);
+    if (key.empty()) key = feed_forward_difference(left.ffn, right.ffn, by_hub_modules);
     if (key.empty() && (left.norms != right.norms || left.parallel_block != right.parallel_block))
       key = "the model's norms per layer";
   }

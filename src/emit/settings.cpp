@@ -312,9 +312,9 @@ std::optional<Node> meant_value(const Job& job, std::string_view key) {
 
 std::vector<std::string> differing_keys(const Job& wanted, const Job& found) {
   std::vector<std::string> keys;
-  const bool by_transformers = wanted.kernels.implementation == job::Implementation::kTransformers;
+  const bool by_hub_modules = wanted.kernels.implementation == job::Implementation::kTransformers;
   if (std::string key =
-          model_difference(wanted.model, found.model, by_transformers, by_transformers ? 0 : wanted.batch.seq_length);
+          model_difference(wanted.model, found.model, by_hub_modules, by_hub_modules ? 0 : wanted.batch.seq_length);
       !key.empty())
     keys.push_back(std::move(key));
   for (const std::string& key : job::key_names())
@@ -350,7 +350,7 @@ std::vector<Setting> chosen_settings(const Job& job, const Choice& choice) {
     if (meant && meant->is_null() && (is_always(key) || !choice.keeps_idle)) continue;
     // One of the two is on at most, and only Bridge has to be told that bf16 is not.
     const bool is_half = key == "bf16" || key == "fp16";
-    if (is_half && !held->boolean && (key == "fp16" || choice.framework != job::Framework::kMegatronBridge)) continue;
+    if (is_half && !held->boolean && (key == "fp16" || !defaults.precision.bf16)) continue;
     // Fields that the framework derives hold what was given before; what they mean is the derived value.
     const bool derived = key == "sequence_parallel" || key == "expert_tensor_parallel_size" ||
                          (key == "global_batch_size" && !job.has("gradient_accumulation_steps")) ||

@@ -34,10 +34,10 @@ struct Setting {
 [[nodiscard]] std::vector<std::string> differing_keys(const job::Job& wanted, const job::Job& found);
 
 // The key of the first dimension in which two models differ; empty where they are the same. What only
-// Transformers' modules do with a model (fused projections) is compared where `by_transformers`. With a sequence
+// Transformers' modules do with a model (fused projections) is compared where `by_hub_modules`. With a sequence
 // length, windows that no sequence fills count as none.
 [[nodiscard]] std::string model_difference(const model::Architecture& a, const model::Architecture& b,
-                                           bool by_transformers, std::int64_t seq_length = 0);
+                                           bool by_hub_modules, std::int64_t seq_length = 0);
 
 // The model in Megatron's keys, without its vocabulary. Shapes that Megatron has no keys for are left out;
 // reading back finds them.

@@ -18,14 +18,9 @@ struct Order {
 };
 
 [[nodiscard]] Result<std::vector<File>> write_job_file(const Order& order);
-[[nodiscard]] Result<std::vector<File>> write_megatron_lm(const Order& order);
-[[nodiscard]] Result<std::vector<File>> write_megatron_bridge(const Order& order);
-[[nodiscard]] Result<std::vector<File>> write_torchtitan(const Order& order);
-[[nodiscard]] Result<std::vector<File>> write_transformers(const Order& order);
-[[nodiscard]] Result<std::vector<File>> write_deepspeed(const Order& order);
-[[nodiscard]] Result<std::vector<File>> write_fsdp2(const Order& order);
-
-// What Megatron-LM and Bridge say in keys of their own: precision switches, fused losses, dispatchers, sharding.
-[[nodiscard]] std::vector<Setting> megatron_terms(const job::Job& job, job::Framework framework);
+// One per framework, in its folder.
+#define PLIMSOLL_ROW(id, name) [[nodiscard]] Result<std::vector<File>> write_##name(const Order& order);
+PLIMSOLL_FRAMEWORKS(PLIMSOLL_ROW)
+#undef PLIMSOLL_ROW
 
 }  // namespace plimsoll::emit

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a framework would refuse, and what would make the step of a rank nonsense. Messages quote the
-// words that the framework prints (facts rules.md; the id stands at each check).
+// What a framework would refuse, and what would make the step of a rank nonsense. A check of a rule names it; its words
+// are in the catalogue (job/refusal.h).
 #include <cmath>
 
 #include <fmt/format.h>
@@ -10,6 +10,7 @@
 #include "job/effective.h"
 #include "job/keys.h"
 #include "job/pipeline_layout.h"
+#include "job/refusal.h"
 #include "model/vision.h"
 
 namespace plimsoll::job {
@@ -22,22 +23,14 @@ Status check_attention(const Job& job, const model::Attention& attention) {
   const std::int64_t t = job.parallel.tensor;
   if (attention.kind == AttentionKind::kLinear) {
     const std::int64_t split = t * job.parallel.context;
-    if (attention.linear_key_heads % split != 0 || attention.linear_value_heads % split != 0)  // R258
-      return bad_input(fmt::format("linear attention: {} key and {} value heads must be a multiple of TP * CP = {}",
-                                   attention.linear_key_heads, attention.linear_value_heads, split));
+    if (attention.linear_key_heads % split != 0 || attention.linear_value_heads % split != 0) return refused("R258");
     return {};
   }
-  if (attention.heads % t != 0)  // R015
-    return bad_input(fmt::format("num_attention_heads ({}) must be a multiple of tensor_model_parallel_size ({})",
-                                 attention.heads, t));
-  if (attention.kind == AttentionKind::kGqa && attention.kv_heads % t != 0 && t % attention.kv_heads != 0)  // R016
-    return bad_input(
-        fmt::format("num_query_groups ({}) must be a multiple or divisor of tensor_model_parallel_size ({})",
-                    attention.kv_heads, t));
+  if (attention.heads % t != 0) return refused("R015");
+  if (attention.kind == AttentionKind::kGqa && attention.kv_heads % t != 0 && t % attention.kv_heads != 0)
+    return refused("R016");
   const bool heads_move = job.parallel.context > 1 && job.parallel.cp_comm_type.front() == CpCommType::kA2a;
-  if (heads_move && (attention.heads / t) % job.parallel.context != 0)  // R069
-    return bad_input(fmt::format("cp_comm_type='a2a' requires num_heads % cp_size == 0: {} heads per TP rank, CP {}",
-                                 attention.heads / t, job.parallel.context));
+  if (heads_move && (attention.heads / t) % job.parallel.context != 0) return refused("R069");
   return {};
 }
 
@@ -52,14 +45,10 @@ Status check_feed_forward(Job& job, const model::FeedForward& ffn) {
   PLIMSOLL_TRY_STATUS(
       splits("moe_ffn_hidden_size", ffn.expert_width, "expert_tensor_parallel_size", job.expert_tensor()));
   PLIMSOLL_TRY_STATUS(splits("moe_shared_expert_intermediate_size", ffn.shared_width, "tensor_model_parallel_size", t));
-  if (ffn.experts % job.parallel.expert != 0)  // R158
-    return bad_input(
-        fmt::format("Number of experts should be a multiple of expert model parallel_size: {} experts, EP {}",
-                    ffn.experts, job.parallel.expert));
+  if (ffn.experts % job.parallel.expert != 0) return refused("R158");
   if (ffn.experts_per_token > ffn.experts)
     return bad_input(fmt::format("moe_router_topk {} is more than the {} experts", ffn.experts_per_token, ffn.experts));
-  if (ffn.expert_bias && job.expert_tensor() != 1 && job.is_megatron() && job.derives)  // R161
-    warn(job, "add_bias_linear: newer Megatron refuses biases of experts with expert_tensor_parallel_size != 1");
+  if (ffn.expert_bias && job.expert_tensor() != 1 && job.is_megatron() && job.derives) warn(job, "R161");
   return {};
 }
 
@@ -93,16 +82,15 @@ Status check_class(const Job& job) {
 }
 
 Status check_framework(const Job& job) {
-  const bool is_hugging_face = job.framework == Framework::kTransformers || job.framework == Framework::kFsdp2 ||
-                               job.framework == Framework::kDeepSpeed;
+  const bool runs_any = job.facts().runs_hub_models;
   const std::string_view kind = beyond_language_models(job.model);
   if (job.is_megatron() && (job.model_keys.model_class || job.model_keys.decoder_num_layers)) return check_class(job);
-  if (kind.empty() || (is_hugging_face && job.parallel.tensor == 1 && job.parallel.context == 1)) return {};
+  if (kind.empty() || (runs_any && job.parallel.tensor == 1 && job.parallel.context == 1)) return {};
   return tl::make_unexpected(
       Error{Code::kMissing,
             fmt::format("{} is {}, which is modelled as Transformers runs it on whole layers, not under {}{}",
                         job.model.model_type, kind, name_of(job.framework),
-                        is_hugging_face ? " with tensor or context parallelism" : ""),
+                        runs_any ? " with tensor or context parallelism" : ""),
             {},
             "use --framework transformers, fsdp2 or deepspeed"});
 }
@@ -122,42 +110,30 @@ Status check_model(Job& job) {
   PLIMSOLL_TRY_STATUS(check_framework(job));
   if (job.derives && job.is_megatron() && job.model.has_moe() && job.parallel.tensor > 1 &&
       !job.parallel.sequence_parallel)
-    warn(job, "sequence_parallel: newer Megatron refuses to train experts with tensor parallelism without it");  // R023
+    warn(job, "R023");
   for (const model::Layer& kind : job.model.kinds) {
     PLIMSOLL_TRY_STATUS(check_attention(job, kind.attention));
     PLIMSOLL_TRY_STATUS(check_feed_forward(job, kind.ffn));
   }
-  if (job.model.position_rows > 0 && job.batch.seq_length > job.model.position_rows)  // R008
-    return bad_input(fmt::format("max_position_embeddings ({}) must be greater than or equal to seq_length ({})",
-                                 job.model.position_rows, job.batch.seq_length));
-  if (job.framework == Framework::kMegatronLm && job.has("max_position_embeddings") &&
+  if (job.model.position_rows > 0 && job.batch.seq_length > job.model.position_rows) return refused("R008");
+  if (job.facts().positions_bound_sequences && job.has("max_position_embeddings") &&
       job.batch.seq_length > job.model.max_positions)
-    return bad_input(fmt::format("max_position_embeddings ({}) must be greater than or equal to seq_length ({})",
-                                 job.model.max_positions, job.batch.seq_length));
+    return refused("R008");
   return {};
 }
 
 Status check_sequence(const Job& job) {
   const Parallel& parallel = job.parallel;
   const std::int64_t s = job.batch.seq_length;
-  if (s < 1)
-    return bad_input("the sequence length is not known",
-                     job.framework == Framework::kTransformers || job.framework == Framework::kFsdp2 ||
-                             job.framework == Framework::kDeepSpeed
-                         ? "TrainingArguments do not hold it: give --seq-length 4096, say"
-                         : "give seq_length");
-  if (parallel.context > 1 && s % (2 * parallel.context) != 0)  // R065
-    return bad_input(
-        fmt::format("seq-length {} must be a multiple of 2 * context-parallel-size ({})", s, 2 * parallel.context));
+  if (s < 1) return bad_input("the sequence length is not known", std::string(job.facts().seq_length_hint));
+  if (parallel.context > 1 && s % (2 * parallel.context) != 0) return refused("R065");
   if (parallel.sequence_parallel && (s / parallel.context) % parallel.tensor != 0)
     return bad_input(
         fmt::format("sequence_parallel splits the {} tokens of a sequence over {} tensor-parallel ranks; "
                     "wanted a multiple",
                     s / parallel.context, parallel.tensor));
   const auto types = static_cast<std::int64_t>(parallel.cp_comm_type.size());
-  if (types == 0 || (types > 1 && types != job.model.depth()))  // R066
-    return bad_input(fmt::format("Length of cp_comm_type ({}) should equal to the total number of layers ({})", types,
-                                 job.model.depth()));
+  if (types == 0 || (types > 1 && types != job.model.depth())) return refused("R066");
   return {};
 }
 
@@ -229,30 +205,16 @@ Status check_counts(const Job& job) {
 
 Status check_pipeline(const Job& job) {
   const Parallel& parallel = job.parallel;
-  if (parallel.virtual_pipeline > 1 && parallel.pipeline == 1)  // R038
-    return bad_input("pipeline-model-parallel size should be greater than 1 with interleaved schedule");
+  if (parallel.virtual_pipeline > 1 && parallel.pipeline == 1) return refused("R038");
   PLIMSOLL_TRY_STATUS(check_pipeline_layout(job));
-  if (parallel.defer_embedding_wgrad && parallel.pipeline == 1)  // R059
-    return bad_input("Cannot defer embedding wgrad compute when pipeline model parallel is not used");
+  if (parallel.defer_embedding_wgrad && parallel.pipeline == 1) return refused("R059");
   if (parallel.virtual_pipeline > 1) {
     const std::int64_t group = parallel.microbatch_group_size.value_or(parallel.pipeline);
-    if (group < parallel.pipeline || group > job.micro_batches)  // R042
-      return bad_input(
-          fmt::format("microbatch_group_size_per_vp_stage = {} should range in [PP={}, num_microbatches={}]", group,
-                      parallel.pipeline, job.micro_batches),
-          "interleaving needs at least as many micro-batches as pipeline ranks");
+    if (group < parallel.pipeline || group > job.micro_batches) return refused("R042");
     const std::int64_t rest = job.micro_batches % group;
-    if (rest != 0 && rest < parallel.pipeline)  // R043
-      return bad_input(
-          fmt::format("The remainder of M (the total micro-batches) divided by N (number of contiguous "
-                      "micro-batches in a virtual pipeline stage) should be 0, or larger than or equal to "
-                      "the pipeline-parallel size: M {}, N {}, PP {}",
-                      job.micro_batches, group, parallel.pipeline));
+    if (rest != 0 && rest < parallel.pipeline) return refused("R043");
   }
-  if (parallel.overlap_p2p_warmup_flush && !parallel.overlap_p2p)  // R041
-    return bad_input(
-        "overlap_p2p_comm_warmup_flush: overlapping in warmup and flush is only supported with "
-        "overlap_p2p_comm");
+  if (parallel.overlap_p2p_warmup_flush && !parallel.overlap_p2p) return refused("R041");
   return {};
 }
 
@@ -261,17 +223,11 @@ Status check_recompute(Job& job) {
   const bool full = recompute.granularity == RecomputeGranularity::kFull;
   if (recompute.num_layers < 1) return bad_input("recompute_num_layers must be at least 1");
   if (job.derives && job.is_megatron()) {
-    if (full && !job.has("recompute_method"))  // R092
-      return bad_input("recompute_granularity full: recompute_method must be \"block\" or \"uniform\"");
-    if (full && !job.has("recompute_num_layers"))  // R093
-      return bad_input(fmt::format("recompute_granularity full: recompute_num_layers must be between 1 and {}",
-                                   job.model.depth() / job.parallel.pipeline));
+    if (full && !job.has("recompute_method")) return refused("R092");
+    if (full && !job.has("recompute_num_layers")) return refused("R093");
     const bool selective = recompute.granularity == RecomputeGranularity::kSelective;
-    if (selective && job.has("recompute_num_layers"))  // R094
-      return bad_input("recompute_granularity selective: recompute_num_layers must be None");
-    if (selective && job.has("recompute_method"))  // R095
-      return bad_input(
-          "recompute_granularity selective: recompute method is not yet supported for selective recompute");
+    if (selective && job.has("recompute_num_layers")) return refused("R094");
+    if (selective && job.has("recompute_method")) return refused("R095");
     if (recompute.granularity == RecomputeGranularity::kNone && job.has("recompute_modules"))
       warn(job, "recompute_modules: has no effect without recompute_granularity selective");
   }
@@ -279,21 +235,14 @@ Status check_recompute(Job& job) {
   const bool any = modules.core_attn || modules.layernorm || modules.mla_up_proj || modules.mlp || modules.moe ||
                    modules.moe_act || modules.shared_experts;
   if (recompute.granularity == RecomputeGranularity::kSelective) {
-    if (!any) warn(job, "recompute_modules: the list is empty, so selective recompute recomputes nothing");  // R099
-    if (modules.moe_act && !job.moe.grouped_gemm)                                                            // R100
-      return bad_input("moe_act in recompute_modules is only supported with moe_grouped_gemm");
-    if (modules.mla_up_proj && job.model.kinds.front().attention.kind != AttentionKind::kMla)  // R101
-      return bad_input("mla_up_proj in recompute_modules is only supported with multi_latent_attention");
-    if (job.precision.fp8 == Fp8Recipe::kDelayed && (modules.moe_act || modules.layernorm))  // R107
-      return bad_input("Delayed scaling does not support moe_act and layernorm recompute");
+    if (!any) warn(job, "R099");
+    if (modules.moe_act && !job.moe.grouped_gemm) return refused("R100");
+    if (modules.mla_up_proj && job.model.kinds.front().attention.kind != AttentionKind::kMla) return refused("R101");
+    if (job.precision.fp8 == Fp8Recipe::kDelayed && (modules.moe_act || modules.layernorm)) return refused("R107");
   }
   if (recompute.distribute_saved) {
-    if (job.parallel.sequence_parallel)  // R112
-      return bad_input("distribute_saved_activations must be false when sequence parallel is enabled");
-    if (job.parallel.tensor == 1 || !full)  // R113
-      return bad_input(
-          "distribute_saved_activations: can distribute recomputed activations only across tensor model "
-          "parallel groups, with full recompute");
+    if (job.parallel.sequence_parallel) return refused("R112");
+    if (job.parallel.tensor == 1 || !full) return refused("R113");
   }
   return {};
 }
@@ -302,29 +251,18 @@ Status check_offload(const Job& job) {
   const Offload& offload = job.offload;
   const bool recomputes = job.recompute.granularity != RecomputeGranularity::kNone;
   if (offload.activations) {
-    if (job.parallel.pipeline > 1)  // R115
-      return bad_input("Currently there is no support for Pipeline parallelism with CPU offloading",
-                       "use pipeline_model_parallel_size 1, optimizer_cpu_offload or "
-                       "fine_grained_activation_offloading");
-    if (recomputes)  // R116
-      return bad_input("CPU offloading does not work when activation recomputation is enabled");
-    if (offload.activation_layers < 0 || offload.activation_layers >= job.model.depth())  // R117
-      return bad_input(
-          fmt::format("CPU offloading can be done only for layers less than {}: cpu_offloading_num_layers "
-                      "is {}",
-                      job.model.depth(), offload.activation_layers));
-    if (offload.fine_grained)  // R119
-      return bad_input("fine_grained_activation_offloading cannot be enabled with cpu_offloading");
+    if (job.parallel.pipeline > 1) return refused("R115");
+    if (recomputes) return refused("R116");
+    if (offload.activation_layers < 0 || offload.activation_layers >= job.model.depth()) return refused("R117");
+    if (offload.fine_grained) return refused("R119");
   }
   const OffloadModules& modules = offload.modules;
   if (offload.fine_grained) {
     if (!(modules.attn_norm || modules.qkv_linear || modules.core_attn || modules.attn_proj || modules.mlp_norm ||
-          modules.expert_fc1 || modules.moe_act))  // R120
-      return bad_input("fine_grained_activation_offloading needs offload_modules");
-    if (modules.attn_proj && !modules.core_attn)  // R122
-      return bad_input("attn_proj cannot be set to offload_modules alone without core_attn");
-    if (job.recompute.modules.moe && (modules.expert_fc1 || modules.moe_act))  // R123
-      return bad_input("offload_modules cannot hold expert_fc1 or moe_act while recomputing the entire MoE layer");
+          modules.expert_fc1 || modules.moe_act))
+      return refused("R120");
+    if (modules.attn_proj && !modules.core_attn) return refused("R122");
+    if (job.recompute.modules.moe && (modules.expert_fc1 || modules.moe_act)) return refused("R123");
   }
   return {};
 }
@@ -334,32 +272,18 @@ Status check_optimizer(Job& job) {
   const bool fsdp = shards_by_megatron_fsdp(job);
   const std::int64_t shards = job.data_parallel * job.parallel.context;
   if (job.is_megatron()) {
-    if (shards % optimizer.instances != 0)  // R012
-      return bad_input(
-          fmt::format("Data parallel size should be divisible by partial DistOpt shard factor: {} ranks, {} "
-                      "instances",
-                      shards, optimizer.instances));
-    if (job.model.has_moe() && job.expert_data_parallel % optimizer.instances != 0)  // R013
-      return bad_input(
-          fmt::format("Expert DP size must be divisible by the number of optimizer instances: {} ranks, {} "
-                      "instances",
-                      job.expert_data_parallel, optimizer.instances));
-    if (optimizer.precision_aware && !optimizer.distributed && !fsdp)  // R214
-      return bad_input("--use-precision-aware-optimizer only supported with distributed optimizer");
-    if (optimizer.precision_aware && optimizer.kind != OptimizerKind::kAdam)  // R215
-      return bad_input("--use-precision-aware-optimizer only supported with adam");
+    if (shards % optimizer.instances != 0) return refused("R012");
+    if (job.model.has_moe() && job.expert_data_parallel % optimizer.instances != 0) return refused("R013");
+    if (optimizer.precision_aware && !optimizer.distributed && !fsdp) return refused("R214");
+    if (optimizer.precision_aware && optimizer.kind != OptimizerKind::kAdam) return refused("R215");
     const bool plain = optimizer.main_params == DType::kFp32 && optimizer.exp_avg == DType::kFp32 &&
                        optimizer.exp_avg_sq == DType::kFp32 && optimizer.main_grads == DType::kFp32;
-    if (!optimizer.precision_aware && !plain)  // R216
-      return bad_input(
-          "main_grads_dtype, main_params_dtype, exp_avg_dtype and exp_avg_sq_dtype can only be fp32 when not "
-          "using precision-aware optimizer");
+    if (!optimizer.precision_aware && !plain) return refused("R216");
     if (optimizer.overlap_param_gather && job.derives && job.has("overlap_param_gather") && !optimizer.distributed &&
-        !fsdp && optimizer.kind != OptimizerKind::kMuon)  // R224
-      return bad_input("--overlap-param-gather only supported with distributed optimizer");
-    if (job.framework == Framework::kMegatronLm && optimizer.cpu_offload_fraction > 0 &&
-        !optimizer.precision_aware)  // R221
-      return bad_input("optimizer_cpu_offload must be used in conjunction with `--use-precision-aware-optimizer`");
+        !fsdp && optimizer.kind != OptimizerKind::kMuon)
+      return refused("R224");
+    if (job.facts().moves_precision_aware_only && optimizer.cpu_offload_fraction > 0 && !optimizer.precision_aware)
+      return refused("R221");
   }
   if (!(optimizer.cpu_offload_fraction >= 0 && optimizer.cpu_offload_fraction <= 1))
     return bad_input("optimizer_offload_fraction must be from 0 to 1");
@@ -369,15 +293,12 @@ Status check_optimizer(Job& job) {
 Status check_precision(const Job& job) {
   const Precision& precision = job.precision;
   const bool fp8 = precision.fp8_enabled || precision.fp8 != Fp8Recipe::kNone;
-  if (fp8 && precision.fp4) return bad_input("fp4 and fp8 cannot be used simultaneously");  // R193
-  if (precision.fp8_param_gather && !fp8 && job.is_megatron())                              // R194
-    return bad_input("fp8_param must be used together with fp8 mode", "turn fp8 on (--fp8-format hybrid)");
-  if (precision.fp4_param_gather && !precision.fp4)  // R196
-    return bad_input("fp4_param must be used together with fp4 mode");
-  if (precision.first_last_layers_bf16 && precision.fp8 == Fp8Recipe::kDelayed)  // R198
-    return bad_input("Delayed scaling does not support first / last layer in BF16");
-  if (job.framework == Framework::kMegatronLm && precision.fp32_residual && precision.compute == DType::kFp32)  // R208
-    return bad_input("residual connection in fp32 only supported when using fp16 or bf16");
+  if (fp8 && precision.fp4) return refused("R193");
+  if (precision.fp8_param_gather && !fp8 && job.is_megatron()) return refused("R194");
+  if (precision.fp4_param_gather && !precision.fp4) return refused("R196");
+  if (precision.first_last_layers_bf16 && precision.fp8 == Fp8Recipe::kDelayed) return refused("R198");
+  if (job.facts().refuses_idle_fp32_residual && precision.fp32_residual && precision.compute == DType::kFp32)
+    return refused("R208");
   return {};
 }
 
@@ -388,16 +309,11 @@ Status check_sharding(Job& job) {
     return bad_input(
         fmt::format("dp_replicate {} does not divide the {} data-parallel ranks", sharding.replicas, ranks));
   if (sharding.kind == ShardingKind::kZero) {
-    if (sharding.zero_stage < 0 || sharding.zero_stage > 3)  // R272
-      return bad_input(fmt::format("Maximum supported ZeRO stage is 3; found {}", sharding.zero_stage));
-    if (sharding.offload_ratio < 1 && sharding.zero_stage != 3 &&
-        sharding.offload_optimizer != OffloadTarget::kNone)  // R274
-      return bad_input("Partial offloading only supported for ZeRO Stage 3");
-    if (sharding.offload_param != OffloadTarget::kNone && sharding.zero_stage != 3)  // R275
-      warn(job, fmt::format("offload_param_device: ignored by ZeRO stage {}; only stage 3 offloads weights",
-                            sharding.zero_stage));
-    if (job.parallel.pipeline > 1 && sharding.zero_stage > 1)  // R284
-      return bad_input("ZeRO-2 and ZeRO-3 are incompatible with pipeline parallelism");
+    if (sharding.zero_stage < 0 || sharding.zero_stage > 3) return refused("R272");
+    if (sharding.offload_ratio < 1 && sharding.zero_stage != 3 && sharding.offload_optimizer != OffloadTarget::kNone)
+      return refused("R274");
+    if (sharding.offload_param != OffloadTarget::kNone && sharding.zero_stage != 3) warn(job, "R275");
+    if (job.parallel.pipeline > 1 && sharding.zero_stage > 1) return refused("R284");
     for (const std::int64_t group : {sharding.hpz_partition, sharding.mics_shard})
       if (group > 1 && job.data_parallel % group != 0)
         return bad_input(fmt::format("a shard group of {} ranks does not divide the {} data-parallel ranks", group,

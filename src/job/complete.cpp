@@ -7,6 +7,8 @@
 #include "base/checked.h"
 #include "job/derive.h"
 #include "job/job.h"
+#include "job/keys.h"
+#include "job/refusal.h"
 #include "model/vision.h"
 
 namespace plimsoll::job {
@@ -71,7 +73,7 @@ Status split_ranks(Job& job) {
 // Micro-batches per step and rank (rules.md R004, R269).
 Status count_micro_batches(Job& job) {
   Batch& batch = job.batch;
-  if (job.derives && job.framework == Framework::kDeepSpeed && batch.global_batch && !job.has("micro_batch_size")) {
+  if (job.derives && job.facts().derives_micro_batch && batch.global_batch && !job.has("micro_batch_size")) {
     // DeepSpeed takes the micro-batch from the whole batch where only that is given.
     const std::int64_t passes = job.data_parallel * batch.accumulation.value_or(1);
     if (*batch.global_batch % passes != 0)
@@ -163,9 +165,30 @@ Status settle_images(Job& job) {
   return {};
 }
 
+bool names_rule(std::string_view text) {
+  return text.size() == 4 && text.front() == 'R' && text.find_first_not_of("0123456789", 1) == std::string_view::npos;
+}
+
+// What the catalogue says, with what the framework prints.
+std::string worded(const RuleText& text, std::string_view rule) {
+  return fmt::format("{} ({}{})", text.wrong, rule, text.printed.empty() ? "" : fmt::format(": \"{}\"", text.printed));
+}
+
 }  // namespace
 
-Status complete(Job& job) {
+Status explained(Status done, Job& job) {
+  for (std::string& warning : std::exchange(job.warnings, {}))
+    warn(job, names_rule(warning) ? worded(text_of_rule(job, warning), warning) : std::move(warning));
+  if (done || !names_rule(done.error().message)) return done;
+  const RuleText text = text_of_rule(job, done.error().message);
+  done.error().message = worded(text, done.error().message);
+  done.error().hint = text.fix;
+  return done;
+}
+
+Status complete(Job& job) { return explained(complete_tersely(job), job); }
+
+Status complete_tersely(Job& job) {
   PLIMSOLL_TRY_STATUS(require_positive(job));
   PLIMSOLL_TRY_STATUS(derive(job));
   if (job.model.patches > 0) job.batch.seq_length = job.model.patches + 1;  // an image is its patches and a class token
@@ -177,7 +200,7 @@ Status complete(Job& job) {
         std::max<std::int64_t>(1, job.cluster.gpus / std::max<std::int64_t>(1, job.cluster.gpus_per_node));
   PLIMSOLL_TRY_STATUS(count_micro_batches(job));
   PLIMSOLL_TRY_STATUS(pad_vocabulary(job));
-  if (job.derives && job.framework == Framework::kTransformers && !job.has("sharding"))
+  if (job.derives && job.facts().replicates && !job.has("sharding"))
     job.sharding.kind = job.data_parallel > 1 ? ShardingKind::kDdp : ShardingKind::kNone;
   return check(job);
 }

@@ -20,77 +20,39 @@ bool any_given(const Job& job, std::initializer_list<std::string_view> keys) {
   return false;
 }
 
-std::optional<DType> half(const Job& job) {
+}  // namespace
+
+std::optional<DType> half_precision(const Job& job) {
   if (job.precision.bf16) return DType::kBf16;
   if (job.precision.fp16) return DType::kFp16;
   return std::nullopt;
 }
 
-void use(Job& job, DType params, DType compute) {
+void use_precision(Job& job, DType params, DType compute) {
   if (!job.has("params_dtype")) job.precision.params = params;
   if (!job.has("compute_dtype")) job.precision.compute = compute;
 }
 
-// Load dtype and autocast (facts other-frameworks-memory.md 1 and 2.6): Transformers 5 loads what the
-// checkpoint holds. bf16=True runs the forward under autocast, which has no weights to cast where they are 16-bit
-// already, but still runs norms, powers and sums in fp32.
-void derive_transformers_precision(Job& job) {
-  Precision& precision = job.precision;
-  if (!precision.load_dtype)
-    warn(job,
-         "load_dtype: not given; bf16 weights are assumed, as Transformers 5 loads what the checkpoint holds (give "
-         "--load-dtype fp32 for Transformers 4 or a fresh model)");
-  const DType loaded = precision.load_dtype.value_or(DType::kBf16);
-  const auto amp = half(job);
-  use(job, loaded, loaded == DType::kFp32 && amp ? *amp : loaded);
-  if (!job.has("autocast")) precision.autocast = amp.has_value();
+void train_in_half(Job& job) {
+  const DType type = half_precision(job).value_or(DType::kFp32);
+  use_precision(job, type, type);
 }
 
-// FSDP mixed precision: fp32 shards, 16-bit compute; accelerate also reduces in 16 bits (6.3).
-void derive_fsdp_precision(Job& job) {
-  const auto amp = half(job);
-  if (!amp && !job.precision.load_dtype) return;
-  const DType compute = amp.value_or(job.precision.load_dtype.value_or(DType::kFp32));
-  use(job, compute, compute);
-  job.precision.autocast = false;
-  const bool accelerate = job.sharding.units != FsdpUnits::kLayersAndRoot;
-  if (!job.has("stored_dtype")) job.sharding.stored = amp ? DType::kFp32 : compute;
-  if (!job.has("reduce_dtype")) job.sharding.reduce = amp && !accelerate ? DType::kFp32 : compute;
-}
+namespace {
 
 Status derive_precision(Job& job) {
   Precision& precision = job.precision;
   if (!job.derives && !any_given(job, {"bf16", "fp16", "fp8", "fp8_recipe", "load_dtype"})) return {};
   if (job.has("fp16") && precision.fp16 && !job.has("bf16")) precision.bf16 = false;  // Bridge's default is bf16
-  if (precision.bf16 && precision.fp16)
-    return bad_input(job.framework == Framework::kDeepSpeed ? "bfloat16 and fp16 modes cannot be simultaneously enabled"
-                     : job.is_megatron() ? "Only one of self.fp16: True and self.bf16 True should be True"  // R192
-                                         : "At most one of fp16 and bf16 can be True, but not both",
-                     "drop one of them");
-  switch (job.framework) {
-    case Framework::kMegatronLm:
-    case Framework::kMegatronBridge:
-      use(job, half(job).value_or(DType::kFp32), half(job).value_or(DType::kFp32));
-      break;
-    case Framework::kDeepSpeed:
-      use(job, half(job).value_or(DType::kFp32), half(job).value_or(DType::kFp32));
-      break;
-    case Framework::kTransformers:
-      derive_transformers_precision(job);
-      break;
-    case Framework::kFsdp2:
-      derive_fsdp_precision(job);
-      break;
-    case Framework::kTorchtitan:
-      break;  // its dtypes are keys of their own
-  }
+  if (precision.bf16 && precision.fp16) return bad_input(std::string(job.facts().two_halves), "drop one of them");
+  if (job.facts().derive_precision != nullptr) job.facts().derive_precision(job);
   if (precision.fp8_enabled && precision.fp8_recipe == Fp8Recipe::kNone)
     return bad_input("fp8 is on and fp8_recipe is none", "choose a recipe: delayed, tensorwise, blockwise or mxfp8");
   // Megatron's own modules stay in the dtype of their weights whatever the recipe (rules.md S022).
   const bool has_fp8_modules = !job.is_megatron() || job.kernels.implementation != Implementation::kLocal;
   precision.fp8 = precision.fp8_enabled && has_fp8_modules ? precision.fp8_recipe : Fp8Recipe::kNone;
-  if (job.has("fp8_recipe") && !precision.fp8_enabled && !job.has("fp8") && job.framework == Framework::kMegatronLm)
-    warn(job, "fp8_recipe: has no effect, because fp8 is not on (--fp8-format hybrid)");
+  if (job.has("fp8_recipe") && !precision.fp8_enabled && !job.has("fp8") && !job.facts().fp8_switch.empty())
+    warn(job, fmt::format("fp8_recipe: has no effect, because fp8 is not on ({})", job.facts().fp8_switch));
   return {};
 }
 
@@ -99,7 +61,7 @@ void derive_gradients(Job& job) {
   Optimizer& optimizer = job.optimizer;
   if (job.has("main_grads_dtype") && optimizer.precision_aware) {
     optimizer.grad_reduce_in_fp32 = optimizer.main_grads == DType::kFp32;
-  } else if (job.derives && job.framework == Framework::kMegatronLm && !job.has("grad_reduce_in_fp32")) {
+  } else if (job.derives && job.facts().reduces_in_fp32 && !job.has("grad_reduce_in_fp32")) {
     optimizer.grad_reduce_in_fp32 = job.precision.params != DType::kFp16;
   }
   if (any_given(job, {"optimizer_cpu_offload", "optimizer_offload_fraction"}))
@@ -131,7 +93,7 @@ AttentionBackend chosen_attention(const Job& job) {
 void derive_kernels(Job& job) {
   Kernels& kernels = job.kernels;
   if (job.derives && job.is_megatron() && !job.has("attention_backend")) kernels.attention = chosen_attention(job);
-  if (job.derives && job.framework == Framework::kMegatronLm && !job.has("bias_activation_fusion")) {
+  if (job.derives && job.facts().fuses_by_activation && !job.has("bias_activation_fusion")) {
     // GELU is fused with its bias only where there is one.
     const model::FeedForward& ffn = job.model.kinds.front().ffn;
     const bool swiglu = ffn.gated && ffn.activation == model::Activation::kSilu;

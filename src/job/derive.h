@@ -10,6 +10,12 @@ namespace plimsoll::job {
 // Fills the fields that follow from others (precision switches, attention backend, virtual stages, ...).
 [[nodiscard]] Status derive(Job& job);
 
+// What frameworks derive precision with. half_precision() is the one that is switched on; a dtype that is given stays.
+[[nodiscard]] std::optional<DType> half_precision(const Job& job);
+void use_precision(Job& job, DType params, DType compute);
+// Weights and products in that half precision, or in fp32.
+void train_in_half(Job& job);
+
 // Refuses combinations that the framework would refuse or that describe no job. May add warnings.
 [[nodiscard]] Status check(Job& job);
 

@@ -105,8 +105,8 @@ Status choose_framework(const std::vector<Draft>& drafts, Joined& joined) {
       if (chosen == nullptr || draft.framework_is_stated) chosen = &draft;
       continue;
     }
-    const bool gives_way = *chosen->framework == Framework::kTransformers && !chosen->framework_is_stated;
-    const bool adds_nothing = *draft.framework == Framework::kTransformers && !draft.framework_is_stated;
+    const bool gives_way = facts_of(*chosen->framework).drives_others && !chosen->framework_is_stated;
+    const bool adds_nothing = facts_of(*draft.framework).drives_others && !draft.framework_is_stated;
     if (gives_way) {
       chosen = &draft;
     } else if (!adds_nothing) {
@@ -171,6 +171,7 @@ Result<Joined> join_drafts(const std::vector<Draft>& given_drafts, const ReadOpt
   const Draft* nameless = nullptr;
   for (const Draft& draft : drafts) {
     joined.kinds.push_back(draft.kind);
+    joined.launch_is_whole = joined.launch_is_whole || draft.launch_is_whole;
     if (draft.has_too_many)
       return bad_input(fmt::format("{}: more than {} keys; this is not a configuration", draft.path, kMaxAssignments));
     for (const Assignment& given : draft.assignments) {

@@ -30,10 +30,10 @@ struct Assignment {
 struct Draft {
   std::string path;
   FileKind kind = FileKind::kJob;
-  Framework vocabulary = Framework::kMegatronLm;  // whose alias table explains the keys
-  std::span<const Alias> names = {};              // of the tool that wrote the file; they go before the vocabulary
-  std::optional<Framework> framework;             // what this file makes of the job; none for a bare model
-  bool framework_is_stated = false;               // by a key of the file, not by its kind
+  Framework vocabulary{};              // whose alias table explains the keys
+  std::span<const Alias> names = {};   // of the tool that wrote the file; they go before the vocabulary
+  std::optional<Framework> framework;  // what this file makes of the job; none for a bare model
+  bool framework_is_stated = false;    // by a key of the file, not by its kind
   std::vector<Assignment> assignments;
   std::map<std::string, std::string> environment;
   model::Architecture model;   // without layers: this file names no model
@@ -46,7 +46,8 @@ struct Draft {
   std::vector<std::string> notes;  // what was taken or assumed; the numbers are none the worse
   std::vector<Draft> parts;        // files and tables that this one includes, in their own vocabulary
 
-  bool has_too_many = false;  // more keys than any configuration; join_drafts() refuses it
+  bool launch_is_whole = false;  // a command with its environment: what it does not set is not set
+  bool has_too_many = false;     // more keys than any configuration; join_drafts() refuses it
 
   // Adds or replaces an assignment of this file.
   void assign(std::string key, document::Node value, std::string_view written_as = {}, bool weak = false);
@@ -63,6 +64,7 @@ struct Joined {
   std::vector<std::string> warnings;
   std::vector<std::string> notes;
   std::vector<FileKind> kinds;  // of all drafts and their parts
+  bool launch_is_whole = false;
 };
 [[nodiscard]] Result<Joined> join_drafts(const std::vector<Draft>& drafts, const ReadOptions& options);
 
@@ -72,27 +74,7 @@ struct Joined {
 // Recognises and reads one file: what the readers of scripts do with a file that a command names.
 [[nodiscard]] Result<Draft> read_any(const InputFile& file, const ReadOptions& options);
 
-// One per file kind (src/job/readers).
+// Our own job file.
 [[nodiscard]] Result<Draft> read_job_file(const InputFile& file);
-[[nodiscard]] Result<Draft> read_megatron_args(const InputFile& file);
-[[nodiscard]] Result<Draft> read_launch_script(const InputFile& file, const ReadOptions& options);
-[[nodiscard]] Result<Draft> read_bridge_config(const InputFile& file, const ReadOptions& options);
-[[nodiscard]] Result<Draft> read_bridge_overrides(const InputFile& file);
-[[nodiscard]] Result<Draft> read_training_arguments(const InputFile& file);
-[[nodiscard]] Result<Draft> read_accelerate_config(const InputFile& file);
-[[nodiscard]] Result<Draft> read_deepspeed_config(const InputFile& file);
-[[nodiscard]] Result<Draft> read_torchtitan_config(const InputFile& file);
-[[nodiscard]] Result<Draft> read_peft_config(const InputFile& file);
-[[nodiscard]] Result<Draft> read_trainer_dialect(const InputFile& file, FileKind kind);
-[[nodiscard]] Result<Draft> read_nanotron_config(const InputFile& file);
-[[nodiscard]] Result<Draft> read_gpt_neox_config(const InputFile& file);
-[[nodiscard]] Result<Draft> read_primus_config(const InputFile& file);
-[[nodiscard]] Result<Draft> read_nemo_rl_config(const InputFile& file);
-[[nodiscard]] Result<Draft> read_prime_rl_config(const InputFile& file);
-[[nodiscard]] Result<Draft> read_verl_sft_config(const InputFile& file);
-[[nodiscard]] Result<Draft> read_torchtitan_python(const InputFile& file, const ReadOptions& options);
-[[nodiscard]] Result<Draft> read_trainer_state(const InputFile& file);
-[[nodiscard]] Result<Draft> read_wandb_config(const InputFile& file, const ReadOptions& options);
-[[nodiscard]] Result<Draft> read_megatron_log(const InputFile& file);
 
 }  // namespace plimsoll::job

@@ -52,7 +52,7 @@ namespace plimsoll::job {
 // Transformer Engine (rules.md R019); Megatron-LM refuses the one, and has userbuffers all the same without the other.
 [[nodiscard]] inline bool overlaps_tensor_messages(const Job& job) {
   if (!job.parallel.tp_comm_overlap || job.parallel.tensor < 2) return false;
-  return job.framework != Framework::kMegatronBridge ||
+  return !job.facts().hides_messages_only_with_engine ||
          (job.parallel.sequence_parallel && job.kernels.implementation == Implementation::kTransformerEngine);
 }
 

@@ -14,25 +14,37 @@ namespace plimsoll::job {
 
 namespace {
 
-using F = Framework;
-constexpr F kMegatron[] = {F::kMegatronLm, F::kMegatronBridge};
-constexpr F kPipelines[] = {F::kMegatronLm, F::kMegatronBridge, F::kTorchtitan, F::kDeepSpeed};
-constexpr F kChunks[] = {F::kMegatronLm, F::kMegatronBridge, F::kTorchtitan};
-constexpr F kFsdp[] = {F::kFsdp2, F::kTorchtitan, F::kTransformers};
-constexpr F kZero[] = {F::kDeepSpeed, F::kTransformers};
+enum class Owner : std::uint8_t { kMegatron, kPipelines, kSplitters, kFsdp, kZero };
 
+bool has(const FrameworkFacts& facts, Owner owner) {
+  switch (owner) {
+    case Owner::kMegatron:
+      return facts.is_megatron;
+    case Owner::kPipelines:
+      return facts.has_pipeline;
+    case Owner::kSplitters:
+      return facts.splits_model;
+    case Owner::kFsdp:
+      return !facts.is_megatron && (facts.shardings & bit(ShardingKind::kFsdp2)) != 0;
+    case Owner::kZero:
+      return (facts.shardings & bit(ShardingKind::kZero)) != 0;
+  }
+  return true;
+}
+
+// Keys that only some frameworks have.
 struct Group {
-  std::span<const F> frameworks;
+  Owner owner;
   std::vector<std::string_view> keys;
 };
 
 const std::vector<Group>& groups() {
   static const std::vector<Group> kGroups = {
-      {kPipelines, {"pipeline_model_parallel_size"}},
-      {kChunks,
+      {Owner::kPipelines, {"pipeline_model_parallel_size"}},
+      {Owner::kSplitters,
        {"virtual_pipeline_model_parallel_size", "num_layers_per_virtual_pipeline_stage", "pipeline_schedule",
         "sequence_parallel", "expert_tensor_parallel_size"}},
-      {kMegatron,
+      {Owner::kMegatron,
        {"num_layers_in_first_pipeline_stage",
         "num_layers_in_last_pipeline_stage",
         "account_for_embedding_in_pipeline_split",
@@ -69,8 +81,8 @@ const std::vector<Group>& groups() {
         "megatron_fsdp_main_params_dtype",
         "distribute_saved_activations",
         "fine_grained_activation_offloading"}},
-      {kFsdp, {"reshard_after_forward", "dp_replicate", "shard_within_node", "fsdp_cpu_offload", "fsdp_units"}},
-      {kZero,
+      {Owner::kFsdp, {"reshard_after_forward", "dp_replicate", "shard_within_node", "fsdp_cpu_offload", "fsdp_units"}},
+      {Owner::kZero,
        {"zero_stage", "offload_optimizer_device", "offload_param_device", "offload_optimizer_ratio",
         "reduce_bucket_size", "stage3_prefetch_bucket_size", "stage3_param_persistence_threshold",
         "stage3_max_live_parameters", "stage3_max_reuse_distance", "sub_group_size", "overlap_comm",
@@ -80,28 +92,22 @@ const std::vector<Group>& groups() {
   return kGroups;
 }
 
-bool knows(Framework framework, ShardingKind kind) {
-  switch (kind) {
-    case ShardingKind::kNone:
-    case ShardingKind::kDdp:
-      return true;
-    case ShardingKind::kZero:
-      return framework == F::kDeepSpeed || framework == F::kTransformers;
-    case ShardingKind::kMegatronFsdp:
-      return framework == F::kMegatronLm || framework == F::kMegatronBridge;
-    case ShardingKind::kFsdp1:
-      return framework == F::kFsdp2 || framework == F::kTransformers;
-    case ShardingKind::kFsdp2:
-      return framework != F::kDeepSpeed;
-  }
-  return true;
+bool knows(const FrameworkFacts& facts, ShardingKind kind) {
+  return kind == ShardingKind::kNone || kind == ShardingKind::kDdp || (facts.shardings & bit(kind)) != 0;
+}
+
+const Group* group_of(std::string_view key) {
+  for (const Group& group : groups())
+    if (std::find(group.keys.begin(), group.keys.end(), key) != group.keys.end()) return &group;
+  return nullptr;
 }
 
 // Trainer shards through FSDP or DeepSpeed where it is told to: the settings of the one it does not use say nothing.
-Status check_unused_sharding(const Job& job, const std::string& key, const std::vector<Framework>& have) {
-  if (job.framework != F::kTransformers || have.empty()) return {};
+Status check_unused_sharding(const Job& job, const std::string& key) {
+  const Group* group = group_of(key);
+  if (!job.facts().drives_others || group == nullptr) return {};
   const ShardingKind kind = job.sharding.kind;
-  const bool is_zero = std::find(have.begin(), have.end(), F::kDeepSpeed) != have.end();
+  const bool is_zero = group->owner == Owner::kZero;
   const bool used =
       is_zero ? kind == ShardingKind::kZero : kind == ShardingKind::kFsdp1 || kind == ShardingKind::kFsdp2;
   if (used) return {};
@@ -113,10 +119,11 @@ Status check_unused_sharding(const Job& job, const std::string& key, const std::
 }  // namespace
 
 std::vector<Framework> frameworks_with(std::string_view key) {
-  for (const Group& group : groups())
-    if (std::find(group.keys.begin(), group.keys.end(), key) != group.keys.end())
-      return {group.frameworks.begin(), group.frameworks.end()};
-  return {};
+  std::vector<Framework> have;
+  const Group* group = group_of(key);
+  for (const Framework framework : all_frameworks())
+    if (group != nullptr && has(facts_of(framework), group->owner)) have.push_back(framework);
+  return have;
 }
 
 Status refuse_foreign_keys(const Job& job) {
@@ -131,7 +138,7 @@ Status refuse_foreign_keys(const Job& job) {
     const std::string text = value ? document::to_text(*value) : std::string{};
     if (value && otherwise && text == document::to_text(*otherwise)) continue;  // says what happens anyway
     if (is_known) {
-      PLIMSOLL_TRY_STATUS(check_unused_sharding(job, key, have));
+      PLIMSOLL_TRY_STATUS(check_unused_sharding(job, key));
       continue;
     }
     std::vector<std::string> names;
@@ -141,7 +148,7 @@ Status refuse_foreign_keys(const Job& job) {
         fmt::format("{} {}; drop it, or name another framework", join(names, ", "),
                     names.size() == 1 ? "has" : "have"));
   }
-  if (job.has("sharding") && !knows(job.framework, job.sharding.kind))
+  if (job.has("sharding") && !knows(job.facts(), job.sharding.kind))
     return bad_input(
         fmt::format("sharding = {}: {} does not shard that way", name_of(job.sharding.kind), name_of(job.framework)));
   return {};

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cluster/cluster.h"
+#include "job/framework.h"
 #include "job/knobs.h"
 #include "job/model_keys.h"
 #include "model/architecture.h"
@@ -254,7 +255,7 @@ struct Kernels {
 
 struct Job {
   std::string name;  // where it was read; for messages
-  Framework framework = Framework::kMegatronLm;
+  Framework framework{};
   model::Architecture model;       // what is trained: base_model changed by model_keys
   model::Architecture base_model;  // from a catalogue or config.json; without layers where the keys are all
   ModelKeys model_keys;
@@ -294,9 +295,9 @@ struct Job {
   std::int64_t vocab_rows = 0;            // after padding
 
   [[nodiscard]] bool has(std::string_view key) const { return given.find(key) != given.end(); }
-  [[nodiscard]] bool is_megatron() const {
-    return framework == Framework::kMegatronLm || framework == Framework::kMegatronBridge;
-  }
+  // What its framework does.
+  [[nodiscard]] const FrameworkFacts& facts() const { return facts_of(framework); }
+  [[nodiscard]] bool is_megatron() const { return facts().is_megatron; }
   [[nodiscard]] std::int64_t expert_tensor() const { return parallel.expert_tensor.value_or(parallel.tensor); }
   // Tokens of one micro-batch on one context-parallel rank: T of the facts.
   [[nodiscard]] std::int64_t tokens() const { return batch.seq_length * batch.micro_batch / parallel.context; }

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "job/aliases/table.h"
 #include "job/keys/table.h"
 #include "job/read.h"
 
@@ -16,9 +15,6 @@ namespace plimsoll::job {
 using document::Node;
 
 namespace {
-
-constexpr Framework kFrameworks[] = {Framework::kMegatronLm, Framework::kMegatronBridge, Framework::kTransformers,
-                                     Framework::kFsdp2,      Framework::kDeepSpeed,      Framework::kTorchtitan};
 
 const std::vector<Section>& sections() {
   static const std::vector<Section> all = {
@@ -120,22 +116,7 @@ bool is_harmless(const Alias& alias, const Node& value) {
   return is_off(value) || (!alias.harmless.empty() && equals_ignoring_case(document::to_text(value), alias.harmless));
 }
 
-std::span<const Alias> alias_table(Framework framework) {
-  switch (framework) {
-    case Framework::kMegatronLm:
-      return megatron_aliases();
-    case Framework::kMegatronBridge:
-      return bridge_aliases();
-    case Framework::kTransformers:
-    case Framework::kFsdp2:
-      return transformers_aliases();
-    case Framework::kDeepSpeed:
-      return deepspeed_aliases();
-    case Framework::kTorchtitan:
-      return torchtitan_aliases();
-  }
-  return {};
-}
+std::span<const Alias> alias_table(Framework framework) { return facts_of(framework).aliases(); }
 
 const Alias* find_alias(Framework framework, std::string_view name) { return find_alias(alias_table(framework), name); }
 
@@ -153,7 +134,7 @@ namespace {
 
 const Alias* find_in_any(Framework first, std::string_view name) {
   const Alias* alias = find_alias(first, name);
-  for (const Framework framework : kFrameworks)
+  for (const Framework framework : all_frameworks())
     if (alias == nullptr) alias = find_alias(framework, name);
   return alias;
 }
@@ -202,7 +183,7 @@ Error unknown_key(std::string_view key, Framework framework) {
 std::string canonical_name(std::string_view key) {
   std::string name = in_key_spelling(key);
   if (is_key(name)) return name;
-  const Alias* alias = find_in_any(Framework::kMegatronLm, name);
+  const Alias* alias = find_in_any(kCanonical, name);
   const bool sets = alias != nullptr && (alias->kind == AliasKind::kKey || alias->kind == AliasKind::kInverse);
   return sets ? std::string(alias->target) : name;
 }

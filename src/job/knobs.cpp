@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "job/framework.h"
 
 namespace plimsoll::job {
 
@@ -19,14 +20,6 @@ struct Spelling {
   std::string_view aliases = {};  // separated by spaces
 };
 
-constexpr Spelling<Framework> kFrameworks[] = {
-    {Framework::kMegatronLm, "megatron-lm", "megatron mlm"},
-    {Framework::kMegatronBridge, "megatron-bridge", "bridge"},
-    {Framework::kTransformers, "transformers", "hf trl huggingface"},
-    {Framework::kFsdp2, "fsdp2", "fsdp"},
-    {Framework::kDeepSpeed, "deepspeed"},
-    {Framework::kTorchtitan, "torchtitan"},
-};
 constexpr Spelling<DType> kDTypes[] = {
     {DType::kFp32, "fp32", "float32 float torch.float32 torch.float 32 32-true"},
     {DType::kBf16, "bf16", "bfloat16 torch.bfloat16 bf16-mixed"},
@@ -133,8 +126,17 @@ constexpr Spelling<CudaGraphs> kCudaGraphs[] = {
 
 template <class Enum>
 std::span<const Spelling<Enum>> spellings();
+// Frameworks name themselves.
+template <>
+std::span<const Spelling<Framework>> spellings() {
+  static const std::vector<Spelling<Framework>> rows = [] {
+    std::vector<Spelling<Framework>> all;
+    for (const FrameworkFacts* facts : kFrameworkFacts) all.push_back({facts->id, facts->name, facts->words});
+    return all;
+  }();
+  return rows;
+}
 // clang-format off
-template <> std::span<const Spelling<Framework>> spellings() { return kFrameworks; }
 template <> std::span<const Spelling<DType>> spellings() { return kDTypes; }
 template <> std::span<const Spelling<Fp8Recipe>> spellings() { return kFp8Recipes; }
 template <> std::span<const Spelling<CpCommType>> spellings() { return kCpCommTypes; }

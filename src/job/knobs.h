@@ -8,15 +8,14 @@
 #include <string>
 #include <string_view>
 
+#include "framework/list.h"
+
 namespace plimsoll::job {
 
 enum class Framework : std::uint8_t {
-  kMegatronLm,
-  kMegatronBridge,
-  kTransformers,  // one GPU or DDP, through Trainer or a plain loop
-  kFsdp2,         // Transformers or plain PyTorch under fully_shard
-  kDeepSpeed,
-  kTorchtitan,
+#define PLIMSOLL_ROW(id, name) id,
+  PLIMSOLL_FRAMEWORKS(PLIMSOLL_ROW)
+#undef PLIMSOLL_ROW
 };
 enum class DType : std::uint8_t { kFp32, kBf16, kFp16, kFp8 };
 enum class Fp8Recipe : std::uint8_t { kNone, kDelayed, kTensorwise, kBlockwise, kMxfp8 };

@@ -8,8 +8,7 @@
 
 #include "base/text.h"
 #include "document/repeated_keys.h"
-#include "job/draft.h"
-#include "job/readers/by_names.h"
+#include "job/format.h"
 #include "job/readers/resolve.h"
 #include "job/request.h"
 
@@ -18,71 +17,28 @@ namespace plimsoll::job {
 namespace {
 
 Result<Draft> read_one(const InputFile& file, FileKind kind, std::string_view index, const ReadOptions& options) {
-  switch (kind) {
-    case FileKind::kJob:
-      return read_job_file(file);
-    case FileKind::kHfConfig:
-      return read_hf_model(file, index);
-    case FileKind::kSafetensorsIndex:
-      return bad_input("this is the index of a checkpoint; it needs the model's config.json beside it",
-                       "give config.json instead; the index beside it is read with it");
-    case FileKind::kMegatronArgs:
-      return read_megatron_args(file);
-    case FileKind::kMegatronScript:
-    case FileKind::kLaunchScript:
-      return read_launch_script(file, options);
-    case FileKind::kBridgeConfig:
-      return read_bridge_config(file, options);
-    case FileKind::kBridgeOverrides:
-      return read_bridge_overrides(file);
-    case FileKind::kTrainingArguments:
-      return read_training_arguments(file);
-    case FileKind::kAccelerateConfig:
-      return read_accelerate_config(file);
-    case FileKind::kDeepSpeedConfig:
-      return read_deepspeed_config(file);
-    case FileKind::kTorchtitanConfig:
-      return read_torchtitan_config(file);
-    case FileKind::kPeftConfig:
-      return read_peft_config(file);
-    case FileKind::kLlamaFactory:
-    case FileKind::kAxolotl:
-    case FileKind::kMsSwift:
-    case FileKind::kOumi:
-    case FileKind::kTorchtune:
-      return read_trainer_dialect(file, kind);
-    case FileKind::kNanotron:
-      return read_nanotron_config(file);
-    case FileKind::kGptNeox:
-      return read_gpt_neox_config(file);
-    case FileKind::kPrimus:
-      return read_primus_config(file);
-    case FileKind::kNemoRl:
-      return read_nemo_rl_config(file);
-    case FileKind::kTorchtitanPython:
-      return read_torchtitan_python(file, options);
-    case FileKind::kPrimeRl:
-      return read_prime_rl_config(file);
-    case FileKind::kVerlSft:
-      return read_verl_sft_config(file);
-    case FileKind::kTrainerState:
-      return read_trainer_state(file);
-    case FileKind::kWandbConfig:
-      return read_wandb_config(file, options);
-    case FileKind::kMegatronLog:
-      return read_megatron_log(file);
-    case FileKind::kByNames:
-      return read_by_names(file);
-  }
+  if (kind == FileKind::kJob) return read_job_file(file);
+  if (kind == FileKind::kHfConfig) return read_hf_model(file, index);
+  if (kind == FileKind::kSafetensorsIndex)
+    return bad_input("this is the index of a checkpoint; it needs the model's config.json beside it",
+                     "give config.json instead; the index beside it is read with it");
+  for (const Format& format : formats())
+    if (format.kind == kind) return format.read(file, options);
   return bad_input("unknown kind of file");
+}
+
+// Scripts, logs and Python have lines that look like keys.
+bool is_program(FileKind kind) {
+  if (kind == FileKind::kLaunchScript || is_log(kind)) return true;
+  return std::any_of(text_signs().begin(), text_signs().end(), [kind](const TextSign& sign) {
+    return sign.kind == kind && sign.strength == TextStrength::kText;
+  });
 }
 
 // The frameworks' own loaders take the last of them without a word.
 void note_repeated_keys(const InputFile& file, FileKind kind, Draft& draft) {
-  const bool is_program = kind == FileKind::kMegatronScript || kind == FileKind::kLaunchScript ||
-                          kind == FileKind::kTorchtitanPython || kind == FileKind::kMegatronLog;
   const std::string_view start = trim(file.text);
-  if (is_program || start.starts_with("PK") || start.starts_with("{") || start.starts_with("[")) return;
+  if (is_program(kind) || start.starts_with("PK") || start.starts_with("{") || start.starts_with("[")) return;
   for (const document::RepeatedKey& repeated : document::repeated_yaml_keys(file.text))
     draft.warnings.push_back(fmt::format("{}: '{}' is given twice; the value in line {} counts, as for the framework",
                                          file.path, repeated.key, repeated.line));

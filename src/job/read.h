@@ -9,52 +9,28 @@
 #include <vector>
 
 #include "document/node.h"
+#include "framework/list.h"
 #include "job/job.h"
 
 namespace plimsoll::job {
 
 // What kind of file this is, by content.
 enum class FileKind {
-  kJob,                // our job file, TOML or JSON
-  kHfConfig,           // config.json of a model
-  kSafetensorsIndex,   // model.safetensors.index.json
-  kMegatronArgs,       // {"args": {"--num-layers": ...}} or a YAML of arguments
-  kMegatronScript,     // a launch script with Megatron-LM flags
-  kBridgeConfig,       // Megatron-Bridge YAML
-  kBridgeOverrides,    // cfg.model.x = y lines
-  kTrainingArguments,  // Transformers TrainingArguments, JSON or YAML
-  kAccelerateConfig,   // accelerate YAML (FSDP or DeepSpeed plugin)
-  kDeepSpeedConfig,    // DeepSpeed JSON
-  kTorchtitanConfig,   // torchtitan TOML
-  kPeftConfig,         // adapter_config.json
-  kLaunchScript,       // a shell script that starts any other trainer
-  kLlamaFactory,       // LLaMA-Factory YAML
-  kAxolotl,            // axolotl YAML
-  kMsSwift,            // ms-swift YAML or JSON
-  kOumi,               // oumi YAML
-  kTorchtune,          // torchtune YAML
-  kNanotron,           // nanotron YAML
-  kGptNeox,            // GPT-NeoX YAML
-  kPrimus,             // Primus YAML
-  kNemoRl,             // NeMo-RL YAML: supervised and preference training; plimsoll rl reads the rest
-  kPrimeRl,            // prime-rl's SFT TOML
-  kVerlSft,            // verl's SFT trainer: Hydra keys
-  kTorchtitanPython,   // torchtitan's config_registry.py
-  kTrainerState,       // trainer_state.json of a Transformers run
-  kWandbConfig,        // config.yaml of a Weights & Biases run
-  kMegatronLog,        // a log with Megatron's printed arguments
-  kByNames,            // a tool that is not known, read by what its keys are called
+  kJob,               // our job file, TOML or JSON
+  kHfConfig,          // config.json of a model
+  kSafetensorsIndex,  // model.safetensors.index.json
+#define PLIMSOLL_ROW(kind, reader) kind,
+  PLIMSOLL_FORMATS(PLIMSOLL_ROW) PLIMSOLL_DIALECTS(PLIMSOLL_ROW)
+#undef PLIMSOLL_ROW
 };
+
+// Whether such a file is the log of a run, which may hold all of its settings.
+[[nodiscard]] bool is_log(FileKind kind);
 
 struct InputFile {
   std::string path;  // for messages; relative model paths are resolved beside it
   std::string text;
 };
-
-// Megatron-Bridge's recipes: the name behind --model and --mode of its launcher, and what a recipe sets by path
-// ("model.seq_length"); nothing where it is not known.
-[[nodiscard]] std::string bridge_recipe_name(std::string_view model, std::string_view mode);
-[[nodiscard]] std::vector<std::pair<std::string, document::Node>> bridge_recipe_settings(std::string_view name);
 
 // What would have ended the reading.
 struct Problem {

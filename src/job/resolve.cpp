@@ -12,6 +12,7 @@
 #include "job/keys.h"
 #include "job/keys/table.h"
 #include "job/readers/resolve.h"
+#include "job/refusal.h"
 #include "job/request.h"
 
 namespace plimsoll::job {
@@ -71,31 +72,14 @@ Status apply_overrides(Job& job, const ReadOptions& options) {
 
 // The batch is never guessed silently (rules.md R005, R270).
 Status require_batch(Job& job) {
-  if (job.has("micro_batch_size") || (job.framework == Framework::kDeepSpeed && job.has("global_batch_size")))
-    return {};
-  switch (job.framework) {
-    case Framework::kMegatronLm:
-    case Framework::kMegatronBridge:
-      return bad_input("the micro-batch size is not known", "give --micro-batch-size 1, say");
-    case Framework::kDeepSpeed:
-      return bad_input("either train_batch_size or train_micro_batch_size_per_gpu needs to be provided",
-                       "give --micro-batch-size 1, say");
-    case Framework::kTransformers:
-      warn(job, "micro_batch_size: not given; Trainer's default, 8, is counted");
-      return {};
-    case Framework::kFsdp2:
-      warn(job, "micro_batch_size: not given; 1 is counted");
-      return {};
-    case Framework::kTorchtitan:
-      return {};  // its default, 8, is documented in its own files
-  }
-  return {};
+  const FrameworkFacts& facts = job.facts();
+  if (job.has("micro_batch_size") || (facts.derives_micro_batch && job.has("global_batch_size"))) return {};
+  return facts.require_batch != nullptr ? facts.require_batch(job) : Status{};
 }
 
 Status require_cluster(Job& job) {
   if (!job.has("gpus")) {
-    if (job.framework != Framework::kTransformers)
-      return bad_input("the number of GPUs is not known", "give --gpus 8, say");
+    if (job.facts().needs_gpu_count) return bad_input("the number of GPUs is not known", "give --gpus 8, say");
     warn(job, "gpus: not given; one GPU is assumed");
   }
   if (!job.has("gpu") && !job.has("gpu_memory"))
@@ -106,7 +90,7 @@ Status require_cluster(Job& job) {
 // For a caller that wants every problem: derives and completes as far as the job holds together.
 void complete_as_far_as_possible(Job& job, std::vector<Problem>& problems) {
   const bool knows_ranks = job.has("gpus");
-  auto done = knows_ranks ? complete(job) : derive(job);
+  auto done = knows_ranks ? complete(job) : explained(derive(job), job);
   if (!done) problems.push_back({"", std::move(done.error())});
   if (!knows_ranks) job.cluster.gpus = 0;  // not one GPU: not known
 }
@@ -133,19 +117,20 @@ Result<Joined> joined_drafts(const Request& request, const ReadOptions& options)
 
 Result<Job> resolve_with(const Request& request, const ReadOptions& options) {
   PLIMSOLL_TRY(joined, joined_drafts(request, options));
-  PLIMSOLL_TRY_STATUS(resolve_auto(joined, options));
-  Job job = defaults_for(joined.framework.value_or(Framework::kTransformers));
+  for (const FrameworkFacts* facts : kFrameworkFacts)
+    if (facts->fill_in != nullptr) PLIMSOLL_TRY_STATUS(facts->fill_in(joined, options));
+  const Framework assumed = assumed_framework(Assumed::kForOneGpu);
+  Job job = defaults_for(joined.framework.value_or(assumed));
   job.derives = true;
   if (!joined.framework) {
     const bool has_job_file = std::find(joined.kinds.begin(), joined.kinds.end(), FileKind::kJob) != joined.kinds.end();
     if (has_job_file)
-      return bad_input(
-          "the framework is not known",
-          fmt::format("add framework = \"megatron-bridge\", say, to the job file; known are {}", choices<Framework>()));
-    warn(job, "framework: not given; transformers is assumed (--framework names another)");
+      return bad_input("the framework is not known",
+                       fmt::format("add framework = \"{}\", say, to the job file; known are {}",
+                                   name_of(assumed_framework(Assumed::kForPlans)), choices<Framework>()));
+    warn(job, fmt::format("framework: not given; {} is assumed (--framework names another)", name_of(assumed)));
   }
-  job.launch_is_whole =
-      std::find(joined.kinds.begin(), joined.kinds.end(), FileKind::kMegatronScript) != joined.kinds.end();
+  job.launch_is_whole = joined.launch_is_whole;
   job.name = request.files().empty() ? options.model : request.files().front().path;
   job.base_model = std::move(joined.model);
   for (auto& [name, value] : joined.environment) job.environment[name] = value;

@@ -80,17 +80,17 @@ bool changes_nothing(const document::Node& value, std::string_view subject) {
 
 // Names of which another spelling is likely a mistake: those that set something.
 const std::vector<std::string>& names_with_effect(Framework framework) {
-  static std::vector<std::string> tables[8];
-  static const bool is_filled = [] {
-    for (int i = 0; i <= static_cast<int>(Framework::kTorchtitan); ++i) {
-      tables[i] = key_names();
-      for (const Alias& alias : alias_table(static_cast<Framework>(i)))
-        if (alias.kind != AliasKind::kNoEffect && alias.name.back() != '*') tables[i].emplace_back(alias.name);
+  static const auto tables = [] {
+    std::array<std::vector<std::string>, kFrameworkCount> all;
+    for (const Framework one : all_frameworks()) {
+      std::vector<std::string>& names = all[static_cast<std::size_t>(one)];
+      names = key_names();
+      for (const Alias& alias : alias_table(one))
+        if (alias.kind != AliasKind::kNoEffect && alias.name.back() != '*') names.emplace_back(alias.name);
     }
-    return true;
+    return all;
   }();
-  static_cast<void>(is_filled);
-  return tables[static_cast<int>(framework)];
+  return tables[static_cast<std::size_t>(framework)];
 }
 
 // One letter in a short name, two in a longer one.

@@ -14,11 +14,10 @@ namespace {
 void offload_megatron_optimizer(const job::Job& job, Proposals& proposals) {
   if (job.optimizer.cpu_offload) return;
   job::Settings settings = {{"optimizer_cpu_offload", "true"}};
-  // Megatron-LM refuses the first without the others (facts rules.md R221).
-  if (job.framework == job::Framework::kMegatronLm && !job.optimizer.precision_aware)
-    settings.emplace_back("use_precision_aware_optimizer", "true");
-  if (job.framework == job::Framework::kMegatronLm && !job.optimizer.distributed)
-    settings.emplace_back("use_distributed_optimizer", "true");
+  // The first is refused without the others there (facts rules.md R221).
+  const bool needs_others = job.facts().moves_precision_aware_only;
+  if (needs_others && !job.optimizer.precision_aware) settings.emplace_back("use_precision_aware_optimizer", "true");
+  if (needs_others && !job.optimizer.distributed) settings.emplace_back("use_distributed_optimizer", "true");
   proposals.add("optimizer on the host", settings);
   settings.emplace_back("optimizer_offload_fraction", "0.5");
   proposals.add("half of the optimizer on the host", std::move(settings));
@@ -40,7 +39,7 @@ void offload_optimizer(const job::Job& job, Proposals& proposals) {
     return;
   }
   if (steps_on_device(job)) return;
-  if (is_unsharded(job) && is_transformers_family(job))
+  if (is_unsharded(job) && runs_hub_modules(job))
     proposals.add("ZeRO stage 2, optimizer on the host",
                   {{"sharding", "zero"}, {"zero_stage", "2"}, {"offload_optimizer_device", "cpu"}});
   if (job.sharding.kind == ShardingKind::kZero && job.sharding.zero_stage > 0 &&
@@ -52,7 +51,7 @@ void offload_optimizer(const job::Job& job, Proposals& proposals) {
 
 void offload_weights(const job::Job& job, Proposals& proposals) {
   if (job.is_megatron() || steps_on_device(job)) return;
-  if (is_unsharded(job) && is_transformers_family(job))
+  if (is_unsharded(job) && runs_hub_modules(job))
     proposals.add("ZeRO stage 3, optimizer and weights on the host", {{"sharding", "zero"},
                                                                       {"zero_stage", "3"},
                                                                       {"offload_optimizer_device", "cpu"},
@@ -66,7 +65,7 @@ void offload_activations(const job::Job& job, Proposals& proposals) {
   const bool moves = job.offload.activations || job.offload.fine_grained || job.offload.checkpointed_inputs;
   if (moves) return;
   if (!job.is_megatron()) {
-    if (job.recompute.granularity == job::RecomputeGranularity::kFull && is_transformers_family(job))
+    if (job.recompute.granularity == job::RecomputeGranularity::kFull && runs_hub_modules(job))
       proposals.add("checkpointed inputs on the host", {{"offload_checkpointed_inputs", "true"}});
     return;
   }

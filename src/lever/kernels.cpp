@@ -8,7 +8,7 @@
 
 namespace plimsoll::lever {
 
-bool is_transformers_family(const job::Job& job) {
+bool runs_hub_modules(const job::Job& job) {
   return !job.is_megatron() && job.kernels.implementation != job::Implementation::kTorchtitan;
 }
 
@@ -34,9 +34,8 @@ void chunked_loss(const job::Job& job, Proposals& proposals) {
     proposals.add("Liger kernels", {{"use_liger_kernel", "true"}});
   } else if (job.is_megatron() && job.kernels.loss == job::LossKind::kUnfused &&
              job.kernels.implementation == job::Implementation::kTransformerEngine) {
-    // Megatron-LM refuses Transformer Engine's from 0.19 on (facts rules.md R210); Bridge sets it in its recipes.
-    const char* impl = job.framework == job::Framework::kMegatronLm ? "native" : "te";
-    proposals.add("fused cross-entropy", {{"cross_entropy_loss_fusion", "true"}, {"cross_entropy_fusion_impl", impl}});
+    proposals.add("fused cross-entropy", {{"cross_entropy_loss_fusion", "true"},
+                                          {"cross_entropy_fusion_impl", std::string(job.facts().fused_loss)}});
   }
 }
 

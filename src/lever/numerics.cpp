@@ -8,12 +8,10 @@ namespace plimsoll::lever {
 
 namespace {
 
-bool has_peft(const job::Job& job) {
-  return job.framework != job::Framework::kMegatronLm && job.framework != job::Framework::kTorchtitan;
-}
+bool has_peft(const job::Job& job) { return job.facts().has_adapters; }
 
 bool is_plain_adam(const job::Job& job) {
-  return job.optimizer.kind == job::OptimizerKind::kAdam && is_transformers_family(job) && !has_optimizer_on_host(job);
+  return job.optimizer.kind == job::OptimizerKind::kAdam && runs_hub_modules(job) && !has_optimizer_on_host(job);
 }
 
 }  // namespace

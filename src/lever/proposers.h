@@ -66,6 +66,6 @@ void keep_global_batch(const job::Job& job, std::int64_t factor, job::Settings& 
 // Its moments live on the host: what else shrinks them saves nothing on the device.
 [[nodiscard]] bool has_optimizer_on_host(const job::Job& job);
 // PyTorch modules of Hugging Face, however they are wrapped.
-[[nodiscard]] bool is_transformers_family(const job::Job& job);
+[[nodiscard]] bool runs_hub_modules(const job::Job& job);
 
 }  // namespace plimsoll::lever

@@ -10,7 +10,7 @@ namespace plimsoll::lever {
 
 namespace {
 
-bool splits_model(const job::Job& job) { return job.is_megatron() || job.framework == job::Framework::kTorchtitan; }
+bool splits_model(const job::Job& job) { return job.facts().splits_model; }
 
 // Twice the size, with as many sequences in a step as before.
 void propose_double(const job::Job& job, const char* label, const char* key, std::int64_t size, Proposals& proposals) {

@@ -23,24 +23,6 @@ namespace {
 using document::Node;
 namespace fs = std::filesystem;
 
-emit::Target target_of(job::Framework framework) {
-  switch (framework) {
-    case job::Framework::kMegatronLm:
-      return emit::Target::kMegatronLm;
-    case job::Framework::kMegatronBridge:
-      return emit::Target::kMegatronBridge;
-    case job::Framework::kFsdp2:
-      return emit::Target::kFsdp2;
-    case job::Framework::kDeepSpeed:
-      return emit::Target::kDeepSpeed;
-    case job::Framework::kTorchtitan:
-      return emit::Target::kTorchtitan;
-    case job::Framework::kTransformers:
-      break;
-  }
-  return emit::Target::kTransformers;
-}
-
 // Key as the framework writes it -> value; null: a bare switch.
 using Written = std::map<std::string, Node>;
 
@@ -69,8 +51,7 @@ void read_flags(std::string_view script, Written& written) {
 
 // What the framework's own files would say of a job.
 Result<Written> written_for(const job::Job& job) {
-  const emit::Target target = target_of(job.framework);
-  PLIMSOLL_TRY(files, emit::emit(job, target, {}));
+  PLIMSOLL_TRY(files, emit::emit(job, emit::target_of(job.framework), {}));
   Written written;
   for (const emit::File& file : files) {
     if (file.name == "plimsoll.toml" || file.name == "config.json") continue;
@@ -79,7 +60,7 @@ Result<Written> written_for(const job::Job& job) {
     if (file.name.ends_with(".toml")) node = document::parse_toml(file.text);
     if (file.name.ends_with(".yaml")) node = document::parse_yaml(file.text);
     if (node) flatten(*node, "", written);
-    if (target == emit::Target::kMegatronLm && file.name == "launch.sh") read_flags(file.text, written);
+    if (file.is_command) read_flags(file.text, written);
   }
   return written;
 }

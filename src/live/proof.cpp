@@ -66,7 +66,7 @@ Status check_common(const job::Job& job) {
 
 Result<Node> trainer_spec(const job::Job& job, Object spec) {
   if (job.cluster.gpus > 1) return not_provable("the Trainer on several GPUs; --gpus 1 proves one of them alone");
-  PLIMSOLL_TRY(files, emit::emit(job, emit::Target::kTransformers, {}));
+  PLIMSOLL_TRY(files, emit::emit(job, emit::target_of(job::assumed_framework(job::Assumed::kForOneGpu)), {}));
   for (const emit::File& file : files) {
     if (file.name != "training_args.json") continue;
     PLIMSOLL_TRY(arguments, document::parse_json(file.text));
@@ -124,7 +124,7 @@ Result<std::string> proof_spec(const Prediction& prediction, std::int64_t pp_ran
   spec.set("schema", 1).set("steps", steps).set("scratch", scratch).set("gpus", job.cluster.gpus);
   spec.set("seq_length", job.batch.seq_length).set("micro_batch", job.batch.micro_batch);
   spec.set("accumulation", job.micro_batches);
-  if (job.is_megatron()) {
+  if (job.facts().prover == job::Prover::kMegatron) {
     if (const std::string why = why_megatron_is_not_provable(job); !why.empty()) return not_provable(why);
     spec.set("vocabulary", job.vocab_rows);
     add_megatron(job, pp_rank, spec);
@@ -144,18 +144,12 @@ Result<std::string> proof_spec(const Prediction& prediction, std::int64_t pp_ran
   if (job.adapter.kind == job::AdapterKind::kDora || job.adapter.quantized_base)
     return not_provable("its adapter is DoRA, or stands over a quantised model");
   spec.add("config", std::move(config));
-  switch (job.framework) {
-    case job::Framework::kTransformers: {
-      PLIMSOLL_TRY(node, trainer_spec(job, std::move(spec)));
-      return document::to_json(node);
-    }
-    case job::Framework::kFsdp2: {
-      PLIMSOLL_TRY(node, fsdp2_spec(job, std::move(spec)));
-      return document::to_json(node);
-    }
-    default:
-      return not_provable(fmt::format("it is a job of {}", job::name_of(job.framework)));
-  }
+  const job::Prover prover = job.facts().prover;
+  if (prover != job::Prover::kTrainer && prover != job::Prover::kFsdp)
+    return not_provable(fmt::format("it is a job of {}", job::name_of(job.framework)));
+  PLIMSOLL_TRY(node,
+               prover == job::Prover::kTrainer ? trainer_spec(job, std::move(spec)) : fsdp2_spec(job, std::move(spec)));
+  return document::to_json(node);
 }
 
 bool Proof::holds(double share) const {

@@ -30,9 +30,7 @@ bool has_latents(const job::Job& job) {
   return std::any_of(job.model.kinds.begin(), job.model.kinds.end(),
                      [](const model::Layer& kind) { return kind.attention.kind == model::AttentionKind::kMla; });
 }
-bool is_recorded_family(const job::Job& job) {
-  return job.framework == job::Framework::kTransformers || job.framework == job::Framework::kFsdp2;
-}
+bool is_recorded_family(const job::Job& job) { return job.facts().is_recorded; }
 
 // Families of which models of usual sizes were recorded.
 bool is_well_recorded(const job::Job& job) {
@@ -42,12 +40,14 @@ bool is_well_recorded(const job::Job& job) {
       "phi",   "phi3",        "qwen2",       "qwen2_moe", "qwen3",   "qwen3_moe", "starcoder2"};
   return std::find(std::begin(kTypes), std::end(kTypes), job.model.model_type) != std::end(kTypes);
 }
+bool is_encoder(const job::Job& job) {
+  return job.model.head != model::Head::kLanguage || job.model.encoder_depth() > 0;
+}
 bool mixes_otherwise(const job::Job& job) {
-  return job.model.head != model::Head::kLanguage || job.model.encoder_depth() > 0 ||
-         std::any_of(job.model.kinds.begin(), job.model.kinds.end(), [](const model::Layer& kind) {
-           return kind.attention.kind == model::AttentionKind::kMamba2 || kind.attention.mamba.heads > 0 ||
-                  kind.attention.kind == model::AttentionKind::kLinear;
-         });
+  return std::any_of(job.model.kinds.begin(), job.model.kinds.end(), [](const model::Layer& kind) {
+    return kind.attention.kind == model::AttentionKind::kMamba2 || kind.attention.mamba.heads > 0 ||
+           kind.attention.kind == model::AttentionKind::kLinear;
+  });
 }
 
 constexpr Mechanism kMechanisms[] = {
@@ -57,14 +57,14 @@ constexpr Mechanism kMechanisms[] = {
     {is_recorded_family, 0.0005, 0.1},
     {[](const job::Job& job) { return is_recorded_family(job) && (job.model.has_moe() || has_latents(job)); }, 0.001,
      0.2},
-    // trainer-families-h200.json: small models of families that the others do not hold, and of encoders and mixers.
+    // trainer-families-h200.json and further-h200.json: small models of families that the others do not hold, and of
+    // encoders and mixers.
     {[](const job::Job& job) { return is_recorded_family(job) && !is_well_recorded(job); }, 0.004, 0.3},
+    {[](const job::Job& job) { return is_recorded_family(job) && is_encoder(job); }, 0.004, 0.5},
     {[](const job::Job& job) { return is_recorded_family(job) && mixes_otherwise(job); }, 0.008, 0.5},
-    // models-h200.json: towers of images; encoder-decoder models, whose outputs accelerate converts; forward passes
-    // alone.
+    // models-h200.json: towers of images; forward passes alone.
     {[](const job::Job& job) { return is_recorded_family(job) && job.model.vision != nullptr; }, 0.004, 0.5},
-    {[](const job::Job& job) { return is_recorded_family(job) && job.model.encoder_depth() > 0; }, 0.012, 0.5},
-    {[](const job::Job& job) { return job.batch.inference_only; }, 0.06, 0.5},
+    {[](const job::Job& job) { return job.batch.inference_only; }, 0.01, 0.5},
     // megatron-golden.json: 211 dense and 41 MoE figures under Transformer Engine, 53 of Megatron's own modules in
     // containers that have it installed, 3 of Megatron-FSDP, 5 with FP8.
     {[](const job::Job& job) { return job.is_megatron() && !has_engine(job) && has_engine_installed(job); }, 0.022,

@@ -118,12 +118,7 @@ Architecture read_falcon_h1(Fields& in) {
   return stack(std::move(draft));
 }
 
-// A mixer or attention, and an MLP in every layer; attn_layer_indices names the layers with attention.
-Architecture read_bamba(Fields& in) {
-  Draft draft = start(in, {.kv_heads = 8, .heads = 32, .vocab = 128000});
-  set_attention_bias(draft.layer, in.flag("attention_bias", false));
-  draft.layer.ffn.width = in.size_or("intermediate_size", limits::kWidth, 14336);
-  draft.layer.ffn.bias = in.flag("mlp_bias", false);
+StateSpace bamba_mixer(Fields& in, const Draft& draft) {
   StateSpace mamba;
   mamba.heads = in.size_or("mamba_n_heads", limits::kHeads, 128);
   const double expand = in.positive_or("mamba_expand", 64, 2);
@@ -137,14 +132,61 @@ Architecture read_bamba(Fields& in) {
   mamba.chunk = in.size_or("mamba_chunk_size", limits::kPositions, 256);
   mamba.conv_bias = in.flag("mamba_conv_bias", true);
   mamba.bias = in.flag("mamba_proj_bias", false);
+  return mamba;
+}
+
+// A mixer or attention, and an MLP in every layer; attn_layer_indices names the layers with attention.
+Architecture read_bamba(Fields& in) {
+  Draft draft = start(in, {.kv_heads = 8, .heads = 32, .vocab = 128000});
+  set_attention_bias(draft.layer, in.flag("attention_bias", false));
+  draft.layer.ffn.width = in.size_or("intermediate_size", limits::kWidth, 14336);
+  draft.layer.ffn.bias = in.flag("mlp_bias", false);
+  const StateSpace mamba = bamba_mixer(in, draft);
   const auto attends = in.integers("attn_layer_indices", limits::kDepth).value_or(std::vector<std::int64_t>{});
   return stack(std::move(draft), [&](std::int64_t i, Layer& layer) {
     if (std::find(attends.begin(), attends.end(), i) == attends.end()) use_mixer(layer.attention, mamba);
   });
 }
 
-constexpr Family kFamilies[] = {
-    {"mamba2", read_mamba2}, {"nemotron_h", read_nemotron_h}, {"falcon_h1", read_falcon_h1}, {"bamba", read_bamba}};
+// Bamba's mixers with Granite's experts: what is shared is one packed MLP, and all of it where there are no experts.
+// Positions are not encoded unless the file says so.
+Architecture read_granite_hybrid(Fields& in) {
+  Draft draft = start(in, {.heads = 32, .vocab = 32000});
+  set_attention_bias(draft.layer, in.flag("attention_bias", false));
+  draft.model.rope = in.text("position_embedding_type", "") == "rope";
+  draft.model.attention_dropout = in.probability("attention_dropout", 0);
+  FeedForward& ffn = draft.layer.ffn;
+  ffn.fused_gate_up = true;
+  const std::int64_t shared = in.size_or("shared_intermediate_size", limits::kWidth, 1024);
+  const std::int64_t experts = in.size_or("num_local_experts", limits::kExperts, 8, 0);
+  if (experts > 0) {
+    set_experts(ffn, experts, in.size_or("num_experts_per_tok", limits::kExperts, 2),
+                in.size_or("intermediate_size", limits::kWidth, 11008));
+    ffn.shared_width = shared;
+  } else {
+    ffn.width = shared;
+  }
+  const StateSpace mamba = bamba_mixer(in, draft);
+  const auto kinds = in.texts("layer_types|layers_block_type").value_or(std::vector<std::string>{});
+  if (in.ok() && !kinds.empty() && static_cast<std::int64_t>(kinds.size()) != draft.depth)
+    in.fail(fmt::format("layer_types has {} entries; wanted one for each of the {} layers", kinds.size(), draft.depth));
+  for (const std::string& kind : kinds)
+    if (kind != "mamba" && kind != "linear_attention" && kind != "attention" && kind != "full_attention") {
+      in.fail(fmt::format("layer_types holds '{}'; wanted mamba or attention", kind.substr(0, 40)));
+      break;
+    }
+  return stack(std::move(draft), [&](std::int64_t i, Layer& layer) {
+    const bool attends = in.ok() && !kinds.empty() && kinds[static_cast<std::size_t>(i)].ends_with("attention") &&
+                         kinds[static_cast<std::size_t>(i)] != "linear_attention";
+    if (!attends) use_mixer(layer.attention, mamba);
+  });
+}
+
+constexpr Family kFamilies[] = {{"mamba2", read_mamba2},
+                                {"nemotron_h", read_nemotron_h},
+                                {"falcon_h1", read_falcon_h1},
+                                {"bamba", read_bamba},
+                                {"granitemoehybrid", read_granite_hybrid}};
 
 }  // namespace
 

@@ -127,6 +127,27 @@ Draft read_pixtral(Fields& in, Vision& vision) {
   return draft;
 }
 
+// Positions twice: a parameter that is added, and rotation.
+Draft read_llama4_tower(Fields& in, Vision& vision) {
+  vision.kind = TowerKind::kLlama4;
+  Draft draft = start_tower(in, {768, 5632, 34, 16, 448, 14, "gelu"}, vision);
+  vision.class_token = vision.drops_class_token = true;
+  draft.model.rope = true;
+  draft.model.embedding_norm = true;
+  draft.model.final_norm = true;
+  set_positions(in, draft.model, vision);
+  vision.projector = Projector::kAdapter;
+  vision.projector_bias = false;
+  vision.merge = static_cast<std::int64_t>(1 / in.positive_or("pixel_shuffle_ratio", 1, 0.5));
+  vision.adapter = in.size_or("projector_output_dim", limits::kWidth, 4096);
+  const std::int64_t between = in.size_or("projector_input_dim", limits::kWidth, 4096);
+  const std::int64_t leaving = in.size_or("vision_output_dim", limits::kWidth, 7680);
+  if (in.ok() && (between != vision.adapter || leaving != vision.adapter))
+    in.fail(fmt::format("projector_input_dim {}, projector_output_dim {} and vision_output_dim {} differ", between,
+                        vision.adapter, leaving));
+  return draft;
+}
+
 // The three generations share packed projections, rotary positions and the merger.
 Draft read_qwen(Fields& in, TowerKind kind, Vision& vision) {
   vision.kind = kind;
@@ -247,6 +268,7 @@ constexpr TowerRow kTowers[] = {
     {"internvl", "", read_internvl, connect_internvl},
     {"idefics3", "", read_idefics, connect_idefics},
     {"smolvlm", "", read_idefics, connect_idefics},
+    {"llama4", "", read_llama4_tower, connect_nothing},
     {"qwen2_vl", "", read_qwen2, connect_nothing},
     {"qwen2_5_vl", "", read_qwen25, connect_nothing},
     {"qwen3_vl", "", read_qwen3, connect_nothing},

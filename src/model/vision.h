@@ -20,6 +20,7 @@ enum class TowerKind : std::uint8_t {
   kQwen25Vl,  // the same with RMS norms, gated MLPs and windows
   kPixtral,   // images end to end, RMS norms, gated MLPs, rotary positions and a mask between images
   kQwen3Vl,   // the same with a table of positions that is interpolated
+  kLlama4,    // class token at the end, positions as a parameter and rotary, norms around the layers
 };
 
 enum class Projector : std::uint8_t {
@@ -29,6 +30,7 @@ enum class Projector : std::uint8_t {
   kShuffled,     // merge x merge patches side by side, linear (Idefics 3, SmolVLM)
   kUnfolded,     // norm, merge x merge patches side by side, two linears, activation, linear (Mistral 3)
   kPooled,       // average over a square of patches, norm, product (Gemma 3)
+  kAdapter,      // merge x merge patches side by side, linear, GELU, linear, GELU, then a linear (Llama 4)
 };
 
 struct Vision {
@@ -47,6 +49,7 @@ struct Vision {
   bool projector_bias = true;
   Activation projector_activation = Activation::kGelu;
   bool skips_last_layer = false;           // features are those before the last layer, which no gradient reaches
+  std::int64_t adapter = 0;                // width inside and behind a kAdapter
   std::int64_t pooling_head = 0;           // parameters of a head that is there and not used (SigLIP)
   std::int64_t window = 0;                 // pixels of a side of a window (Qwen 2.5); 0: none
   std::vector<std::int64_t> whole_layers;  // layers that look beyond their window

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "job/keys.h"
+#include "job/refusal.h"
 #include "memory/outside.h"
 #include "timing/step_time.h"
 
@@ -113,7 +114,7 @@ Result<const job::Job*> Evaluator::make(const Candidate& candidate) {
   apply_within_state(space_, candidate, job, has_layout);
   family.made = candidate;
   job.warnings.clear();
-  PLIMSOLL_TRY_STATUS(job::complete(job));
+  PLIMSOLL_TRY_STATUS(job::complete_tersely(job));
   candidate_ = candidate;
   job_ = &job;
   family_ = &family;

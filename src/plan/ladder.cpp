@@ -275,10 +275,9 @@ LadderStep step_between(Climber& climber, const Node& from, const Node& to) {
 
 // The search that a user would ask instead, in the job's framework or the one whose sharding was taken.
 std::string search_command(const job::Job& job) {
-  job::Framework framework = job.framework;
-  if (!job.is_megatron() && job.sharding.kind == job::ShardingKind::kFsdp2 && framework != job::Framework::kTorchtitan)
-    framework = job::Framework::kFsdp2;
-  if (job.sharding.kind == job::ShardingKind::kZero) framework = job::Framework::kDeepSpeed;
+  const bool is_own = job.is_megatron() || job.facts().own_sharding == job.sharding.kind;
+  const job::Framework framework =
+      is_own ? job.framework : job::framework_of(job.sharding.kind).value_or(job.framework);
   return fmt::format("plimsoll plan {} --framework {} --gpu {} --gpus {} --seq-length {} --global-batch-size {}",
                      job.model.name, job::name_of(framework), job.cluster.gpu.id, job.cluster.gpus,
                      job.batch.seq_length, job.batch.micro_batch * job.data_parallel * job.micro_batches);

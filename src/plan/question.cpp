@@ -68,7 +68,7 @@ Result<job::Job> job_that_divides(const Question& question) {
   }
   const auto sketch = sketch_of(question);
   if (!sketch) return plain;
-  const bool splits = sketch->is_megatron() || sketch->framework == job::Framework::kTorchtitan;
+  const bool splits = sketch->facts().splits_model;
   const job::Settings neutral = neutral_split(question, *sketch);
   const auto own_or = [&](const char* key, std::int64_t own, std::vector<std::int64_t> values) {
     return question.pinned.contains(key) || !splits ? std::vector<std::int64_t>{own} : std::move(values);

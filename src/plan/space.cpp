@@ -118,14 +118,14 @@ void visit_switches(const Space& space, const job::Job& job, Candidate c,
 
 void choose_parallel(const job::Job& job, const Pins& pinned, Space& space) {
   const bool megatron = job.is_megatron();
-  const bool titan = job.framework == job::Framework::kTorchtitan;
+  const bool splits = job.facts().splits_model;
   const std::int64_t gpus = job.cluster.gpus;
   const std::int64_t experts = experts_of(job);
   const auto choose = [&](const char* key, std::int64_t own, bool has_choice, std::vector<std::int64_t> values) {
     return pinned.contains(key) || !has_choice ? std::vector<std::int64_t>{own} : std::move(values);
   };
-  space.tensor = choose("tensor_model_parallel_size", job.parallel.tensor, megatron || titan, tensor_sizes(job));
-  space.pipeline = choose("pipeline_model_parallel_size", job.parallel.pipeline, megatron || titan,
+  space.tensor = choose("tensor_model_parallel_size", job.parallel.tensor, splits, tensor_sizes(job));
+  space.pipeline = choose("pipeline_model_parallel_size", job.parallel.pipeline, splits,
                           divisors_up_to(gpus, std::min<std::int64_t>(job.model.depth() + 2, 64)));
   space.virtual_pipeline =
       choose("virtual_pipeline_model_parallel_size", job.parallel.virtual_pipeline, megatron, chunk_counts());
@@ -133,8 +133,8 @@ void choose_parallel(const job::Job& job, const Pins& pinned, Space& space) {
     space.virtual_pipeline = {job.parallel.virtual_pipeline};
   // A chunk of fewer than 2,048 tokens leaves attention's kernels idle.
   const std::int64_t most_context = std::max<std::int64_t>(1, job.batch.seq_length / 2048);
-  space.context = choose("context_parallel_size", job.parallel.context, megatron || titan,
-                         powers_up_to(std::min(gpus, most_context)));
+  space.context =
+      choose("context_parallel_size", job.parallel.context, splits, powers_up_to(std::min(gpus, most_context)));
   space.expert = choose("expert_model_parallel_size", job.parallel.expert, megatron && experts > 0,
                         divisors_up_to(experts, std::min(gpus, kMostExpertRanks)));
   space.expert_tensor = megatron && experts > 0 && !pinned.contains("expert_tensor_parallel_size")
@@ -153,8 +153,7 @@ void choose_switches(const job::Job& job, const Pins& pinned, Space& space) {
   space.context_messages = {job::CpCommType::kP2p, job::CpCommType::kAllGather, job::CpCommType::kA2a};
   if (!engine || pinned.contains("cp_comm_type")) space.context_messages = {job.parallel.cp_comm_type.front()};
   space.keeps_context_messages = pinned.contains("cp_comm_type") || !megatron;
-  const bool titan = job.framework == job::Framework::kTorchtitan;
-  const bool keeps_sequence = pinned.contains("sequence_parallel") || (!megatron && !titan);
+  const bool keeps_sequence = pinned.contains("sequence_parallel") || !job.facts().splits_model;
   // Without it small layers wait for fewer messages; experts need it (R023).
   space.sequence_parallel = {true, false};
   if (job.model.has_moe()) space.sequence_parallel = {true};
@@ -317,7 +316,7 @@ void apply_within_state(const Space& space, const Candidate& c, job::Job& job, b
     job.parallel.layers_per_virtual_stage.reset();
     job.parallel.layout = layout_text(c.layout, job.model, std::int64_t{c.pipeline} * c.virtual_pipeline);
   }
-  if (job.is_megatron() || job.framework == job::Framework::kTorchtitan)
+  if (job.facts().splits_model)
     job.parallel.sequence_parallel = job.parallel.sequence_parallel_asked = c.sequence_parallel && c.tensor > 1;
   if (job.is_megatron()) {
     if (!space.keeps_context_messages) job.parallel.cp_comm_type.assign(1, c.context_messages);
@@ -342,7 +341,7 @@ void apply(const Space& space, const Candidate& c, job::Job& job) {
 KeyValues settings_of(const Space& space, const Candidate& c, const job::Job& job) {
   KeyValues settings;
   const auto add = [&settings](const char* key, const std::string& value) { settings.emplace_back(key, value); };
-  const bool splits_model = job.is_megatron() || job.framework == job::Framework::kTorchtitan;
+  const bool splits_model = job.facts().splits_model;
   if (splits_model) {
     add("tensor_model_parallel_size", std::to_string(c.tensor));
     add("pipeline_model_parallel_size", std::to_string(c.pipeline));

@@ -216,8 +216,7 @@ void add_megatron_states(const job::Job& job, const Pins& pinned, bool changes_n
       fractions = {fmt::format("{:g}", job.optimizer.offload_fraction)};
     for (const std::string& fraction : fractions) {
       KeyValues keys = {{"optimizer_cpu_offload", "true"}, {"optimizer_offload_fraction", fraction}};
-      // Megatron-LM moves only the precision-aware optimizer (R221).
-      if (job.framework == job::Framework::kMegatronLm && !job.optimizer.precision_aware)
+      if (job.facts().moves_precision_aware_only && !job.optimizer.precision_aware)
         keys.emplace_back("use_precision_aware_optimizer", "true");
       offloads.emplace_back(
           std::string(fraction) == "1" ? "optimizer on the host" : "half of the optimizer on the host",
@@ -271,7 +270,7 @@ void add_megatron_states(const job::Job& job, const Pins& pinned, bool changes_n
                                {"ckpt_format", "fsdp_dtensor"}});
 }
 
-void add_deepspeed_states(const job::Job& job, const Pins& pinned, List& list) {
+void add_zero_states(const job::Job& job, const Pins& pinned, List& list) {
   const bool moves = !any_pinned(pinned, {"offload_optimizer_device", "offload_param_device"}) &&
                      job.sharding.offload_optimizer == job::OffloadTarget::kNone &&
                      job.sharding.offload_param == job::OffloadTarget::kNone;
@@ -339,10 +338,10 @@ std::vector<Variant> activation_variants(const job::Job& job, const Pins& pinned
   if (any_pinned(pinned, {"recompute_activations", "gradient_checkpointing", "activation_memory_budget"}))
     return list.take();
   if (!job.is_megatron()) {
-    const bool titan = job.framework == job::Framework::kTorchtitan;
+    const bool skips = job.facts().recomputes_every_nth;
     list.add("none", {{"recompute_granularity", "none"}});
-    if (titan) list.add("every second layer", {{"recompute_granularity", "full"}, {"recompute_every_nth_layer", "2"}});
-    list.add("full", titan ? KeyValues{{"recompute_granularity", "full"}, {"recompute_every_nth_layer", "0"}}
+    if (skips) list.add("every second layer", {{"recompute_granularity", "full"}, {"recompute_every_nth_layer", "2"}});
+    list.add("full", skips ? KeyValues{{"recompute_granularity", "full"}, {"recompute_every_nth_layer", "0"}}
                            : KeyValues{{"recompute_granularity", "full"}});
     return list.take();
   }
@@ -362,12 +361,12 @@ std::vector<Variant> state_variants(const job::Job& job, const Pins& pinned, boo
   const bool fsdp = job.sharding.kind == job::ShardingKind::kFsdp2 || job.sharding.kind == job::ShardingKind::kFsdp1;
   if (job.is_megatron()) {
     add_megatron_states(job, pinned, changes_numbers, list);
-  } else if (job.framework == job::Framework::kDeepSpeed || job.sharding.kind == job::ShardingKind::kZero) {
-    add_deepspeed_states(job, pinned, list);
+  } else if (job.facts().own_sharding == job::ShardingKind::kZero || job.sharding.kind == job::ShardingKind::kZero) {
+    add_zero_states(job, pinned, list);
   } else if (fsdp) {
     add_fsdp_states(job, pinned, list);
   } else {
-    list.add(job.framework == job::Framework::kTransformers && job.data_parallel > 1 ? "DDP" : "", {});
+    list.add(job.facts().replicates && job.data_parallel > 1 ? "DDP" : "", {});
   }
   return list.take("");
 }

@@ -29,6 +29,44 @@ std::vector<std::uint32_t> boundaries(const History& history, const Attribution&
   return thinned;
 }
 
+// Bytes alive after every operation, from what was alive at the start.
+template <class Visit>
+void walk_alive(const History& history, const Visit& visit) {
+  std::int64_t alive = 0;
+  for (const Initial& initial : history.initial) alive += initial.requested;
+  visit(alive);
+  for (const Op& op : history.ops) {
+    if (op.kind == OpKind::kAlloc) alive += history.bytes_of(op.object);
+    if (op.kind == OpKind::kFree || op.kind == OpKind::kRequestFree) alive -= history.bytes_of(op.object);
+    visit(alive);
+  }
+}
+
+// Whether the history comes back to about where it was, as steps do. One forward pass also holds more after each of its
+// parts; but what a layer keeps is more than the temporaries that it drops.
+bool has_rounds(const History& history) {
+  constexpr std::size_t kFewestRounds = 3;
+  std::int64_t high = 0;
+  std::int64_t deepest = 0;
+  walk_alive(history, [&](std::int64_t alive) {
+    high = std::max(high, alive);
+    deepest = std::max(deepest, high - alive);
+  });
+  std::vector<std::int64_t> tops;  // each before a fall of half the deepest or more
+  bool is_rising = true;
+  std::int64_t turn = 0;  // highest since the last fall, or lowest since the last rise
+  walk_alive(history, [&](std::int64_t alive) {
+    turn = is_rising ? std::max(turn, alive) : std::min(turn, alive);
+    if (deepest == 0 || (is_rising ? turn - alive : alive - turn) * 2 < deepest) return;
+    if (is_rising) tops.push_back(turn);
+    is_rising = !is_rising;
+    turn = alive;
+  });
+  if (tops.size() < kFewestRounds) return false;
+  const std::int64_t gained = (tops.back() - tops.front()) / static_cast<std::int64_t>(tops.size() - 1);
+  return gained * 2 <= deepest;
+}
+
 struct Origin {
   std::uint32_t stack = snapshot::kNoStack;
   std::int64_t object_bytes = 0;
@@ -45,6 +83,7 @@ LeakReport find_leaks(const History& history, const Attribution& attribution) {
   LeakReport report;
   if (history.events.count < kEqualParts) return report;
   const std::vector<std::uint32_t> ends = boundaries(history, attribution, report.by_optimizer);
+  if (!report.by_optimizer && !has_rounds(history)) return report;
   const std::size_t warm_up = report.by_optimizer ? kWarmUp : kEqualParts / 4;
   std::vector<Origin> origins;
   std::unordered_map<std::uint64_t, std::uint32_t> known;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What grows from step to step: objects of one origin of which more are alive at the end of every step. Optimizer
-// steps mark the steps; a history without any is cut into equal parts.
+// steps mark the steps; a history without any is cut into equal parts, if it holds rounds: what grows within one step
+// is no leak.
 #pragma once
 
 #include <cstdint>

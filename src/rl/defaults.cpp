@@ -103,8 +103,8 @@ Run defaults_for(Framework framework) {
 }
 
 KeyValues default_trainer_keys(Framework framework, job::Framework trainer) {
-  const bool megatron = trainer == job::Framework::kMegatronLm || trainer == job::Framework::kMegatronBridge;
-  if (megatron) {
+  const job::FrameworkFacts& facts = job::facts_of(trainer);
+  if (facts.is_megatron) {
     KeyValues keys = {{"bf16", "true"}, {"grad_reduce_in_fp32", "true"}, {"use_distributed_optimizer", "true"}};
     if (framework == Framework::kTelescope)
       keys.insert(keys.end(), {{"recompute_granularity", "full"},
@@ -115,8 +115,8 @@ KeyValues default_trainer_keys(Framework framework, job::Framework trainer) {
   }
   // fp32 shards, bf16 compute, fp32 reduction (facts rl-and-inference.md 1, other-frameworks-memory.md 6.1).
   KeyValues keys = {{"bf16", "true"}};
-  if (trainer == job::Framework::kDeepSpeed) keys.emplace_back("zero_stage", "3");
-  if (framework != Framework::kNemoRl && framework != Framework::kGeneric && trainer != job::Framework::kTorchtitan)
+  if (facts.own_sharding == job::ShardingKind::kZero) keys.emplace_back("zero_stage", "3");
+  if (framework != Framework::kNemoRl && framework != Framework::kGeneric && facts.runs_hub_models)
     keys.emplace_back("gradient_checkpointing", "true");
   return keys;
 }

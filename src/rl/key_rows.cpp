@@ -78,7 +78,7 @@ Status set_ref_logprobs(Run& run, const Node& value) {
 Status set_trainer_framework(Run& run, const Node& value) {
   PLIMSOLL_TRY(word, job::to_word(value));
   const auto found = job::from_name<job::Framework>(word);
-  if (!found || *found == job::Framework::kTransformers)
+  if (!found || job::facts_of(*found).drives_others)
     return bad_input(fmt::format("found {}, wanted one of fsdp2, megatron-lm, megatron-bridge, deepspeed, torchtitan",
                                  job::shown(value)));
   if (*found == run.trainer_framework) return {};

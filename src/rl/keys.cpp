@@ -193,8 +193,7 @@ Status set_trainer_key(Run& run, std::string_view name, const Node& value) {
     if (canonical == decided)
       return bad_input(fmt::format("{} of the trainer follows from the run", canonical), fmt::format("set {}", by));
   bool known = job::is_key(canonical) || canonical.starts_with("environment.");
-  for (const job::Framework framework : {job::Framework::kMegatronLm, job::Framework::kMegatronBridge,
-                                         job::Framework::kFsdp2, job::Framework::kTorchtitan})
+  for (const job::Framework framework : job::all_frameworks())
     known = known || job::find_alias(framework, in_key_spelling(name)) != nullptr;
   if (!known) return tl::make_unexpected(unknown_key(name, false));
   put_trainer_key(run, job::is_key(canonical) ? canonical : in_key_spelling(name), document::to_text(value));

@@ -107,7 +107,7 @@ struct Run {
   std::int64_t loss_chunk = 0;             // tokens of a chunk of a fused head and loss; 0: full logits
 
   inference::Server server;
-  job::Framework trainer_framework = job::Framework::kFsdp2;
+  job::Framework trainer_framework = job::assumed_framework(job::Assumed::kForManyGpus);
   std::vector<std::pair<std::string, std::string>> trainer_keys;  // [trainer]: keys and values of a training job
   job::Job trainer;  // made of them by complete(): micro-batch one bin of seq_len tokens
 

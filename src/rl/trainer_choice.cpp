@@ -24,8 +24,7 @@ bool follows_from_run(std::string_view key) {
 // In words of the run: PyTorch's trainers have one switch for recomputation.
 job::Settings spoken(const Run& run, const job::Settings& settings) {
   job::Settings words = settings;
-  if (run.trainer_framework != job::Framework::kFsdp2 && run.trainer_framework != job::Framework::kDeepSpeed)
-    return words;
+  if (!job::facts_of(run.trainer_framework).runs_hub_models) return words;
   for (auto& [key, value] : words) {
     if (key != "recompute_granularity") continue;
     key = "gradient_checkpointing";

@@ -25,7 +25,7 @@
 
 namespace plimsoll::rules {
 
-inline constexpr std::size_t kFrameworks = 6;
+inline constexpr std::size_t kFrameworks = job::kFrameworkCount;
 
 // One function per derived fact; none where the job does not say enough.
 struct DerivedFact {

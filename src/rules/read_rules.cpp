@@ -3,6 +3,7 @@
 // name = {type = "text", default = "torch", megatron-bridge = "torch_dist"}. [[rule]] is one rule; see Rule
 // for its keys. Unknown keys, ids given twice and conditions that do not compile are errors.
 #include <algorithm>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -22,10 +23,6 @@ constexpr std::size_t kMaxInstructions = 60'000;  // a Checker numbers constants
 constexpr std::string_view kKeys[] = {"id",     "severity", "frameworks", "versions",   "when",
                                       "prints", "wrong",    "fix",        "set",        "source",
                                       "base",   "breaks",   "holds",      "checked_by", "vague"};
-
-constexpr job::Framework kAllFrameworks[] = {job::Framework::kMegatronLm,   job::Framework::kMegatronBridge,
-                                             job::Framework::kTransformers, job::Framework::kFsdp2,
-                                             job::Framework::kDeepSpeed,    job::Framework::kTorchtitan};
 
 Result<std::string> text_at(const Node& table, std::string_view key, bool required) {
   const Node* value = table.find(key);
@@ -124,7 +121,7 @@ Status read_frameworks(const Node& table, Rule& rule) {
     const auto framework = job::from_name<job::Framework>(name);
     if (name != "all" && !framework)
       return bad_input(fmt::format("frameworks: found '{}', wanted all, {}", name, job::choices<job::Framework>()));
-    for (const job::Framework each : kAllFrameworks)
+    for (const job::Framework each : job::all_frameworks())
       if ((name == "all" || each == *framework) && !rule.applies_to(each)) rule.frameworks.push_back(each);
   }
   if (rule.frameworks.empty()) return bad_input("frameworks is missing");
@@ -231,7 +228,8 @@ Result<RuleSet> read_rules(std::span<const std::string_view> texts) {
         PLIMSOLL_TRY_STATUS(set.facts_.declare(name, *std::move(declaration)));
       }
     }
-  std::size_t size = 0;  // of all conditions
+  std::unordered_set<std::string> known;  // ids, in small letters
+  std::size_t size = 0;                   // of all conditions
   for (const Node& root : roots) {
     const Node* rules = root.find("rule");
     if (rules == nullptr) continue;
@@ -240,7 +238,7 @@ Result<RuleSet> read_rules(std::span<const std::string_view> texts) {
       if (!table.is_object()) return bad_input("rule: wanted [[rule]] tables");
       if (set.rules_.size() >= kMaxRules) return bad_input(fmt::format("more than {} rules", kMaxRules));
       PLIMSOLL_TRY(id, text_at(table, "id", true));
-      if (set.find(id) != nullptr) return bad_input(fmt::format("the rule {} is given twice", id));
+      if (!known.insert(lower(id)).second) return bad_input(fmt::format("the rule {} is given twice", id));
       Rule rule;
       rule.id = id;
       if (auto read = read_rule(table, set.facts_, rule); !read)

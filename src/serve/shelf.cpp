@@ -36,7 +36,7 @@ bool is_run(const std::string& path, const std::string& text) {
 // A log may print everything that a configuration holds; only files that are one count.
 bool is_job(const std::string& path, const std::string& text) {
   const auto kind = job::recognise({path, text});
-  return kind && *kind != job::FileKind::kMegatronLog;
+  return kind && !job::is_log(*kind);
 }
 
 // What a post-training run measured, as JSON lines or Prometheus text; a log may print such lines among others.

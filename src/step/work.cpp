@@ -64,6 +64,12 @@ void own_work(const Job& job, const model::Layer& layer, bool in_bf16, WorkList&
   if (!layer.parallel_block) residual(list, s);
 }
 
+// Megatron's fp8_output_proj, which MXFP8 alone allows.
+bool quantises_head(const Job& job) {
+  const auto stated = job.stated.find("fp8_output_proj");
+  return job.precision.fp8 == job::Fp8Recipe::kMxfp8 && stated != job.stated.end() && stated->second == "true";
+}
+
 }  // namespace
 
 void layer_work(const Job& job, const model::Layer& layer, bool in_bf16, WorkList& list) {
@@ -99,7 +105,7 @@ void head_work(const Job& job, WorkList& list) {
   norm(list, s, s.stored * s.hidden);
   column_message(list, s, Part::kOther);
   const double rows = real(job.vocab_rows) / s.tp;
-  gemm(list, s, Part::kOther, s.tokens, rows, s.hidden, false);
+  gemm(list, s, Part::kOther, s.tokens, rows, s.hidden, quantises_head(job));
   const double logits = s.tokens * rows;
   switch (job.kernels.loss) {
     case job::LossKind::kTe:  // one kernel, in place on the logits

@@ -68,6 +68,10 @@ struct Work {
   // Bytes streamed through memory besides what a GEMM itself reads and writes.
   double forward_bytes;
   double backward_bytes;
+  // Elements that pass kernels which do not vectorise (PyTorch's own on strided views, broadcasts or between dtypes),
+  // once for each such kernel.
+  double forward_elements;
+  double backward_elements;
   // Kernels that the host launches; of a ring, for each of its hops.
   double forward_kernels;
   double backward_kernels;

@@ -43,6 +43,20 @@ void grouped(WorkList& list, const Shape& s, double rows, double columns, double
   }
 }
 
+// Transformer Engine returns the bias of the second product. Megatron adds it expert by expert, scaled by the fp32
+// probability of each row: a broadcast product, a sum between dtypes, the experts joined in fp32 and converted back;
+// the backward converts twice and has a broadcast product and its sum for bias and for probability.
+void output_bias(WorkList& list, const Shape& s, double rows, double experts) {
+  const double elements = rows * s.hidden;
+  Work& w = list.add(Doing::kStream, Part::kExperts);
+  w.forward_elements = 3 * elements;
+  w.backward_elements = 4 * elements;
+  w.forward_bytes = 8 * elements;
+  w.backward_bytes = (2 * s.act + 8) * elements;
+  w.forward_kernels = 2 * experts + 2;
+  w.backward_kernels = 5 * experts + 2;
+}
+
 }  // namespace
 
 void moe_mlp(WorkList& list, const Shape& s, const model::FeedForward& ffn, const megatron::LayerSizes& z,
@@ -73,6 +87,7 @@ void moe_mlp(WorkList& list, const Shape& s, const model::FeedForward& ffn, cons
   grouped(list, s, routed, fan * width, s.hidden, groups, as_one, quantised);
   activation(list, s, Part::kExpertActivation, ffn, routed * width);
   grouped(list, s, routed, s.hidden, width, groups, as_one, quantised);
+  if (ffn.expert_bias && job.is_megatron()) output_bias(list, s, routed, groups);
   expert_message(list, s, ffn);
   if (ffn.shared_width > 0) {
     const double shared = real(ffn.shared_width) / s.tp;

@@ -98,12 +98,27 @@ void residual(WorkList& list, const Shape& s) {
   stream(list, Part::kOther, elements * 3 * s.act, elements * 2 * s.act, 1, 1);
 }
 
+namespace {
+
+// GPT-OSS in Megatron: the two halves are clamped as strided views and put together again before the one compiled
+// kernel; backward makes masks of both, selects by them and joins the halves (facts step-time.md 5).
+void clamped_activation(WorkList& list, double elements) {
+  Work& w = list.add(Doing::kStream, Part::kExpertActivation);
+  w.forward_elements = 2 * elements;
+  w.backward_elements = 5 * elements;
+  w.forward_bytes = (8 + 6) * elements;        // joined; the kernel itself
+  w.backward_bytes = (10 + 3 + 8) * elements;  // the kernel itself, one mask of two, joined
+  w.forward_kernels = 4;
+  w.backward_kernels = 8;
+}
+
+}  // namespace
+
 void activation(WorkList& list, const Shape& s, Part part, const model::FeedForward& ffn, double elements) {
   const double fan = ffn.gated ? 2 : 1;
   const bool fused = s.job.kernels.bias_activation_fusion || s.compiled || !ffn.gated;
   if (part == Part::kExpertActivation && ffn.expert_bias) {
-    // Bias, clamps, scaled sigmoid and the shifted product, each a pass of its own.
-    stream(list, part, elements * 24 * s.act, elements * 40 * s.act, 10, 20);
+    clamped_activation(list, elements);
   } else if (fused) {
     stream(list, part, elements * (fan + 1) * s.act, elements * (2 * fan + 1) * s.act, 1, 1);
   } else {

@@ -138,6 +138,7 @@ const std::vector<NamedValue>& named_values() {
       {"attention_other_head", &Calibration::attention_other_head, true},
       {"attention_fp32", &Calibration::attention_fp32},
       {"attention_masked", &Calibration::attention_masked},
+      {"attention_fp8", &Calibration::attention_fp8, true},
       {"attention_flash2", &Calibration::attention_flash2, true},
       {"host_kernel_te", &Calibration::host_kernel_te},
       {"host_kernel_local", &Calibration::host_kernel_local},

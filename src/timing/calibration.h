@@ -53,6 +53,7 @@ struct Calibration {
   double attention_other_head = 0.72;  // rate at head sizes other than 64, 128 and those of MLA
   double attention_fp32 = 8;           // FLOPs that count for one: without tensor cores
   double attention_masked = 1.3;       // and with an additive mask
+  double attention_fp8 = 1.3;          // rate of attention in FP8 against 16 bits
   double attention_flash2 = 0.6;       // rate of FlashAttention 2 on Hopper and newer against cuDNN and FA 3
   // Host.
   double host_kernel_te = 45e-6;         // per kernel, with the Python of Transformer Engine and Megatron around it

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <span>
 
 #include "timing/collectives.h"
@@ -96,6 +97,25 @@ void add_message(const Prices& p, const Work& w, double attention_forward, doubl
   }
 }
 
+// Without userbuffers Megatron and Transformer Engine still start the messages of a column-parallel product's backward
+// beside its products: the input is gathered again while the input gradient is computed, and that is scattered while
+// the weight gradient is. Those of the forward, and the gather before a row-parallel product's backward, stand alone.
+void add_tensor_message(const Prices& p, const Work& w, const Work* next, Parts& forward, Parts& backward) {
+  const bool product = next != nullptr && next->doing == Doing::kGemm && next->cut == step::Cut::kColumns;
+  if (!p.hides_behind_products || !product || !next->trained) {
+    add_message(p, w, 0, 0, forward, backward);
+    return;
+  }
+  const Number number = next->quantised ? p.number : Number::kBf16;
+  const double input = gemm_seconds(*p.machine, number, next->rows, next->depth, next->columns, 2);
+  const double weight =
+      gemm_seconds(*p.machine, number, next->columns, next->depth, next->rows, p.weight_gradient_bytes);
+  const double gather = w.backward_gather > 0 ? message_seconds(p, w, Pattern::kAllGather, w.backward_gather) : 0;
+  forward.tensor += message_seconds(p, w, w.forward_pattern, w.forward_message);
+  backward.tensor += std::max(0.0, gather - input) +
+                     std::max(0.0, message_seconds(p, w, w.backward_pattern, w.backward_message) - weight);
+}
+
 double ring_hops(const Prices& p, const Work& w) {
   if (w.forward_pattern == Pattern::kRing) return p.context.size - 1;
   if (w.forward_pattern == Pattern::kExchangeAndRing) return p.context.size / p.context.inside - 1;
@@ -121,6 +141,24 @@ double host_pieces(const Prices& p, double chunks) {
   return chunks > 1 ? (chunks - 1) * kShare * p.host_kernel : 0;
 }
 
+// Input and gradient of a quantised product, in `times` pieces.
+void add_casts(const Prices& p, const Work& w, double times, Parts& forward, Parts& backward) {
+  const Machine& m = *p.machine;
+  const double host = host_seconds(p, w.part, times * p.cast_kernels);
+  forward.memory += stream_seconds(m, w.rows * w.depth * p.cast_input, times * p.cast_kernels);
+  backward.memory += stream_seconds(m, w.rows * w.columns * p.cast_gradient, times * p.cast_kernels);
+  forward.host += host;
+  backward.host += host;
+  // Every product first puts the scales of both its operands in the order that the matrix units read.
+  const double launch = graphed(p, w.part) ? 0 : m.calibration->host_launch / m.host_speed;
+  const double ordered = times * p.scale_kernels;
+  const double products = w.trained ? 2 : 1;  // of the backward
+  forward.memory += stream_seconds(m, 0, ordered);
+  backward.memory += stream_seconds(m, 0, products * ordered);
+  forward.host += ordered * launch;
+  backward.host += products * ordered * launch;
+}
+
 void add_gemm(const Prices& p, const Work& w, Parts& forward, Parts& backward) {
   const Machine& m = *p.machine;
   const Number number = w.quantised ? p.number : Number::kBf16;
@@ -135,10 +173,7 @@ void add_gemm(const Prices& p, const Work& w, Parts& forward, Parts& backward) {
   backward.host += host_pieces(p, back);
   if (w.trained) backward.gemm += slower * gemm_seconds(m, number, w.columns, w.depth, w.rows, p.weight_gradient_bytes);
   if (!w.quantised) return;
-  forward.memory += stream_seconds(m, w.rows * w.depth * p.cast_input, p.cast_kernels);
-  backward.memory += stream_seconds(m, w.rows * w.columns * p.cast_gradient, p.cast_kernels);
-  forward.host += host_seconds(p, w.part, p.cast_kernels);
-  backward.host += host_seconds(p, w.part, p.cast_kernels);
+  add_casts(p, w, 1, forward, backward);
 }
 
 void add_grouped_gemm(const Prices& p, const Work& w, Parts& forward, Parts& backward) {
@@ -153,21 +188,22 @@ void add_grouped_gemm(const Prices& p, const Work& w, Parts& forward, Parts& bac
   if (w.trained)
     backward.gemm +=
         grouped_weight_gradient_seconds(m, number, w.rows, w.columns, w.depth, w.groups, p.weight_gradient_bytes, rate);
-  if (!w.quantised || p.fused_experts) return;
+  // Casts are inside the one kernel of product and activation, which has no bias.
+  if (!w.quantised || (p.fused_experts && !p.biased_experts)) return;
   // Every expert's rows are quantised by kernels of their own.
-  const double kernels = p.cast_kernels * w.groups;
-  forward.memory += stream_seconds(m, w.rows * w.depth * p.cast_input, kernels);
-  backward.memory += stream_seconds(m, w.rows * w.columns * p.cast_gradient, kernels);
-  forward.host += host_seconds(p, w.part, kernels);
-  backward.host += host_seconds(p, w.part, kernels);
+  add_casts(p, w, p.fused_experts ? 1 : w.groups, forward, backward);
 }
 
 void add_stream(const Prices& p, const Work& w, Parts& forward, Parts& backward) {
   // Routing and permutation read rows wherever they lie.
   const double scale =
       w.part == Part::kRouter ? p.stream_scale / p.machine->calibration->permute_stream : p.stream_scale;
-  forward.memory = stream_seconds(*p.machine, w.forward_bytes * scale, w.forward_kernels);
-  backward.memory = stream_seconds(*p.machine, w.backward_bytes * scale, w.backward_kernels);
+  const Machine& m = *p.machine;
+  // Transformer Engine's operations pass the same tensors through kernels of their own.
+  const double one_by_one =
+      p.fused_experts ? std::numeric_limits<double>::infinity() : m.sms * m.calibration->eager_elements;
+  forward.memory = stream_seconds(m, w.forward_bytes * scale, w.forward_kernels) + w.forward_elements / one_by_one;
+  backward.memory = stream_seconds(m, w.backward_bytes * scale, w.backward_kernels) + w.backward_elements / one_by_one;
 }
 
 // Seconds of the attention of a layer, behind which rings of CP hide.
@@ -203,7 +239,8 @@ struct WorkCost {
   Parts replay;
 };
 
-WorkCost price_one(const job::Job& job, const Prices& p, const Work& w, const Hiding& hiding) {
+// `next`: the operation after it in its list, if any.
+WorkCost price_one(const job::Job& job, const Prices& p, const Work& w, const Work* next, const Hiding& hiding) {
   WorkCost cost;
   Parts& forward = cost.forward;
   Parts& backward = cost.backward;
@@ -221,11 +258,12 @@ WorkCost price_one(const job::Job& job, const Prices& p, const Work& w, const Hi
       add_attention(p, w, forward, backward);
       break;
     case Doing::kStream:
-      if (p.fused_experts && w.part == Part::kExpertActivation && !p.biased_experts) break;
+      if (p.fused_experts && !p.biased_experts && w.part == Part::kExpertActivation) break;
       add_stream(p, w, forward, backward);
       break;
     case Doing::kMessage:
-      if (!p.alone) add_message(p, w, hiding.forward, hiding.backward, forward, backward);
+      if (!p.alone && w.group == Group::kTensor) add_tensor_message(p, w, next, forward, backward);
+      if (!p.alone && w.group != Group::kTensor) add_message(p, w, hiding.forward, hiding.backward, forward, backward);
       add_message_launches(p, w, forward, backward);
       if (w.forward_bytes > 0) forward.memory += stream_seconds(*p.machine, w.forward_bytes * p.stream_scale, 1);
       if (w.backward_bytes > 0) backward.memory += stream_seconds(*p.machine, w.backward_bytes * p.stream_scale, 1);
@@ -255,7 +293,7 @@ LayerLaunches layer_launches(const job::Job& job, const Prices& p, const step::W
   LayerLaunches launches;
   const Hiding hiding = hiding_of(p, list);
   for (const Work& w : list) {
-    const WorkCost cost = price_one(job, p, w, hiding);
+    const WorkCost cost = price_one(job, p, w, &w + 1 < list.end() ? &w + 1 : nullptr, hiding);
     if (drains(p, w) && launches.drain == LayerLaunches::kNone) launches.drain = launches.count;
     launches.replay[launches.count] = launch_of(cost.replay);
     launches.forward[launches.count++] = launch_of(cost.forward);
@@ -294,7 +332,7 @@ PassCost price(const job::Job& job, const Prices& p, const step::WorkList& list)
   const Hiding hiding = hiding_of(p, list);
   bool waits = false;
   for (const Work& w : list) {
-    const WorkCost one = price_one(job, p, w, hiding);
+    const WorkCost one = price_one(job, p, w, &w + 1 < list.end() ? &w + 1 : nullptr, hiding);
     cost.forward += one.forward;
     cost.backward += one.backward;
     cost.replay += one.replay;

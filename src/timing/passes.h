@@ -56,15 +56,17 @@ struct Prices {
   double cast_input = 0;          // bytes per element that quantising an input moves, all layouts
   double cast_gradient = 0;
   double cast_kernels = 0;
-  double scaling_cost = 1;           // of products whose scales change inside the depth
-  double weight_gradient_bytes = 2;  // per element written by a weight-gradient product
-  double host_kernel = 0;            // seconds per launched kernel outside graphs
-  double host_graph_kernel = 0;      // and inside
-  double host_message = 0;           // seconds per collective
-  double stream_scale = 1;           // bytes that count for one, by how well kernels stream
-  double attention_slower = 1;       // FLOPs that count for one, by the library of attention
-  double tensor_share = 1;           // of tensor-parallel messages in the open
-  double tensor_bytes = 1;           // FP8 gathers halve them
+  double scale_kernels = 0;            // of a product, that put its scales in order; launched from C++
+  double scaling_cost = 1;             // of products whose scales change inside the depth
+  double weight_gradient_bytes = 2;    // per element written by a weight-gradient product
+  double host_kernel = 0;              // seconds per launched kernel outside graphs
+  double host_graph_kernel = 0;        // and inside
+  double host_message = 0;             // seconds per collective
+  double stream_scale = 1;             // bytes that count for one, by how well kernels stream
+  double attention_slower = 1;         // FLOPs that count for one, by the library of attention
+  double tensor_share = 1;             // of tensor-parallel messages in the open
+  bool hides_behind_products = false;  // of tensor-parallel messages, those of the backward that run beside products
+  double tensor_bytes = 1;             // FP8 gathers halve them
   double expert_share = 1;
   double moe_sync = 0;
   Span tensor;

@@ -23,17 +23,19 @@ void set_number(const job::Job& job, Prices& p) {
     p.cast_kernels = 3;
     return;
   }
+  // Blackwell multiplies FP8 in every layout: no transposed copy is written.
+  const double copies = job.cluster.gpu.is_blackwell() ? 1 : 2;
   switch (job.precision.fp8) {
     case job::Fp8Recipe::kNone:
       return;
     case job::Fp8Recipe::kDelayed:
       p.number = Number::kFp8;
-      p.cast_input = p.cast_gradient = 4;  // the scale is known beforehand
+      p.cast_input = p.cast_gradient = 2 + copies;  // the scale is known beforehand
       p.cast_kernels = 1;
       return;
     case job::Fp8Recipe::kTensorwise:
       p.number = Number::kFp8;
-      p.cast_input = p.cast_gradient = 6;
+      p.cast_input = p.cast_gradient = 4 + copies;
       p.cast_kernels = 2;
       return;
     case job::Fp8Recipe::kBlockwise:
@@ -46,6 +48,7 @@ void set_number(const job::Job& job, Prices& p) {
       p.number = Number::kMxfp8;
       p.cast_input = p.cast_gradient = 6;
       p.cast_kernels = 1;
+      p.scale_kernels = 2;
       return;
   }
 }
@@ -95,7 +98,8 @@ Prices::Prices(const job::Job& job, const Machine& on, bool is_alone) : machine(
   // leaves, and gather what is already quantised. MXFP8 goes through them, too (Transformer Engine fills their buffers
   // with its data and scales; 405B at TP 4 costs 6 % more than in FP8, not the 15 % of messages in the open).
   const bool userbuffers = job::overlaps_tensor_messages(job) && job.is_megatron();
-  tensor_share = userbuffers ? c.tensor_exposed : c.tensor_exposed_alone;
+  tensor_share = userbuffers ? c.tensor_exposed : job.is_megatron() ? 1 : c.tensor_exposed_alone;
+  hides_behind_products = job.is_megatron() && !userbuffers;
   // PyTorch's asynchronous tensor parallelism hides half as much (facts step-time.md 7: 1.04 to 1.16 times faster).
   if (job::overlaps_tensor_messages(job) && !job.is_megatron()) tensor_share = (tensor_share + c.tensor_exposed) / 2;
   // torchtitan's float8 with one scale per tensor gathers what is already converted, too.
@@ -118,6 +122,7 @@ Prices::Prices(const job::Job& job, const Machine& on, bool is_alone) : machine(
       (job.kernels.implementation == job::Implementation::kTransformers && job.kernels.torch_compile);
   if (calls_flash2 && job.kernels.attention == job::AttentionBackend::kFlash && job.cluster.gpu.is_hopper_or_newer())
     attention_slower = 1 / c.attention_flash2;
+  if (job.precision.fp8_attention && job.precision.fp8 != job::Fp8Recipe::kNone) attention_slower /= c.attention_fp8;
   selective_ops = job.recompute.granularity == job::RecomputeGranularity::kSelectiveOps;
 }
 

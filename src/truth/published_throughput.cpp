@@ -210,6 +210,26 @@ void read_graphs(const Node& node, job::Job& job) {
   }
 }
 
+// Recipes that capture whole iterations of MoE models in MXFP8 set fp8_dot_product_attention, but for DeepSeek-V3 on
+// GB200, and fp8_output_proj, but for Qwen3 (Megatron-Bridge v0.5.0, scripts/performance/configs; v0.6.0,
+// perf_recipes).
+void read_whole_iteration(job::Job& job) {
+  const bool whole = job.kernels.cuda_graphs == job::CudaGraphs::kFullIteration && job.model.has_moe();
+  if (!whole || job.precision.fp8 != job::Fp8Recipe::kMxfp8) return;
+  const bool latent = job.model.kinds.front().attention.kind == model::AttentionKind::kMla;
+  job.precision.fp8_attention = !latent || job.cluster.gpu.id != "gb200-186gb";
+  if (!job.model.name.starts_with("qwen")) job.stated["fp8_output_proj"] = "true";
+}
+
+// What the recipes leave off: userbuffers in NVFP4 (all releases), the gather of weights beside the forward in MXFP8
+// (v0.2: "causes NaN grad norm").
+void read_overlap(const Node& node, job::Job& job) {
+  job.parallel.tp_comm_overlap = job.is_megatron() && job.parallel.tensor > 1 && !job.precision.fp4;
+  const std::string container = text_of(node, "container");
+  if (job.precision.fp8 == job::Fp8Recipe::kMxfp8 && (container == "25.09" || container == "25.11"))
+    job.optimizer.overlap_param_gather = false;
+}
+
 void read_moe(const Node& node, job::Job& job) {
   const std::string dispatcher = text_of(node, "moe_dispatcher");
   job.moe.dispatcher = dispatcher == "hybridep" ? job::DispatcherKind::kHybridEp
@@ -320,7 +340,7 @@ Record read_published_throughput(const Node& node) {
   job.parallel.tensor = integer_or(node, "tp", 1);
   job.parallel.context = integer_or(node, "cp", 1);
   job.parallel.sequence_parallel = job.parallel.tensor > 1;
-  job.parallel.tp_comm_overlap = job.is_megatron() && job.parallel.tensor > 1;
+  read_overlap(node, job);
   read_batch(node, job);
   read_recompute(node, job);
   read_graphs(node, job);
@@ -330,6 +350,7 @@ Record read_published_throughput(const Node& node) {
     job.precision.reuse_grad_buffer_for_mxfp8 = job.precision.fp8_param_gather;
   if (job.is_megatron()) {
     job.kernels.attention = job::AttentionBackend::kFused;
+    read_whole_iteration(job);
     job.kernels.loss = job::LossKind::kTe;
   } else {
     job.kernels.torch_compile = mentions(note, "compile") || note.empty();

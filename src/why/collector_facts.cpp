@@ -26,30 +26,8 @@ bool is_identifier(std::string_view text) {
 }  // namespace
 
 void Collector::mention(std::string_view text) {
-  struct Name {
-    std::string_view text;
-    Framework framework;
-  };
-  static constexpr Name kNames[] = {{"vllm", Framework::kVllm},
-                                    {"sglang", Framework::kSglang},
-                                    {"megatron/bridge", Framework::kMegatronBridge},
-                                    {"megatron_bridge", Framework::kMegatronBridge},
-                                    {"megatron/", Framework::kMegatron},
-                                    {"pretrain_gpt", Framework::kMegatron},
-                                    {"torchtitan", Framework::kTorchtitan},
-                                    {"deepspeed", Framework::kDeepSpeed},
-                                    {"/fsdp/", Framework::kFsdp},
-                                    {"_fsdp", Framework::kFsdp},
-                                    {"/transformers/", Framework::kTransformers},
-                                    {"\\transformers\\", Framework::kTransformers},
-                                    {"lightning", Framework::kLightning},
-                                    {"jaxlib", Framework::kJax},
-                                    {"/jax/", Framework::kJax}};
-  for (const Name& name : kNames)
-    if (has_text(text, name.text)) {
-      ++findings_.frameworks[name.framework];
-      return;
-    }
+  if (const Framework framework = framework_marked_in(text); framework != Framework::kUnknown)
+    ++findings_.frameworks[framework];
 }
 
 // The kernel's list at a kill: "[ pid ] uid tgid total_vm rss ... name", then a row for each task, in pages.

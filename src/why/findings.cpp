@@ -20,13 +20,13 @@ std::vector<std::string> Findings::damages() const {
 }
 
 Framework Findings::framework() const {
-  // A stack names its parts too: the outermost that is mentioned decides.
-  static constexpr std::array<Framework, 10> kOrder = {
-      Framework::kVllm,       Framework::kSglang,    Framework::kMegatronBridge, Framework::kMegatron,
-      Framework::kTorchtitan, Framework::kDeepSpeed, Framework::kTransformers,   Framework::kFsdp,
-      Framework::kLightning,  Framework::kJax};
-  for (const Framework framework : kOrder)
-    if (const auto found = frameworks.find(framework); found != frameworks.end() && found->second > 0) return framework;
+  Framework outermost = Framework::kUnknown;
+  for (const auto& [framework, mentions] : frameworks) {
+    const bool is_outer =
+        outermost == Framework::kUnknown || speaker_of(framework)->precedence > speaker_of(outermost)->precedence;
+    if (mentions > 0 && is_outer) outermost = framework;
+  }
+  if (outermost != Framework::kUnknown) return outermost;
   const bool torch = !torch_version.empty() || std::any_of(events.begin(), events.end(), [](const Event& event) {
     return event.signal.kind == SignalKind::kDeviceOom && event.signal.oom.allocator != Allocator::kXla;
   });
@@ -44,13 +44,6 @@ bool Findings::has_expandable_segments() const { return has_text(allocator_setti
 std::string Findings::option(const std::string& name) const {
   const auto found = config.find(name);
   return found == config.end() ? std::string{} : found->second;
-}
-
-std::string_view framework_name(Framework framework) {
-  static constexpr std::array<std::string_view, 12> kNames = {
-      "unknown",   "Megatron-LM", "Megatron-Bridge", "DeepSpeed", "FSDP",   "torchtitan", "Transformers",
-      "Lightning", "vLLM",        "SGLang",          "JAX",       "PyTorch"};
-  return kNames[static_cast<std::size_t>(framework)];
 }
 
 }  // namespace plimsoll::why

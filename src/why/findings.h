@@ -13,6 +13,7 @@
 #include "why/phase.h"
 #include "why/progress.h"
 #include "why/signal.h"
+#include "why/speaker.h"
 
 namespace plimsoll::why {
 
@@ -90,21 +91,6 @@ struct LogFile {
   std::string damage = {};  // why it could not be read to its end
 };
 
-enum class Framework : std::uint8_t {
-  kUnknown,
-  kMegatron,
-  kMegatronBridge,
-  kDeepSpeed,
-  kFsdp,
-  kTorchtitan,
-  kTransformers,
-  kLightning,
-  kVllm,
-  kSglang,
-  kJax,
-  kPyTorch,
-};
-
 struct Findings {
   std::vector<LogFile> files;
   std::vector<Event> events;                    // in the order of the log
@@ -164,7 +150,5 @@ struct Findings {
   // An option that the log dumps, "" when it does not.
   [[nodiscard]] std::string option(const std::string& name) const;
 };
-
-[[nodiscard]] std::string_view framework_name(Framework framework);
 
 }  // namespace plimsoll::why

@@ -32,8 +32,13 @@ bool batch_is_one(const Findings& findings) {
 
 }  // namespace
 
+bool is_compiled_whole(const Diagnosis& diagnosis) {
+  const Speaker* speaker = speaker_of(diagnosis.framework);
+  return speaker != nullptr && speaker->is_compiled_whole;
+}
+
 bool can_apply(std::string_view id, const Diagnosis& diagnosis, const Findings& findings) {
-  if (is_one_of(kNeedRanks, id) && !findings.is_multi_rank() && diagnosis.framework != Framework::kJax) return false;
+  if (is_one_of(kNeedRanks, id) && !findings.is_multi_rank() && !is_compiled_whole(diagnosis)) return false;
   return !(is_one_of(kNeedBatch, id) && batch_is_one(findings));
 }
 

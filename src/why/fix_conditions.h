@@ -14,6 +14,9 @@ namespace plimsoll::why {
 // False where the rung needs what this run does not have: other GPUs to split over, a batch to halve.
 [[nodiscard]] bool can_apply(std::string_view id, const Diagnosis& diagnosis, const Findings& findings);
 
+// XLA: programs are compiled and sharded as one.
+[[nodiscard]] bool is_compiled_whole(const Diagnosis& diagnosis);
+
 // Adam makes its moments at the end of the first step; before it no rung can win them back.
 [[nodiscard]] bool moments_do_not_exist(const Diagnosis& diagnosis, const Findings& findings);
 

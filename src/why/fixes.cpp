@@ -56,7 +56,8 @@ class Known {
   [[nodiscard]] bool has_max_split() const { return torch() == 0 || torch() >= 110; }
   [[nodiscard]] bool uses_user_buffers() const { return is_on({"use_nccl_ub", "nccl_ub"}); }
   [[nodiscard]] bool is_serving() const {
-    return diagnosis_.framework == Framework::kVllm || diagnosis_.framework == Framework::kSglang;
+    const Speaker* speaker = speaker_of(diagnosis_.framework);
+    return speaker != nullptr && speaker->serves;
   }
   [[nodiscard]] bool is_training() const { return !is_serving(); }
   [[nodiscard]] bool many() const { return findings_.is_multi_rank(); }
@@ -107,8 +108,8 @@ void add_activation_rungs(const Diagnosis& diagnosis, const Known& known, Ids& i
 }
 
 void add_state_rungs(const Diagnosis& diagnosis, const Known& known, Ids& ids) {
-  const bool megatron =
-      diagnosis.framework == Framework::kMegatron || diagnosis.framework == Framework::kMegatronBridge;
+  const Speaker* speaker = speaker_of(diagnosis.framework);
+  const bool megatron = speaker != nullptr && speaker->is_megatron;
   ids.push_back("adam-8bit");
   if (known.many() && !known.is_on({"use_distributed_optimizer"})) ids.push_back("shard-optimizer");
   if (known.many()) ids.push_back("shard-everything");
@@ -122,7 +123,7 @@ Ids capacity_rungs(const Diagnosis& diagnosis, const Known& known) {
   Ids ids;
   if (diagnosis.sum.has_limit && diagnosis.sum.request <= diagnosis.sum.device_free) ids.push_back("raise-limit");
   const bool weights_alone = diagnosis.phase == Phase::kLoad || diagnosis.phase == Phase::kStartup;
-  if (diagnosis.framework == Framework::kJax) {
+  if (is_compiled_whole(diagnosis)) {
     ids.insert(ids.end(), {"shard-everything", "smaller-batch", "recompute-layers", "bigger-device"});
   } else if (infers_only(diagnosis)) {
     ids.insert(ids.end(), {"offload-weights", "lower-precision-weights", "quantise", "smaller-batch", "bigger-device"});
@@ -492,8 +493,8 @@ std::vector<Myth> myths_for(const Diagnosis& diagnosis) {
     default:
       break;
   }
-  const bool megatron =
-      diagnosis.framework == Framework::kMegatron || diagnosis.framework == Framework::kMegatronBridge;
+  const Speaker* speaker = speaker_of(diagnosis.framework);
+  const bool megatron = speaker != nullptr && speaker->is_megatron;
   const bool device = diagnosis.cause == Cause::kActivationBound || diagnosis.cause == Cause::kGenuineCapacity ||
                       diagnosis.cause == Cause::kFragmentation || diagnosis.cause == Cause::kFirstBackward;
   if (megatron && device) {

@@ -70,6 +70,7 @@ std::vector<Base> bases() {
                       "cuda_graph_modules=[attn,mlp] use_distributed_optimizer=true"},
       {"fp8", bridge + "gpus=16 tensor_model_parallel_size=2 pipeline_model_parallel_size=2 fp8=hybrid "
                        "fp8_recipe=tensorwise"},
+      {"fp8, GPU-bound", bridge + "gpus=8 fp8=hybrid fp8_recipe=tensorwise seq_length=32768"},
       {"first and last in bf16", bridge + "gpus=8 fp8=hybrid fp8_recipe=tensorwise first_last_layers_bf16=true"},
       {"mxfp8", bridge + "gpus=8 gpu=b200 fp8=e4m3 fp8_recipe=mxfp8 fp8_param_gather=true"},
       {"fp4", bridge + "gpus=8 gpu=b200 fp4=e2m1"},

@@ -100,7 +100,19 @@ TEST(Truth, families_of_transformers_are_predicted) {
 
   EXPECT_EQ(s.score.scored, s.score.records);
   expect_within(statistics(s.score, s.file, "peak_allocated"), 0.05, 0.5, 1);
-  expect_within(statistics(s.score, s.file, "peak_reserved"), 0.5, 3.5, 8);
+  expect_within(statistics(s.score, s.file, "peak_reserved"), 0.3, 2, 8);
+}
+
+// Recorded after the code that predicts them; the blind third was opened to be scored.
+TEST(Truth, further_steps_of_encoders_and_decoders_are_predicted) {
+  constexpr double kNoBar = 1e9;
+  for (const char* name : {"further-h200.json", "further-h200-blind.json"}) {
+    const Scored s = scored(name);
+
+    EXPECT_EQ(s.score.scored, s.score.records) << name;
+    expect_within(statistics(s.score, s.file, "peak_allocated"), 0.1, 0.2, 0.3);
+    expect_within(statistics(s.score, s.file, "peak_reserved"), 0.2, kNoBar, kNoBar);
+  }
 }
 
 TEST(Truth, parameters_of_every_recorded_family_are_exact) {
@@ -137,15 +149,14 @@ TEST(Truth, runs_under_other_allocator_settings_are_predicted) {
   expect_within(statistics(s.score, s.file, "peak_allocated"), 0.1, 0.6, 1.5);
 }
 
-// The worst are families of which a part is not modelled; their answers say so.
 TEST(Truth, vision_language_speech_and_state_space_models_are_predicted) {
   constexpr double kNoBar = 1e9;
   for (const char* name : {"models-h200.json", "models-h200-blind.json"}) {
     const Scored s = scored(name);
 
-    EXPECT_GE(static_cast<double>(s.score.scored), 0.8 * static_cast<double>(s.score.records)) << name;
-    expect_within(statistics(s.score, s.file, "peak_allocated"), 0.2, 1.2, kNoBar);
-    expect_within(statistics(s.score, s.file, "peak_reserved"), 1, 12, kNoBar);
+    EXPECT_GE(static_cast<double>(s.score.scored), 0.85 * static_cast<double>(s.score.records)) << name;
+    expect_within(statistics(s.score, s.file, "peak_allocated"), 0.2, 0.5, 1.5);
+    expect_within(statistics(s.score, s.file, "peak_reserved"), 0.5, 5, kNoBar);
   }
 }
 

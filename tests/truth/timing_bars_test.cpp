@@ -52,7 +52,7 @@ TEST(TimingTruth, published_dense_throughput_is_predicted) {
   const Statistics errors = statistics(s.score, s.file, "step_seconds", "kind", "dense");
   EXPECT_GE(errors.count, 85U);
   EXPECT_LE(errors.median_pct, 3.5);
-  EXPECT_LE(errors.p90_pct, 12.5);
+  EXPECT_LE(errors.p90_pct, 11.5);
 }
 
 TEST(TimingTruth, published_moe_throughput_is_predicted) {
@@ -60,7 +60,7 @@ TEST(TimingTruth, published_moe_throughput_is_predicted) {
   const Statistics errors = statistics(s.score, s.file, "step_seconds", "kind", "moe");
   EXPECT_GE(errors.count, 110U);
   EXPECT_LE(errors.median_pct, 7);
-  EXPECT_LE(errors.p90_pct, 19);
+  EXPECT_LE(errors.p90_pct, 15.5);
 }
 
 // Rows of one model, machine, release and task whose configuration differs. Measured differences below 2 % are
@@ -121,28 +121,36 @@ double tflops(job::Job job) {
   return timing::predict(job).value().tflops_per_gpu;
 }
 
-// Llama-3 70B, 32 H100, FP8: 704 TFLOP/s, and what memory-saving changes cost of them. The table does not say whether
-// its rows use userbuffers: with them the first is predicted as published, without them a seventh lower.
+// Llama-3 70B, 32 H100, FP8: 704 TFLOP/s, and what memory-saving changes cost of them. The table does not say so, but
+// it is one of userbuffers: with them all five rows come out. Without them the changes that leave TP alone cost the
+// same; what TP 8 costs in the table are products in eight pieces and their launches, which NCCL's messages do not
+// have.
 TEST(TimingTruth, memory_saving_changes_cost_what_was_published) {
-  job::Job base = llama_70b_on_32_h100(4, 4);
-  job::Job more_pp = llama_70b_on_32_h100(4, 8);
-  job::Job more_tp = llama_70b_on_32_h100(8, 4);
-  job::Job mlp = base;
-  mlp.recompute.modules.core_attn = false;
-  mlp.recompute.modules.mlp = true;
-  job::Job both = mlp;
-  both.recompute.modules.core_attn = true;
-  for (job::Job* job : {&base, &more_pp, &more_tp, &mlp, &both}) job->parallel.tp_comm_overlap = true;
-  const double reference = tflops(base);
-  constexpr double kOff = 0.05;
-  EXPECT_NEAR(reference, 704, kOff * 704);
-  EXPECT_NEAR(tflops(more_pp) / reference, 668.0 / 704, kOff * 668.0 / 704);
-  EXPECT_NEAR(tflops(mlp) / reference, 593.6 / 704, kOff * 593.6 / 704);
-  EXPECT_NEAR(tflops(both) / reference, 586.8 / 704, kOff * 586.8 / 704);
-  EXPECT_NEAR(tflops(more_tp) / reference, 508.7 / 704, kOff * 508.7 / 704);
-  EXPECT_GT(reference, tflops(more_pp));
-  EXPECT_GT(tflops(more_pp), tflops(mlp));
-  EXPECT_GT(tflops(mlp), tflops(more_tp));
+  for (const bool userbuffers : {true, false}) {
+    job::Job base = llama_70b_on_32_h100(4, 4);
+    job::Job more_pp = llama_70b_on_32_h100(4, 8);
+    job::Job more_tp = llama_70b_on_32_h100(8, 4);
+    job::Job mlp = base;
+    mlp.recompute.modules.core_attn = false;
+    mlp.recompute.modules.mlp = true;
+    job::Job both = mlp;
+    both.recompute.modules.core_attn = true;
+    for (job::Job* job : {&base, &more_pp, &more_tp, &mlp, &both}) job->parallel.tp_comm_overlap = userbuffers;
+    const double reference = tflops(base);
+    constexpr double kOff = 0.05;
+    if (userbuffers) {
+      EXPECT_NEAR(reference, 704, kOff * 704);
+      EXPECT_NEAR(tflops(more_tp) / reference, 508.7 / 704, kOff * 508.7 / 704);
+    } else {
+      EXPECT_LT(reference, 0.95 * 704);
+    }
+    EXPECT_NEAR(tflops(more_pp) / reference, 668.0 / 704, kOff * 668.0 / 704);
+    EXPECT_NEAR(tflops(mlp) / reference, 593.6 / 704, kOff * 593.6 / 704);
+    EXPECT_NEAR(tflops(both) / reference, 586.8 / 704, kOff * 586.8 / 704);
+    EXPECT_GT(reference, tflops(more_pp));
+    EXPECT_GT(tflops(more_pp), tflops(mlp));
+    EXPECT_GT(tflops(mlp), tflops(more_tp));
+  }
 }
 
 // Rows of one configuration in FP8 with one scale per tensor and in MXFP8: the second is slower.

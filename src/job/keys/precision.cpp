@@ -106,7 +106,7 @@ const Key kPrecisionKeys[] = {
     {"fp8_param_gather", kBoth, PLIMSOLL_FIELD(precision.fp8_param_gather), "weights are kept in FP8"},
     {"disable_parameter_transpose_cache", kBytes, Custom{set_no_transpose_cache, "boolean"},
      "FP8 copies of weights are rebuilt every micro-batch"},
-    {"fp8_dot_product_attention", kBytes, PLIMSOLL_FIELD(precision.fp8_attention), "attention runs in FP8"},
+    {"fp8_dot_product_attention", kBoth, PLIMSOLL_FIELD(precision.fp8_attention), "attention runs in FP8"},
     {"activation_func_fp8_input_store", kBytes, PLIMSOLL_FIELD(precision.fp8_activation_store),
      "the input of SwiGLU is kept in FP8"},
     {"reuse_grad_buf_for_mxfp8_param_ag", kBytes, PLIMSOLL_FIELD(precision.reuse_grad_buffer_for_mxfp8),

@@ -7,7 +7,6 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "job/readers/include.h"
 #include "job/readers/resolve.h"
 #include "job/value.h"
 #include "model/catalog.h"
@@ -103,7 +102,7 @@ namespace {
 
 // A checkpoint that is stored in 4 bits is loaded in 4 bits, whatever the file says of quantisation.
 void note_quantised_name(const std::string& name, Draft& draft) {
-  if (draft.vocabulary == Framework::kMegatronLm || draft.vocabulary == Framework::kMegatronBridge) return;
+  if (facts_of(draft.vocabulary).is_megatron) return;
   const std::string last = lower(name.substr(name.rfind('/') == std::string::npos ? 0 : name.rfind('/') + 1));
   const auto ends = [&last](std::string_view word) { return last.ends_with(word); };
   if (ends("-bnb-4bit") || ends("-awq") || ends("-gptq-int4") || ends("-gptq") || ends("-int4")) {
@@ -123,7 +122,7 @@ Result<Draft> read_hf_model(const InputFile& file, std::string_view index) {
   Draft draft;
   draft.path = file.path;
   draft.kind = FileKind::kHfConfig;
-  draft.vocabulary = Framework::kTransformers;
+  draft.vocabulary = assumed_framework(Assumed::kForOneGpu);
   PLIMSOLL_TRY(root, document::parse_json(file.text));
   PLIMSOLL_TRY(model, model::read_hf_config(root));
   draft.model = std::move(model);
@@ -178,7 +177,7 @@ Result<Draft> find_model_or_file(const std::string& name, const std::string& fol
   Draft draft;
   draft.path = name;
   draft.kind = FileKind::kHfConfig;
-  draft.vocabulary = Framework::kTransformers;
+  draft.vocabulary = assumed_framework(Assumed::kForOneGpu);
   PLIMSOLL_TRY(model, model::find_model(name));
   draft.model = std::move(model);
   return draft;

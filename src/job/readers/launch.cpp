@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "base/text.h"
+#include "job/format.h"
 #include "job/value.h"
 
 namespace plimsoll::job {
@@ -26,7 +27,15 @@ bool ends_with_py(std::string_view word) { return word.size() > 3 && word.ends_w
 
 // Programs of tools that have a command of their own.
 bool is_tool(std::string_view name) {
-  return is_one_of(name, {"swift", "megatron", "llamafactory-cli", "lmf", "axolotl", "oumi", "tune", "trl", "xtuner"});
+  return std::any_of(tool_commands().begin(), tool_commands().end(),
+                     [name](const Command& command) { return command.program == name; });
+}
+
+// "oumi distributed torchrun ...": the command is behind it.
+bool is_wrapper(std::string_view name, std::string_view verb) {
+  return std::any_of(tool_commands().begin(), tool_commands().end(), [name, verb](const Command& command) {
+    return command.program == name && !command.wraps.empty() && command.wraps == verb;
+  });
 }
 
 std::optional<std::int64_t> number(std::string_view text) {
@@ -96,7 +105,7 @@ Launch split_command(const ShellCommand& command) {
       break;
     }
     // "oumi distributed torchrun -m oumi train": a launcher before the command.
-    if (word == "oumi" && i + 1 < words.size() && words[i + 1].text == "distributed") continue;
+    if (i + 1 < words.size() && is_wrapper(word, words[i + 1].text)) continue;
     if (is_tool(file_name(word)) && (i == 0 || words[i - 1].text.substr(0, 2) != "--")) {
       const bool has_verb = i + 1 < words.size() && !is_flag(words[i + 1].text);
       take(i, i + (has_verb ? 2 : 1),

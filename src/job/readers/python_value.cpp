@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Python literals as they stand on the right side of cfg.x = y.
+#include "job/readers/python_value.h"
+
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "job/readers/bridge.h"
 #include "job/readers/shell_arithmetic.h"
 #include "job/value.h"
 

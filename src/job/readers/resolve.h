@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What several readers share: a model by name or path, bitsandbytes sections, and values that a
-// configuration leaves to the framework ("auto").
+// What several readers share: a model by name or path, files beside the one that names them, bitsandbytes sections.
 #pragma once
 
 #include <string>
@@ -23,10 +22,10 @@ namespace plimsoll::job {
 // to the root of the repository. The error names the places.
 [[nodiscard]] Result<std::string> locate(const std::string& name, const std::string& folder);
 
+// The model that a file names: a catalogue name, a path, or one that is not known and must be given otherwise.
+[[nodiscard]] Status name_model(const std::string& name, Draft& draft);
+
 // BitsAndBytesConfig, from a config.json or TrainingArguments.
 void read_quantization(const document::Node& config, Draft& draft);
-
-// Replaces "auto" by what the framework makes of it; the model is in `joined`.
-[[nodiscard]] Status resolve_auto(Joined& joined, const ReadOptions& options);
 
 }  // namespace plimsoll::job

@@ -8,8 +8,8 @@
 
 #include "base/text.h"
 #include "document/repeated_keys.h"
+#include "job/format.h"
 #include "job/keys.h"
-#include "job/readers/nemo_rl.h"
 #include "job/readers/omega.h"
 #include "model/catalog.h"
 #include "rl/frameworks/items.h"

@@ -40,10 +40,7 @@ constexpr TrainerName kMegatron[] = {
 
 constexpr const char* kResources = "policy.generation.colocated.resources";
 
-bool is_megatron(const Run& run) {
-  return run.trainer_framework == job::Framework::kMegatronLm ||
-         run.trainer_framework == job::Framework::kMegatronBridge;
-}
+bool is_megatron(const Run& run) { return job::facts_of(run.trainer_framework).is_megatron; }
 
 Status check(const Run& run) {
   if (!is_megatron(run) && run.trainer_framework != job::Framework::kFsdp2)

@@ -27,10 +27,7 @@ constexpr TrainerName kFsdp[] = {
     {"context_parallel_size", "fsdp_context_parallel_size"},
 };
 
-bool is_megatron(const Run& run) {
-  return run.trainer_framework == job::Framework::kMegatronLm ||
-         run.trainer_framework == job::Framework::kMegatronBridge;
-}
+bool is_megatron(const Run& run) { return job::facts_of(run.trainer_framework).is_megatron; }
 
 std::string_view trainer_key(const Run& run, std::string_view key) {
   for (const auto& [name, value] : run.trainer_keys)

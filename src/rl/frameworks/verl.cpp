@@ -37,10 +37,7 @@ constexpr const char* kRequired = "async_training.require_batches";
 constexpr const char* kSyncBucket = "actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes";
 constexpr const char* kAsyncBucket = "async_training.checkpoint_engine.device_buffer_size_M";
 
-bool is_megatron(const Run& run) {
-  return run.trainer_framework == job::Framework::kMegatronLm ||
-         run.trainer_framework == job::Framework::kMegatronBridge;
-}
+bool is_megatron(const Run& run) { return job::facts_of(run.trainer_framework).is_megatron; }
 
 Status add_pools(const Run& run, Items& items) {
   PLIMSOLL_TRY(trainer, nodes_of(run.trainer_gpus, run.cluster.gpus_per_node, "trainer_num_workers"));
@@ -149,7 +146,7 @@ void take_transformer_config(Values& values, Settings& settings) {
   for (const std::string& path : values.left_over()) {
     if (!path.starts_with(kPrefix)) continue;
     const std::string name = path.substr(kPrefix.size());
-    const job::Alias* alias = job::find_alias(job::Framework::kMegatronLm, name);
+    const job::Alias* alias = job::find_alias(job::kCanonical, name);
     const bool sets = job::is_key(name) || (alias != nullptr && alias->kind == job::AliasKind::kKey);
     const document::Node* value = values.look(path);
     if (!sets || value == nullptr || value->is_null()) continue;

@@ -9,6 +9,19 @@ namespace plimsoll::step::transformers {
 
 namespace {
 
+// The bias of positions where a token may look, and the lowest number elsewhere: of one mask for all sequences, or of
+// one for each where padding makes them differ.
+Var hidden_places(Graph& g, const Model& m, const AttentionShape& s, const model::Attention& a, const Var& bias) {
+  const bool padded = m.job->batch.padding_mask;
+  Var shown = bias;
+  if (a.causal || padded) {
+    const std::int64_t sequences = padded ? s.batch : 1;
+    const Var allowed = g.alloc(sequences * s.sequence * s.sequence, 1, Name::kMask);
+    shown = choose(g, bias, allowed, sequences * bias.elements, Name::kMask);
+  }
+  return g.autocast ? cast(g, shown, 2, Name::kMask) : shown;
+}
+
 Var core_attention(Graph& g, const Model& m, const AttentionShape& s, const model::Attention& a, std::int32_t sinks,
                    const Var& q, const Var& k, const Var& v, const Shared& shared) {
   g.tape().at(Operation::kCoreAttention);
@@ -17,26 +30,31 @@ Var core_attention(Graph& g, const Model& m, const AttentionShape& s, const mode
   const bool learned = m.architecture().relative_buckets > 0;  // no kernel has a gradient for its bias
   if (!m.eager_attention && (learned || (m.family.picks_heads && s.kv_heads < s.heads))) {
     const bool casts = g.autocast && q.width == 4;
+    const Var bias = learned ? hidden_places(g, m, s, a, mask) : mask;
     return math_attention(g, s, casts ? cast(g, q, 2, Name::kQuery) : q, casts ? cast(g, k, 2, Name::kKey) : k,
-                          g.autocast ? cast(g, v, 2, Name::kValue) : v, mask,
+                          g.autocast ? cast(g, v, 2, Name::kValue) : v, bias,
                           learned ? m.architecture().attention_dropout : 0);
   }
   // No kernel takes fp32 with grouped heads: PyTorch falls back to its unfused form.
   const bool unfused = m.eager_attention || (q.width == 4 && !g.autocast && s.kv_heads < s.heads);
+  if (unfused && !m.eager_attention && !g.grad_enabled && sinks < 0) return math_attention(g, s, q, k, v, mask, 0);
   if (unfused) return eager_attention(g, m, s, a, sinks, q, k, v, shared);
   const auto laid_out = [&](const Var& y) {  // the kernel's output has the query's layout
     return y.head_major ? copy(g, y, Name::kAttentionOutput) : y;
   };
   if (!mask) return laid_out(fused_attention(g, s, q, k, v, {}));
-  // A mask rules out the grouped kernel: keys and values are repeated.
+  // A mask rules out the grouped kernel: keys and values are repeated. One head is spread without a copy.
   const std::int64_t groups = s.heads / s.kv_heads;
-  Var keys = expand(g, k, groups, Name::kKey);
-  Var values = expand(g, v, groups, Name::kValue);
+  const bool single = s.kv_heads == 1 && s.heads > 1;
+  const Var keys = single ? expand_view(g, k, k.elements * groups) : expand(g, k, groups, Name::kKey);
+  const Var values = single ? expand_view(g, v, v.elements * groups) : expand(g, v, groups, Name::kValue);
   return laid_out(fused_attention(g, s, q, keys, values, mask));
 }
 
-// Norm of queries or keys: per head, or over all of them.
-Var head_norm(Graph& g, const Model& m, const Var& x, const NormIds& ids, Name name) {
+// Norm of queries or keys: per head, or over all of them; Llama 4's has no weight.
+Var head_norm(Graph& g, const Model& m, const model::Attention& a, const Var& x, const NormIds& ids, Name name) {
+  if (a.qk_norm != model::QkNorm::kNone && !a.qk_norm_has_weight && m.family.norms_after_rotation)
+    return norm(g, m, x, x.elements / a.head_dim, ids, name);
   if (ids.w < 0) return x;
   return norm(g, m, x, x.elements / g.weight(ids.w).elements, ids, name);
 }
@@ -95,6 +113,7 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
   const AttentionShape s = shape_of(m, a);
   const std::int64_t tokens = m.tokens();
   g.tape().at(Operation::kQkvLinear);
+  const auto laid_out = [&](const Var& y, Name name) { return m.family.lays_out_heads ? by_head(g, y, name) : y; };
   Var q, k, v, gate;
   if (ids.qkv.w >= 0) {
     Var packed = project(g, m, x, ids.qkv, Name::kQkv);
@@ -131,21 +150,15 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
       q = parts[0];
       gate = parts[1];
     }
-    if (early) q = head_norm(g, m, q, ids.q_norm, Name::kQuery);
-    q = to_heads(g, q);
+    if (early) q = head_norm(g, m, a, q, ids.q_norm, Name::kQuery);
+    q = laid_out(to_heads(g, q), Name::kQuery);
     k = project(g, m, x, ids.k, Name::kKey);
-    if (early) k = head_norm(g, m, k, ids.k_norm, Name::kKey);
-    k = to_heads(g, k);
-    v = to_heads(g, project(g, m, x, ids.v, Name::kValue));
+    if (early) k = head_norm(g, m, a, k, ids.k_norm, Name::kKey);
+    k = laid_out(to_heads(g, k), Name::kKey);
+    v = laid_out(to_heads(g, project(g, m, x, ids.v, Name::kValue)), Name::kValue);
     if (m.family.norms_after_heads) {
-      q = head_norm(g, m, q, ids.q_norm, Name::kQuery);
-      k = head_norm(g, m, k, ids.k_norm, Name::kKey);
-    }
-  }
-  if (m.family.lays_out_heads) {
-    for (Var* each : {&q, &k, &v}) {
-      *each = copy(g, *each, Name::kQuery);
-      each->head_major = true;
+      q = head_norm(g, m, a, q, ids.q_norm, Name::kQuery);
+      k = head_norm(g, m, a, k, ids.k_norm, Name::kKey);
     }
   }
   std::array<Var, 4> held;
@@ -154,8 +167,12 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
     held = rotate(g, m, shared, a.head_dim, q, k);
   }
   if (m.family.norms_after_rotation) {
-    q = head_norm(g, m, q, ids.q_norm, Name::kQuery);
-    k = head_norm(g, m, k, ids.k_norm, Name::kKey);
+    q = head_norm(g, m, a, q, ids.q_norm, Name::kQuery);
+    k = head_norm(g, m, a, k, ids.k_norm, Name::kKey);
+  }
+  if (m.family.scaled_still && !a.rotates) {
+    const Var factors = g.alloc(m.sequence, 4, Name::kRope);
+    q = cast(g, mul(g, q, factors, Name::kQuery), q.width, Name::kQuery);
   }
   Var output = attend(g, m, core_shape(m, s), a, ids.sinks, q, k, v, shared);
   if (gate) output = mul(g, output, keeps_result(g, gate, Name::kActivation), Name::kAttentionOutput);

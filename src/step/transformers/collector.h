@@ -231,8 +231,12 @@ class Collector {
     ids.experts_down = experts(f.experts, width * h);
     if (f.expert_bias) ids.experts_down_bias = experts(f.experts, h);
     if (f.shared_width > 0) {
-      ids.shared_gate = linear({"gate_proj"}, h, shared, false);
-      ids.shared_up = linear({"up_proj"}, h, shared, false);
+      if (f.fused_gate_up) {
+        ids.shared_packed = linear({"input_linear"}, h, 2 * shared, false);
+      } else {
+        ids.shared_gate = linear({"gate_proj"}, h, shared, false);
+        ids.shared_up = linear({"up_proj"}, h, shared, false);
+      }
       ids.shared_down = linear({"down_proj"}, shared, h, false);
       if (f.shared_gate) ids.shared_switch = linear({"shared_expert_gate"}, h, 1, false);
     }

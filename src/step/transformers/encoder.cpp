@@ -2,6 +2,7 @@
 // The ends of encoders: token types and patches below the layers, heads of masked words and of classes above them.
 #include "step/transformers/model.h"
 #include "step/transformers/ops.h"
+#include "step/transformers/reduce.h"
 
 namespace plimsoll::step::transformers {
 
@@ -11,7 +12,8 @@ Var embed_patches(Graph& g, const Model& m, const Var& pixels) {
   const model::Architecture& a = m.architecture();
   Var x;
   {
-    const Var patches = linear(g, pixels, m.patches.w, m.patches.bias, Name::kHidden);
+    const Var patches =
+        convolution(g, pixels, m.patches.w, m.patches.bias, m.batch * a.patches * a.hidden, patch_channels(a.patches));
     const Var first = expand_view(g, g.use(m.class_token), m.batch * a.hidden);
     x = cat(g, first, patches, Name::kHidden);
   }
@@ -25,10 +27,11 @@ Var embed_speech(Graph& g, const Model& m, const Var& features) {
   constexpr std::int64_t kStride = 2;
   const std::int64_t places = m.batch * a.source_positions * a.hidden;
   const Var input = cast(g, features, g.autocast ? std::uint8_t{2} : m.width, Name::kCastInput);
-  Var x = convolution(g, input, m.convolutions[0].w, m.convolutions[0].bias, kStride * places, false);
+  Var x = convolution(g, input, m.convolutions[0].w, m.convolutions[0].bias, kStride * places, a.mel_bins);
   x = keeps_input(g, x, Name::kActivation);
-  x = convolution(g, x, m.convolutions[1].w, m.convolutions[1].bias, places, false);
+  x = convolution(g, x, m.convolutions[1].w, m.convolutions[1].bias, places, a.hidden);
   x = keeps_input(g, x, Name::kActivation);
+  x.head_major = true;  // places along the last dimension, and so through all sums of the encoder
   const Var ids = g.alloc(a.source_positions, 8, Name::kTokens);
   return add(g, x, embedding(g, ids, a.source_positions, a.hidden, m.positions), Name::kLayerInput);
 }

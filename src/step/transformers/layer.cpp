@@ -63,18 +63,14 @@ Var cross_attend(Graph& g, const Model& m, const model::Attention& a, const Laye
   g.tape().at(Operation::kQkvLinear);
   Var q = project(g, m, x, ids.cross_q, Name::kQuery);
   if (m.family.scaled_query) q = scale(g, q, Name::kQuery);
-  q = to_heads(g, q);
-  Var k = to_heads(g, project(g, m, shared.encoded, ids.cross_k, Name::kKey));
-  Var v = to_heads(g, project(g, m, shared.encoded, ids.cross_v, Name::kValue));
-  if (m.family.lays_out_heads) {
-    for (Var* each : {&q, &k, &v}) {
-      *each = copy(g, *each, Name::kQuery);
-      each->head_major = true;
-    }
-  }
+  const auto laid_out = [&](const Var& y, Name name) { return m.family.lays_out_heads ? by_head(g, y, name) : y; };
+  q = laid_out(to_heads(g, q), Name::kQuery);
+  const Var k = laid_out(to_heads(g, project(g, m, shared.encoded, ids.cross_k, Name::kKey)), Name::kKey);
+  const Var v = laid_out(to_heads(g, project(g, m, shared.encoded, ids.cross_v, Name::kValue)), Name::kValue);
   g.tape().at(Operation::kCoreAttention);
   const AttentionShape s{m.batch, m.sequence, a.heads, a.heads, a.head_dim, a.head_dim, 1};
-  Var output = m.eager_attention ? eager_attention(g, m, s, a, -1, q, k, v, {}) : fused_attention(g, s, q, k, v, {});
+  Var output = m.eager_attention ? eager_attention(g, m, s, a, -1, q, k, v, {})
+                                 : fused_attention(g, s, q, k, v, shared.encoded_bias);
   if (m.family.lays_out_heads) output = copy(g, output, Name::kAttentionOutput);
   g.tape().at(Operation::kProjection);
   return project(g, m, output, ids.cross_o, Name::kHidden);

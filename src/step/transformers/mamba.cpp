@@ -43,7 +43,8 @@ Var decay_between(Graph& g, const Var& x, std::int64_t lines, std::int64_t n, Na
 // Channels along tokens: the convolution pads, its end is cut, and SiLU keeps what it cut from.
 Var convolve(Graph& g, const Model& m, const Var& x, const model::StateSpace& s, const MambaIds& ids) {
   const std::int64_t channels = s.conv_channels() / m.tensor;
-  const Var padded = convolution(g, x, ids.conv, ids.conv_bias, m.batch * channels * (m.sequence + s.conv - 1));
+  const Var padded =
+      depthwise_convolution(g, x, ids.conv, ids.conv_bias, m.batch * channels * (m.sequence + s.conv - 1));
   const Var cut = slice(g, padded, m.tokens() * channels, false);
   return keeps_input(g, cut, Name::kActivation);
 }
@@ -104,7 +105,7 @@ Var scan(Graph& g, const Model& m, const model::StateSpace& s, const MambaIds& i
   const Var before = slice(g, carried, n.chunks * state, true);
   const Var fade = keeps_result(g, sums, Name::kRouter);
   const Var spread = mul_sized(g, queries, before, n.tokens * state, Name::kAttentionTemp);
-  const Var read = sum_copies(g, spread, n.tokens * n.heads * n.dim, Name::kAttentionOutput);
+  const Var read = sum_along(g, spread, n.tokens * n.heads * n.dim, Name::kAttentionOutput);
   const Var across = mul(g, read, fade, Name::kAttentionOutput);
   const Var both = add(g, inside, across, Name::kAttentionOutput);
   return add(g, both, skip, Name::kAttentionOutput);

@@ -89,10 +89,25 @@ void make_masks(Graph& g, const Model& m, Shared& shared) {
     if (always || any_reached) shared.sliding_mask = additive(g, m, build(g, m, true));
   }
   if (m.architecture().alibi) make_position_biases(g, m, shared);
-  if (m.architecture().relative_buckets > 0) {  // a bias for every head and pair, which layers share
-    const std::int64_t heads = m.architecture().kinds.front().attention.heads;
-    shared.full_mask = g.alloc(heads * m.sequence * m.sequence, m.autocast ? 2 : m.width, Name::kMask);
+}
+
+Var learned_bias(Graph& g, const Model& m, std::int32_t table) {
+  const std::int64_t pairs = m.sequence * m.sequence;
+  const std::int64_t heads = m.architecture().kinds.front().attention.heads;
+  Var buckets;
+  {
+    const Var distance = g.alloc(pairs, 8, Name::kMask);
+    buckets = g.alloc(pairs, 8, Name::kMask);
+    const Var absolute = g.alloc(pairs, 8, Name::kMask);
+    const Var is_small = g.alloc(pairs, 1, Name::kMask);
+    const Var far = g.alloc(pairs, 8, Name::kMask);
+    const Var chosen = g.alloc(pairs, 8, Name::kMask);
   }
+  return embedding(g, buckets, pairs, heads, table);
+}
+
+Var empty_bias(Graph& g, const Model& m, std::int64_t keys, std::uint8_t width) {
+  return g.alloc(m.architecture().kinds.front().attention.heads * m.sequence * keys, width, Name::kMask);
 }
 
 }  // namespace plimsoll::step::transformers

@@ -55,7 +55,7 @@ struct LayerIds {
   std::int32_t experts_up_bias = -1;
   std::int32_t experts_down = -1;
   std::int32_t experts_down_bias = -1;
-  LinearIds shared_gate, shared_up, shared_down, shared_switch;
+  LinearIds shared_gate, shared_up, shared_packed, shared_down, shared_switch;
   std::int32_t sinks = -1;
   std::int32_t first = 0;  // weights [first, last) belong to the layer
   std::int32_t last = 0;
@@ -69,6 +69,7 @@ enum class Rotation : std::uint8_t {
   kJoinBothHeld,  // as before, and the attention function still holds the parts (Phi-2)
   kHalves,        // the two halves turn apart and are joined (gpt-oss)
   kPairs,         // tables are gathered and repeated in every layer, keys turn first (GPT-J)
+  kComplex,       // as complex numbers in fp32 (Llama 4)
 };
 
 // How attention without a fused kernel makes probabilities of scores.
@@ -102,6 +103,7 @@ struct Family {
   bool positions_by_token = false;    // positions follow from the words, so every sequence has its own (RoBERTa)
   bool no_key_bias = false;           // keys are projected without the bias of the others (Whisper)
   bool lays_out_heads = false;        // query, key and value are copied head by head before the kernel (Whisper)
+  bool slices_positions = false;      // the decoder's positions are rows of their table, not looked up (Whisper)
   bool drops_activation = false;      // dropout inside the MLP (T5)
   bool scaled_embedding = false;      // Gemma, Granite
   bool scaled_residual = false;       // Granite: each block's output is multiplied before it is added
@@ -118,8 +120,12 @@ struct Family {
   bool late_softmax = false;    // routing: the softmax of the chosen scores (gpt-oss, Granite)
   bool plain_weights = false;   // routing weights are not divided by their sum
   bool looped_experts = false;  // one expert after the other, weights sliced (DBRX)
+  bool all_experts = false;     // every expert computes every token; scores of the others are zero (Llama 4)
+  bool scaled_still = false;    // queries of layers that do not rotate are multiplied by a factor per place (Llama 4)
   bool scaled_logits = false;   // Command-R, Granite
   bool shifted_logits = false;  // a constant is added to the logits (BART)
+  bool narrow_loss = false;     // the loss takes the logits as they come, not in fp32 (encoders)
+  bool drops_output = false;    // dropout after the last norm (T5)
   NormForm norm = NormForm::kUsual;
   bool splits_heads = false;  // the packed projection is split per head, after the transpose (GPT-NeoX)
   bool slices_qkv = false;    // the packed projection is sliced, not split (Phi-3)
@@ -218,6 +224,7 @@ struct Shared {
   Var cos, sin;
   Var full_mask;     // empty: causal flag only
   Var encoded;       // the encoder's output, for every layer of the decoder
+  Var encoded_bias;  // of the attention to it (T5)
   Var positions;     // biases by distance of the eager families (BLOOM, MPT)
   Var sliding_mask;  // for layers with a window that the sequence reaches
 };
@@ -238,6 +245,10 @@ void make_rotary(Graph& g, const Model& m, Shared& shared);
 std::array<Var, 4> rotate(Graph& g, const Model& m, const Shared& shared, std::int64_t head_dim, Var& q, Var& k);
 // mask.cpp
 void make_masks(Graph& g, const Model& m, Shared& shared);
+// A bias for every head and pair of places, looked up by distance in a table that is trained (T5); the layers of a
+// stack share it. Cross attention has one of zeros.
+Var learned_bias(Graph& g, const Model& m, std::int32_t table);
+Var empty_bias(Graph& g, const Model& m, std::int64_t keys, std::uint8_t width);
 // scores.cpp: attention without a fused kernel
 Var eager_attention(Graph& g, const Model& m, const AttentionShape& shape, const model::Attention& a,
                     std::int32_t sinks, const Var& q, const Var& k, const Var& v, const Shared& shared);

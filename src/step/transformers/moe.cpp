@@ -145,6 +145,42 @@ Var looped_experts(Graph& g, const Model& m, const model::FeedForward& ffn, cons
   return output;
 }
 
+// Every token goes to every expert, multiplied by its score, which is zero for the experts that were not chosen.
+Var all_experts(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x) {
+  const std::int64_t h = m.architecture().hidden;
+  const std::int64_t width = expert_width(m, ffn);
+  const Var logits = linear(g, x, ids.router.w, ids.router.bias, Name::kRouter);
+  Var scores;
+  {
+    Var indices;
+    const Var values = top_k(g, logits, m.tokens() * ffn.experts_per_token, indices);
+    const Var chosen = g.alloc(logits.elements, logits.width, Name::kRouter);
+    scores = cast(g, keeps_result(g, cast(g, logits, 4, Name::kRouter), Name::kRouter), x.width, Name::kRouter);
+  }
+  g.tape().at(Operation::kDispatch);
+  Var routed;
+  {
+    const Var repeated = expand(g, x, ffn.experts, Name::kRoutedTokens);
+    routed = mul(g, repeated, scores, Name::kRoutedTokens);
+    routed.head_major = true;
+  }
+  g.tape().at(Operation::kExperts);
+  const auto weight = [&](std::int32_t id) {
+    Var w = g.autocast ? g.cast_weight(id) : g.use(id);
+    w.head_major = true;
+    return w;
+  };
+  Var hidden =
+      batched_matmul(g, routed, weight(ids.experts_up), {ffn.experts, m.tokens(), h, 2 * width}, Name::kExpertFc1);
+  {
+    auto parts = split(g, hidden, {hidden.elements / 2, hidden.elements / 2, 0}, true);
+    const Var active = activate(g, m, ffn.activation, parts[0]);
+    hidden = mul(g, parts[1], active, Name::kExpertActivation);
+  }
+  hidden.head_major = true;
+  return batched_matmul(g, hidden, weight(ids.experts_down), {ffn.experts, m.tokens(), width, h}, Name::kMoeTemp);
+}
+
 }  // namespace
 
 Var mixture(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x) {
@@ -152,12 +188,19 @@ Var mixture(Graph& g, const Model& m, const model::FeedForward& ffn, const Layer
     LayerIds inner;
     inner.gate = ids.shared_gate;
     inner.up = ids.shared_up;
+    inner.gate_up = ids.shared_packed;
     inner.down = ids.shared_down;
     model::FeedForward dense = ffn;
     dense.gated = true;
     return mlp(g, m, dense, inner, x);
   };
-  const bool has_shared = ids.shared_gate.w >= 0;
+  const bool has_shared = ids.shared_down.w >= 0;
+  if (m.family.all_experts) {
+    g.tape().at(Operation::kRouting);
+    const Var routed = all_experts(g, m, ffn, ids, x);
+    const Var summed = sum_along(g, routed, x.elements, Name::kHidden);
+    return has_shared ? add_bias(g, run_shared(), summed) : summed;
+  }
   const bool shared_first = ids.shared_switch.w >= 0;  // Qwen
   Var shared;
   if (has_shared && shared_first) shared = run_shared();

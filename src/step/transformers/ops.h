@@ -11,6 +11,7 @@ namespace plimsoll::step::transformers {
 // Elementwise (ops_elementwise.cpp)
 Var cast(Graph& g, const Var& x, std::uint8_t width, Name name);  // x itself where it has that width
 Var add(Graph& g, const Var& a, const Var& b, Name name);
+Var add_bias(Graph& g, const Var& x, const Var& bias);  // in place; the bias is spread over leading dimensions
 Var add_number(Graph& g, const Var& x, Name name);
 Var scale(Graph& g, const Var& x, Name name);  // times or divided by a number
 Var neg(Graph& g, const Var& x, Name name);
@@ -20,6 +21,7 @@ Var keeps_result(Graph& g, const Var& x, Name name);  // tanh, sigmoid, ReLU
 Var mul(Graph& g, const Var& a, const Var& b, Name name);
 // A product of tensors that broadcast against one another to `elements`, and the same summed to `result` at once.
 Var mul_sized(Graph& g, const Var& a, const Var& b, std::int64_t elements, Name name);
+Var sum_along(Graph& g, const Var& x, std::int64_t result, Name name);  // its gradient is spread without a copy
 Var mul_sum(Graph& g, const Var& a, const Var& b, std::int64_t elements, std::int64_t result, Name name);
 Var dropout(Graph& g, const Var& x, double p, Name name);
 
@@ -44,7 +46,8 @@ Var slice(Graph& g, const Var& x, std::int64_t elements, bool head_major);
 Var cat(Graph& g, const Var& a, const Var& b, Name name);
 // A packed tensor cut along its last dimension; backward concatenates.
 std::array<Var, 3> split(Graph& g, const Var& x, const std::array<std::int64_t, 3>& elements, bool head_major);
-Var copy(Graph& g, const Var& x, Name name);  // clone or contiguous; backward passes the gradient on
+Var copy(Graph& g, const Var& x, Name name);     // clone or contiguous; backward passes the gradient on
+Var by_head(Graph& g, const Var& x, Name name);  // a copy that is stored head by head
 Var expand(Graph& g, const Var& x, std::int64_t times, Name name);  // repeat_kv; backward sums groups
 Var expand_view(Graph& g, const Var& x, std::int64_t elements);     // broadcast without a copy
 
@@ -55,8 +58,10 @@ Var reduce_scatter(Graph& g, const Var& x, std::int64_t ranks);
 // Matrices (ops_matrix.cpp)
 Var linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name);
 // A depthwise convolution along tokens to `elements` values, through a copy of its input.
+Var depthwise_convolution(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, std::int64_t elements);
+// A convolution over all of `channels` to `elements` values; 0 channels: cuDNN takes no workspace for it.
 Var convolution(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, std::int64_t elements,
-                bool depthwise = true);
+                std::int64_t channels);
 // A 4-bit weight is dequantised for each product; nothing but the packed weight is kept.
 Var quantized_linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name);
 // a [m,k] times b [k,n] in `count` batches; a or b that is not laid out for it is copied first.
@@ -109,6 +114,8 @@ Var gather(Graph& g, const Var& x, const Var& index, std::int64_t elements, Name
 // Rows of `source` in the place of masked ones; the kernel counts the mask along the whole tensor.
 Var masked_scatter(Graph& g, const Var& x, const Var& source, const Var& mask, Name name);
 Var masked_fill(Graph& g, const Var& x, const Var& mask, bool in_place, Name name);
+// x, spread to `elements`, where the mask says so, and a number elsewhere.
+Var choose(Graph& g, const Var& x, const Var& mask, std::int64_t elements, Name name);
 Var top_k(Graph& g, const Var& scores, std::int64_t elements, Var& indices);
 // Adds rows at an index in place.
 Var add_rows(Graph& g, const Var& to, const Var& rows, const Var& index);
@@ -119,7 +126,7 @@ Var sum_copies(Graph& g, const Var& x, std::int64_t elements, Name name);    // 
 
 // Ends (ops_ends.cpp)
 Var embedding(Graph& g, const Var& ids, std::int64_t tokens, std::int64_t hidden, std::int32_t weight);
-// Log-softmax and negative log-likelihood of fp32 logits; returns the scalar loss.
+// Log-softmax and negative log-likelihood of logits of any width; returns the scalar loss.
 Var cross_entropy(Graph& g, const Var& logits, const Var& labels);
 // The Trainer's label smoothing: logits of all but the last token of each sequence are copied, and their negated
 // log-softmax is both gathered and summed.

@@ -45,6 +45,15 @@ void add_backward(Graph& g, Node& node, Grads& result) {
   }
 }
 
+// n: elements of the bias; w: its width. What came flows on, and its sum over what the bias was spread over.
+void add_bias_backward(Graph& g, Node& node, Grads& result) {
+  result[0] = node.grads[0];
+  if (!node.edges[1].exists()) return;
+  result[1] = node.grads[0];
+  if (result[1].elements != node.n[0]) sum_to(g, result[1], node.n[0], false);
+  fit(g, result[1], node.w[0]);
+}
+
 void pass_backward(Graph&, Node& node, Grads& result) { result[0] = node.grads[0]; }
 
 void fresh_backward(Graph& g, Node& node, Grads& result) { result[0] = like(g, node.grads[0], Name::kGrad); }
@@ -147,6 +156,18 @@ Var add(Graph& g, const Var& a, const Var& b, Name name) {
   return binary(g, a, b, node, name);
 }
 
+Var add_bias(Graph& g, const Var& x, const Var& bias) {
+  const std::int32_t node = g.node(add_bias_backward, x, bias);
+  if (node >= 0) {
+    g.at(node).n[0] = bias.elements;
+    g.at(node).w[0] = bias.width;
+  }
+  if (g.meter != nullptr && !g.stopped()) g.meter->in_place(2 * x.bytes() + bias.bytes());
+  Var y = x;
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
 Var add_number(Graph& g, const Var& x, Name name) { return unary(g, x, g.node(pass_backward, x), name); }
 
 Var scale(Graph& g, const Var& x, Name name) {
@@ -200,17 +221,21 @@ Var mul_sized(Graph& g, const Var& a, const Var& b, std::int64_t elements, Name 
   return y;
 }
 
-Var mul_sum(Graph& g, const Var& a, const Var& b, std::int64_t elements, std::int64_t result, Name name) {
-  const Var product = mul_sized(g, a, b, elements, Name::kAttentionTemp);
-  const std::int32_t node = g.node(spread_backward, product);
+Var sum_along(Graph& g, const Var& x, std::int64_t result, Name name) {
+  const std::int32_t node = g.node(spread_backward, x);
   if (node >= 0) {
-    g.at(node).n[0] = elements;
-    g.at(node).w[0] = product.width;
+    g.at(node).n[0] = x.elements;
+    g.at(node).w[0] = x.width;
   }
-  Var y = g.alloc(result, product.width, name);
+  Var y = g.alloc(result, x.width, name);
   y.head_major = true;
   if (node >= 0) g.produced(y, node);
   return y;
+}
+
+Var mul_sum(Graph& g, const Var& a, const Var& b, std::int64_t elements, std::int64_t result, Name name) {
+  const Var product = mul_sized(g, a, b, elements, Name::kAttentionTemp);
+  return sum_along(g, product, result, name);
 }
 
 Var dropout(Graph& g, const Var& x, double p, Name name) {

@@ -9,7 +9,13 @@ namespace {
 
 constexpr std::int64_t kSortFrom = 3072;   // more tokens than this are sorted by id first
 constexpr std::int64_t kRowsPerPart = 10;  // tokens of one id summed by one thread block
-constexpr std::int64_t kSortScratch = 20;  // bytes per key of a radix sort, about
+
+// What CUB's one-sweep radix sort of 64-bit keys and values takes: both once more, 256 counters for each of 8 digits,
+// and 256 for every tile of keys. Held by the histories of 4,096 and 262,144 keys (83,456 and 4,269,568 bytes).
+constexpr std::int64_t kTile = 4608;
+constexpr std::int64_t sort_scratch(std::int64_t keys) {
+  return 16 * keys + 4 * 256 * ((keys + kTile - 1) / kTile) + 8 * 8 * 256 + kBlockUnit;
+}
 
 // n: tokens, hidden, vocabulary rows.
 void embedding_backward(Graph& g, Node& node, Grads& result) {
@@ -24,12 +30,13 @@ void embedding_backward(Graph& g, Node& node, Grads& result) {
   Var origin = g.alloc(tokens, 8, Name::kGrad);
   {
     Var keys = g.alloc(tokens, 8, Name::kGrad);
-    Var scratch = g.alloc(tokens * kSortScratch, 1, Name::kGrad);
+    Var scratch = g.alloc(sort_scratch(tokens), 1, Name::kGrad);
     scratch.reset();
   }
   result[0] = g.alloc(elements, width, Name::kWeightGrad);
   const std::int64_t segments = std::min(tokens, node.n[2]);
-  Var offsets = g.alloc(segments, 8, Name::kGrad);
+  Var offsets = g.alloc(tokens, 8, Name::kGrad);
+  g.tape().touch(8 * tokens, Name::kGrad);  // the other output of the search for segments
   Var parts_of = g.alloc(segments, 8, Name::kGrad);
   Var part_offsets = g.alloc(segments, 8, Name::kGrad);
   const std::int64_t parts = tokens / kRowsPerPart + segments;
@@ -44,9 +51,24 @@ void embedding_backward(Graph& g, Node& node, Grads& result) {
   sorted.reset();
 }
 
-void log_softmax_backward(Graph& g, Node& node, Grads& result) { result[0] = g.alloc(node.n[0], 4, Name::kLogitsGrad); }
+// n: elements; w: width of the input.
+void log_softmax_backward(Graph& g, Node& node, Grads& result) {
+  result[0] = g.alloc(node.n[0], node.w[0], Name::kLogitsGrad);
+}
 
-void nll_backward(Graph& g, Node& node, Grads& result) { result[0] = g.alloc(node.n[0], 4, Name::kLogitsGrad); }
+void nll_backward(Graph& g, Node& node, Grads& result) { result[0] = g.alloc(node.n[0], node.w[0], Name::kLogitsGrad); }
+
+Var log_softmax(Graph& g, const Var& logits) {
+  const std::int32_t node = g.node(log_softmax_backward, logits);
+  Var probabilities = g.alloc(logits.elements, logits.width, Name::kLogitsFp32);
+  if (node >= 0) {
+    g.at(node).n[0] = logits.elements;
+    g.at(node).w[0] = logits.width;
+    g.produced(probabilities, node);
+  }
+  g.save(node, probabilities);
+  return probabilities;
+}
 
 // A sum spreads its gradient without a copy.
 void spread_backward(Graph& g, Node& node, Grads& result) {
@@ -67,14 +89,15 @@ Var embedding(Graph& g, const Var& ids, std::int64_t tokens, std::int64_t hidden
 }
 
 Var cross_entropy(Graph& g, const Var& logits, const Var& labels) {
-  const std::int32_t softmax = g.node(log_softmax_backward, logits);
-  if (softmax >= 0) g.at(softmax).n[0] = logits.elements;
-  Var probabilities = g.alloc(logits.elements, 4, Name::kLogitsFp32);
-  if (softmax >= 0) g.produced(probabilities, softmax);
-  g.save(softmax, probabilities);
+  // The softmax keeps the dtype of the logits; autocast runs only the negative log-likelihood in fp32.
+  Var probabilities = log_softmax(g, logits);
+  if (g.autocast) probabilities = cast(g, probabilities, 4, Name::kLogitsFp32);
 
   const std::int32_t node = g.node(nll_backward, probabilities);
-  if (node >= 0) g.at(node).n[0] = logits.elements;
+  if (node >= 0) {
+    g.at(node).n[0] = logits.elements;
+    g.at(node).w[0] = probabilities.width;
+  }
   g.save(node, probabilities);
   g.save(node, labels);
   Var loss = g.alloc(1, 4, Name::kTokens);
@@ -89,18 +112,17 @@ Var smoothed_cross_entropy(Graph& g, const Var& logits, std::int64_t rows, std::
   const Var part = slice(g, logits, elements, false);
   const Var shifted = copy(g, part, Name::kLogitsFp32);
   const Var labels = g.alloc(rows, 8, Name::kTokens);
-  const std::int32_t softmax = g.node(log_softmax_backward, shifted);
-  if (softmax >= 0) g.at(softmax).n[0] = elements;
-  Var probabilities = g.alloc(elements, 4, Name::kLogitsFp32);
-  if (softmax >= 0) g.produced(probabilities, softmax);
-  g.save(softmax, probabilities);
+  Var probabilities = log_softmax(g, shifted);
   const Var negated = neg(g, probabilities, Name::kLogitsFp32);
   probabilities.reset();
   const Var padding = g.alloc(rows, 1, Name::kTokens);
   const Var chosen_ids = g.alloc(rows, 8, Name::kTokens);
 
   const std::int32_t gathered = g.node(nll_backward, negated);
-  if (gathered >= 0) g.at(gathered).n[0] = elements;
+  if (gathered >= 0) {
+    g.at(gathered).n[0] = elements;
+    g.at(gathered).w[0] = negated.width;
+  }
   g.save(gathered, chosen_ids);
   Var chosen = g.alloc(rows, 4, Name::kTokens);
   if (gathered >= 0) g.produced(chosen, gathered);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/transformers/ops.h"
+#include "step/transformers/reduce.h"
 
 namespace plimsoll::step::transformers {
 
@@ -88,8 +89,19 @@ void quantized_backward(Graph& g, Node& node, Grads& result) {
   g.first_backward_product();
 }
 
-// Input, weight and bias, each of its own; the input's gradient is laid out through a copy.
+// Input and weight each take a workspace, the bias does not. n: input, weight, bias, output, channels.
 void convolution_backward(Graph& g, Node& node, Grads& result) {
+  const std::int64_t workspace = convolution_workspace(node.n[0], node.n[1], node.n[3], node.n[4], node.w[0]);
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (!node.edges[i].exists()) continue;
+    result[i] = g.alloc(node.n[i], node.w[0], i == 0 ? Name::kGrad : Name::kWeightGrad);
+    const Var scratch = g.alloc(workspace, 1, Name::kGrad);
+  }
+  if (node.edges[2].exists()) result[2] = g.alloc(node.n[2], node.w[0], Name::kWeightGrad);
+}
+
+// Input, weight and bias, each of its own; the input's gradient is laid out through a copy.
+void depthwise_backward(Graph& g, Node& node, Grads& result) {
   if (node.edges[0].exists()) {
     Var laid_out = g.alloc(node.n[0], node.w[0], Name::kGrad);
     result[0] = g.alloc(node.n[0], node.w[0], Name::kGrad);
@@ -100,20 +112,52 @@ void convolution_backward(Graph& g, Node& node, Grads& result) {
 
 }  // namespace
 
-Var convolution(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, std::int64_t elements, bool depthwise) {
-  const Var input = g.autocast ? cast(g, x, 2, Name::kCastInput) : x;
-  const Var b = bias < 0 ? Var{} : g.autocast ? g.cast_weight(bias) : g.use(bias);
-  const Var matrix = g.autocast ? g.cast_weight(w) : g.use(w);
-  const std::int32_t node = g.node(convolution_backward, input, matrix, b);
-  if (node >= 0) {
-    g.at(node).n = {input.elements, matrix.elements, b.elements};
-    g.at(node).w[0] = input.width;
+namespace {
+
+struct Convolved {
+  Var input, matrix, bias;
+  std::int32_t node = -1;
+};
+
+Convolved begin_convolution(Graph& g, Backward backward, const Var& x, std::int32_t w, std::int32_t bias) {
+  Convolved c;
+  c.input = g.autocast ? cast(g, x, 2, Name::kCastInput) : x;
+  if (bias >= 0) c.bias = g.autocast ? g.cast_weight(bias) : g.use(bias);
+  c.matrix = g.autocast ? g.cast_weight(w) : g.use(w);
+  c.node = g.node(backward, c.input, c.matrix, c.bias);
+  if (c.node >= 0) {
+    g.at(c.node).n = {c.input.elements, c.matrix.elements, c.bias.elements};
+    g.at(c.node).w[0] = c.input.width;
   }
-  g.save(node, input);
-  g.save(node, matrix);
-  const Var laid_out = depthwise ? g.alloc(input.elements, input.width, Name::kHidden) : Var{};
-  Var y = g.alloc(elements, input.width, Name::kActivation);
-  if (node >= 0) g.produced(y, node);
+  g.save(c.node, c.input);
+  g.save(c.node, c.matrix);
+  return c;
+}
+
+}  // namespace
+
+Var depthwise_convolution(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, std::int64_t elements) {
+  const Convolved c = begin_convolution(g, depthwise_backward, x, w, bias);
+  const Var laid_out = g.alloc(c.input.elements, c.input.width, Name::kHidden);
+  Var y = g.alloc(elements, c.input.width, Name::kActivation);
+  if (c.node >= 0) g.produced(y, c.node);
+  return y;
+}
+
+Var convolution(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, std::int64_t elements,
+                std::int64_t channels) {
+  const Convolved c = begin_convolution(g, convolution_backward, x, w, bias);
+  const Weight& weight = g.weight(w);
+  g.multiplies({real(elements / weight.out), real(weight.out), real(weight.elements / weight.out), 1, c.input.width,
+                aligned(weight.elements, weight.out)});
+  Var y = g.alloc(elements, c.input.width, Name::kActivation);
+  const Var workspace = g.alloc(
+      convolution_workspace(c.input.elements, c.matrix.elements, elements, channels, c.input.width), 1, Name::kHidden);
+  if (c.node >= 0) {
+    g.at(c.node).n[3] = elements;
+    g.at(c.node).n[4] = channels;
+    g.produced(y, c.node);
+  }
   return y;
 }
 

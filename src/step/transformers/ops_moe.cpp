@@ -31,6 +31,12 @@ void masked_fill_backward(Graph& g, Node& node, Grads& result) {
   result[0] = g.alloc(node.grads[0].elements, node.grads[0].width, Name::kMoeTemp);
 }
 
+// n: elements of the input.
+void choose_backward(Graph& g, Node& node, Grads& result) {
+  result[0] = g.alloc(node.grads[0].elements, node.grads[0].width, Name::kGrad);
+  if (result[0].elements != node.n[0]) sum_to(g, result[0], node.n[0], false);
+}
+
 void top_k_backward(Graph& g, Node& node, Grads& result) { result[0] = g.alloc(node.n[0], 4, Name::kRouter); }
 
 double real(std::int64_t value) { return static_cast<double>(value); }
@@ -112,6 +118,15 @@ Var masked_fill(Graph& g, const Var& x, const Var& mask, bool in_place, Name nam
   g.save(node, mask);
   Var y = in_place ? x : g.alloc(x.elements, x.width, name);
   if (in_place && g.meter != nullptr && !g.stopped()) g.meter->in_place(2 * x.bytes());
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+Var choose(Graph& g, const Var& x, const Var& mask, std::int64_t elements, Name name) {
+  const std::int32_t node = g.node(choose_backward, x);
+  if (node >= 0) g.at(node).n[0] = x.elements;
+  g.save(node, mask);
+  Var y = g.alloc(elements, x.width, name);
   if (node >= 0) g.produced(y, node);
   return y;
 }

@@ -24,7 +24,9 @@ void softmax_backward(Graph& g, Node& node, Grads& result) {
   Var product = g.alloc(y.elements, y.width, Name::kAttentionTemp);
 }
 
+// saved[0]: the input. Kernels want rows one after the other.
 void layer_norm_backward(Graph& g, Node& node, Grads& result) {
+  const Var laid_out = g.alloc(node.saved[0].head_major ? node.n[0] : 0, node.w[0], Name::kGrad);
   if (node.edges[0].exists()) result[0] = g.alloc(node.n[0], node.w[0], Name::kGrad);
   for (std::size_t i = 1; i < 3; ++i)
     if (node.edges[i].exists()) result[i] = g.alloc(node.n[1], node.w[0], Name::kWeightGrad);
@@ -120,12 +122,14 @@ Var layer_norm_of(Graph& g, const Var& input, std::int64_t rows, const Var& w, c
     g.at(node).w[0] = width;
   }
   g.save(node, input);
+  const Var laid_out = g.alloc(input.head_major ? input.elements : 0, width, Name::kHidden);
   Var y = g.alloc(input.elements, width, name);
   Var mean = g.alloc(rows, 4, Name::kNormStats);
   Var rstd = g.alloc(rows, 4, Name::kNormStats);
   g.save(node, mean);
   g.save(node, rstd);
   g.save(node, w);
+  if (b) g.save(node, b);
   if (node >= 0) g.produced(y, node);
   return y;
 }

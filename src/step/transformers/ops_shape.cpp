@@ -113,6 +113,12 @@ Var copy(Graph& g, const Var& x, Name name) {
   return y;
 }
 
+Var by_head(Graph& g, const Var& x, Name name) {
+  Var y = copy(g, x, name);
+  y.head_major = true;
+  return y;
+}
+
 Var expand(Graph& g, const Var& x, std::int64_t times, Name name) {
   if (times == 1) return x;
   const std::int32_t node = g.node(expand_backward, x);

@@ -15,6 +15,9 @@ constexpr std::int64_t kSmallest8bit = 4096;  // fewer elements keep 32-bit stat
 constexpr std::int64_t kMultiprocessors = 132;
 constexpr std::int64_t kSmallestPaged = 100'000;  // fewer elements are not paged
 
+// Muon is for the matrices of layers; embeddings, the head and vectors are AdamW's.
+bool is_orthogonalised(const Updated& t) { return t.columns > 0 && t.kind == WeightKind::kMatrix; }
+
 }  // namespace
 
 OptimizerStates::OptimizerStates(const job::Job& job, std::vector<Updated> tensors)
@@ -24,11 +27,16 @@ void OptimizerStates::make_states(Tape& tape, const Updated& t) {
   const job::Optimizer& o = job_.optimizer;
   const auto keep = [&](std::int64_t bytes) { states_.push_back(tape.alloc(bytes, Name::kMoment)); };
   switch (o.kind) {
-    case job::OptimizerKind::kAdam:
     case job::OptimizerKind::kMuon:
+      if (is_orthogonalised(t)) {
+        keep(t.width * t.elements);
+        return;
+      }
+      [[fallthrough]];  // the rest is AdamW's
+    case job::OptimizerKind::kAdam:
       if (o.impl == job::OptimizerImpl::kFused) keep(4);  // step counter on the GPU
       keep(t.width * t.elements);
-      if (o.kind == job::OptimizerKind::kAdam || t.columns == 0) keep(t.width * t.elements);
+      keep(t.width * t.elements);
       return;
     case job::OptimizerKind::kLion:
       keep(t.width * t.elements);
@@ -110,11 +118,51 @@ void OptimizerStates::adafactor(Tape& tape) {
   tape.free(update);
 }
 
+// torch.optim.Muon, matrix by matrix: five Newton-Schulz iterations in bf16, each of a Gram matrix of the shorter side,
+// a polynomial of it and the next iterate. Variables keep their last value until the next is made
+// (facts other-frameworks-memory.md 2.8).
+void OptimizerStates::muon(Tape& tape) {
+  constexpr int kIterations = 5;
+  constexpr std::int64_t kWidth = 2;
+  Tensor result;
+  const auto assign = [&](Tensor& variable, std::int64_t bytes) {
+    Tensor value = tape.alloc(bytes, Name::kOptimizerTemp);
+    tape.free(variable);
+    variable = value;
+  };
+  for (const Updated& t : tensors_) {
+    if (!is_orthogonalised(t)) continue;
+    Tensor update = tape.alloc(t.width * t.elements, Name::kOptimizerTemp);
+    tape.free(result);
+    const std::int64_t side = std::min(t.rows, t.columns);
+    Tensor iterate, gram, polynomial;
+    if (t.width != kWidth) iterate = tape.alloc(kWidth * t.elements, Name::kOptimizerTemp);
+    for (int i = 0; i < kIterations; ++i) {
+      assign(gram, kWidth * side * side);
+      assign(polynomial, kWidth * side * side);
+      assign(iterate, kWidth * t.elements);
+    }
+    tape.free(gram);
+    tape.free(polynomial);
+    tape.free(update);
+    result = iterate;
+  }
+  tape.free(result);
+}
+
 void OptimizerStates::step(Tape& tape) {
   tape.at(Operation::kAdam);
   const job::OptimizerKind kind = job_.optimizer.kind;
   if (kind == job::OptimizerKind::kAdafactor) {
     adafactor(tape);
+  } else if (kind == job::OptimizerKind::kMuon) {
+    const auto make = [&](bool orthogonalised) {
+      for (const Updated& t : tensors_)
+        if (!made_ && is_orthogonalised(t) == orthogonalised) make_states(tape, t);
+    };
+    make(true);
+    muon(tape);
+    make(false);
   } else {
     if (!made_)
       for (const Updated& t : tensors_) make_states(tape, t);

@@ -33,6 +33,7 @@ class OptimizerStates {
   void make_states(Tape& tape, const Updated& tensor);
   void torch_adam(Tape& tape);
   void adafactor(Tape& tape);
+  void muon(Tape& tape);
   const job::Job& job_;
   std::vector<Updated> tensors_;
   std::vector<Tensor> states_;

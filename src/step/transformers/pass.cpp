@@ -2,6 +2,8 @@
 #include "step/transformers/pass.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "base/checked.h"
 #include "model/softmax_attention.h"
@@ -82,6 +84,7 @@ Var Pass::enter_decoder(Var encoded) {
     encoded = norm(g_, m_, encoded, m_.tokens(), m_.encoder_norm, Name::kNormOutput);
     encoded = dropout(g_, encoded, a.hidden_dropout, Name::kHidden);
   }
+  encoder_output_ = encoded;
   shared_.encoded = std::move(encoded);
   if (m_.decoder_sequence > 0 && m_.decoder_sequence != m_.sequence) {
     m_.sequence = m_.decoder_sequence;
@@ -91,10 +94,19 @@ Var Pass::enter_decoder(Var encoded) {
   tape_.at(Operation::kEmbedding);
   Var x = embedding(g_, decoder_ids_, m_.tokens(), a.hidden, m_.embedding);
   if (m_.family.scaled_embedding) x = scale(g_, x, Name::kHidden);
+  decoder_embeds_ = x;
+  if (m_.relative_bias[1] >= 0) {
+    shared_.full_mask = learned_bias(g_, m_, m_.relative_bias[1]);
+    shared_.encoded_bias = empty_bias(g_, m_, encoder_sequence_, m_.autocast ? 2 : m_.width);
+  }
   if (m_.decoder_positions >= 0) {
-    const Var places = g_.alloc(m_.sequence, 8, Name::kTokens);
-    const Var rows = embedding(g_, places, m_.sequence, a.hidden, m_.decoder_positions);
-    x = add(g_, x, rows, Name::kHidden);
+    if (m_.family.slices_positions) {
+      x = add(g_, x, slice(g_, g_.use(m_.decoder_positions), m_.sequence * a.hidden, false), Name::kHidden);
+    } else {
+      const Var places = g_.alloc(m_.sequence, 8, Name::kTokens);
+      const Var rows = embedding(g_, places, m_.sequence, a.hidden, m_.decoder_positions);
+      x = add(g_, x, rows, Name::kHidden);
+    }
   }
   if (a.embedding_norm) x = norm(g_, m_, x, m_.tokens(), m_.decoder_embedding_norm, Name::kNormOutput);
   return dropout(g_, x, a.embedding_dropout, Name::kLayerInput);
@@ -143,11 +155,13 @@ Var Pass::run_base() {
     tape_.at(Operation::kFinalNorm);
     if (a.final_norm || m_.family.norm == NormForm::kBare)
       hidden = norm(g_, m_, hidden, m_.residual_tokens(), m_.final_norm, Name::kNormOutput);
+    if (m_.family.drops_output) hidden = dropout(g_, hidden, a.hidden_dropout, Name::kHidden);
     if (m_.project_out.w >= 0) hidden = project(g_, m_, hidden, m_.project_out, Name::kHidden);
     if (m_.sequence_parallel) hidden = all_gather(g_, hidden, m_.tensor);
   }
   positions_.reset();
   embeds.reset();
+  decoder_embeds_.reset();
   rows.reset();
   return hidden;
 }
@@ -197,7 +211,7 @@ Var Pass::loss(const Var& logits) {
     if (m_.autocast) tape_.touch(logits.elements * 4, Name::kLogitsFp32);  // the outputs, converted for the caller
     return value;
   }
-  Var upcast = cast(g_, logits, 4, Name::kLogitsFp32);
+  Var upcast = m_.family.narrow_loss ? logits : cast(g_, logits, 4, Name::kLogitsFp32);
   Var padded, labels = ids_;
   if (!m_.torchtitan && m_.architecture().head == model::Head::kLanguage &&
       m_.encoder_depth == 0) {  // labels are shifted by one
@@ -245,16 +259,35 @@ Tensor Pass::forward() {
   }
   leave_unit(kRootUnit);
   hidden.reset();
-  image_features_.reset();
   if (m_.job->kernels.keeps_outputs) kept_logits_ = logits;
   if (smooths()) {
+    image_features_.reset();
+    encoder_output_.reset();
     leave_autocast();
     loss_ = smoothed_loss(std::move(logits));
     return {};
   }
-  logits.reset();
   leave_autocast();
+  hand_out(std::move(logits));
   return {};
+}
+
+// The model's outputs live until the caller has taken the loss. accelerate converts each of them to fp32, and lets the
+// originals go when all are converted (convert_outputs_to_fp32).
+void Pass::hand_out(Var logits) {
+  std::array<Var, 3> outputs{std::move(logits), std::move(encoder_output_), std::move(image_features_)};
+  if (!m_.autocast || m_.torchtitan || m_.compiled || m_.job->kernels.keeps_outputs) return;
+  tape_.at(Operation::kLoss);
+  const bool trained = g_.grad_enabled;
+  g_.grad_enabled = false;                                // no gradient comes back this way
+  Meter* const meter = std::exchange(g_.meter, nullptr);  // the rates were fitted to steps that had these conversions
+  std::array<Var, 3> converted;
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    if (outputs[i]) converted[i] = cast(g_, outputs[i], 4, Name::kLogitsFp32);
+  for (Var& output : outputs) output.reset();
+  for (Var& output : converted) output.reset();
+  g_.meter = meter;
+  g_.grad_enabled = trained;
 }
 
 Tensor Pass::backward() {

@@ -58,6 +58,7 @@ class Pass {
   Var head(const Var& hidden);
   Var loss(const Var& logits);
   Var smoothed_loss(Var logits);
+  void hand_out(Var logits);
   [[nodiscard]] bool smooths() const;
   [[nodiscard]] bool has_fused_loss() const;
   Var run_fused_loss(const Var& hidden);
@@ -74,6 +75,8 @@ class Pass {
   LayerProfiles* folded_;  // null: every layer is walked
   Var ids_, decoder_ids_, evaluated_ids_, padding_, positions_;
   Var pixels_, image_features_;        // pixels, or frames of speech
+  Var encoder_output_;                 // also an output of the model
+  Var decoder_embeds_;                 // held by the decoder's forward
   std::int64_t encoder_sequence_ = 0;  // the pass's own where there is no decoder
   std::vector<Var> deepstack_;
   Shared shared_;

@@ -84,6 +84,7 @@ Var Pass::run_layers(Var x) {
     hidden = fold_layers(std::move(x));
   } else {
     hidden = std::move(x);
+    if (m_.relative_bias[0] >= 0) shared_.full_mask = learned_bias(g_, m_, m_.relative_bias[0]);
     for (std::int64_t i = 0; i < depth; ++i) {
       if (i == m_.encoder_depth && i > 0) hidden = enter_decoder(std::move(hidden));
       tape_.layer(m_.first_layer + i);

@@ -17,17 +17,16 @@ namespace {
 
 constexpr std::int64_t kEvaluatedBatches = 8;  // more are summed up
 
-// Torchtitan writes its own models, of these families.
-bool torchtitan_has(std::string_view type) {
-  constexpr std::string_view kTypes[] = {"llama",       "llama4_text", "qwen3",   "qwen3_moe",
-                                         "deepseek_v2", "deepseek_v3", "gpt_oss", "gpt"};
-  return std::find(std::begin(kTypes), std::end(kTypes), type) != std::end(kTypes);
+// Whether the framework has written a model of this type, where it writes its own.
+bool has_model(const job::FrameworkFacts& facts, std::string_view type) {
+  return facts.models.empty() || std::find(facts.models.begin(), facts.models.end(), type) != facts.models.end();
 }
 
 void add_warnings(const job::Job& job, RankResult& result) {
-  if (job.framework == job::Framework::kTorchtitan && !torchtitan_has(job.model.model_type))
-    result.warnings.push_back("framework: torchtitan has no model of type " + job.model.model_type +
-                              "; it is counted as if it were written like torchtitan's own");
+  if (!has_model(job.facts(), job.model.model_type))
+    result.warnings.push_back(
+        fmt::format("framework: {0} has no model of type {1}; it is counted as if it were written like {0}'s own",
+                    job.facts().name, job.model.model_type));
   if (job.offload.activations || job.offload.checkpointed_inputs)
     result.warnings.emplace_back("offload: activations are counted on the GPU");
   if (job.parallel.expert > 1) result.warnings.emplace_back("parallel.expert: every expert is counted on each rank");

@@ -46,4 +46,19 @@ ReduceScratch outer_reduce_scratch(std::int64_t outputs, std::int64_t inputs, st
   return {4 * outputs * blocks * width * vector, 4 * grid};
 }
 
+std::int64_t convolution_workspace(std::int64_t inputs, std::int64_t weights, std::int64_t outputs,
+                                   std::int64_t channels, std::int64_t width) {
+  if (width != 2 || channels <= 0) return 0;
+  constexpr std::int64_t kTogether = 8;
+  constexpr std::int64_t kPlan = 16;
+  const std::int64_t padded = (channels + kTogether - 1) / kTogether * kTogether;
+  return width * ((inputs + weights) / channels * padded + outputs) + kPlan;
+}
+
+std::int64_t patch_channels(std::int64_t patches_of_an_image) {
+  constexpr std::int64_t kColours = 3;
+  constexpr std::int64_t kLargeImage = 1024;
+  return patches_of_an_image < kLargeImage ? kColours : 0;
+}
+
 }  // namespace plimsoll::step::transformers

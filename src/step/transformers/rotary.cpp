@@ -80,6 +80,14 @@ void make_rotary(Graph& g, const Model& m, Shared& shared) {
   const model::Attention& a = model::softmax_attention(m.architecture());
   const std::int64_t head = a.kind == model::AttentionKind::kMla ? a.qk_rope_dim : a.head_dim;
   if (m.family.rotation == Rotation::kPairs) return;  // every layer makes its own
+  if (m.family.rotation == Rotation::kComplex) {
+    const std::int64_t n = m.sequence * head;
+    const Var angles = g.alloc(n / 2, 4, Name::kRopeTemp);
+    const Var ones = g.alloc(n / 2, 4, Name::kRopeTemp);
+    const Var turns = g.alloc(n, 4, Name::kRopeTemp);
+    shared.cos = g.alloc(n, 4, Name::kRope);
+    return;
+  }
   const bool halves = m.family.rotation == Rotation::kHalves;
   const std::int64_t dim = a.kind == model::AttentionKind::kMla ? head : rotary_dim(m, head);
   const std::int64_t axes = m.family.cuts_tables ? 3 : 1;  // time, height, width
@@ -110,7 +118,7 @@ std::array<Var, 4> rotate(Graph& g, const Model& m, const Shared& shared, std::i
     k = in_place(g, k, shared.cos, shared.sin);
     return {};
   }
-  if (m.torchtitan) {  // as complex numbers in fp32
+  if (m.torchtitan || m.family.rotation == Rotation::kComplex) {  // as complex numbers in fp32
     for (Var* x : {&q, &k}) {
       Var wide = cast(g, *x, 4, Name::kRopeTemp);
       Var turned = mul(g, wide, shared.cos, Name::kRopeTemp);

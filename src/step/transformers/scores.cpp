@@ -60,16 +60,16 @@ Var probabilities_of(Graph& g, const Model& m, const Var& weights, std::uint8_t 
   return cast(g, probabilities, width, Name::kScores);
 }
 
-}  // namespace
-
-Var math_attention(Graph& g, const AttentionShape& s, const Var& q, const Var& k, const Var& v, const Var& mask,
+// The chain inside one function of PyTorch, in fp32; what it does not save dies when it returns.
+Var unfused_kernel(Graph& g, const AttentionShape& s, const Var& q, const Var& k, const Var& v, const Var& mask,
                    double dropout_share) {
   const std::int64_t groups = s.heads / s.kv_heads;
   const std::int64_t pairs = s.batch * s.heads * s.sequence * s.sequence;
-  // A bias by head is widened as it is, one for all heads was made of a mask.
+  // A bias by head is added as it is, one for all heads is made of a mask.
   const bool by_head = mask.elements >= s.heads * s.sequence * s.sequence;
-  const Var bias = by_head ? g.alloc(mask.elements, 4, Name::kMask)
-                           : g.alloc(mask ? s.batch * s.sequence * s.sequence : 0, q.width, Name::kMask);
+  const Var made = g.alloc(mask && !by_head ? s.batch * s.sequence * s.sequence : 0, q.width, Name::kMask);
+  // Groups of more than one head are repeated before anything else; the causal flag becomes a mask in fp32.
+  const bool repeats = groups > 1 && s.kv_heads > 1;
   const Var wide_q = cast(g, q, 4, Name::kQuery);
   const Var wide_k = cast(g, k, 4, Name::kKey);
   const Var wide_v = cast(g, v, 4, Name::kValue);
@@ -77,22 +77,41 @@ Var math_attention(Graph& g, const AttentionShape& s, const Var& q, const Var& k
   g.autocast = false;  // the kernels below are inside one function, which autocast does not enter
   Var scores;
   const Var scaled_q = scale(g, wide_q, Name::kQuery);
+  Var causal, repeated_k, repeated_v;
+  if (!mask) {
+    const Var ones = g.alloc(s.sequence * s.sequence, 1, Name::kMask);
+    causal = g.alloc(s.sequence * s.sequence, 4, Name::kMask);
+  }
+  if (repeats) {
+    repeated_k = expand(g, wide_k, groups, Name::kKey);
+    repeated_v = expand(g, wide_v, groups, Name::kValue);
+  }
   {
-    const Var scaled_k = scale(g, wide_k, Name::kKey);
-    const Var keys = expand(g, scaled_k, groups, Name::kKey);
+    const Var scaled_k = scale(g, repeats ? repeated_k : wide_k, Name::kKey);
+    const Var keys = repeats ? scaled_k : expand(g, scaled_k, groups, Name::kKey);
     const BatchShape product{s.batch * s.heads, s.sequence, s.head_dim, s.sequence};
     scores = batched_matmul(g, scaled_q, keys, product, Name::kAttentionTemp);
   }
+  if (by_head) scores = add_bias(g, scores, mask);
   Var probabilities = softmax(g, scores, Name::kScores);
   if (!g.stopped()) g.tape().touch(pairs, Name::kAttentionTemp);  // rows that are masked whole
   scores.reset();
   probabilities = dropout(g, probabilities, dropout_share, Name::kScores);
   const Var returned = g.alloc(q.width < 4 ? pairs : 0, q.width, Name::kAttentionTemp);
-  const Var values = expand(g, wide_v, groups, Name::kValue);
+  const Var values = repeats ? repeated_v : expand(g, wide_v, groups, Name::kValue);
   const BatchShape mix{s.batch * s.heads, s.sequence, s.sequence, s.value_dim};
   const Var output = batched_matmul(g, probabilities, values, mix, Name::kHidden);
   g.autocast = outer;
-  return copy(g, cast(g, output, q.width, Name::kHidden), Name::kAttentionOutput);
+  return cast(g, output, q.width, Name::kHidden);
+}
+
+}  // namespace
+
+Var math_attention(Graph& g, const AttentionShape& s, const Var& q, const Var& k, const Var& v, const Var& mask,
+                   double dropout_share) {
+  // The function returns before its caller lays the result out.
+  const Var output = unfused_kernel(g, s, q, k, v, mask, dropout_share);
+  return copy(g, output, Name::kAttentionOutput);
 }
 
 Var eager_attention(Graph& g, const Model& m, const AttentionShape& s, const model::Attention& a, std::int32_t sinks,

@@ -5,6 +5,7 @@
 
 #include "model/vision.h"
 #include "step/transformers/model.h"
+#include "step/transformers/reduce.h"
 
 namespace plimsoll::step::transformers {
 
@@ -24,7 +25,15 @@ Var embed(Graph& g, const Model& t, const Vision& v, const Var& pixels) {
   Var x;
   {
     const Var input = cast(g, pixels, g.autocast ? std::uint8_t{2} : t.width, Name::kCastInput);
-    x = linear(g, input, t.patches.w, t.patches.bias, Name::kHidden);
+    if (v.kind == TowerKind::kLlama4) {  // patches are cut out as columns first
+      x = linear(g, copy(g, pixels, Name::kHidden), t.patches.w, t.patches.bias, Name::kHidden);
+    } else if (is_qwen(v)) {
+      x = linear(g, input, t.patches.w, t.patches.bias, Name::kHidden);
+    } else {
+      const std::int64_t patches = pixels.elements / t.architecture().patch_values;
+      const std::int64_t of_an_image = patches / std::max<std::int64_t>(1, t.batch);
+      x = convolution(g, input, t.patches.w, t.patches.bias, patches * v.tower.hidden, patch_channels(of_an_image));
+    }
   }
   if (v.class_token) {
     const Var first = expand_view(g, g.use(t.class_token), t.batch * v.tower.hidden);
@@ -32,7 +41,8 @@ Var embed(Graph& g, const Model& t, const Vision& v, const Var& pixels) {
     x.head_major = false;
   }
   if (v.kind == TowerKind::kPixtral) return copy(g, x, Name::kHidden);  // images behind one another
-  if (v.kind == TowerKind::kInternVl) return add(g, x, g.use(t.positions), Name::kHidden);
+  if (v.kind == TowerKind::kInternVl || v.kind == TowerKind::kLlama4)
+    return add(g, x, g.use(t.positions), Name::kHidden);
   if (v.kind == TowerKind::kQwen3Vl) {  // four neighbours in the table, weighted and summed
     constexpr std::int64_t kNeighbours = 4;
     const std::int64_t patches = t.tokens();
@@ -180,6 +190,12 @@ Var connect(Graph& g, const Model& m, const Vision& v, const Var& x) {
     }
     case Projector::kShuffled:
       return project(g, t, shuffle(g, x), ids.first, Name::kHidden);
+    case Projector::kAdapter: {
+      Var hidden = shuffle(g, slice(g, x, t.batch * (t.sequence - 1) * v.tower.hidden, false));
+      hidden = activate(g, t, model::Activation::kGelu, project(g, t, hidden, ids.merge, Name::kHidden));
+      hidden = activate(g, t, model::Activation::kGelu, project(g, t, hidden, ids.first, Name::kHidden));
+      return project(g, t, hidden, ids.second, Name::kHidden);
+    }
     case Projector::kPooled: {
       const Var laid_out = copy(g, x, Name::kHidden);
       const std::int64_t rows = t.tokens() / (v.merge * v.merge);
@@ -204,6 +220,8 @@ Seen see(Graph& g, const Model& m, const Var& pixels, const RunLayer& run) {
     x = gather(g, x, g.alloc(t.tokens() / (v.merge * v.merge), 8, Name::kTokens), x.elements, Name::kHidden);
   if (v.tower.embedding_norm) x = norm(g, t, x, t.tokens(), t.embedding_norm, Name::kLayerInput);
   if (v.kind == TowerKind::kPixtral) pixtral_tables(g, t, x.width, shared);
+  if (v.kind == TowerKind::kLlama4)  // a buffer of the model
+    shared.cos = g.constant(t.sequence * v.tower.kinds.front().attention.head_dim, 4);
   const std::int64_t depth = v.tower.depth();
   for (std::int64_t i = 0; i < depth; ++i) {
     const auto one = [&g, &m, &v, i, shared](const Var& input) {

@@ -61,6 +61,11 @@ ProjectorIds projector_weights(Collector& collect, const Vision& v, std::int64_t
       ids.first = collect.linear({"linear_1"}, h, text, v.projector_bias);
       ids.second = collect.linear({"linear_2"}, text, text, v.projector_bias);
       break;
+    case Projector::kAdapter:
+      ids.merge = collect.linear({"fc1"}, merged, v.adapter, false);
+      ids.first = collect.linear({"fc2"}, v.adapter, v.adapter, false);
+      ids.second = collect.linear({"linear_1"}, v.adapter, text, false);
+      break;
     case Projector::kPooled:
       ids.first = collect.linear({"mm_input_projection_weight"}, h, text, false);
       ids.norm.w = collect.vector(h);

@@ -32,6 +32,7 @@ const Arrows& arrows() {
       {"snapshot", {"document"}},
       {"replay", {"snapshot", "allocator"}},
       {"why", {"base"}},
+      {"framework", {"emit", "why"}},
       {"memory", {"step", "allocator"}},
       {"timing", {"step"}},
       {"measure", {"timing"}},
@@ -49,6 +50,9 @@ const Arrows& arrows() {
   };
   return kArrows;
 }
+
+// The list of frameworks is expanded by whoever asks them (its own test holds that it includes nothing).
+const std::string kList = "framework/list.h";
 
 // Every module that `module` may include, itself among them.
 std::set<std::string> reach(const std::string& module) {
@@ -87,7 +91,7 @@ TEST(Architecture, every_module_includes_only_modules_it_may_know) {
     const std::set<std::string> allowed = reach(source.module);
     for (const std::string& line : source.lines) {
       std::smatch match;
-      if (!std::regex_match(line, match, include)) continue;
+      if (!std::regex_match(line, match, include) || line.find(kList) != std::string::npos) continue;
       EXPECT_TRUE(allowed.contains(match[1]))
           << source.name << " includes " << match[1] << ", which it may not know: " << line;
     }

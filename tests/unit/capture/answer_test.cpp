@@ -43,6 +43,21 @@ TEST(Answer, parameters_are_counted_once_each) {
   EXPECT_EQ(recorded("size-2x64.capture").parameter_elements, 2 * layer + 2 * 64'000 + 64);
 }
 
+// Three layers and the root of a model on one of eight ranks, over PyTorch's fake process group; and the same model
+// alone. Layers are gathered in both passes, the root once; each is reduced once.
+TEST(Answer, a_rank_of_fsdp2_holds_its_share_and_gathers_the_rest) {
+  const Capture rank = recorded("fsdp2-rank.capture");
+  const Capture alone = recorded("fsdp2-alone.capture");
+  EXPECT_EQ(8 * rank.parameter_elements, alone.parameter_elements);
+  const auto count = [&rank](std::string_view name) {
+    return std::ranges::count_if(
+        rank.events, [&](const Event& event) { return event.kind == Kind::kOperation && rank.name_of(event) == name; });
+  };
+  EXPECT_EQ(count("c10d._allgather_base_.default"), 2 * (4 + 3));
+  EXPECT_EQ(count("c10d._reduce_scatter_base_.default"), 2 * 4);
+  EXPECT_LT(answer(rank, h200(), {}).rank.peak_requested, answer(alone, h200(), {}).rank.peak_requested);
+}
+
 TEST(Sizes, three_captures_answer_for_another_size_to_the_byte) {
   const std::vector<Capture> known = {recorded("size-2x64.capture"), recorded("size-3x64.capture"),
                                       recorded("size-2x96.capture")};

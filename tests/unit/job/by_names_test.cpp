@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "job/readers/by_names.h"
+#include "framework/tools/by_names.h"
 #include "support.h"
 
 namespace plimsoll::job {

@@ -201,7 +201,7 @@ TEST(Complete, what_megatron_refuses_is_refused_in_its_words) {
       {"is not divisible by micro batch size", [](Job& j) { j.batch.global_batch = 100; }},
       {"train_batch_size is not equal to", [](Job& j) { j.batch.accumulation = 7; }},
       {"sequence length is not known", [](Job& j) { j.batch.seq_length = 0; }},
-      {"must be a multiple of tensor_model_parallel_size",
+      {"attention heads cannot be split over TP 64 (R015",
        [](Job& j) {
          j.parallel.tensor = 64;
          j.batch.global_batch = 1;
@@ -282,7 +282,7 @@ TEST(Complete, what_megatron_refuses_is_refused_in_its_words) {
        }},
       {"cannot be enabled with cpu_offloading", [](Job& j) { j.offload.activations = j.offload.fine_grained = true; }},
       {"attn_proj cannot be set", [](Job& j) { j.offload.fine_grained = j.offload.modules.attn_proj = true; }},
-      {"needs offload_modules", [](Job& j) { j.offload.fine_grained = true; }},
+      {"fine-grained offloading of no module (R120)", [](Job& j) { j.offload.fine_grained = true; }},
       {"only supported with moe_grouped_gemm",
        [](Job& j) {
          j.recompute.granularity = RecomputeGranularity::kSelective;
@@ -298,7 +298,7 @@ TEST(Complete, what_megatron_refuses_is_refused_in_its_words) {
          j.parallel.tensor = 2;
          j.parallel.sequence_parallel = j.recompute.distribute_saved = true;
        }},
-      {"only across tensor model parallel groups", [](Job& j) { j.recompute.distribute_saved = true; }},
+      {"can distribute recomputed activations only across", [](Job& j) { j.recompute.distribute_saved = true; }},
       {"fp4 and fp8 cannot be used",
        [](Job& j) {
          j.precision.fp4 = true;
@@ -395,7 +395,7 @@ TEST(Complete, deepspeed_refuses_what_its_engine_refuses) {
   warned.sharding.zero_stage = 2;
   warned.sharding.offload_param = OffloadTarget::kCpu;
   EXPECT_EQ(text_of(complete(warned)), "no error");
-  EXPECT_TRUE(test::warns(warned, "offload_param_device: ignored"));
+  EXPECT_TRUE(test::warns(warned, "weights are offloaded by ZeRO-3 only; stage 2 ignores"));
 }
 
 }  // namespace

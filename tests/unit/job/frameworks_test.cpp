@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "job/readers/bridge.h"
+#include "framework/megatron_bridge/bridge.h"
 #include "job/readers/omega.h"
 #include "support.h"
 

@@ -327,5 +327,39 @@ TEST(HfConfig, opt_350m_has_a_narrow_embedding_and_no_final_norm) {
   EXPECT_EQ(count_parameters(*model).total, 331'196'416);
 }
 
+const std::string kGraniteHybrid =
+    R"({"model_type": "granitemoehybrid", "hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 2,
+        "num_attention_heads": 8, "num_key_value_heads": 2, "vocab_size": 8192, "mamba_n_heads": 16, "mamba_d_head": 64,
+        "mamba_d_state": 64, "shared_intermediate_size": 512, )";
+
+TEST(HfConfig, GraniteHybridMixesAndAttendsInTheOrderOfItsLayerTypes) {
+  const auto model = read_hf_config(*document::parse_json(
+      kGraniteHybrid + R"("num_local_experts": 4, "num_experts_per_tok": 2, "layer_types": ["mamba", "attention"]})"));
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_EQ(model->layer(0).attention.kind, AttentionKind::kMamba2);
+  EXPECT_EQ(model->layer(1).attention.kind, AttentionKind::kGqa);
+  EXPECT_EQ(model->layer(0).ffn.experts, 4);
+  EXPECT_EQ(model->layer(0).ffn.shared_width, 512);
+  EXPECT_FALSE(model->rope);
+}
+
+TEST(HfConfig, GraniteHybridWithoutExpertsIsItsSharedMlp) {
+  const auto model = read_hf_config(
+      *document::parse_json(kGraniteHybrid + R"("num_local_experts": 0, "position_embedding_type": "rope"})"));
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_EQ(model->layer(0).ffn.width, 512);
+  EXPECT_FALSE(model->layer(0).ffn.is_moe());
+  EXPECT_TRUE(model->rope);
+  EXPECT_EQ(model->layer(1).attention.kind, AttentionKind::kMamba2);
+}
+
+TEST(HfConfig, GraniteHybridWantsOneKnownTypePerLayer) {
+  for (const char* types : {R"(["mamba"])", R"(["mamba", "convolution"])", R"(["mamba", "attention", "mamba"])"}) {
+    const auto model = read_hf_config(*document::parse_json(kGraniteHybrid + "\"layer_types\": " + types + "}"));
+    ASSERT_FALSE(model) << types;
+    EXPECT_NE(to_string(model.error()).find("layer_types"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll::model

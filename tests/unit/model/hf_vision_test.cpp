@@ -48,6 +48,31 @@ TEST(Vision, gemma_pools_to_a_fixed_number_of_tokens) {
   EXPECT_EQ(model->vision->tokens(896, 896), 256);
 }
 
+const std::string kLlama4 =
+    R"({"model_type": "llama4", "text_config": {"model_type": "llama4_text", "hidden_size": 1024, "head_dim": 64,
+        "intermediate_size": 1024, "intermediate_size_mlp": 2816, "num_hidden_layers": 4, "num_attention_heads": 16,
+        "num_key_value_heads": 4, "num_local_experts": 4, "num_experts_per_tok": 1, "vocab_size": 8192},
+        "vision_config": {"hidden_size": 768, "num_hidden_layers": 5, "num_attention_heads": 12,
+        "intermediate_size": 3072, "image_size": 336, "patch_size": 14, "projector_input_dim": 1024,
+        "projector_output_dim": 1024, "vision_output_dim": )";
+
+TEST(Vision, llama4_shuffles_patches_through_an_adapter) {
+  const auto model = read(kLlama4 + "1024}}");
+  ASSERT_TRUE(model) << to_string(model.error());
+  ASSERT_NE(model->vision, nullptr);
+  EXPECT_EQ(model->vision->tokens(336, 336), 144);
+  EXPECT_EQ(model->vision->adapter, 1024);
+  EXPECT_TRUE(model->vision->class_token);
+  EXPECT_EQ(model->vision->tower.position_rows, 577);
+  EXPECT_TRUE(model->warnings.empty());
+}
+
+TEST(Vision, llama4_widths_that_do_not_meet_are_an_error) {
+  const auto model = read(kLlama4 + "2048}}");
+  ASSERT_FALSE(model);
+  EXPECT_NE(to_string(model.error()).find("vision_output_dim 2048 differ"), std::string::npos);
+}
+
 TEST(Vision, a_tower_that_is_not_known_is_named) {
   const auto model = read(R"({"model_type": "some_vl", "vision_config": {"hidden_size": 64}, )" + kText + "}");
   ASSERT_TRUE(model) << to_string(model.error());

@@ -112,6 +112,40 @@ TEST(Leaks, a_short_history_is_not_judged) {
   EXPECT_LT(find_leaks(history, Attribution(history)).leaks.size(), 1U);
 }
 
+// Forty layers of a forward pass that keep 64 MiB each and drop 24 MiB of temporaries, without stacks.
+TEST(Leaks, one_forward_pass_is_no_leak) {
+  Recorder r;
+  for (int layer = 0; layer < 40; ++layer) {
+    r.alloc(64 * kMiB);
+    r.free(r.alloc(24 * kMiB));
+  }
+  const snapshot::Snapshot snapshot = r.take();
+  const History history = history_of(snapshot);
+  const LeakReport report = find_leaks(history, Attribution(history));
+  EXPECT_EQ(report.steps, 0U);
+  EXPECT_TRUE(report.leaks.empty());
+}
+
+// The same layers in steps that drop what they kept, but for 16 MiB.
+TEST(Leaks, steps_without_stacks_are_told_by_their_rounds) {
+  Recorder r;
+  for (int step = 0; step < 16; ++step) {
+    std::vector<int> kept;
+    for (int layer = 0; layer < 10; ++layer) {
+      kept.push_back(r.alloc(64 * kMiB));
+      r.free(r.alloc(24 * kMiB));
+    }
+    for (const int object : kept) r.free(object);
+    r.alloc(16 * kMiB);
+  }
+  const snapshot::Snapshot snapshot = r.take();
+  const History history = history_of(snapshot);
+  const LeakReport report = find_leaks(history, Attribution(history));
+  EXPECT_FALSE(report.by_optimizer);
+  ASSERT_EQ(report.leaks.size(), 1U);
+  EXPECT_EQ(report.leaks[0].object_bytes, 16 * kMiB);
+}
+
 TEST(Difference, the_origin_that_grew_is_first_and_rows_sum_to_the_change) {
   Recorder before;
   train(before, 3, 0);

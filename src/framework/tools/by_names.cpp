@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/tools/by_names.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "framework/transformers/include.h"
+#include "job/format.h"
+#include "job/keys.h"
+#include "job/readers/omega.h"
+#include "job/readers/parse.h"
+#include "job/readers/resolve.h"
+#include "job/value.h"
+#include "model/catalog.h"
+#include "model/hf_config.h"
+
+namespace plimsoll::job {
+
+using document::Node;
+
+namespace {
+
+struct Said {
+  std::string path;
+  Node value;
+  bool done = false;
+};
+
+bool has_segment(std::string_view path, std::string_view wanted) {
+  const std::vector<std::string_view> parts = split(path, '.');
+  return std::find(parts.begin(), parts.end(), wanted) != parts.end();
+}
+
+// Everything that the file says, and what was made of it.
+class Sayings {
+ public:
+  Sayings(const Node& root, Draft& draft) : draft_(draft) {
+    result_.kind = Node::Kind::kObject;
+    for_each_leaf(root, [this](const std::string& path, const Node& value) {
+      if (!value.is_null()) said_.push_back({path, value});
+    });
+  }
+
+  // The value that the file has for a meaning. What stands in the model's own table gives way (the longest sequence
+  // of a model is not the one it is trained with); where two others differ the first counts, and is told.
+  const Said* find(std::string_view meaning) {
+    const Said* best = nullptr;
+    for (Said& one : said_) {
+      if (meaning_of(one.path) != meaning) continue;
+      one.done = true;
+      if (best == nullptr || (has_segment(best->path, "model") && !has_segment(one.path, "model"))) {
+        best = &one;
+      } else if (!has_segment(one.path, "model") && !same_value(one.value, best->value) &&
+                 document::to_text(one.value).find("${") == std::string::npos) {
+        draft_.notes.push_back(fmt::format("{}: {} says {}, {} says {}; the first is taken", draft_.path, best->path,
+                                           shown(best->value), one.path, shown(one.value)));
+      }
+    }
+    return best;
+  }
+
+  std::vector<const Said*> all(std::string_view meaning) {
+    std::vector<const Said*> found;
+    for (Said& one : said_) {
+      if (meaning_of(one.path) != meaning) continue;
+      one.done = true;
+      found.push_back(&one);
+    }
+    return found;
+  }
+
+  std::optional<std::int64_t> number(std::string_view meaning) {
+    const Said* said = find(meaning);
+    if (said == nullptr) return std::nullopt;
+    const auto value = to_integer(said->value, Range{1, 1 << 24});
+    return value ? std::optional(*value) : std::nullopt;
+  }
+
+  bool says_on(std::string_view meaning) {
+    const Said* said = find(meaning);
+    return said != nullptr && !is_off(said->value);
+  }
+
+  void put(std::string_view key, Node value, std::string_view from) {
+    if (!from.empty()) draft_.written_names[std::string(key)] = from;
+    result_.members.emplace_back(std::string(key), std::move(value));
+  }
+  void assume(std::string_view what) { draft_.notes.push_back(fmt::format("{}: {}", draft_.path, what)); }
+  void pass(const std::string& meaning) { static_cast<void>(all(meaning)); }
+  // A value that has another meaning than its name stays for the table of unknown keys, which refuses it.
+  void leave(const Said& said) {
+    for (Said& one : said_)
+      if (&one == &said) one.done = false;
+  }
+  bool any_segment(std::string_view start) const {
+    return std::any_of(said_.begin(), said_.end(), [start](const Said& one) {
+      const std::vector<std::string_view> parts = split(one.path, '.');
+      return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) { return part.starts_with(start); });
+    });
+  }
+  std::vector<Said>& said() { return said_; }
+  Draft& draft() { return draft_; }
+
+  Node finish() {
+    for (Said& one : said_)
+      if (!one.done) result_.members.emplace_back(one.path, std::move(one.value));
+    return std::move(result_);
+  }
+
+ private:
+  Draft& draft_;
+  std::vector<Said> said_;
+  Node result_;
+};
+
+bool contains(std::string_view text, std::initializer_list<std::string_view> words) {
+  return std::any_of(words.begin(), words.end(),
+                     [text](std::string_view word) { return text.find(word) != std::string_view::npos; });
+}
+
+// The first name that the catalogue knows, else the first that looks like one of the Hub or of a folder.
+void read_model(Sayings& sayings) {
+  const Said* chosen = nullptr;
+  for (const Said* said : sayings.all("model")) {
+    if (!said->value.is_string() || said->value.text.empty() || said->value.text.find("://") != std::string::npos)
+      continue;
+    const std::string& name = said->value.text;
+    if (model::find_model(name.substr(name.rfind('/') + 1)) || model::find_model(name)) {
+      chosen = said;
+      break;
+    }
+    if (chosen == nullptr && name.find('/') != std::string::npos) chosen = said;
+  }
+  if (chosen == nullptr) return;
+  Node name = chosen->value;
+  if (name.text.ends_with(".json"))
+    if (const auto found = locate(name.text, parent_folder(sayings.draft().path)))
+      name.text = std::filesystem::absolute(*found).string();
+  sayings.put("model_name_or_path", std::move(name), chosen->path);
+}
+
+void read_batch(Sayings& sayings) {
+  const std::optional<std::int64_t> micro = sayings.number("per_device_train_batch_size");
+  const std::optional<std::int64_t> global = sayings.number("global_batch_size");
+  const Said* plain = sayings.find("batch");
+  const Said* written = sayings.find("per_device_train_batch_size");
+  constexpr std::string_view kMicro = "per_device_train_batch_size";
+  if (micro) {
+    sayings.put(kMicro, integer_node(*micro), written->path);
+  } else if (plain != nullptr && !global) {
+    sayings.put(kMicro, plain->value, plain->path);
+    sayings.assume(
+        fmt::format("{} is taken as the sequences of one GPU and micro-batch (--micro-batch-size)", plain->path));
+  } else {
+    sayings.put(kMicro, integer_node(1), {});
+    sayings.assume("no size of a micro-batch is given; one sequence is assumed (--micro-batch-size)");
+  }
+  if (global) {
+    sayings.put("global_batch_size", integer_node(*global), sayings.find("global_batch_size")->path);
+  } else if (micro && plain != nullptr) {
+    sayings.put("global_batch_size", plain->value, plain->path);
+  } else if (const Said* steps = sayings.find("gradient_accumulation_steps");
+             steps != nullptr && to_integer(steps->value, Range{1, 1 << 20})) {
+    sayings.put("gradient_accumulation_steps", steps->value, steps->path);
+  }
+  sayings.pass("gradient_accumulation_steps");
+}
+
+// "bf16-true" keeps weights in 16 bits, "bf16-mixed", "amp_bf16" and "bf16" cast fp32 weights.
+void read_precision(Sayings& sayings) {
+  bool known = false;
+  for (const Said* said : sayings.all("precision")) {
+    const std::string word = lower(document::to_text(said->value));
+    if (contains(word, {"fp8", "float8", "fp4", "int8"})) {
+      sayings.leave(*said);
+      continue;
+    }
+    if (known || !contains(word, {"16", "32", "no", "full"})) continue;
+    known = true;
+    const bool is_bf16 = contains(word, {"bf16", "bfloat16"});
+    const bool is_half = !is_bf16 && contains(word, {"16"});
+    if (!is_bf16 && !is_half) sayings.put("load_dtype", text_node("fp32"), said->path);
+    if (contains(word, {"true", "pure"}) && (is_bf16 || is_half)) {
+      sayings.put("load_dtype", text_node(is_bf16 ? "bf16" : "fp16"), said->path);
+    } else if (is_bf16 || is_half) {
+      sayings.put(is_bf16 ? "bf16" : "fp16", bool_node(true), said->path);
+      if (contains(word, {"mixed", "amp"})) sayings.put("load_dtype", text_node("fp32"), said->path);
+    }
+  }
+  for (const char* key : {"bf16", "fp16"})
+    if (const Said* said = sayings.find(key); said != nullptr && !known) {
+      sayings.put(key, said->value, said->path);
+      known = true;
+    }
+  if (const Said* said = sayings.find("weights_dtype"); said != nullptr && said->value.is_string() && !known) {
+    sayings.put("load_dtype", said->value, said->path);
+    known = true;
+  }
+  if (known) return;
+  sayings.put("bf16", bool_node(true), {});
+  // The base of an adapter is not trained, so nobody keeps it in fp32.
+  const bool adapts = sayings.find("lora_r") != nullptr;
+  sayings.put("load_dtype", text_node(adapts ? "bf16" : "fp32"), {});
+  sayings.assume(fmt::format("no precision is given; bf16 over weights in {} is assumed (--load-dtype, --bf16)",
+                             adapts ? "bf16" : "fp32"));
+}
+
+void read_recompute(Sayings& sayings) {
+  if (const Said* said = sayings.find("gradient_checkpointing"); said != nullptr) {
+    const std::string word = lower(document::to_text(said->value));
+    const bool on = !is_off(said->value) && word != "none" && word != "no";
+    if (word == "selective") sayings.draft().warnings.push_back(said->path + ": every layer is counted as recomputed");
+    sayings.put("gradient_checkpointing", bool_node(on), said->path);
+  } else if (const Said* some = sayings.find("selective"); some != nullptr) {
+    if (!is_off(some->value)) sayings.draft().warnings.push_back(some->path + ": every layer is counted as recomputed");
+    sayings.put("gradient_checkpointing", bool_node(!is_off(some->value)), some->path);
+  } else {
+    sayings.assume("nothing says whether layers are recomputed; none is counted so (--gradient-checkpointing)");
+  }
+  sayings.pass("selective");
+  sayings.pass("switch");
+}
+
+// Trainer's name of the optimizer; one that is not known stands as it is and is refused by name.
+std::string optimizer_of(std::string_view written) {
+  std::string name = lower(written.substr(written.rfind('.') + 1));
+  const bool is_paged = contains(name, {"paged"});
+  if (contains(name, {"8bit"}) && contains(name, {"adam"})) return is_paged ? "paged_adamw_8bit" : "adamw_8bit";
+  if (contains(name, {"adafactor"})) return "adafactor";
+  if (contains(name, {"adam"}) && !contains(name, {"mini", "lomo", "galore", "4bit"}))
+    return is_paged ? "paged_adamw_32bit" : contains(name, {"fused"}) ? "adamw_torch_fused" : "adamw_torch";
+  if (contains(name, {"lion"}) && !contains(name, {"8bit"})) return "lion_32bit";
+  return name;
+}
+
+void read_optimizer(Sayings& sayings) {
+  for (const Said* said : sayings.all("optim"))
+    if (said->value.is_string() && !said->value.text.empty()) {
+      sayings.put("optim", text_node(optimizer_of(said->value.text)), said->path);
+      return;
+    }
+}
+
+void read_sharding(Sayings& sayings) {
+  if (const Said* stage = sayings.find("zero_stage"); stage != nullptr) {
+    Node zero, config;
+    zero.kind = config.kind = Node::Kind::kObject;
+    zero.members.emplace_back("stage", stage->value);
+    for (Said& said : sayings.said())
+      if (said.path.ends_with("adam_offload") && !is_off(said.value)) {
+        Node device;
+        device.kind = Node::Kind::kObject;
+        device.members.emplace_back("device", text_node("cpu"));
+        zero.members.emplace_back("offload_optimizer", std::move(device));
+        said.done = true;
+      }
+    config.members.emplace_back("zero_optimization", std::move(zero));
+    sayings.put("deepspeed", std::move(config), stage->path);
+    sayings.pass("deepspeed");
+    return;
+  }
+  if (const Said* named = sayings.find("deepspeed"); named != nullptr && named->value.is_string()) {
+    sayings.put("deepspeed", named->value, named->path);
+    return;
+  }
+  std::string strategy;
+  int version = 2;
+  bool shards = sayings.any_segment("fsdp");
+  for (const Said* said : sayings.all("fsdp")) {
+    const std::string word = lower(document::to_text(said->value));
+    if (is_off(said->value) || word == "ddp" || word == "no_shard") {
+      if (meaning_of(said->path) == "fsdp" && word != "") shards = false;
+      continue;
+    }
+    shards = true;
+    if (contains(word, {"fsdp1"})) version = 1;
+    for (const std::string_view known : {"hybrid_shard", "shard_grad_op", "full_shard"})
+      if (word == known) strategy = word;
+  }
+  const Said* offload = sayings.find("fsdp_offload");
+  if (!shards) return;
+  Node config;
+  config.kind = Node::Kind::kObject;
+  config.members.emplace_back("version", integer_node(strategy == "hybrid_shard" ? 1 : version));
+  if (!strategy.empty()) config.members.emplace_back("sharding_strategy", text_node(strategy));
+  if (offload != nullptr && !is_off(offload->value)) config.members.emplace_back("offload_params", bool_node(true));
+  sayings.put("fsdp", bool_node(true), {});
+  sayings.put("fsdp_config", std::move(config), {});
+}
+
+// Which linears have an adapter, one switch each.
+Node targets_by_switch(Sayings& sayings) {
+  constexpr std::pair<std::string_view, std::string_view> kSwitches[] = {
+      {"lora_query", "q_proj"},  {"lora_key", "k_proj"},  {"lora_value", "v_proj"},  {"lora_projection", "o_proj"},
+      {"lora_mlp", "gate_proj"}, {"lora_mlp", "up_proj"}, {"lora_mlp", "down_proj"}, {"lora_head", "lm_head"}};
+  Node targets;
+  targets.kind = Node::Kind::kArray;
+  for (Said& said : sayings.said())
+    for (const auto& [name, linear] : kSwitches) {
+      if (said.path != name) continue;
+      said.done = true;
+      if (!is_off(said.value)) targets.items.push_back(text_node(std::string(linear)));
+    }
+  return targets;
+}
+
+void read_adapter(Sayings& sayings) {
+  Node targets = targets_by_switch(sayings);
+  const Said* asked = sayings.find("use_lora");
+  const Said* rank = sayings.find("lora_r");
+  const Said* listed = sayings.find("lora_target_modules");
+  const Said* dropout = sayings.find("lora_dropout");
+  const Said* quantize = sayings.find("quantize");
+  for (Said& said : sayings.said())
+    if (said.path.ends_with("lora_alpha")) said.done = true;
+  const bool is_switch = asked != nullptr && (asked->value.is_bool() || is_off(asked->value));
+  const bool on = is_switch ? !is_off(asked->value) : rank != nullptr && !is_off(rank->value);
+  if (asked != nullptr && asked->value.is_string() && contains(lower(asked->value.text), {"freeze", "ia3", "prompt"}))
+    sayings.leave(*asked);  // another way to train a part of the model
+  const std::string bits = quantize == nullptr ? "" : lower(document::to_text(quantize->value));
+  const bool four = contains(bits, {"nf4", "fp4", "4bit", "true"}) || bits == "4";
+  if (!on) {
+    if (quantize != nullptr && !is_off(quantize->value)) sayings.leave(*quantize);
+    return;
+  }
+  sayings.put("use_peft", bool_node(true), rank == nullptr ? "" : rank->path);
+  if (rank != nullptr) sayings.put("lora_r", rank->value, rank->path);
+  if (dropout != nullptr) sayings.put("lora_dropout", dropout->value, dropout->path);
+  const bool takes_all = listed != nullptr && listed->value.is_string() && lower(listed->value.text) == "all";
+  if (listed != nullptr && !takes_all) {
+    sayings.put("lora_target_modules", listed->value, listed->path);
+  } else {
+    sayings.put("lora_target_modules", targets.items.empty() ? text_node("all-linear") : std::move(targets), {});
+  }
+  if (four) {
+    sayings.put("load_in_4bit", bool_node(true), quantize->path);
+    sayings.put("bnb_4bit_use_double_quant", bool_node(contains(bits, {"dq", "double"})), quantize->path);
+  } else if (quantize != nullptr && !is_off(quantize->value)) {
+    sayings.leave(*quantize);
+  }
+}
+
+void read_rest(Sayings& sayings) {
+  for (const std::string_view same : {"max_length", "tp_size", "cp_size", "pipeline_model_parallel_size",
+                                      "expert_model_parallel_size", "dp_replicate", "use_liger_kernel", "torch_compile",
+                                      "packing", "gpus", "freeze_vision_tower", "freeze_multi_modal_projector"})
+    if (const Said* said = sayings.find(same); said != nullptr)
+      sayings.put(same == "packing" ? "packed_sequences" : same, said->value, said->path);
+  if (const Said* attention = sayings.find("attn_implementation");
+      attention != nullptr && attention->value.is_string()) {
+    const std::string word = lower(attention->value.text);
+    const bool plain = word == "torch" || word == "eager";
+    sayings.put("attn_implementation",
+                text_node(contains(word, {"flash"}) ? "flash_attention_2"
+                          : plain                   ? "eager"
+                                                    : "sdpa"),
+                attention->path);
+  }
+  const std::optional<std::int64_t> devices = sayings.number("devices");
+  const std::int64_t nodes = sayings.number("nodes").value_or(1);
+  if (devices && *devices < (1 << 12) && nodes < (1 << 12))
+    sayings.put("gpus", integer_node(*devices * nodes), sayings.find("devices")->path);
+  for (const char* meaning : {"derived", "rate", "duration", "elsewhere"}) sayings.pass(meaning);
+}
+
+Status refuse_other_loops(const Sayings& sayings) {
+  for (const std::string_view word : {"ppo", "grpo", "dpo", "kto", "orpo", "rollout", "reward_model", "critic",
+                                      "teacher", "distillation", "reward_funcs"})
+    if (sayings.any_segment(word))
+      return bad_input(
+          fmt::format("{}: preference and reinforcement training of a tool that is not known is not read", word),
+          "plimsoll rl reads verl, OpenRLHF, NeMo-RL, prime-rl, slime, AReaL and TRL");
+  return {};
+}
+
+}  // namespace
+
+int signs_of_training(const Node& root) {
+  bool length = false, batch = false, rate = false, duration = false;
+  for_each_leaf(root, [&](const std::string& path, const Node&) {
+    const std::string_view meaning = meaning_of(path);
+    length = length || meaning == "max_length";
+    batch = batch || meaning == "per_device_train_batch_size" || meaning == "global_batch_size" || meaning == "batch";
+    rate = rate || meaning == "rate" || meaning == "optim";
+    duration = duration || meaning == "duration";
+  });
+  return int{length} + int{batch} + int{rate} + int{duration};
+}
+
+bool speaks_of_training(const Node& root) {
+  if (signs_of_training(root) < 3) return false;
+  bool model = false;
+  for_each_leaf(root, [&model](const std::string& path, const Node& value) {
+    model = model || (value.is_string() && meaning_of(path) == "model");
+  });
+  const Node* sizes = root.find("model");
+  const bool is_spelled_out = sizes != nullptr && sizes->is_object() && sizes->members.size() > 1;
+  return model || is_spelled_out || architecture_of_names(root).has_value();
+}
+
+Result<Node> from_names(const Node& root, Draft& draft) {
+  Sayings sayings(root, draft);
+  PLIMSOLL_TRY_STATUS(refuse_other_loops(sayings));
+  read_model(sayings);
+  read_batch(sayings);
+  read_precision(sayings);
+  read_recompute(sayings);
+  read_optimizer(sayings);
+  read_sharding(sayings);
+  read_adapter(sayings);
+  read_rest(sayings);
+  return sayings.finish();
+}
+
+Result<Draft> read_by_names(const InputFile& file, const ReadOptions& /*options*/) {
+  Draft draft;
+  draft.path = file.path;
+  draft.kind = FileKind::kTrainingArguments;
+  draft.vocabulary = Framework::kTransformers;
+  draft.framework = Framework::kTransformers;
+  draft.read_as = "a tool that is not known, by the names of its keys";
+  PLIMSOLL_TRY(root, parse_omega(file.text, file.path));
+  if (!root.is_object()) return bad_input("wanted a table of keys");
+  if (has_other_layers(root))
+    return bad_input(
+        "model: its keys speak of state spaces or recurrence; such layers of a tool that is not known are "
+        "not modelled",
+        "give the model's config.json, if it is one of Transformers");
+  PLIMSOLL_TRY(arguments, from_names(root, draft));
+  PLIMSOLL_TRY_STATUS(read_training_tree(arguments, draft));
+  const bool is_named = !draft.parts.empty() && !draft.parts.front().model.kinds.empty();
+  if (is_named) return draft;
+  if (const std::optional<Node> sizes = architecture_of_names(root)) {
+    std::erase_if(draft.assignments, [](const Assignment& given) { return is_size_of_model(given.key); });
+    PLIMSOLL_TRY(model, model::read_hf_config(*sizes));
+    draft.model = std::move(model);
+    draft.model.name = fmt::format("the model of {}", file.path.substr(file.path.rfind('/') + 1));
+    draft.model_is_weak = true;
+    draft.unknown_model.clear();
+    draft.notes.push_back(fmt::format("{}: the model is built of the sizes in the file, with layers as {} has them",
+                                      file.path, sizes->find("model_type")->text == "mpt" ? "MPT" : "Llama"));
+    if (!sizes->has("vocab_size"))
+      draft.assignments.push_back({"vocab_size", Node{}, file.path, false,
+                                   "vocab_size is not known: the file names a tokenizer alone; give --vocab-size"});
+  }
+  return draft;
+}
+
+// A table in the common words of training programs with sections that neither Megatron-Bridge nor a job file has, or
+// without sections and without the words that only the Trainer and Megatron-LM have.
+bool is_of_unknown_tool(const Node& root) {
+  const Node* model = root.find("model");
+  if ((is_table(model) && model->has("_target_")) || has_any(root, {"ddp", "comm_overlap", "rerun_state_machine"}))
+    return false;
+  bool has_section = false;
+  bool has_foreign = false;
+  for (const auto& [key, value] : root.members) {
+    has_section = has_section || value.is_object();
+    bool is_known = is_key(key) || key.starts_with("_");
+    for (const std::string_view section :
+         {"model",     "train",           "optimizer", "scheduler",   "dataset",   "logger",
+          "tokenizer", "checkpoint",      "dist",      "ft",          "straggler", "profiling",
+          "peft",      "mixed_precision", "rng",       "env_vars",    "cluster",   "parallel",
+          "batch",     "precision",       "recompute", "sharding",    "offload",   "kernels",
+          "adapter",   "environment",     "moe",       "description", "name"})
+      is_known = is_known || key == section;
+    has_foreign = has_foreign || !is_known;
+  }
+  if (!has_foreign) return false;
+  const bool has_tables = is_table(root.find("peft_config")) || is_table(root.find("dist_config"));
+  if (!has_tables &&
+      has_any(root, {"per_device_train_batch_size", "num_train_epochs", "output_dir", "model_name_or_path"}))
+    return false;
+  if (!has_section && has_any(root, {"num_layers", "num-layers", "tensor_model_parallel_size", "train_batch_size",
+                                     "zero_optimization"}))
+    return false;
+  for (const auto& member : root.members)
+    if (member.first.starts_with("--")) return false;
+  return speaks_of_training(root);
+}
+
+}  // namespace plimsoll::job

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files and commands of tools that are not known here. Training programs share most of their words (max_seq_len,
+// micro_batch_size, lora_r, ...), so what their keys are called says what they mean; the answer names the keys that
+// were taken so. A key that speaks of memory in other words is refused as in every file.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "document/node.h"
+#include "job/draft.h"
+
+namespace plimsoll::job {
+
+// What a key says, in the words of TrainingArguments (max_length, per_device_train_batch_size, ...) or one of the
+// meanings that need more than a name ("precision", "model", "fsdp"). Empty where the name says nothing.
+[[nodiscard]] std::string_view meaning_of(std::string_view path);
+
+// Whether a table describes a training job in such words: a model, and two or more of length, batch, optimizer,
+// duration.
+[[nodiscard]] bool speaks_of_training(const document::Node& root);
+
+// How many of length, batch, optimizer and duration it names; a command may leave the model to its program.
+[[nodiscard]] int signs_of_training(const document::Node& root);
+
+// TrainingArguments out of the keys.
+[[nodiscard]] Result<document::Node> from_names(const document::Node& root, Draft& draft);
+
+// Sizes of a decoder in the words of its table, as a config.json of the family that has such layers.
+[[nodiscard]] std::optional<document::Node> architecture_of_names(const document::Node& root);
+[[nodiscard]] bool is_size_of_model(std::string_view path);
+// Whether the table names layers of another kind: state spaces, recurrence.
+[[nodiscard]] bool has_other_layers(const document::Node& root);
+
+}  // namespace plimsoll::job

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// The words that training programs share, as seen in LitGPT, LLM Foundry, Lingua, VeOmni, open-instruct, LMFlow,
+// ColossalAI, fms-fsdp, nanoGPT and their like. A row holds for every tool: none is here for one file.
+#include <string>
+#include <vector>
+
+#include "base/text.h"
+#include "framework/tools/by_names.h"
+
+namespace plimsoll::job {
+
+namespace {
+
+struct Row {
+  std::string_view meaning;
+  std::string_view names;  // separated by blanks
+};
+
+constexpr Row kRows[] = {
+    {"max_length",
+     "max_seq_len max_seq_length seq_len seq_length sequence_length sequence_len max_sequence_length context_length "
+     "context_len max_context_length block_size model_max_length max_length cutoff_len max_len train_seq_len "
+     "max_token_length"},
+    {"per_device_train_batch_size",
+     "micro_batch_size microbatch_size micro_batch_size_per_gpu micro_batch_size_per_device train_micro_batch_size "
+     "train_microbatch_size device_train_microbatch_size device_train_batch_size device_batch_size "
+     "micro_train_batch_size per_device_train_batch_size per_device_batch_size per_gpu_batch_size "
+     "per_gpu_train_batch_size batch_size_per_gpu "
+     "batch_size_per_device local_batch_size train_micro_batch_size_per_gpu rank_micro_batch_size mbs"},
+    {"global_batch_size",
+     "global_batch_size global_train_batch_size total_batch_size effective_batch_size total_train_batch_size "
+     "train_global_batch_size gbs"},
+    {"batch", "batch_size train_batch_size training_batch_size"},
+    {"gradient_accumulation_steps",
+     "gradient_accumulation_steps grad_accum_steps grad_acc_steps gradient_accumulation grad_accumulation_steps "
+     "accumulate_grad_batches accumulation_steps grad_accum gradient_accumulation_step accum_steps"},
+    {"devices",
+     "num_gpus n_gpus ngpus gpus devices num_devices n_gpus_per_node num_gpus_per_node gpus_per_node nproc_per_node"},
+    {"nodes", "num_nodes n_nodes nnodes num_machines"},
+    {"gpus", "world_size"},
+    {"model",
+     "model_name_or_path pretrained_model_name_or_path model_path model_name model_id checkpoint_dir base_model "
+     "base_model_name_or_path pretrained_model pretrained hf_model hf_path hf_checkpoint hf_name model_dir load_path "
+     "pretrain model model_config_path config_path repo_id pretrained_path"},
+    {"precision",
+     "precision mixed_precision amp_dtype autocast_dtype mixed_precision_dtype compute_dtype model_dtype param_dtype"},
+    {"weights_dtype", "dtype torch_dtype weights_dtype model_data_type"},
+    {"bf16", "bf16 use_bf16 bfloat16"},
+    {"fp16", "fp16 use_fp16"},
+    {"gradient_checkpointing",
+     "gradient_checkpointing activation_checkpointing grad_checkpoint use_gradient_checkpointing "
+     "enable_gradient_checkpointing enable_activation_checkpointing use_activation_checkpointing activation_checkpoint "
+     "gradient_checkpoint gradient_checkpointing_enable activation_checkpointing_mode fsdp_activation_checkpointing "
+     "use_grad_checkpoint "
+     "grad_checkpointing recompute"},
+    {"selective", "selective_activation_checkpointing selective_checkpointing"},
+    {"optim", "optimizer optim optimizer_type optimizer_name optim_type"},
+    {"fsdp",
+     "fsdp fsdp_type sharding_strategy fsdp_mode fsdp_sharding_strategy use_fsdp enable_fsdp data_parallel_mode "
+     "dist_config"},
+    {"fsdp_offload", "fsdp_cpu_offload offload_params enable_fsdp_offload"},
+    {"deepspeed", "deepspeed deepspeed_config deepspeed_config_file ds_config"},
+    {"zero_stage", "zero_stage deepspeed_stage ds_stage"},
+    {"use_lora", "use_lora lora_enable enable_lora use_peft"},
+    {"lora_r", "lora_r lora_rank lora_dim"},
+    {"lora_dropout", "lora_dropout"},
+    {"lora_target_modules", "lora_target_modules target_modules lora_target lora_targets lora_modules"},
+    {"quantize", "quantize quantization load_in_4bit use_4bit quantization_bit"},
+    {"tp_size",
+     "tp tp_size tensor_parallel_size tensor_parallel tensor_parallel_degree tensor_model_parallel_size tp_degree"},
+    {"cp_size",
+     "cp cp_size context_parallel_size context_parallel_degree ulysses_size ulysses_sequence_parallel_size "
+     "ulysses_parallel_size sequence_parallel_size sp_size"},
+    {"pipeline_model_parallel_size",
+     "pp pp_size pipeline_parallel_size pipeline_parallel_degree pipeline_model_parallel_size"},
+    {"expert_model_parallel_size", "ep ep_size expert_parallel_size expert_parallel_degree expert_model_parallel_size"},
+    {"dp_replicate", "dp_replicate dp_replicate_size data_parallel_replicate_degree data_parallel_replicate_size"},
+    {"derived",
+     "model_class dp dp_size dp_shard dp_shard_size data_parallel_size data_parallel_shard_size "
+     "data_parallel_shard_degree"},
+    {"attn_implementation", "attn_implementation attn_impl attention_implementation"},
+    {"use_liger_kernel", "use_liger_kernel use_liger enable_liger_kernel"},
+    {"torch_compile", "compile torch_compile use_compile"},
+    {"packing", "packing packed packing_samples sample_packing pack_sequences use_packing"},
+    {"freeze_vision_tower", "freeze_vit freeze_vision_tower freeze_visual freeze_vision_encoder"},
+    {"freeze_multi_modal_projector", "freeze_aligner freeze_multi_modal_projector freeze_projector"},
+    {"rate", "lr learning_rate max_lr"},
+    {"duration",
+     "epochs num_epochs num_train_epochs max_steps steps train_steps max_duration total_steps max_iters "
+     "num_steps max_epochs train_iters max_train_steps max_tokens total_tokens train_tokens"},
+    {"switch", "enable_reentrant use_reentrant activation_checkpointing_reentrant gradient_checkpointing_kwargs"},
+};
+
+// A table around a value: the name above it is the one that counts.
+bool is_wrapper(std::string_view word) {
+  for (const std::string_view one :
+       {"enable", "enabled", "name", "type", "class_path", "_target_", "_component_", "mode"})
+    if (word == one) return true;
+  return false;
+}
+
+// Parts of a file that are about something else than the training itself.
+bool is_elsewhere(std::string_view section) {
+  for (const std::string_view one :
+       {"eval", "val", "test", "infer", "generat", "gconfig", "log", "wandb", "callback", "profil", "scheduler",
+        "variables", "metric", "monitor", "tensorboard", "tracker", "algorithms", "harness", "icl"})
+    if (section.substr(0, one.size()) == one) return true;
+  return false;
+}
+
+bool holds(std::string_view names, std::string_view word) {
+  for (const std::string_view name : split(names, ' '))
+    if (name == word) return true;
+  return false;
+}
+
+}  // namespace
+
+std::string_view meaning_of(std::string_view path) {
+  const std::string spelled = replace(lower(path), '-', '_');
+  std::vector<std::string_view> parts = split(spelled, '.');
+  for (std::size_t i = 0; i + 1 < parts.size(); ++i)
+    if (is_elsewhere(parts[i])) return "elsewhere";
+  if (parts.size() > 1 && is_wrapper(parts.back())) {
+    if (parts.back() == "name" && parts[parts.size() - 2] == "model") return "model";
+    parts.pop_back();
+  }
+  const std::string_view last = parts.back();
+  for (const std::string_view other : {"icl_", "eval_", "val_", "test_"})
+    if (last.starts_with(other)) return "elsewhere";
+  const std::string_view above = parts.size() > 1 ? parts[parts.size() - 2] : std::string_view{};
+  // "lora: {r: 8}", "lora_config: {rank: 8, alpha: 16}", "peft_config: {r: 16}".
+  const bool in_adapter = above.find("lora") != std::string_view::npos ||
+                          above.find("peft") != std::string_view::npos || above == "adapter";
+  if (in_adapter && (last == "r" || last == "rank" || last == "dim")) return "lora_r";
+  if (in_adapter && (last == "dropout" || last == "alpha")) return last == "dropout" ? "lora_dropout" : "switch";
+  if (last == "lora" || last == "peft_config") return "use_lora";
+  if (above.starts_with("tokenizer")) return "elsewhere";
+  for (const Row& row : kRows)
+    if (holds(row.names, last)) return row.meaning;
+  return {};
+}
+
+}  // namespace plimsoll::job

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `accelerate launch` is told on its command line instead of in a file: the flags are the keys of the file, some
+// of them inside its tables (accelerate/commands/launch.py).
+#include "base/file.h"
+#include "base/text.h"
+#include "framework/tools/dialects.h"
+#include "job/format.h"
+#include "job/readers/omega.h"
+#include "job/readers/parse.h"
+#include "job/readers/resolve.h"
+#include "job/value.h"
+
+namespace plimsoll::job {
+
+using document::Node;
+
+namespace {
+
+Node& table_in(Node& root, std::string_view name) {
+  for (auto& [key, value] : root.members)
+    if (key == name) return value;
+  Node table;
+  table.kind = Node::Kind::kObject;
+  root.members.emplace_back(std::string(name), std::move(table));
+  return root.members.back().second;
+}
+
+void take_flag(const std::string& key, const Node& value, Node& root) {
+  const auto put = [&root](std::string_view name, Node what) {
+    root.members.emplace_back(std::string(name), std::move(what));
+  };
+  if (key == "use_deepspeed") put("distributed_type", text_node("DEEPSPEED"));
+  if (key == "use_fsdp") put("distributed_type", text_node("FSDP"));
+  if (key == "multi_gpu") put("distributed_type", text_node("MULTI_GPU"));
+  if (key == "mixed_precision") put(key, value);
+  for (const std::string_view plugin :
+       {"deepspeed_config_file", "zero_stage", "offload_optimizer_device", "offload_param_device"})
+    if (key == plugin) table_in(root, "deepspeed_config").members.emplace_back(key, value);
+  if (key.starts_with("fsdp_")) table_in(root, "fsdp_config").members.emplace_back(key, value);
+  if (key == "dynamo_backend") table_in(root, "dynamo_config").members.emplace_back(key, value);
+}
+
+}  // namespace
+
+Status add_accelerate_settings(const Launch& launch, Draft& draft) {
+  std::size_t start = 0;
+  for (std::size_t i = 0; i + 1 < launch.launcher.size(); ++i) {
+    const std::string& word = launch.launcher[i].text;
+    const bool is_accelerate = word == "accelerate" || word.ends_with("/accelerate");
+    if ((is_accelerate && launch.launcher[i + 1].text == "launch") ||
+        launch.launcher[i + 1].text == "accelerate.commands.launch")
+      start = i + 2;
+  }
+  Node said;
+  said.kind = Node::Kind::kObject;
+  if (start > 0) {
+    const std::vector<ShellWord> words(launch.launcher.begin() + static_cast<std::ptrdiff_t>(start),
+                                       launch.launcher.end());
+    LaunchFlags flags = read_flags(words, [](const std::string& key) {
+      return key == "use_deepspeed" || key == "use_fsdp" || key == "multi_gpu";
+    });
+    // A value that the script does not set is not known here either.
+    std::erase_if(flags.flags,
+                  [](const LaunchFlag& flag) { return !flag.values.empty() && !flag.values.front().unknown.empty(); });
+    const Node table = table_of(flags);
+    for (const auto& [key, value] : table.members) take_flag(key, value, said);
+  }
+  std::string path = draft.path;
+  if (!launch.accelerate_config.empty()) {
+    PLIMSOLL_TRY(found, locate(launch.accelerate_config, parent_folder(draft.path)));
+    PLIMSOLL_TRY(text, read_named_file(found));
+    auto file = parse_json_or_yaml(text);
+    if (!file) return tl::make_unexpected(std::move(file.error()).with_context(found));
+    lay_over(said, *file);
+    said = *std::move(file);
+    path = found;
+  }
+  if (!said.is_object() || said.members.empty()) return {};
+  auto part = read_accelerate_config(InputFile{path, document::to_json(said)}, {});
+  if (!part) return tl::make_unexpected(std::move(part.error()).with_context(path));
+  draft.parts.push_back(*std::move(part));
+  return {};
+}
+
+}  // namespace plimsoll::job

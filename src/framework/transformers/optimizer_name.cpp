@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Optimizers as Trainer names them. One that is counted as another says so; one whose states are of
+// another kind is refused, because any number for it would be wrong.
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "framework/transformers/include.h"
+#include "job/value.h"
+
+namespace plimsoll::job {
+
+namespace {
+
+struct Row {
+  std::string_view name;
+  OptimizerKind kind;
+  OptimizerImpl impl;
+  bool paged = false;
+  std::string_view note = {};
+};
+
+using enum OptimizerKind;
+using enum OptimizerImpl;
+
+constexpr Row kRows[] = {
+    {"adamw_torch_fused", kAdam, kFused},
+    {"adamw_torch", kAdam, kForeach},
+    {"adamw_hf", kAdam, kLoop},
+    {"adamw_apex_fused", kAdam, kFused},
+    {"adamw_torch_npu_fused", kAdam, kFused},
+    {"adafactor", kAdafactor, kLoop},
+    {"sgd", kSgd, kForeach},
+    {"adamw_bnb_8bit", kAdam8bit, kFused},
+    {"adamw_8bit", kAdam8bit, kFused},
+    {"paged_adamw_8bit", kAdam8bit, kFused, true},
+    {"paged_adamw_32bit", kAdam, kFused, true},
+    {"paged_adamw", kAdam, kFused, true},
+    {"lion_32bit", kLion, kFused},
+    {"paged_lion_32bit", kLion, kFused, true},
+    {"lion_8bit", kLion, kFused, false, "8-bit states of Lion are counted in 32 bits"},
+    {"paged_lion_8bit", kLion, kFused, true, "8-bit states of Lion are counted in 32 bits"},
+    {"adamw_torch_8bit", kAdam8bit, kFused, false, "torchao's 8-bit states are counted as bitsandbytes'"},
+    {"adamw_torch_4bit", kAdam8bit, kFused, false, "torchao's 4-bit states are counted as 8-bit ones"},
+    {"rmsprop", kSgd, kForeach, false, "one state per weight is counted, as SGD with momentum has"},
+    {"muon", kMuon, kFused, false, "as torch.optim.Muon for the matrices of layers, with AdamW for the rest"},
+    {"lomo", kSgd, kForeach, false, "counted as SGD without momentum"},
+    {"adalomo", kSgd, kForeach, false, "counted as SGD without momentum"},
+    {"schedule_free_adamw", kAdam, kForeach, false, "counted as AdamW (foreach)"},
+    {"stable_adamw", kAdam, kForeach, false, "counted as AdamW (foreach)"},
+};
+
+}  // namespace
+
+Status read_optimizer_name(const document::Node& value, std::string_view written_as, Draft& draft) {
+  PLIMSOLL_TRY(word, to_word(value));
+  const std::string name = lower(word.substr(word.rfind('.') + 1));  // "OptimizerNames.ADAMW_TORCH" in dumps
+  std::vector<std::string> names;
+  for (const Row& row : kRows) {
+    names.emplace_back(row.name);
+    if (name != row.name) continue;
+    draft.assign("optimizer", text_node(std::string(name_of(row.kind))), written_as);
+    draft.assign("optimizer_implementation", text_node(std::string(name_of(row.impl))), written_as);
+    if (row.paged) draft.assign("paged_optimizer", bool_node(true), written_as);
+    const bool has_momentum = row.name == "rmsprop";
+    if (row.kind == kSgd) draft.assign("sgd_momentum", real_node(has_momentum ? 0.9 : 0), written_as, true);
+    if (!row.note.empty()) draft.warnings.push_back(fmt::format("{} {}: {}", written_as, name, row.note));
+    return {};
+  }
+  const std::string near = nearest(name, names);
+  return bad_input(fmt::format("{}: the optimizer '{}' is not modelled", written_as, name),
+                   near.empty() ? "" : fmt::format("did you mean '{}'?", near));
+}
+
+}  // namespace plimsoll::job

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/transformers/preference.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "job/keys.h"
+#include "job/value.h"
+
+namespace plimsoll::job {
+
+using document::Node;
+
+namespace {
+
+constexpr std::int64_t kTrainerBatch = 8;  // per_device_train_batch_size where it is not given
+
+bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+Node doubled(const Node* batch) {
+  if (batch == nullptr) return integer_node(2 * kTrainerBatch);
+  const auto number = to_integer(*batch, Range{1, 1 << 24});
+  return number ? integer_node(2 * *number) : *batch;
+}
+
+void tell(const Preference& preference, std::string_view what, Draft& draft) {
+  // Log-probabilities of every token are kept for the loss: no chunked cross-entropy here.
+  draft.assign("loss", text_node("unfused"), what, true);
+  if (preference.reference) {
+    draft.assign("reference_model", bool_node(true), what);
+    draft.warnings.emplace_back("reference_model: its forward pass is not in the step's time");
+  }
+  std::string note = fmt::format("{}: {} is preference training", draft.path, what);
+  if (preference.pairs) note += "; chosen and rejected answers are two sequences of a micro-batch";
+  if (preference.reference) note += "; a frozen reference stands beside a fully trained model";
+  draft.notes.push_back(std::move(note));
+}
+
+}  // namespace
+
+Result<std::optional<Preference>> preference_named(std::string_view key, std::string_view word) {
+  if (is_one_of(word, {"dpo", "ipo", "dpop", "trl_dpo", "sigmoid"})) return Preference{true, true};
+  if (is_one_of(word, {"kto", "trl_kto"})) return Preference{false, true};
+  if (is_one_of(word, {"orpo", "simpo", "cpo", "trl_orpo"})) return Preference{true, false};
+  PLIMSOLL_TRY_STATUS(refuse_other_training(key, word));
+  return std::nullopt;
+}
+
+void put_preference(const Preference& preference, Translation& to, Draft& draft) {
+  constexpr std::string_view kBatch = "per_device_train_batch_size";
+  if (preference.pairs) {
+    const Node batch = doubled(to.peek(kBatch));
+    to.put(kBatch, batch, to.name_of(kBatch));
+  }
+  for (const std::string_view key : {"beta", "loss_type", "max_prompt_length", "max_completion_length", "rpo_alpha",
+                                     "pref_beta", "pref_loss", "desirable_weight", "undesirable_weight"})
+    static_cast<void>(to.take(key));
+  const bool keeps_no_copy = preference.reference && to.takes_true("precompute_ref_log_probs");
+  tell(Preference{preference.pairs, preference.reference && !keeps_no_copy}, "the training", draft);
+}
+
+Status take_trl_preference(Node& root, Draft& draft) {
+  const auto has = [&root](std::string_view key) {
+    const Node* value = root.find(key);
+    return value != nullptr && !value->is_null();
+  };
+  for (const std::string_view key : {"num_generations", "use_vllm", "reward_funcs", "vllm_mode", "reward_model_path",
+                                     "lmbda", "teacher_model_name_or_path"})
+    if (has(key)) return {};  // refused by name
+  const Node* loss = root.find("loss_type");
+  const std::string word = loss != nullptr && loss->is_string() ? lower(loss->text) : "";
+  const bool is_kto =
+      has("desirable_weight") || has("undesirable_weight") || is_one_of(word, {"kto", "bco", "apo_zero_unpaired"});
+  const bool is_pairs =
+      is_one_of(word, {"sigmoid", "hinge", "ipo", "exo_pair", "nca_pair", "robust", "bco_pair", "sppo_hard", "aot",
+                       "aot_pair", "discopop", "apo_zero", "apo_down", "simpo", "sigmoid_norm"});
+  if (!is_kto && !is_pairs && !has("beta") && !has("precompute_ref_log_probs") && !has("rpo_alpha")) return {};
+  const Node* precomputed = root.find("precompute_ref_log_probs");
+  const bool keeps_no_copy = (precomputed != nullptr && !is_off(*precomputed)) || word == "simpo";
+  if (!is_kto) {
+    const Node batch = doubled(root.find("per_device_train_batch_size"));
+    std::erase_if(root.members, [](const auto& member) { return member.first == "per_device_train_batch_size"; });
+    root.members.emplace_back("per_device_train_batch_size", batch);
+    for (auto& [key, value] : root.members)
+      if (key == "per_device_eval_batch_size" || key == "global_batch_size") value = doubled(&value);
+  }
+  std::erase_if(root.members, [](const auto& member) {
+    return is_one_of(member.first, {"beta", "loss_type", "max_prompt_length", "max_completion_length", "rpo_alpha",
+                                    "precompute_ref_log_probs", "sync_ref_model", "desirable_weight",
+                                    "undesirable_weight", "label_smoothing", "ref_model_init_kwargs", "loss_weights"});
+  });
+  tell(Preference{!is_kto, !keeps_no_copy}, word.empty() ? "beta" : "loss_type", draft);
+  if (word.empty()) draft.notes.back() += " (ORPO and CPO have none: --reference-model false)";
+  return {};
+}
+
+}  // namespace plimsoll::job

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs that take TrainingArguments and a few of their own on the command line: FastChat's, LLaVA's and Qwen's
+// finetuning scripts, TRL's examples, DeepSpeed-Chat.
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "framework/tools/dialect_rows.h"
+#include "job/alias_rows.h"
+#include "job/keys.h"
+#include "job/value.h"
+
+namespace plimsoll::job {
+
+using document::Node;
+
+namespace {
+
+using enum AliasKind;
+
+constexpr std::string_view kMultimodal = "the vision tower and its projector are not counted";
+
+const Alias kRows[] = {
+    {"vision_tower", kNotModelled, kMultimodal},
+    {"mm_projector_type", kNoEffect},
+    {"freeze_backbone", kRefused, "frozen layers are not modelled"},
+    {"tune_mm_mlp_adapter", kRefused, "training of the projector alone is not modelled"},
+    {"num_padding_at_beginning", kRefused, "reward models are not modelled"},
+    {"actor_model_name_or_path", kRefused, "reinforcement training is not modelled here"},
+    {"lora_bias", kNotModelled, "biases of adapters are not counted", "none"},
+    {"bits", kNoEffect},  // read with the adapter
+    {"block_size", kKey, "seq_length"},
+    {"offload_reference_model", kNoEffect},
+    {"use_flash_attn", kNoEffect},
+};
+
+constexpr std::string_view kWithoutEffect = R"(
+    data_path eval_data_path image_folder version lazy_preprocess mm_* image_aspect_ratio group_by_modality_length
+    pretrain_mm_mlp_adapter dataset_name dataset_config dataset_config_name dataset_train_split dataset_test_split
+    train_file validation_file preprocessing_num_workers data_split data_output_path num_warmup_steps print_loss
+    enable_tensorboard tensorboard_path lora_learning_rate lora_module_name only_optimize_lora fix_length lora_weight_path
+    q_lora per_device_eval_batch_size local_rank master_port num_workers overwrite_cache max_train_samples max_eval_samples
+    conv_template vision_select_layer image_grid_pinpoints unfreeze_mm_vision_tower double_quant quant_type eval_file
+    dtype_of_data template_name prompt_type train_data val_data add_eot_token keep_end_of_conversation_token
+    inference_tp_size tp_gather_partition_size compute_fp32_loss eval_interval eval_iters cache_dir log_file cuda
+    task_name do_lower_case config_name tokenizer_name use_fast_tokenizer use_auth_token low_cpu_mem_usage token
+)";
+
+const std::vector<Alias>& names() {
+  static const std::vector<Alias> table = with_names_without_effect(kRows, kWithoutEffect);
+  return table;
+}
+
+bool is_on(const Node* value) {
+  return value != nullptr && !is_off(*value) &&
+         !(value->is_string() && (value->text.empty() || value->text == "False"));
+}
+
+// --deepspeed without a value: DeepSpeed-Chat makes its configuration of its own flags.
+Status read_deepspeed_chat(const Node& root, Translation& to) {
+  const Node* on = root.find("deepspeed");
+  if (on == nullptr || !on->is_bool()) return {};
+  static_cast<void>(to.take("deepspeed"));
+  const Node* stage = to.take("zero_stage");
+  Node zero;
+  zero.kind = Node::Kind::kObject;
+  zero.members.emplace_back("stage", stage == nullptr ? integer_node(0) : *stage);
+  if (to.takes_true("offload")) {
+    Node device;
+    device.kind = Node::Kind::kObject;
+    device.members.emplace_back("device", text_node("cpu"));
+    zero.members.emplace_back("offload_optimizer", device);
+    zero.members.emplace_back("offload_param", device);
+  }
+  const std::string dtype = to.takes_word("dtype");
+  to.put(dtype == "bf16" ? "bf16" : "fp16", bool_node(true));
+  Node config;
+  config.kind = Node::Kind::kObject;
+  config.members.emplace_back("zero_optimization", std::move(zero));
+  to.put("deepspeed", std::move(config));
+  return {};
+}
+
+// InternVL's three parts: the backbone is the tower for images, the MLP the projector. In LLaVA and others, which have
+// no freeze_llm, the backbone is the language model.
+Status read_frozen_parts(const Node& root, Translation& to, Draft& draft) {
+  if (!root.has("freeze_llm")) return {};
+  to.rename("freeze_backbone", "freeze_vision_tower");
+  to.rename("freeze_mlp", "freeze_multi_modal_projector");
+  for (const std::string_view rank : {"use_llm_lora", "use_backbone_lora"}) {
+    const Node* given = to.take(rank);
+    if (!is_on(given)) continue;
+    if (rank == "use_backbone_lora") {
+      draft.warnings.emplace_back("use_backbone_lora: adapters of the tower for images are not counted");
+      continue;
+    }
+    to.put("use_peft", bool_node(true), rank);
+    to.put("lora_r", *given, rank);
+    to.put("lora_target_modules", text_node("all-linear"), rank);
+  }
+  const bool frozen = is_on(to.take("freeze_llm"));
+  if (frozen && !to.has("use_peft")) to.put("freeze_language_model", bool_node(true), "freeze_llm");
+  to.rename("grad_checkpoint", "gradient_checkpointing");
+  return {};
+}
+
+}  // namespace
+
+Result<Node> from_trainer_script(const Node& root, Draft& draft) {
+  draft.names = names();
+  Translation to(root);
+  for (const std::string_view key : {"max_seq_len", "max_source_length", "context_length"})
+    to.rename(key, "max_length");
+  if (root.has("max_length")) to.put("max_length", *root.find("max_length"));
+  PLIMSOLL_TRY_STATUS(read_deepspeed_chat(root, to));
+  if (const Node* config = to.take("deepspeed_config"); config != nullptr && !root.has("deepspeed"))
+    to.put("deepspeed", *config);
+  PLIMSOLL_TRY_STATUS(read_frozen_parts(root, to, draft));
+  if (is_on(to.take("use_flash_attn")) && !root.has("attn_implementation"))
+    to.put("attn_implementation", text_node("flash_attention_2"), "use_flash_attn");
+  const bool lora = is_on(to.take("lora_enable")) || is_on(to.take("use_lora")) || is_on(to.take("use_qlora")) ||
+                    is_on(root.find("use_peft"));
+  std::string bits = to.takes_word("bits");
+  if (bits.empty()) bits = to.takes_word("quant_bit");
+  const bool four = is_on(to.take("q_lora")) || is_on(root.find("use_qlora")) || bits == "4";
+  const Node* dimension = to.take("lora_dim");
+  const bool adapters_alone = is_on(to.take("only_optimize_lora"));
+  if (is_on(dimension) && !adapters_alone) {
+    draft.warnings.emplace_back(
+        "lora_dim: without --only_optimize_lora every weight is trained; the adapters beside them are not counted");
+    dimension = nullptr;
+  }
+  if (lora || is_on(dimension)) {
+    to.put("use_peft", bool_node(true));
+    if (is_on(dimension)) to.put("lora_r", *dimension);
+    // Qwen's finetune.py has a rank of its own where --lora_r is not given.
+    if (root.has("use_lora") && !root.has("lora_r") && !root.has("lora_rank")) to.put("lora_r", integer_node(64));
+    if (!root.has("lora_target_modules")) to.put("lora_target_modules", text_node("all-linear"));
+    if (four) {
+      to.put("load_in_4bit", bool_node(true));
+      to.put("bnb_4bit_use_double_quant", bool_node(true));
+    }
+  }
+  return to.finish(draft);
+}
+
+}  // namespace plimsoll::job
