@@ -42,6 +42,8 @@ class Collector {
     std::int64_t code_line = -1;
   };
 
+  static constexpr std::size_t kMostEvents = 12000;
+
   // Whether a line of these words, whatever its numbers, has been read so often that once more tells nothing.
   [[nodiscard]] bool is_worn_out(std::string_view raw) const;
   Stream& stream_of(std::uint64_t id);
