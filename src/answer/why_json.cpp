@@ -150,7 +150,7 @@ std::string to_json(const Why& answer) {
   if (answer.ranks.is_told()) write_ranks(answer.ranks, json);
   if (!answer.figures.empty()) write_figures(answer.figures, json);
   write_texts(json, "notes", diagnosis.notes);
-  if (const auto next = why::next_evidence(diagnosis))
+  if (const auto next = why::next_evidence(diagnosis, answer.known.has_value()))
     json.key("next_evidence").begin_object().member("command", next->command).member("tells", next->tells).end_object();
   json.key("fixes").begin_array();
   for (const why::Fix& fix : answer.fixes) {

@@ -180,7 +180,7 @@ std::string why_text(const answer::Why& answer, bool full, const Console& consol
   sheet.part("note");
   for (std::size_t i = 0; i < diagnosis.notes.size() && (full || i < 3); ++i) sheet.line(diagnosis.notes[i]);
 
-  if (const auto next = why::next_evidence(diagnosis)) {
+  if (const auto next = why::next_evidence(diagnosis, answer.known.has_value())) {
     sheet.gap();
     sheet.part("to decide");
     sheet.line(next->command, Style::kBold);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "why/complaint.h"
 #include "why/words.h"
 
 namespace plimsoll::why {
@@ -12,8 +13,6 @@ namespace plimsoll::why {
 namespace {
 
 constexpr std::size_t kMostStreams = 16384;
-constexpr std::size_t kMostFrames = 192;
-constexpr std::size_t kMostEvents = 12000;
 constexpr std::size_t kMostOfKind = 512;  // a flood of one kind must not keep another out
 constexpr std::size_t kMostRanks = 65536;
 constexpr std::size_t kMostPoints = 2048;
@@ -160,8 +159,13 @@ void Collector::read_segment(std::string_view raw, std::int64_t number) {
     if (event.signal.kind == SignalKind::kDeviceOom) event.signal.kind = SignalKind::kSkippedBatch;
     return;
   }
+  if (topics != 0 && names_other_reason(line.text)) {
+    stream.reason_line = line.number;
+    stream.reason = std::string{cut_text(line.text, 400)};
+  }
   if (topics != 0 || stream.open || line.text.size() < 24)
     if (auto signal = recognise(line, topics, stream.open, rules_)) {
+      heed_reason(line, stream, *signal);
       if (has(topics, Topic::kElastic) || has(topics, Topic::kKill)) read_elastic(line);
       if (has(topics, Topic::kServing)) read_serving(line);
       add_event(line, *std::move(signal), stream);
@@ -212,109 +216,6 @@ void Collector::strip_host(Line& line) {
   line.stream ^= text_hash(host);
 }
 
-// A frame as IPython prints it: "File ~/w/train.py:12, in main(args)", before version 8 "~/w/train.py in main(args)";
-// the line of code is marked by an arrow.
-bool Collector::read_notebook_frame(const Line& line, Stream& stream) {
-  const std::string_view text = line.text;
-  if (text.starts_with("--") && text.find("> ") < 8 && !stream.frames.empty()) {
-    std::string_view code = text.substr(text.find("> ") + 2);
-    while (!code.empty() && (is_digit(code.front()) || is_blank(code.front()))) code.remove_prefix(1);
-    stream.frames.back().code = std::string{cut_text(code, 300)};
-    return true;
-  }
-  const bool fresh = text.starts_with("File ") && text.find(", in ") != kNone;
-  std::size_t end = text.find(fresh ? ".py:" : ".py in ");
-  const bool cell = text.starts_with("Cell In[") || text.starts_with("<ipython-input");
-  if (!cell && (end == kNone || text.find(' ', fresh ? 5 : 0) < end)) return false;
-  Frame frame;
-  frame.path = cell ? "notebook" : std::string{cut_text(text.substr(fresh ? 5 : 0, end + 3 - (fresh ? 5 : 0)), 300)};
-  const std::size_t in = cell ? kNone : text.find(" in ", end);
-  if (in != kNone) {
-    std::string_view name = text.substr(in + 4);
-    frame.function = std::string{cut_text(name.substr(0, name.find('(')), 120)};
-  }
-  mention(frame.path);
-  if (stream.frames.size() >= kMostFrames) stream.frames.erase(stream.frames.begin() + kMostFrames / 2);
-  stream.frames.push_back(std::move(frame));
-  stream.wants_code = false;
-  return true;
-}
-
-// A frame as rich prints it: "| /w/train.py:12 in main |" inside a box, the line of code marked by an arrow.
-bool Collector::read_boxed_frame(const Line& line, Stream& stream) {
-  constexpr std::string_view kBar = "\xE2\x94\x82";
-  constexpr std::string_view kArrow = "\xE2\x9D\xB1";
-  std::string_view text = line.text;
-  if (!text.starts_with(kBar)) return false;
-  text.remove_prefix(kBar.size());
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  if (text.ends_with(kBar)) text.remove_suffix(kBar.size());
-  text = trim(text);
-  if (const std::size_t arrow = text.find(kArrow); arrow < 8) {
-    const std::size_t bar = text.find(kBar, arrow);
-    if (bar != kNone && !stream.frames.empty())
-      stream.frames.back().code = std::string{cut_text(trim(text.substr(bar + kBar.size())), 300)};
-    return true;
-  }
-  const std::size_t place = text.find(".py:");
-  if (place != kNone && place + 4 < text.size() && is_digit(text[place + 4]) && text.find(' ') > place) {
-    Frame frame;
-    frame.path = std::string{cut_text(text.substr(0, place + 3), 300)};
-    const std::size_t in = text.find(" in ", place);
-    if (in != kNone) frame.function = std::string{cut_text(trim(text.substr(in + 4)), 120)};
-    mention(frame.path);
-    if (stream.frames.size() >= kMostFrames) stream.frames.erase(stream.frames.begin() + kMostFrames / 2);
-    stream.frames.push_back(std::move(frame));
-    stream.wants_code = false;
-  }
-  return true;
-}
-
-bool Collector::read_traceback(const Line& line, Stream& stream) {
-  const std::string_view text = line.text;
-  // A box whose head was cut away shows itself by the arrow at the line that raised.
-  if (!stream.open && text.starts_with("\xE2\x94\x82") && text.find("\xE2\x9D\xB1") < 12) {
-    stream.open = true;
-    stream.frames.assign(1, Frame{});
-  }
-  if (stream.open && (read_boxed_frame(line, stream) || read_notebook_frame(line, stream))) return true;
-  if (has_text(text, "traceback (most recent call last)")) {
-    if (stream.open && !stream.frames.empty() && stream.bare_event >= 0) attach_frames(stream, stream.bare_event);
-    stream.open = true;
-    stream.place = {line.file, line.number};
-    stream.wants_code = false;
-    stream.frames.clear();
-    stream.continued_event = -1;
-    return true;
-  }
-  const std::size_t file = text.find("File \"");
-  if (file < 4) {
-    const std::size_t close = text.find("\", line ", file + 6);
-    if (close != kNone) {
-      Frame frame;
-      frame.path = std::string{cut_text(text.substr(file + 6, close - file - 6), 300)};
-      const std::size_t in = text.find(", in ", close);
-      if (in != kNone) frame.function = std::string{cut_text(trim(text.substr(in + 5)), 120)};
-      mention(frame.path);
-      if (frame.path.size() > 2 && frame.path[1] == ':' && frame.path[2] == '\\') findings_.is_windows = true;
-      // The outermost frames and the innermost matter; a recursion in between does not.
-      if (stream.frames.size() >= kMostFrames) stream.frames.erase(stream.frames.begin() + kMostFrames / 2);
-      stream.frames.push_back(std::move(frame));
-      stream.wants_code = true;
-      stream.open = true;
-      return true;
-    }
-  }
-  if (!stream.open || stream.frames.empty()) return false;
-  if (text.find_first_not_of("^~ ") == kNone) return true;
-  if (stream.wants_code && line.indent >= 2) {
-    stream.frames.back().code = std::string{cut_text(text, 300)};
-    stream.wants_code = false;
-    return true;
-  }
-  return false;
-}
-
 bool Collector::read_continuation(const Line& line, Stream& stream) {
   if (stream.continued_event < 0) return false;
   Event& event = findings_.events[static_cast<std::size_t>(stream.continued_event)];
@@ -351,18 +252,6 @@ void Collector::keep_error(const Line& line, SignalKind kind) {
   event.attempt = findings_.attempt_ends.size();
   if (findings_.last_step >= 0) event.step = findings_.last_step;
   findings_.last_error = std::move(event);
-}
-
-void Collector::attach_frames(Stream& stream, std::int64_t index) {
-  Event& event = findings_.events[static_cast<std::size_t>(index)];
-  if (!stream.frames.empty() && !event.has_frames) {
-    event.frames = phase_of_frames(stream.frames);
-    event.has_frames = true;
-  }
-  stream.frames.clear();
-  stream.open = false;
-  stream.wants_code = false;
-  stream.bare_event = -1;
 }
 
 void Collector::add_event(const Line& line, Signal signal, Stream& stream) {
@@ -519,26 +408,25 @@ void Collector::add_step(const Line& line, const StepLine& step) {
   series.stride *= 2;
 }
 
-Findings Collector::take() {
-  // A traceback that was cut before its last line belongs to the message that came before it.
-  for (auto& [id, stream] : streams_) {
-    if (!stream.open || stream.frames.empty()) continue;
-    if (stream.bare_event >= 0) {
-      attach_frames(stream, stream.bare_event);
-    } else if (findings_.events.size() < kMostEvents) {
-      // The log ends inside a traceback: something failed, and the line that says what is missing.
-      Event event;
-      event.signal.kind = SignalKind::kExit;
-      event.place = stream.place;
-      event.text = "Traceback (most recent call last): ... (cut)";
-      event.order = order_;
-      event.steps_before = findings_.steps;
-      event.attempt = findings_.attempt_ends.size();
-      event.marker = marker_;
-      findings_.events.push_back(std::move(event));
-      attach_frames(stream, static_cast<std::int64_t>(findings_.events.size()) - 1);
-    }
+// What a call was refused for stands on the line before the complaint that nothing came of it.
+void Collector::heed_reason(const Line& line, const Stream& stream, Signal& signal) {
+  constexpr std::int64_t kNear = 3;  // lines
+  if (signal.kind != SignalKind::kSharedMemory && signal.kind != SignalKind::kDiskWrite) return;
+  // "No space left" without a path is about what the next line names.
+  if (!findings_.events.empty() && signal.kind == SignalKind::kSharedMemory) {
+    Event& before = findings_.events.back();
+    const bool near = before.place.file == line.file && line.number - before.place.line <= kNear;
+    const auto error = parse_system_error(before.text);
+    if (near && before.signal.kind == SignalKind::kDiskFull && error && error->path.empty()) before.signal = signal;
   }
+  if (stream.reason_line < 0 || line.number - stream.reason_line > kNear) return;
+  signal.kind = SignalKind::kException;
+  signal.exception = "OSError";
+  signal.message = stream.reason;
+}
+
+Findings Collector::take() {
+  for (auto& [id, stream] : streams_) add_cut_traceback(stream);
   return std::move(findings_);
 }
 

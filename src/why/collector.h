@@ -28,7 +28,11 @@ class Collector {
   struct Stream {
     bool open = false;  // a traceback is being read
     bool wants_code = false;
-    Place place;  // where it began
+    Place place;                    // where it began
+    std::string header;             // the exception that a notebook names at the head of a traceback
+    std::int64_t steps = 0;         // done when it began
+    std::int64_t reason_line = -1;  // a call failed here, for a reason that is no shortage
+    std::string reason;
     Clock clock;  // of its last line that had one
     std::vector<Frame> frames;
     std::int64_t bare_event = -1;       // without frames; a traceback may follow it
@@ -37,6 +41,8 @@ class Collector {
     std::string code;  // an indented line of code without the frame that it belongs to
     std::int64_t code_line = -1;
   };
+
+  static constexpr std::size_t kMostEvents = 12000;
 
   // Whether a line of these words, whatever its numbers, has been read so often that once more tells nothing.
   [[nodiscard]] bool is_worn_out(std::string_view raw) const;
@@ -62,6 +68,8 @@ class Collector {
   void read_tasks(std::string_view text);
   void keep_error(const Line& line, SignalKind kind);
   void attach_frames(Stream& stream, std::int64_t event);
+  void heed_reason(const Line& line, const Stream& stream, Signal& signal);
+  void add_cut_traceback(Stream& stream);
   void set_marker(Phase phase, const Line& line, bool unfinished);
   void add_step(const Line& line, const StepLine& step);
 

@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "base/text.h"
 #include "why/collector.h"
+#include "why/signal_readers.h"
 #include "why/words.h"
 
 namespace plimsoll::why {
@@ -207,6 +208,15 @@ void Collector::read_device(const Line& line) {
   if (has_whole(text, "uma") || has_whole(text, "apu") || has_whole(text, "gtt") ||
       has_any(text, {"unified memory", "integrated graphics"}))
     findings_.is_unified = true;
+  if (denies_oom(text)) findings_.denies_oom = true;
+  // XLA's sum of a program: "HLO temp 10.96G (1.2% utilization: Unpadded (140.25M) Padded (10.96G), ...)".
+  if (has_text(text, "unpadded (")) {
+    const auto plain = size_after(text, "unpadded (");
+    const auto padded = size_after(text, " padded (");
+    if (plain && padded && *plain > 0)
+      findings_.padding_ratio =
+          std::max(findings_.padding_ratio, static_cast<double>(*padded) / static_cast<double>(*plain));
+  }
   if (has_text(text, "due to padding")) {
     const std::size_t open = text.find('(');
     if (open != kNone && has_text(text.substr(open), "expansion"))

@@ -219,6 +219,13 @@ bool is_budget(std::string_view text) {
                         "mem-fraction-static", "mem_fraction_static"});
 }
 
+// An option of a serving engine that a message advises to change: what ran out is a pool of the engine's own.
+bool names_engine_option(std::string_view text) {
+  return has_any(text, {"max-running-requests", "max_running_requests", "max-num-seqs", "max_num_seqs", "max-model-len",
+                        "max_model_len", "max-total-tokens", "max_total_tokens", "gpu-memory-utilization",
+                        "gpu_memory_utilization"});
+}
+
 bool is_object_store(std::string_view text) { return has_any(text, {"object store", "objectstore", "plasma"}); }
 
 bool is_disk(std::string_view text) {
@@ -393,6 +400,10 @@ std::optional<Complaint> parse_complaint(std::string_view whole) {
   if (!plain && !refused && !beyond && !block) return std::nullopt;
   if (is_advice(text)) return std::nullopt;
   complaint.resource = owner_of(text, complaint);
+  if (complaint.owner_is_guessed && names_engine_option(whole)) {
+    complaint.resource = Resource::kBudget;
+    complaint.owner_is_guessed = false;
+  }
   read_figures(text, complaint.figures);
   // "cannot allocate" without a size or an owner may be about anything: a rank, a port, a node.
   if (complaint.resource == Resource::kUnknown && !has_any(text, {"memory", "oom", "bytes", "heap"}))

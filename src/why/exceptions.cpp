@@ -37,7 +37,7 @@ std::optional<ExceptionLine> parse_exception(std::string_view text) {
                      type.find("Interrupt") != kNone || type == "Unsupported" || type == "SystemExit" ||
                      type == "StopIteration" || type == "OutOfResources" || type.ends_with("Exhausted") ||
                      type.ends_with("Full") || type.ends_with("Failure") || type.ends_with("Fault") ||
-                     type.ends_with("Exceeded");
+                     type.ends_with("Exceeded") || (type.ends_with("Failed") && type.size() > 9);
   // "paddle.core.EnforceNotMet: text": a class of a module, whatever it is called.
   const bool qualified = last > 0 && end < text.size() && is_camel(type);
   if ((!named && !qualified) || type == "Error") return std::nullopt;
@@ -113,12 +113,20 @@ std::optional<SignalKind> reports_error(const Line& line) {
   const auto system = parse_system_error(text);
   if (system && resource_of(*system, text) == Resource::kUnknown && has_any(text, {"errno", "os error"}))
     return SignalKind::kException;
+  if (has_any(text, {"shape mismatch", "size mismatch", "dtype mismatch"})) return SignalKind::kException;
   const auto exception = parse_exception(text);
   const bool bare = exception && !has_any(exception->type, {"warning", "interrupt"}) && exception->type != "SystemExit";
   if (line.level == Level::kError || tool || stops || bare || has_whole(text, "fatal") ||
       has_any(text, {"check failed:", "cuda_error_", "hip_error_"}))
     return SignalKind::kUnclear;
   return std::nullopt;
+}
+
+bool names_other_reason(std::string_view text) {
+  return has_any(text, {"permission denied", "operation not permitted", "no such file or directory",
+                        "read-only file system", "not a directory", "stale file handle"}) &&
+         has_any(text, {"fail", "error", "cannot", "could not", "unable"}) &&
+         !has_any(text, {"nccl info", "shared object", "warning:"});
 }
 
 bool states_constraint(std::string_view message) {

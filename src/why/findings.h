@@ -126,6 +126,7 @@ struct Findings {
   std::optional<Place> upgrade_place;  // the log speaks of a version that worked
   std::string upgrade_text;
   bool finished = false;                        // training said that it ended well
+  bool denies_oom = false;                      // a container's record has another reason for its end
   bool is_windows = false;                      // its paths have drive letters
   bool engine_in_trainer = false;               // a rollout engine shares the devices
   std::optional<Place> cap_place;               // a line sets a limit for this process: a fraction, a slice

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "base/text.h"
+#include "why/signal.h"
 #include "why/words.h"
 
 namespace plimsoll::why {
@@ -301,6 +302,12 @@ class Prefix {
       if (bare != kNone && close != kNone && bare < close && close < 60) return take(end + 1 + close + 2);
       return (took_time_ || timestamp(trim(after)) > 0 || trim(after).starts_with('|')) && take(end);
     }
+    // log4j writes the logger's name after time and level: "INFO container.Reporter: text".
+    if (took_time_ && line_.level != Level::kNone && !named_ && word.find('.') != kNone && end + 1 < rest_.size() &&
+        rest_[end] == ':' && rest_[end + 1] == ' ' && !parse_exception(rest_)) {
+      named_ = true;
+      return take(end + 1);
+    }
     // vllm-1  | text
     std::size_t bar = end;
     while (bar < rest_.size() && rest_[bar] == ' ') ++bar;
@@ -328,6 +335,7 @@ class Prefix {
   Line& line_;
   bool took_time_ = false;
   bool labelled_ = false;
+  bool named_ = false;
 };
 
 }  // namespace

@@ -5,35 +5,36 @@ namespace plimsoll::why {
 
 namespace {
 
+struct Known {
+  std::string_view command;
+  std::string_view tells;
+};
+
 struct Row {
   Cause one;
   Cause other;  // kUnknown: whatever the other is
-  NextEvidence next;
+  Known next;
+  std::string_view with_job = {};  // appended to the command where the job is not known
 };
 
-constexpr NextEvidence kKernel = {
-    "dmesg -T | grep -iE 'killed process|out of memory'; sacct -j JOB -o State,MaxRSS,ExitCode",
-    "a line about the process means host memory; none means that somebody ended it"};
-constexpr NextEvidence kHolders = {
-    "nvidia-smi --query-compute-apps=pid,used_memory --format=csv; fuser -v /dev/nvidia*",
-    "a process that is not this job's holds the memory; one that only fuser shows is a zombie "
-    "or lies in another container"};
-constexpr NextEvidence kSummary = {
+constexpr Known kKernel = {"dmesg -T | grep -iE 'killed process|out of memory'; sacct -j JOB -o State,MaxRSS,ExitCode",
+                           "a line about the process means host memory; none means that somebody ended it"};
+constexpr Known kHolders = {"nvidia-smi --query-compute-apps=pid,used_memory --format=csv; fuser -v /dev/nvidia*",
+                            "a process that is not this job's holds the memory; one that only fuser shows is a zombie "
+                            "or lies in another container"};
+constexpr Known kSummary = {
     "except torch.OutOfMemoryError: print(torch.cuda.memory_summary())",
     "non-releasable memory above the request means fragmentation; allocated near reserved does not"};
-constexpr NextEvidence kEachStep = {
-    "print(step, x.shape, torch.cuda.memory_allocated(), torch.cuda.max_memory_allocated())",
-    "allocated that rises at one shape is a leak; a jump with a longer batch is the batch"};
-constexpr NextEvidence kBeforeForward = {
-    "print(torch.cuda.memory_allocated()) before the first forward, or --job FILE here",
-    "near the capacity already: weights and states do not fit; far below: activations"};
-constexpr NextEvidence kSnapshot = {
+constexpr Known kEachStep = {"print(step, x.shape, torch.cuda.memory_allocated(), torch.cuda.max_memory_allocated())",
+                             "allocated that rises at one shape is a leak; a jump with a longer batch is the batch"};
+constexpr Known kBeforeForward = {"print(torch.cuda.memory_allocated()) before the first forward",
+                                  "near the capacity already: weights and states do not fit; far below: activations"};
+constexpr Known kSnapshot = {
     "torch.cuda.memory._record_memory_history(); on failure torch.cuda.memory._dump_snapshot(\"oom.pickle\"), then "
     "plimsoll why LOG --snapshot oom.pickle",
     "it names the line that made each tensor, and whether the free pieces would have done"};
-constexpr NextEvidence kOwnLog = {
-    "the standard error of the rank that failed first: torchrun --tee 3, or its own log file",
-    "the lines here only report that it failed"};
+constexpr Known kOwnLog = {"the standard error of the rank that failed first: torchrun --tee 3, or its own log file",
+                           "the lines here only report that it failed"};
 
 // The first row that names the two most probable causes, in either order.
 constexpr Row kRows[] = {
@@ -45,12 +46,12 @@ constexpr Row kRows[] = {
     {Cause::kFragmentation, Cause::kUnknown, kSummary},
     {Cause::kMemoryLeak, Cause::kUnknown, kEachStep},
     {Cause::kLongestBatch, Cause::kUnknown, kEachStep},
-    {Cause::kGenuineCapacity, Cause::kActivationBound, kBeforeForward},
-    {Cause::kGenuineCapacity, Cause::kFirstBackward, kBeforeForward},
+    {Cause::kGenuineCapacity, Cause::kActivationBound, kBeforeForward, ", or --job FILE here"},
+    {Cause::kGenuineCapacity, Cause::kFirstBackward, kBeforeForward, ", or --job FILE here"},
     {Cause::kModelLoadSpike,
      Cause::kGenuineCapacity,
-     {"du -shL of the checkpoint, and --job FILE here",
-      "weights above the device's memory do not fit; below it, a second copy is made"}},
+     {"du -shL of the checkpoint", "weights above the device's memory do not fit; below it, a second copy is made"},
+     ", and --job FILE here"},
     {Cause::kNcclMemory,
      Cause::kUnknown,
      {"NCCL_DEBUG=INFO", "the first WARN line names the call that found no memory"}},
@@ -73,19 +74,25 @@ constexpr Row kRows[] = {
     {Cause::kUnknown, Cause::kUnknown, kSnapshot},
 };
 
+NextEvidence of(const Known& known) { return {std::string{known.command}, known.tells}; }
+
 }  // namespace
 
-std::optional<NextEvidence> next_evidence(const Diagnosis& diagnosis) {
+std::optional<NextEvidence> next_evidence(const Diagnosis& diagnosis, bool job_known) {
   if (!diagnosis.failure || diagnosis.confidence >= kSureEnough) return std::nullopt;
   const Cause first = diagnosis.cause;
   const Cause second = diagnosis.candidates.size() > 1 ? diagnosis.candidates[1].cause : Cause::kUnknown;
-  if (first == Cause::kUnknown || (first == Cause::kNotMemory && second == Cause::kUnknown)) return kOwnLog;
+  if (first == Cause::kUnknown || (first == Cause::kNotMemory && second == Cause::kUnknown)) return of(kOwnLog);
   for (const Row& row : kRows) {
     const bool any = row.other == Cause::kUnknown;
     const bool names = row.one == first || row.one == second;
-    if (any ? names : names && (row.other == first || row.other == second)) return row.next;
+    if (any ? names : names && (row.other == first || row.other == second)) {
+      NextEvidence next = of(row.next);
+      if (!job_known) next.command += row.with_job;
+      return next;
+    }
   }
-  return kSnapshot;
+  return of(kSnapshot);
 }
 
 }  // namespace plimsoll::why

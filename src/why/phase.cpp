@@ -69,7 +69,8 @@ bool names_save(std::string_view name) {
 bool is_save(const Frame& frame) { return names_save(frame.function) || names_save(callee(frame.code)); }
 
 bool names_resume(std::string_view name) {
-  if (name_has_any(name, {"resume", "restore"})) return true;
+  if (name_has_any(name, {"resume", "restore"}) || (name_has(name, "load") && name_has_any(name, {"best", "last"})))
+    return true;
   return name_has(name, "load") &&
          name_has_any(name, {"checkpoint", "optimizer", "optim", "ckpt", "training", "trainer"}) &&
          !name_has_any(name, {"model", "weights", "shard", "shards", "sharded", "args", "config"});
@@ -90,7 +91,14 @@ bool is_shard_load(const Frame& frame) {
          has_any(frame.code, {"from_pretrained(", "load_state_dict(", "load_weights(", "safetensors", "torch.load("});
 }
 
+// A function that makes the optimizer, and with it the states: "_configure_zero_optimizer".
+bool makes_optimizer(std::string_view name) {
+  return name_has(name, "optimizer") && !name_has_any(name, {"model", "load", "scheduler"}) &&
+         name_has_any(name, {"configure", "create", "build", "setup", "make", "init", "initialize"});
+}
+
 bool is_optimizer(const Frame& frame) {
+  if (makes_optimizer(frame.function) || makes_optimizer(callee(frame.code))) return true;
   if (name_has(frame.function, "load") || has_text(frame.code, "load_state_dict") || is_resume(frame)) return false;
   if (has_any(frame.path,
               {"torch/optim/", "torch\\optim\\", "bitsandbytes/optim", "fused_adam", "/optimizers/", "/optimizer/"}) &&
@@ -202,7 +210,8 @@ Phase phase_of_frame(const Frame& frame) {
     if (kind.matches(frame)) {
       const bool makes =
           kind.phase == Phase::kOptimizerStep &&
-          has_any(frame.function, {"__init__", "init_optimizer", "initialize_optimizer", "get_megatron_optimizer"});
+          (has_any(frame.function, {"__init__", "init_optimizer", "initialize_optimizer", "get_megatron_optimizer"}) ||
+           makes_optimizer(frame.function) || makes_optimizer(callee(frame.code)));
       return makes ? Phase::kOptimizerInit : kind.phase;
     }
   return Phase::kUnknown;
@@ -233,6 +242,9 @@ void read_details(const std::vector<Frame>& frames, FramesPhase& found) {
     if (has_any(frame.path, {"pin_memory"}) || has_any(frame.function, {"pin_memory", "host_register", "pinned"}) ||
         has_any(frame.code, {"pin_memory(", "pin_memory=true", "cudahostalloc", "cudahostregister", "is_pinned"}))
       found.pins = true;
+    if (has_any(frame.code, {"semlock(", "ctx.lock(", "ctx.semaphore("}) ||
+        has_any(frame.path, {"multiprocessing/synchronize", "multiprocessing\\synchronize"}))
+      found.semaphore = true;
     if (has_any(frame.code, {"managed", "get_paged"}) || has_any(frame.function, {"get_paged", "managed"}))
       found.managed = true;
     if (has_any(frame.function,

@@ -57,6 +57,7 @@ struct FramesPhase {
   bool checks_config = false;  // validate_args, __post_init__ and the like
   bool custom_all_reduce = false;
   bool pins = false;         // page-locks host memory
+  bool semaphore = false;    // a semaphore of processes was being made: its file lies in /dev/shm
   bool managed = false;      // memory that host and device share
   bool converts = false;     // weights are changed after they were read: quantised, repacked, cast
   bool wraps = false;        // FSDP, ZeRO or the like take the modules over

@@ -35,6 +35,25 @@ std::optional<std::int64_t> value_of(std::string_view text, std::string_view key
   return std::nullopt;
 }
 
+// "Epoch  3,  6300/ 8866; ppl: 67.80", "Epoch [1][50/29317] loss: 1.2": the step of the epoch stands before a slash.
+std::optional<std::int64_t> count_after_epoch(std::string_view text) {
+  const std::size_t epoch = find_word(text, "epoch");
+  if (epoch == kNone || !has_any(text, {"loss", "ppl", "perplexity", "tok/s", "acc"})) return std::nullopt;
+  for (std::size_t slash = text.find('/', epoch); slash < epoch + 48; slash = text.find('/', slash + 1)) {
+    std::size_t begin = slash;
+    while (begin > epoch && is_digit(text[begin - 1])) --begin;
+    std::size_t end = slash + 1;
+    while (end < text.size() && text[end] == ' ') ++end;
+    const auto at = leading_integer(text.substr(begin, slash - begin));
+    const auto of = leading_integer(text.substr(end));
+    // The first fraction may count epochs: "epoch: 1/300, iter: 240/405".
+    const std::string_view before = trim(text.substr(epoch + 5, begin - epoch - 5));
+    const bool counts_epochs = before.find_first_of("0123456789") == kNone;
+    if (begin < slash && at && of && *of > 1 && *at <= *of && !counts_epochs) return at;
+  }
+  return std::nullopt;
+}
+
 std::uint64_t shape_hash(std::string_view text) {
   static constexpr std::array<std::string_view, 18> kKeys = {
       "longest", "max_len",    "seqlen",  "seq_len", "tokens",   "img",        "shape",  "length", "batch_tokens",
@@ -97,7 +116,8 @@ Phase phase_of_bar(const Bar& bar) {
   const std::string_view label = bar.label;
   if (has_any(label, {"loading", "shard", "download", "load"})) return Phase::kLoad;
   if (has_any(label, {"captur", "cudagraph", "cuda graph"})) return Phase::kGraphCapture;
-  if (has_any(label, {"valid", "eval", "test", "predict"})) return Phase::kEvaluate;
+  if (has_any(label, {"valid", "eval", "test", "predict", "sanity check"}) || has_whole(label, "val"))
+    return Phase::kEvaluate;
   if (has_any(label, {"saving", "writing"})) return Phase::kSave;
   if (has_any(label, {"tokeniz", "map", "filter", "packing", "preprocess"})) return Phase::kData;
   return Phase::kTrain;
@@ -174,6 +194,7 @@ std::optional<StepLine> parse_step(std::string_view text) {
     line.step = value_of(text, key);
     if (line.step) break;
   }
+  if (!line.step) line.step = count_after_epoch(text);
   const bool has_loss = has_any(text, {"loss", "tok/s", "it/s", "tflop", "lr"});
   // A line per epoch stands for its steps.
   const bool per_epoch = !line.step && has_text(text, "loss") && (value_of(text, "epoch") || value_of(text, "ep"));

@@ -11,6 +11,7 @@ using S = const Situation&;
 bool announced_load(S s) { return s.root.marker == Phase::kLoad || s.phase == Phase::kLoad; }
 // Killed from outside, and nobody says why.
 bool bare_kill(S s) { return s.is(SignalKind::kKilled); }
+bool denied(S s) { return bare_kill(s) && s.findings.denies_oom; }
 
 const Rule kRules[] = {
     {Cause::kHostRamKill, 6.5, [](S s) { return s.is(SignalKind::kHostKill); },
@@ -22,6 +23,8 @@ const Rule kRules[] = {
     {Cause::kHostRamKill, 4.0, bare_kill, "the process was killed from outside, without a traceback"},
     {Cause::kNotMemory, 2.2, [](S s) { return bare_kill(s) && !s.is_loading(); },
      "somebody else may have sent the signal"},
+    {Cause::kHostRamKill, -1.4, denied, "the container's record has another reason for its end"},
+    {Cause::kUnknown, 3.8, denied, "the container's record says that its memory limit was not the reason"},
     {Cause::kNotMemory, 4.0, [](S s) { return bare_kill(s) && s.also_time_limit; }, "the scheduler ended the job"},
     {Cause::kModelLoadSpike, 5.0, [](S s) { return bare_kill(s) && s.is_loading(); },
      "it was killed in the middle of loading the checkpoint"},
@@ -45,8 +48,10 @@ const Rule kRules[] = {
      "the host may be short of memory"},
     {Cause::kNotMemory, 4.6, [](S s) { return s.is(SignalKind::kInvalidArgument); },
      "the message speaks of no shortage"},
-    {Cause::kDiskFull, 7.0, [](S s) { return s.is(SignalKind::kDiskFull); },
+    {Cause::kDiskFull, 7.0, [](S s) { return s.is(SignalKind::kDiskFull) && s.resource == Resource::kDisk; },
      "the system says that no space or no quota is left"},
+    {Cause::kDiskFull, 4.4, [](S s) { return s.is(SignalKind::kDiskFull) && s.resource == Resource::kShared; },
+     "the system says that no space is left, and not where"},
     {Cause::kDiskFull, 4.8, [](S s) { return s.is(SignalKind::kDiskWrite); }, "the checkpoint could not be written"},
     {Cause::kNotMemory, 2.6, [](S s) { return s.is(SignalKind::kDiskWrite); }, "a write can fail for other reasons"},
     {Cause::kCheckpointSpike, 1.6, [](S s) { return s.is(SignalKind::kDiskWrite); }, "it happened while saving"},

@@ -55,7 +55,7 @@ bool speaks_of_another(S s) {
   return s.root.signal.message.size() < 12 ||
          has_any(s.root.signal.message,
                  {"worker", "process", "unknown error", "terminated", "died", "crash", "exited", "see log", "see above",
-                  "unhandled", "actor", "rank ", "child", "previous error", "error messages"});
+                  "unhandled", "actor", "rank ", "child", "previous error", "original error", "error messages"});
 }
 
 const Rule kRules[] = {

@@ -77,6 +77,12 @@ std::optional<Signal> device_oom(const Line& line) {
   // A compiler's scratch memory inside the chip is a limit of the kernel, not the device's memory.
   if (has_any(text, {"memory space vmem", "memory space smem", "memory space sflag", "memory space cmem"}))
     return of(SignalKind::kKernelResources);
+  // XLA lists what fills the device only where a program does not fit.
+  if (has_text(text, "largest program allocations in hbm")) {
+    Signal signal = of(SignalKind::kDeviceOom);
+    signal.oom.allocator = Allocator::kXla;
+    return signal;
+  }
   const auto numbers = parse_oom_message(text);
   if (!numbers) return std::nullopt;
   if (parse_exception(text) && has_text(text, "ray.exceptions")) return of(SignalKind::kHostKill);
@@ -259,7 +265,7 @@ Signal classify(Signal signal, ConfigRules rules) {
 }  // namespace
 
 std::optional<Signal> recognise(const Line& line, Topics topics, bool expects_exception, ConfigRules rules) {
-  if (line.text.empty()) return std::nullopt;
+  if (line.text.empty() || has_text(line.text, "this is not a failure")) return std::nullopt;
   if (auto signal = known_message(line, topics)) return signal;
   // memory_summary() counts the requests that were refused for good.
   if (has(topics, Topic::kSummary))

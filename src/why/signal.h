@@ -104,6 +104,9 @@ struct ExceptionLine {
 // by the bare name of an exception. kExit where it only says that a program failed.
 [[nodiscard]] std::optional<SignalKind> reports_error(const Line& line);
 
+// Whether a line says that a call failed for a reason of the system that is no shortage: no right, no such file.
+[[nodiscard]] bool names_other_reason(std::string_view text);
+
 // Whether a message states a constraint on options: divisibility, exclusion, requirement.
 [[nodiscard]] bool states_constraint(std::string_view message);
 

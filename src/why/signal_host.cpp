@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the system says: the kernel's and the scheduler's kills, the host's allocators, disks.
+#include "base/text.h"
 #include "why/complaint.h"
 #include "why/signal_readers.h"
 #include "why/words.h"
@@ -10,11 +11,14 @@ namespace {
 
 // A limit of memory that a batch system or a container sets, and that was passed: in known words, or in any.
 bool is_schedulers_word(std::string_view text) {
-  if (has_whole(text, "oomkilled")) return true;
+  if (has_whole(text, "oomkilled")) return !denies_oom(text);
+  // Daemons that make room before the kernel has to: they name the level that was passed and the signal they send.
+  if (has_text(text, "low memory") && has_any(text, {"sigterm", "sigkill", "killing", " kill "})) return true;
+  if (has_text(text, "sending sig") && has_any(text, {"oom_score", "vmrss", " rss"})) return true;
   if (has_any(text, {"oom-kill event", "out-of-memory handler", "oom killed", "term_memlimit", "memory pressure",
                      "node running out of memory", "node ran out of memory", "was oom-killed", "out_of_memory",
                      "low on resource: memory", "killed by the oom killer", "killed by oom",
-                     "node running low on memory", "memory usage threshold"}))
+                     "node running low on memory", "memory usage threshold", "more memory on this node"}))
     return true;
   const bool limit = has_any(text, {"memory limit", "memory usage limit", "h_vmem", "mem limit", "memory quota",
                                     "its memory", "exceeding memory", "due to memory"});
@@ -26,6 +30,19 @@ bool is_schedulers_word(std::string_view text) {
 }
 
 }  // namespace
+
+// A container's own record: "OOMKilled": false, or another reason for its end.
+bool denies_oom(std::string_view text) {
+  const std::size_t at = find_word(text, "oomkilled");
+  if (at != kNone) {
+    std::string_view rest = text.substr(at + 9);
+    while (!rest.empty() && !is_letter(rest.front())) rest.remove_prefix(1);
+    return find_word(rest.substr(0, 5), "false") == 0;
+  }
+  if (find_word(text, "reason:") != 0) return false;
+  const std::string_view reason = trim(text.substr(7));
+  return equals_ignoring_case(reason, "Error") || equals_ignoring_case(reason, "DeadlineExceeded");
+}
 
 // The kernel's, a container's or a batch system's own statement that memory ran out.
 std::optional<Signal> host_kill(std::string_view text) {
@@ -91,8 +108,10 @@ std::optional<Signal> killed(std::string_view text) {
     }
     if (*code == 134 || *code == -6 || *code == 139 || *code == -11) return of(SignalKind::kAbort);
     if (*code == 143 || *code == -15) return of(SignalKind::kPeerLost);
+    const bool whole_run =
+        has_text(text, "fail") && has_any(text, {"command", "job", "entrypoint", "script", "training"});
     const bool launcher =
-        has_any(text, {"failed (exitcode", "exits with return code", "process finished with exit code"}) ||
+        has_any(text, {"failed (exitcode", "exits with return code", "process finished with exit code"}) || whole_run ||
         find_word(text, "exitcode") == 0 || (find_word(text, "exit code") == 0 && text.size() < 40);
     if (*code != 0 && launcher) return of(SignalKind::kExit);
   }

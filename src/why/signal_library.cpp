@@ -59,7 +59,8 @@ std::optional<Signal> nccl(std::string_view text) {
   if (has_any(text, {"connection closed by", "connection reset by", "socketpollconnect", "remote process exited",
                      "ncclremoteerror", "peer has closed", "broken pipe", "socket timeout", "distbackenderror",
                      "actordiederror", "rayactorerror", "engine core initialization failed", "engine process failed",
-                     "connectionreseterror", "enginedeaderror"}))
+                     "connectionreseterror", "enginedeaderror"}) &&
+      !has_text(text, "tried to allocate"))  // an echo that quotes its cause says more
     return of(SignalKind::kPeerLost);
   return std::nullopt;
 }
@@ -82,7 +83,25 @@ std::optional<Signal> library(std::string_view text) {
   return std::nullopt;
 }
 
+namespace {
+
+// An engine's account of its cache that comes out below nothing: "the rest ... for KV Cache is -1.05GiB".
+bool is_below_nothing(std::string_view text) {
+  const std::size_t at =
+      std::min({find_word(text, "kv cache"), find_word(text, "kv_cache"), find_word(text, "kvcache")});
+  if (at == kNone) return false;
+  for (std::size_t i = at; i + 1 < text.size() && i < at + 60; ++i) {
+    if (text[i] != '-' || !is_digit(text[i + 1]) || (text[i - 1] != ' ' && text[i - 1] != '=' && text[i - 1] != ':'))
+      continue;
+    return leading_size(text.substr(i + 1)).value_or(0) > 0;
+  }
+  return false;
+}
+
+}  // namespace
+
 std::optional<Signal> serving(std::string_view text) {
+  if (is_below_nothing(text)) return of(SignalKind::kNoCacheBlocks);
   if (has_any(text, {"no available memory for the cache blocks", "no available memory for cache"}))
     return of(SignalKind::kNoCacheBlocks);
   // A comparison that does not come out is a refusal, whoever prints it.

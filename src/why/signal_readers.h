@@ -18,6 +18,8 @@ namespace plimsoll::why {
 
 // The system: kernel, batch systems, shells, the host's allocators, disks.
 [[nodiscard]] std::optional<Signal> host_kill(std::string_view text);
+// Whether a container's record says that its memory limit was not the reason of its end.
+[[nodiscard]] bool denies_oom(std::string_view text);
 [[nodiscard]] std::optional<Signal> killed(std::string_view text);
 [[nodiscard]] std::optional<Signal> host_allocation(std::string_view text);
 [[nodiscard]] std::optional<Signal> disk(std::string_view text);

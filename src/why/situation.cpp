@@ -105,6 +105,7 @@ Resource resource_of(const Event& event) {
     case SignalKind::kDescriptors:
       return Resource::kDescriptors;
     case SignalKind::kDiskFull:
+      return event.frames.semaphore ? Resource::kShared : Resource::kDisk;
     case SignalKind::kDiskWrite:
       return Resource::kDisk;
     case SignalKind::kBlockLimit:

@@ -34,6 +34,8 @@ TEST(Line, prefixes_of_launchers_and_loggers_are_taken_off) {
       {"[2023-03-25 18:07:54,730] [INFO] saving", "saving"},
       {"2025-11-05 02:50:09 | INFO | step 388 loss=2.1957", "step 388 loss=2.1957"},
       {"I 17:16:34 tokenizer ready", "tokenizer ready"},
+      {"24/02/21 18:23:30 INFO yarn.Container:   File \"/x.py\", line 1, in f", "File \"/x.py\", line 1, in f"},
+      {"24/02/21 18:23:30 ERROR torch.cuda.OutOfMemoryError: x", "torch.cuda.OutOfMemoryError: x"},
       {"W1115 02:54:06.058000 1694 torch/distributed/run.py:851] text", "text"},
       {"[  422.304335] oom-kill:constraint=CONSTRAINT_MEMCG", "oom-kill:constraint=CONSTRAINT_MEMCG"},
       {"Nov 15 02:33:11 host kernel: Out of memory: Killed process 1", "Out of memory: Killed process 1"},

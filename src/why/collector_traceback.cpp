@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tracebacks: the frames of Python, of notebooks and of rich's boxes, and those whose end is missing.
+#include <utility>
+
+#include "base/text.h"
+#include "why/collector.h"
+#include "why/words.h"
+
+namespace plimsoll::why {
+
+namespace {
+
+constexpr std::size_t kMostFrames = 192;
+
+}  // namespace
+
+// A frame as IPython prints it: "File ~/w/train.py:12, in main(args)", before version 8 "~/w/train.py in main(args)";
+// the line of code is marked by an arrow.
+bool Collector::read_notebook_frame(const Line& line, Stream& stream) {
+  const std::string_view text = line.text;
+  if (text.starts_with("--") && text.find("> ") < 8 && !stream.frames.empty()) {
+    std::string_view code = text.substr(text.find("> ") + 2);
+    while (!code.empty() && (is_digit(code.front()) || is_blank(code.front()))) code.remove_prefix(1);
+    stream.frames.back().code = std::string{cut_text(code, 300)};
+    return true;
+  }
+  const bool fresh = text.starts_with("File ") && text.find(", in ") != kNone;
+  std::size_t end = text.find(fresh ? ".py:" : ".py in ");
+  const bool cell = text.starts_with("Cell In[") || text.starts_with("<ipython-input");
+  if (!cell && (end == kNone || text.find(' ', fresh ? 5 : 0) < end)) return false;
+  Frame frame;
+  frame.path = cell ? "notebook" : std::string{cut_text(text.substr(fresh ? 5 : 0, end + 3 - (fresh ? 5 : 0)), 300)};
+  const std::size_t in = cell ? kNone : text.find(" in ", end);
+  if (in != kNone) {
+    std::string_view name = text.substr(in + 4);
+    frame.function = std::string{cut_text(name.substr(0, name.find('(')), 120)};
+  }
+  mention(frame.path);
+  if (stream.frames.size() >= kMostFrames) stream.frames.erase(stream.frames.begin() + kMostFrames / 2);
+  stream.frames.push_back(std::move(frame));
+  stream.wants_code = false;
+  return true;
+}
+
+// A frame as rich prints it: "| /w/train.py:12 in main |" inside a box, the line of code marked by an arrow.
+bool Collector::read_boxed_frame(const Line& line, Stream& stream) {
+  constexpr std::string_view kBar = "\xE2\x94\x82";
+  constexpr std::string_view kArrow = "\xE2\x9D\xB1";
+  std::string_view text = line.text;
+  if (!text.starts_with(kBar)) return false;
+  text.remove_prefix(kBar.size());
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  if (text.ends_with(kBar)) text.remove_suffix(kBar.size());
+  text = trim(text);
+  if (const std::size_t arrow = text.find(kArrow); arrow < 8) {
+    const std::size_t bar = text.find(kBar, arrow);
+    if (bar != kNone && !stream.frames.empty())
+      stream.frames.back().code = std::string{cut_text(trim(text.substr(bar + kBar.size())), 300)};
+    return true;
+  }
+  const std::size_t place = text.find(".py:");
+  if (place != kNone && place + 4 < text.size() && is_digit(text[place + 4]) && text.find(' ') > place) {
+    Frame frame;
+    frame.path = std::string{cut_text(text.substr(0, place + 3), 300)};
+    const std::size_t in = text.find(" in ", place);
+    if (in != kNone) frame.function = std::string{cut_text(trim(text.substr(in + 4)), 120)};
+    mention(frame.path);
+    if (stream.frames.size() >= kMostFrames) stream.frames.erase(stream.frames.begin() + kMostFrames / 2);
+    stream.frames.push_back(std::move(frame));
+    stream.wants_code = false;
+  }
+  return true;
+}
+
+bool Collector::read_traceback(const Line& line, Stream& stream) {
+  const std::string_view text = line.text;
+  // A box whose head was cut away shows itself by the arrow at the line that raised.
+  if (!stream.open && text.starts_with("\xE2\x94\x82") && text.find("\xE2\x9D\xB1") < 12) {
+    stream.open = true;
+    stream.frames.assign(1, Frame{});
+  }
+  if (stream.open && (read_boxed_frame(line, stream) || read_notebook_frame(line, stream))) return true;
+  if (const std::size_t head = find_word(text, "traceback (most recent call last)"); head != kNone) {
+    if (stream.open && !stream.frames.empty() && stream.bare_event >= 0) attach_frames(stream, stream.bare_event);
+    stream.open = true;
+    stream.place = {line.file, line.number};
+    stream.header = parse_exception(trim(text.substr(0, head))) ? std::string{trim(text.substr(0, head))} : "";
+    stream.steps = findings_.steps;
+    stream.wants_code = false;
+    stream.frames.clear();
+    stream.continued_event = -1;
+    return true;
+  }
+  const std::size_t file = text.find("File \"");
+  if (file < 4) {
+    const std::size_t close = text.find("\", line ", file + 6);
+    if (close != kNone) {
+      Frame frame;
+      frame.path = std::string{cut_text(text.substr(file + 6, close - file - 6), 300)};
+      const std::size_t in = text.find(", in ", close);
+      if (in != kNone) frame.function = std::string{cut_text(trim(text.substr(in + 5)), 120)};
+      mention(frame.path);
+      if (frame.path.size() > 2 && frame.path[1] == ':' && frame.path[2] == '\\') findings_.is_windows = true;
+      // The outermost frames and the innermost matter; a recursion in between does not.
+      if (stream.frames.size() >= kMostFrames) stream.frames.erase(stream.frames.begin() + kMostFrames / 2);
+      stream.frames.push_back(std::move(frame));
+      stream.wants_code = true;
+      stream.open = true;
+      return true;
+    }
+  }
+  if (!stream.open || stream.frames.empty()) return false;
+  if (text.find_first_not_of("^~ ") == kNone) return true;
+  if (stream.wants_code && line.indent >= 2) {
+    stream.frames.back().code = std::string{cut_text(text, 300)};
+    stream.wants_code = false;
+    return true;
+  }
+  return false;
+}
+
+void Collector::attach_frames(Stream& stream, std::int64_t index) {
+  Event& event = findings_.events[static_cast<std::size_t>(index)];
+  if (!stream.frames.empty() && !event.has_frames) {
+    event.frames = phase_of_frames(stream.frames);
+    event.has_frames = true;
+  }
+  stream.frames.clear();
+  stream.open = false;
+  stream.wants_code = false;
+  stream.bare_event = -1;
+}
+
+// A traceback that was cut before its last line: it belongs to the message that came before it, or says by itself that
+// something failed. A notebook names the exception at its head.
+void Collector::add_cut_traceback(Stream& stream) {
+  constexpr std::int64_t kEnd = 12;  // lines
+  if (!stream.open) return;
+  if (stream.bare_event >= 0) {
+    if (!stream.frames.empty()) attach_frames(stream, stream.bare_event);
+    return;
+  }
+  if (findings_.events.size() >= kMostEvents) return;
+  // Without a frame only the end of the log makes it more than a line that was logged and left behind.
+  if (stream.frames.empty() && stream.place.line + kEnd <= findings_.files[stream.place.file].lines) return;
+  Event event;
+  event.signal.kind = SignalKind::kExit;
+  event.text = "Traceback (most recent call last): ... (cut)";
+  if (!stream.header.empty()) {
+    const std::string whole = "\n" + stream.header + "\n";
+    Line head;
+    head.text = trim(std::string_view{whole});
+    // In Python that class is the device allocator's; the host's is MemoryError.
+    if (parse_exception(head.text)->type == "OutOfMemoryError")
+      event.signal.kind = SignalKind::kDeviceOom;
+    else if (auto signal = recognise(head, log_scanner().topics(whole), true, rules_))
+      event.signal = *std::move(signal);
+    event.text = stream.header;
+  }
+  event.place = stream.place;
+  event.order = order_;
+  event.steps_before = stream.steps;
+  event.attempt = findings_.attempt_ends.size();
+  event.marker = marker_;
+  findings_.events.push_back(std::move(event));
+  attach_frames(stream, static_cast<std::int64_t>(findings_.events.size()) - 1);
+}
+
+}  // namespace plimsoll::why
