@@ -202,15 +202,47 @@ Status write_all_or_none(const std::vector<Content>& files, Existing existing) {
     PLIMSOLL_TRY_STATUS(staged.back()->write(file.fill, file.executable, existing));
   }
   const Uninterrupted section;
+  const auto undo_before = [&staged](std::size_t end) {
+    while (end-- > 0) staged[end]->undo();
+  };
   for (std::size_t i = 0; i < staged.size(); ++i) {
-    auto done = staged[i]->commit(existing);
-    if (done) continue;
-    for (std::size_t before = i; before-- > 0;) staged[before]->undo();
-    return done;
+    try {
+      auto done = staged[i]->commit(existing);
+      if (done) continue;
+      undo_before(i);
+      return done;
+    } catch (...) {  // memory that is not to be had, somewhere in the midst of it
+      undo_before(i + 1);
+      throw;
+    }
   }
   for (const auto& file : staged) file->forget_old();
   return {};
 }
+
+// The folders of a path that are not there yet. Those that were made go again, as far as they are empty, unless they
+// are kept: also when memory runs out, so that their names are at hand before.
+class MadeFolders {
+ public:
+  explicit MadeFolders(const std::string& folder) {
+    namespace fs = std::filesystem;
+    std::error_code problem;
+    for (fs::path part = fs::path(folder).lexically_normal(); !part.empty() && !fs::exists(part, problem);
+         part = part.parent_path())
+      names_.push_back(part.string());
+  }
+  ~MadeFolders() {
+    for (const std::string& name : names_)
+      if (rmdir(name.c_str()) != 0 && errno != ENOENT) return;
+  }
+  MadeFolders(const MadeFolders&) = delete;
+  MadeFolders& operator=(const MadeFolders&) = delete;
+
+  void keep() { names_.clear(); }
+
+ private:
+  std::vector<std::string> names_;  // innermost first
+};
 
 Status write_one(const std::string& path, const Fill& fill, Existing existing) {
   if (path.empty()) return bad_input("the name of a file to write is empty");
@@ -232,12 +264,8 @@ Status write_streamed(const std::string& path, const std::function<void(std::FIL
 
 Status write_folder(const std::string& folder, const std::vector<NewFile>& files, Existing existing) {
   namespace fs = std::filesystem;
+  MadeFolders made(folder);
   std::error_code problem;
-  // The outermost folder that is made here is what a failure takes away again.
-  fs::path made;
-  for (fs::path part = fs::path(folder).lexically_normal(); !part.empty() && !fs::exists(part, problem);
-       part = part.parent_path())
-    made = part;
   fs::create_directories(folder, problem);
   if (problem || !fs::is_directory(folder, problem))
     return tl::make_unexpected(Error{Code::kMissing,
@@ -249,15 +277,8 @@ Status write_folder(const std::string& folder, const std::vector<NewFile>& files
   for (const NewFile& file : files)
     placed.push_back(
         {folder + "/" + file.path, [&file](int out) { return write_all(out, file.text); }, file.executable});
-  auto done = write_all_or_none(placed, existing);
-  if (!done) {
-    for (fs::path part = fs::path(folder).lexically_normal(); !made.empty() && fs::is_empty(part, problem) && !problem;
-         part = part.parent_path()) {
-      fs::remove(part, problem);
-      if (part == made) break;
-    }
-    return done;
-  }
+  PLIMSOLL_TRY_STATUS(write_all_or_none(placed, existing));
+  made.keep();
   sync_folder(folder);
   return {};
 }
