@@ -68,6 +68,7 @@ Var Graph::constant(std::int64_t elements, std::uint8_t width) const {
 }
 
 Var Graph::use(std::int32_t weight_id) {
+  if (weight_id < 0) return {};
   const Weight& w = weight(weight_id);
   Var value = constant(w.elements, w.width);
   if (w.trainable) value.weight = weight_id;

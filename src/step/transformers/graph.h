@@ -126,7 +126,7 @@ class Graph {
   Var view(const Var& of, std::int64_t elements);
   // A tensor whose storage is not of this graph: a weight as stored, a constant, or an input.
   Var constant(std::int64_t elements, std::uint8_t width) const;
-  Var use(std::int32_t weight_id);
+  Var use(std::int32_t weight_id);  // -1, the weight that a module does not have: nothing
   // Takes a storage over, e.g. a message received from another stage.
   Var adopt(Tensor tensor, std::int64_t elements, std::uint8_t width);
   // Gives the storage away; the value must be its only owner.

@@ -142,7 +142,7 @@ Var norm(Graph& g, const Model& m, const Var& x, std::int64_t rows, const NormId
   }
   if (a.norm != model::NormKind::kRms) return layer_norm(g, x, rows, ids.w, ids.bias, name);
   if (m.torchtitan) return rms_norm(g, x, rows, ids.w, name);
-  if (m.liger) return liger_norm(g, x, rows, ids.w, name);
+  if (m.liger && ids.w >= 0) return liger_norm(g, x, rows, ids.w, name);
   if (a.norm_in_fp32_to_the_end) return gemma_norm(g, x, rows, ids, name);
   return llama_norm(g, m, x, rows, ids, name);
 }
