@@ -78,9 +78,10 @@ Result<ExitCode> improve(const Arguments& arguments, std::optional<emit::Target>
   PLIMSOLL_TRY_STATUS(refuse_flags_of_search(arguments));
   Arguments as_fit = arguments;
   as_fit.operands = arguments.values("from");
+  // The files of one job, as fit takes them: --from A B is --from A --from B.
   for (const std::string& operand : arguments.operands)
     if (std::find(as_fit.operands.begin(), as_fit.operands.end(), operand) == as_fit.operands.end())
-      return usage_error(fmt::format("'{}' beside --from: the job to climb from is named by --from alone", operand));
+      as_fit.operands.push_back(operand);
   PLIMSOLL_TRY(world, world_of(arguments));
   PLIMSOLL_TRY(request, read_input(as_fit));
   PLIMSOLL_TRY(ladder, plan::climb(request, world, {.changes_numerics = arguments.has("vary")}));
