@@ -80,10 +80,10 @@ Status count_micro_batches(Job& job) {
   }
   const std::int64_t at_once = batch.micro_batch * job.data_parallel;
   if (batch.global_batch) {
-    if (*batch.global_batch % at_once != 0) return refused("R004");
+    const bool divides = *batch.global_batch % at_once == 0;
     job.micro_batches = *batch.global_batch / at_once;
-    if (batch.accumulation && *batch.accumulation != job.micro_batches) return refused("R269");
-    return {};
+    if (batch.accumulation && !(divides && *batch.accumulation == job.micro_batches)) return refused("R269");
+    return divides ? Status{} : refused("R004");
   }
   job.micro_batches = batch.accumulation.value_or(1);
   return {};
