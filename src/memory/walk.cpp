@@ -202,7 +202,7 @@ Walk walk(const step::Tape& tape, const allocator::Settings& settings, std::int6
   const allocator::SimulatedDriver driver(capacity, device_total > 0 ? device_total : capacity);
   allocator::Settings used = settings;
   if (!stop_at_capacity) used.fraction.reset();
-  if (allocator::RoomyAllocator::covers(used)) {
+  if (allocator::RoomyAllocator::covers(used) && tape.peak() <= capacity) {
     Walk walked = Walker<Roomy>(tape, used, driver, levels).run();
     if (!walked.out_of_memory) return walked;
     if (levels != nullptr) *levels = {};
