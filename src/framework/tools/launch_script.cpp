@@ -503,7 +503,18 @@ Result<Draft> read_launch_script(const InputFile& file, const ReadOptions& optio
   // A script that only sets flags for another one is read as that command would be.
   const bool only_sets = shell.commands.empty() && !shell.unused.empty();
   if (only_sets) shell.commands.push_back(ShellCommand{shell.unused, 1, true, {}});
-  PLIMSOLL_TRY(candidate, find_training_command(shell, file.text, options));
+  auto found = find_training_command(shell, file.text, options);
+  if (!found && !shell.commands.empty()) {
+    // It may only start another script.
+    shell_options.follows_scripts = true;
+    if (auto whole = read_shell(run.empty() ? file.text : run, shell_options);
+        whole && whole->commands.size() > shell.commands.size()) {
+      shell = *std::move(whole);
+      found = find_training_command(shell, file.text, options);
+    }
+  }
+  if (!found) return tl::make_unexpected(std::move(found.error()));
+  const Candidate& candidate = *found;
   if (only_sets)
     draft.notes.push_back(fmt::format("{}: starts nothing; the flags in its variables are read", file.path));
   std::map<std::string, std::string> environment = shell.environment;
