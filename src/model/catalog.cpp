@@ -36,7 +36,11 @@ struct Catalog {
 // point stays: opt-1.3b is not opt-13b.
 std::string folded(std::string_view name) {
   std::string result;
-  for (const char c : lower(name))
+  std::string spelled = lower(name);
+  // ModelScope writes a point in a folder's name as three underscores: Qwen2___5-7B.
+  for (std::size_t at = spelled.find("___"); at != std::string::npos; at = spelled.find("___", at))
+    spelled.replace(at, 3, ".");
+  for (const char c : spelled)
     if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.') result += c;
   return result;
 }
