@@ -60,8 +60,9 @@ int directness(const Event& event) {
       return event.has_frames ? 6 : 7;
     case SignalKind::kUnclear:
       return event.has_frames ? 7 : 8;
-    case SignalKind::kAbort:
     case SignalKind::kLibraryOther:
+      return 6;
+    case SignalKind::kAbort:
       return 8;
     case SignalKind::kCollectiveTimeout:
       return 9;

@@ -282,6 +282,9 @@ void read_details(const std::vector<Frame>& frames, FramesPhase& found) {
   if (frames.empty()) return;
   found.convolution = has_any(file_name(frames.back().path), {"conv.py", "conv_"}) ||
                       has_any(frames.back().code, {"conv1d(", "conv2d(", "conv3d(", "conv_transpose", "convolution("});
+  const std::string_view file = file_name(frames.back().path);
+  found.device_allocator = has_any(file, {"cuda", "gpu", "hip", "_amd", "device", "metal", "opencl", "_nv."}) &&
+                           (has_text(frames.back().function, "alloc") || has_text(frames.back().code, "alloc"));
   // Only the innermost frames speak of the tensor that failed.
   const std::size_t first = frames.size() > 3 ? frames.size() - 3 : 0;
   for (std::size_t i = first; i < frames.size(); ++i) {
