@@ -59,6 +59,8 @@ int directness(const Event& event) {
     case SignalKind::kException:
       return event.has_frames ? 6 : 7;
     case SignalKind::kUnclear:
+      // That something was raised, and neither what nor where: every other line says more.
+      if (event.signal.message.empty() && !event.has_frames) return 10;
       return event.has_frames ? 7 : 8;
     case SignalKind::kLibraryOther:
       return 6;

@@ -82,6 +82,7 @@ bool is_resume(const Frame& frame) {
       has_any(frame.function, {"load_state_dict", "process_value", "_cast"}))
     return true;
   return names_resume(frame.function) || names_resume(callee(frame.code)) ||
+         (has_text(frame.code, "load(") && has_any(frame.code, {"resume", "optim"})) ||
          has_any(frame.code, {"optimizer.load_state_dict", "opt.load_state_dict", "optim.load_state_dict"});
 }
 
@@ -247,8 +248,9 @@ void read_details(const std::vector<Frame>& frames, FramesPhase& found) {
       found.semaphore = true;
     if (has_any(frame.code, {"managed", "get_paged"}) || has_any(frame.function, {"get_paged", "managed"}))
       found.managed = true;
-    if (has_any(frame.function,
-                {"process_weights", "convert_", "quantize_", "repack", "after_loading", "dequant", "_convert"}))
+    if (has_any(frame.function, {"process_weights", "convert_", "quantize_", "repack", "after_loading", "dequant",
+                                 "_convert", "merge_and_unload", "get_delta_weight"}) ||
+        has_text(frame.code, "merge_and_unload("))
       found.converts = true;
     if (has_any(frame.function, {"_auto_wrap", "_recursive_wrap", "fully_shard", "_sync_module", "prepare_model",
                                  "_prepare_deepspeed", "_broadcast_model", "_configure_distributed_model"}) ||

@@ -25,7 +25,11 @@ bool one_large_tensor(S s) { return s.frames().attention_scores || s.frames().lo
 bool others_at_least(S s, double low) { return s.others_share().value_or(0) >= low; }
 bool shares_device_with_engine(S s) { return s.findings.engine_in_trainer; }
 
-bool fits_in_free(S s) { return s.sum.known && s.sum.fits_in_free && s.sum.request * 10 <= s.sum.free * 9; }
+// PyTorch's figures are those of a moment later; XLA states what it looked at.
+bool fits_in_free(S s) {
+  return s.sum.known && s.sum.fits_in_free &&
+         (s.sum.request * 10 <= s.sum.free * 9 || s.oom().allocator == Allocator::kXla);
+}
 
 // What is cached matters only where what is free does not do.
 bool could_be_pieced_together(S s) { return s.sum.known && s.sum.defragmenting_could_serve && !s.sum.fits_in_free; }
@@ -190,7 +194,8 @@ const Rule kRules[] = {
               (!s.sum.pieces_might_serve || s.is_crumbs()) && !s.is_loading();
      },
      "nearly all of the device is live tensors of this process; what is free and cached is crumbs"},
-    {Cause::kGenuineCapacity, 4.5, [](S s) { return s.live_share().value_or(0) > 1 && !one_large_tensor(s); },
+    {Cause::kGenuineCapacity, 4.5,
+     [](S s) { return s.live_share().value_or(0) > 1 && !one_large_tensor(s) && s.oom().allocator != Allocator::kMps; },
      "live tensors exceed the device: the driver already swaps to the host"},
     {Cause::kActivationBound, 1.0, [](S s) { return s.live_share().value_or(0) > 1 && one_large_tensor(s); },
      "live tensors exceed the device, and one more was made whole"},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Something else than device memory ran out: host, pinned and shared memory, disks, descriptors, budgets.
 #include "why/rules.h"
+#include "why/words.h"
 
 namespace plimsoll::why {
 
@@ -27,6 +28,8 @@ const Rule kRules[] = {
     {Cause::kModelLoadSpike, 1.7,
      [](S s) { return bare_kill(s) && !s.is_loading() && !announced_load(s) && !s.trained(); },
      "no step was done: a model may have been on its way in"},
+    {Cause::kNotMemory, 1.0, [](S s) { return bare_kill(s) && has_text(s.root.text, "srun:"); },
+     "the scheduler kills tasks for other reasons too"},
     {Cause::kHostRamKill, -1.4, denied, "the container's record has another reason for its end"},
     {Cause::kUnknown, 3.8, denied, "the container's record says that its memory limit was not the reason"},
     {Cause::kNotMemory, 4.0, [](S s) { return bare_kill(s) && s.also_time_limit; }, "the scheduler ended the job"},

@@ -36,8 +36,8 @@ bool first_backward(S s) { return s.phase == Phase::kBackward && s.root.steps_be
 bool leaks(S s) { return s.growth.rising && !s.growth.is_host && !s.reserved_rises_alone; }
 // Weights, states and an ordinary batch had fitted a hundred times, and the message says no more.
 bool late_without_figures(S s) {
-  return s.in_step() && s.root.has_frames && s.root.steps_before > 0 && s.root.step.value_or(0) >= 100 &&
-         no_figures(s) && !s.growth.rising;
+  return s.in_step() && (s.root.has_frames || s.root.steps_before >= 3) && s.root.steps_before > 0 &&
+         s.root.step.value_or(0) >= 100 && no_figures(s) && !s.growth.rising;
 }
 bool large(S s, double part) { return s.request_share().value_or(0) >= part; }
 
@@ -154,7 +154,7 @@ const Rule kRules[] = {
     {Cause::kLongestBatch, 1.0,
      [](S s) { return s.in_step() && s.root.steps_before > 0 && s.root.step.value_or(0) >= 100; },
      "it came late: a hundred steps or more were fine"},
-    {Cause::kLongestBatch, 1.3, late_without_figures,
+    {Cause::kLongestBatch, 1.3, [](S s) { return late_without_figures(s) && s.root.has_frames; },
      "a hundred steps or more were fine, and no figure speaks of anything that grew"},
     // One line counts to a hundred; several show that the loop went on.
     {Cause::kLongestBatch, 1.3, [](S s) { return late_without_figures(s) && s.root.steps_before >= 3; },

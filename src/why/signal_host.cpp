@@ -81,7 +81,8 @@ std::optional<std::int64_t> exit_number(std::string_view text) {
         std::string_view{"exit status"}, std::string_view{"exited with code"}, std::string_view{"exited with status"},
         std::string_view{"exited with"}, std::string_view{"exits with return code ="}, std::string_view{"exits with"},
         std::string_view{"return code"}, std::string_view{"non-zero exit status"},
-        std::string_view{"returned non-zero"}}) {
+        std::string_view{"returned non-zero"}, std::string_view{"exit_status"}, std::string_view{"exitstatus"},
+        std::string_view{"exit-code"}, std::string_view{"returncode"}, std::string_view{"return_code"}}) {
     std::size_t at = find_word(text, label);
     if (at == kNone) continue;
     at += label.size();
@@ -155,7 +156,8 @@ std::optional<Signal> killed(std::string_view text) {
   // A notebook's kernel is a process as well.
   if (has_text(text, "kernel") && has_any(text, {"appears to have died", "kernel died", "kernel has died"}))
     return of(SignalKind::kPeerLost);
-  if (has_any(text, {"died unexpectedly", "exited unexpectedly"})) return of(SignalKind::kPeerLost);
+  if (has_any(text, {"died unexpectedly", "exited unexpectedly", "died or was killed"}))
+    return of(SignalKind::kPeerLost);
   return std::nullopt;
 }
 

@@ -176,6 +176,58 @@ TEST(Facts, a_job_that_is_known_is_not_asked_for) {
   }
 }
 
+// A frame of C++ that names neither an exception nor its words is no reason beside a watchdog that names its own.
+TEST(Facts, what_was_raised_without_words_says_less_than_any_other_line) {
+  const Answer answer = answer_for(
+      "terminate called after throwing an instance of 'c10::DistBackendError'\n"
+      "  what():  [PG 1 Rank 2] watchdog caught collective operation timeout: WorkNCCL(SeqNum=8, OpType=BROADCAST)\n"
+      "Exception raised from checkTimeout at group.cpp:60 (most recent call first):\n");
+  EXPECT_EQ(answer.cause(), "not-memory");
+}
+
+// A limit that is a share of the system's memory may be passed by what is already held.
+TEST(Facts, more_than_a_share_of_the_systems_memory_is_still_that_share) {
+  const Answer answer = answer_for(
+      "RuntimeError: MPS backend out of memory (MPS allocated: 12.10 GiB, other allocations: 1.00 MiB, max allowed: "
+      "12.00 GiB). Tried to allocate 512 bytes on shared pool.\n");
+  EXPECT_EQ(answer.cause(), "unified-memory-limit");
+}
+
+// XLA states what it looked at: less than is free, and refused, is not free in one piece.
+TEST(Facts, a_compiler_that_cannot_place_less_than_is_free_has_it_in_pieces) {
+  const char* form =
+      "RESOURCE_EXHAUSTED: Attempting to reserve {} at the bottom of memory. That was not possible. There are 5.20G "
+      "free, 0B reserved, and 2.10G reservable.\n";
+  std::string fits = form;
+  std::string too_large = form;
+  fits.replace(fits.find("{}"), 2, "5.00G");
+  too_large.replace(too_large.find("{}"), 2, "7.00G");
+  EXPECT_EQ(answer_for(fits).cause(), "fragmentation");
+  EXPECT_NE(answer_for(too_large).cause(), "fragmentation");
+}
+
+// A thousand steps before a message without figures: weights, states and ordinary batches fit.
+TEST(Facts, a_bare_message_after_many_steps_is_about_its_batch) {
+  std::string log;
+  for (int step = 4001; step < 4006; ++step) log += "step " + std::to_string(step) + " loss 2.1\n";
+  log += "RuntimeError: CUDA out of memory.\n";
+  const Answer late = answer_for(log);
+  EXPECT_EQ(late.cause(), "longest-batch");
+  EXPECT_LT(late.diagnosis.confidence, 0.8);
+  EXPECT_NE(answer_for("RuntimeError: CUDA out of memory.\n").cause(), "longest-batch");
+}
+
+TEST(Facts, what_is_read_to_resume_holds_the_optimizer_too) {
+  const auto with = [](const std::string& code) {
+    return answer_for("Traceback (most recent call last):\n  File \"tune.py\", line 9, in main\n    " + code +
+                      "\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB.\n")
+        .cause();
+  };
+  EXPECT_EQ(with("state = torch.load(args.resume)"), "checkpoint-spike");
+  EXPECT_EQ(with("state = torch.load(weights)"), "model-load-spike");
+  EXPECT_EQ(with("model = model.merge_and_unload()"), "model-load-spike");
+}
+
 TEST(Facts, a_job_whose_command_failed_has_failed) {
   EXPECT_EQ(first_of("step 1 loss 2.5\nStatus message: Job entrypoint command failed with exit code 1\n"), "unknown");
   EXPECT_EQ(first_of("step 1 loss 2.5\nStatus message: Job entrypoint command ended with exit code 0\n"), "clean");

@@ -125,6 +125,8 @@ TEST(Signal, lines_are_recognised_by_what_they_say) {
       {"lm.service: Main process exited, code=killed, status=9/KILL", SignalKind::kKilled},
       {"srun: error: rack4: tasks 8-15: Killed", SignalKind::kKilled},
       {"=   EXIT CODE: 9", SignalKind::kKilled},
+      {"epilogue: job 77 exit_status=137", SignalKind::kKilled},
+      {"runner: returncode=-9", SignalKind::kKilled},
       {"pool.KilledWorker: the worker that held shard 4 is gone", SignalKind::kKilled},
       {"g++: fatal error: Killed signal terminated program cc1plus", SignalKind::kKilled},
       {"The kernel of notebook 2 appears to have died.", SignalKind::kPeerLost},
