@@ -165,7 +165,8 @@ bool is_collective(const Frame& frame) {
 }
 
 bool is_forward(const Frame& frame) {
-  return name_has(frame.function, "forward") || frame.function == "_call_impl" || frame.function == "__call__" ||
+  return name_has(frame.function, "forward") || frame.function == "_call_impl" ||
+         frame.function == "_wrapped_call_impl" || frame.function == "__call__" ||
          frame.code.find(" model(") != kNone || frame.code.find(" self.model(") != kNone ||
          frame.code.starts_with("model(") ||
          has_any(frame.code, {"self.net(", "forward_call(", "forward_backward(", "train_step(", "training_step("});

@@ -105,12 +105,19 @@ bool is_windows_fault(std::int64_t code) {
   return status == 0xC0000005 || status == 0xC0000374 || status == 0xC0000409 || status == 0xC00000FD;
 }
 
+bool ends_with_word(std::string_view text, std::string_view word) {
+  const std::string_view line = trim(text);
+  return line.size() > word.size() && find_word(line.substr(line.size() - word.size()), word) == 0;
+}
+
+// A bar has no newline: the shell's word follows its last figure.
+bool is_killed_behind_bar(std::string_view text) {
+  return ends_with_word(text, "killed") && has_any(text, {"eta:", "[==", "%|", "it/s", "s/it", "s/step", "/it]"});
+}
+
 // "srun: error: n1: tasks 0-7: Killed": the launcher's word for the tasks of a node.
 bool is_launcher_killed(std::string_view text) {
-  constexpr std::string_view kWord = ": killed";
-  const std::string_view line = trim(text);
-  return line.size() > kWord.size() && find_word(line.substr(line.size() - kWord.size()), kWord) == 0 &&
-         has_any(line, {"task", "rank", "process", "error:"});
+  return ends_with_word(text, ": killed") && has_any(text, {"task", "rank", "process", "error:"});
 }
 
 }  // namespace
@@ -138,6 +145,8 @@ std::optional<Signal> killed(std::string_view text) {
         find_word(text, "exitcode") == 0 || (find_word(text, "exit code") == 0 && text.size() < 40);
     if (*code != 0 && launcher) return of(SignalKind::kExit);
   }
+  // "non-zero exit code: error executing in the container: 137"
+  if (has_any(text, {"exit code", "exit status"}) && ends_with_word(text, ": 137")) return of(SignalKind::kKilled);
   if (has_text(text, "exited with non-zero status")) return of(SignalKind::kExit);
   if (has_text(text, "by signal") && has_any(text, {"floating point", "illegal instruction", "segmentation", "abort"}))
     return of(SignalKind::kAbort);
@@ -146,7 +155,7 @@ std::optional<Signal> killed(std::string_view text) {
   if (has_any(text, {"sigkill", "by signal: killed", "signal: killed", "signal 9", "signal: 9", "killed signal",
                      "code=killed, status=9"}))
     return of(SignalKind::kKilled);
-  if (is_shell_killed(text) || is_launcher_killed(text)) return of(SignalKind::kKilled);
+  if (is_shell_killed(text) || is_launcher_killed(text) || is_killed_behind_bar(text)) return of(SignalKind::kKilled);
   if (const auto exception = parse_exception(text); exception && exception->type.starts_with("Killed"))
     return of(SignalKind::kKilled);
   if (has_text(text, "dataloader worker") && has_text(text, "exited unexpectedly")) return of(SignalKind::kKilled);
@@ -156,7 +165,7 @@ std::optional<Signal> killed(std::string_view text) {
   // A notebook's kernel is a process as well.
   if (has_text(text, "kernel") && has_any(text, {"appears to have died", "kernel died", "kernel has died"}))
     return of(SignalKind::kPeerLost);
-  if (has_any(text, {"died unexpectedly", "exited unexpectedly", "died or was killed"}))
+  if (has_any(text, {"died unexpectedly", "exited unexpectedly", "died or was killed", "no longer alive"}))
     return of(SignalKind::kPeerLost);
   return std::nullopt;
 }

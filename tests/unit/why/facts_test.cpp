@@ -49,6 +49,16 @@ TEST(Facts, a_containers_record_may_deny_that_memory_was_the_reason) {
   EXPECT_EQ(first_of(pod("Error")), "unknown");
 }
 
+// A shell's child is killed by the kernel; a container by whoever runs it.
+TEST(Facts, a_container_that_was_killed_is_less_sure_to_have_run_out_of_memory) {
+  const Answer shell = answer_for("run.sh: line 9:  81 Killed   python tune.py\n");
+  const Answer container = answer_for("command terminated with exit code 137\n");
+  EXPECT_EQ(shell.cause(), "host-ram-kill");
+  EXPECT_GE(shell.diagnosis.confidence, 0.8);
+  EXPECT_EQ(container.cause(), "host-ram-kill");
+  EXPECT_LT(container.diagnosis.confidence, 0.8);
+}
+
 TEST(Facts, a_daemon_that_kills_before_the_kernel_has_to_says_so) {
   EXPECT_EQ(first_of("freemem: low memory: 2 % left, sending SIGKILL to 4711 (python3)\n"), "host-ram-kill");
   EXPECT_EQ(first_of("guard[9]: sending SIGTERM to process 77 \"train\": oom_score 1290, VmRSS 61000 MiB\n"),

@@ -126,6 +126,9 @@ TEST(Signal, lines_are_recognised_by_what_they_say) {
       {"srun: error: rack4: tasks 8-15: Killed", SignalKind::kKilled},
       {"=   EXIT CODE: 9", SignalKind::kKilled},
       {"epilogue: job 77 exit_status=137", SignalKind::kKilled},
+      {"the step ended with a non-zero exit code: container ab12: 137", SignalKind::kKilled},
+      {" 17/90 [====>.........] - ETA: 2:11 - loss: 0.4Killed", SignalKind::kKilled},
+      {"RuntimeError: three background workers are no longer alive", SignalKind::kPeerLost},
       {"runner: returncode=-9", SignalKind::kKilled},
       {"pool.KilledWorker: the worker that held shard 4 is gone", SignalKind::kKilled},
       {"g++: fatal error: Killed signal terminated program cc1plus", SignalKind::kKilled},
@@ -166,7 +169,8 @@ TEST(Signal, harmless_lines_are_no_signal) {
         "memory allocation failed with OOM on device 0 while trying to allocate 2147483648 bytes (free: 1, total: 8).",
         "systemd[1]: Listening on Userspace Out-Of-Memory (OOM) Killer Socket.",
         "slurmstepd: info: task/cgroup: memory limit 512G", "make sure that there is enough GPU RAM to fit the model",
-        "prefill takes 3 ms, decode 12 ms", "exit code: 0", "all available GPUs are used by the sampler"})
+        "prefill takes 3 ms, decode 12 ms", "exit code: 0", "17/90 [====>...] - ETA: 2:11 - loss: 0.4",
+        "12 of 90 samples were killed", "all available GPUs are used by the sampler"})
     EXPECT_FALSE(of(text)) << text;
 }
 
