@@ -22,6 +22,13 @@ bool is_garbage(S s) { return s.request_share().value_or(0) > 1024 || s.oom().is
 bool is_quadratic(S s) { return s.request_share().value_or(0) > 4 && !is_garbage(s); }
 bool one_large_tensor(S s) { return s.frames().attention_scores || s.frames().loss; }
 
+// XLA and TensorFlow reserve most of the device before they compute anything.
+bool takes_device_whole(S s) {
+  const bool runtime = (s.oom().allocator == Allocator::kXla && !s.oom().needed) ||
+                       has_any(s.root.text, {"stream_executor", "cuda_driver.cc", "rocm_driver.cc"});
+  return runtime && !s.root.has_frames && s.root.steps_before == 0;
+}
+
 bool others_at_least(S s, double low) { return s.others_share().value_or(0) >= low; }
 bool shares_device_with_engine(S s) { return s.findings.engine_in_trainer; }
 
@@ -76,6 +83,11 @@ const Rule kRules[] = {
     {Cause::kActivationBound, 1.5, [](S) { return true; }, "activations are what grows with the batch", true},
     {Cause::kOtherProcess, 1.2, [](S s) { return !s.oom().allocated && !s.oom().free; },
      "no figures say who holds the device"},
+
+    {Cause::kOtherProcess, 0.5, [](S s) { return takes_device_whole(s) && !s.oom().allocated && !s.oom().free; },
+     "this runtime takes the device at its start: what it cannot have, somebody else has"},
+    {Cause::kOtherProcess, 1.7, [](S s) { return takes_device_whole(s) && s.oom().free && !s.sum.fits_in_free; },
+     "this runtime takes the device at its start: what it cannot have, somebody else has"},
 
     // Holders.
     {Cause::kOtherProcess, 6.0,

@@ -61,6 +61,27 @@ TEST(SecondPlace, an_engine_that_serves_is_short_of_what_lies_beside_its_cache) 
   EXPECT_TRUE(answer.cause() == "serving-headroom" || answer.second() == "serving-headroom");
 }
 
+// XLA reserves the device at its start: where nothing had run, what is missing is likely somebody else's.
+TEST(SecondPlace, a_runtime_that_takes_the_whole_device_meets_others_on_it) {
+  const char* text = "RESOURCE_EXHAUSTED: Attempting to allocate 9.00G. That was not possible. There are 4.00G free.\n";
+  EXPECT_EQ(answer_for(text).second(), "other-process");
+  EXPECT_NE(answer_for("RuntimeError: CUDA out of memory. Tried to allocate 9.00 GiB\n").second(), "other-process");
+}
+
+// The lines of a trainer that print no step count steps all the same, and show that memory stood still.
+TEST(SecondPlace, steps_without_a_number_are_steps) {
+  std::string log;
+  for (int i = 0; i < 8; ++i)
+    log += "{'loss': 1.1, 'learning_rate': 1e-05, 'memory/max_allocated(gib)': 30.2, 'epoch': 0.1}\n";
+  log +=
+      "Traceback (most recent call last):\n  File \"tune.py\", line 3, in main\n    out = model(batch)\n"
+      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 6.00 GiB. GPU 0 has a total capacity of 79.10 GiB "
+      "of which 2.00 GiB is free. Of the allocated memory 74.00 GiB is allocated by PyTorch, and 500.00 MiB is "
+      "reserved "
+      "by PyTorch but unallocated.\n";
+  EXPECT_EQ(answer_for(log).cause(), "longest-batch");
+}
+
 // Python has one class for memory. A device's allocator that raises it speaks of its device.
 TEST(SecondPlace, a_memory_error_of_a_devices_allocator_is_the_devices) {
   const char* host =
