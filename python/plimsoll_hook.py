@@ -15,6 +15,8 @@ variable of the environment is written that is not in SETTINGS. Python 3.8 and l
 
 import os
 import sys
+from time import monotonic as clock
+from time import time as wall
 
 SCHEMA = 1
 # What the environment may say in a file: settings of allocator, CUDA and NCCL, and who this rank is.
@@ -25,6 +27,14 @@ SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_NO_CUDA_ME
 DENSE_STEPS = 64  # written one by one; later ones at most once a second, with their number
 SNAPSHOTS = 3  # of one process: code that catches the error and tries again would fill a disk
 LONGEST_TEXT = 4000
+# Functions that are on the stack while a checkpoint is written, or read. The innermost that is known decides.
+SAVING = frozenset(("save", "async_save", "save_checkpoint", "_save_checkpoint", "save_model", "save_state",
+                    "save_pretrained", "state_dict", "get_state_dict", "get_model_state_dict",
+                    "get_optimizer_state_dict"))
+LOADING = frozenset(("load", "load_checkpoint", "load_state", "from_pretrained", "load_state_dict", "set_state_dict",
+                     "set_model_state_dict", "set_optimizer_state_dict", "_load_from_checkpoint"))
+EVALUATING = frozenset(("evaluate", "evaluation_loop", "prediction_step", "validate", "eval_step"))
+COMPUTING = frozenset(("forward", "_call_impl", "_wrapped_call_impl"))
 
 
 def first_integer(names, fallback):
@@ -216,10 +226,15 @@ class Recorder:
         self.stepped[id(optimizer)] = True
         self.optimizer_seconds += now - self.optimizer_begin if self.optimizer_begin else 0.0
         self.phase = "between"
-        self.reading = self.counters()
-        self.reading["at"] = now
+        self.reading = {"at": now, "backward": self.backward_seconds, "optimizer": self.optimizer_seconds}
+        if self.is_due(now):
+            self.reading["counters"] = self.counters()
         if len(self.stepped) == self.expected:
             self.close_step()
+
+    def is_due(self, now):
+        """Whether this step gets a line. Reading the counters takes longer than the rest, so no other step does it."""
+        return self.step < DENSE_STEPS or now - self.written > 1.0
 
     def close_step(self):
         reading = self.reading
@@ -229,16 +244,19 @@ class Recorder:
         self.expected = len(self.stepped)
         self.stepped = {}
         self.step += 1
-        at = reading.pop("at")
+        at = reading["at"]
         seconds = at - self.last_end if self.last_end else None
         self.last_end = at
         count, held = self.held
         count, held = count + 1, held + (seconds or 0.0)
         line = {"event": "step", "n": self.step, "count": count, "t": round(at - self.started, 6),
                 "time": round(wall(), 3), "seconds": round(held / count, 6) if seconds is not None else None,
-                "backward": round(self.backward_seconds, 6), "optimizer": round(self.optimizer_seconds, 6)}
-        self.backward_seconds = self.optimizer_seconds = 0.0
-        if self.step > DENSE_STEPS and clock() - self.written < 1.0:
+                "backward": round(reading["backward"], 6), "optimizer": round(reading["optimizer"], 6)}
+        # What came after the reading, where only the next step closed this one, is the next one's.
+        self.backward_seconds -= reading["backward"]
+        self.optimizer_seconds -= reading["optimizer"]
+        reading = reading.get("counters")
+        if reading is None:
             self.held = (count, held)
             return
         self.held = (0, 0.0)
@@ -278,11 +296,16 @@ class Recorder:
         if self.phase in ("backward", "optimizer"):
             return self.phase
         names = [frame[2] for frame in stack_entries()]
-        if any(name in ("evaluate", "evaluation_loop", "prediction_step", "validate", "eval_step") for name in names):
+        if not EVALUATING.isdisjoint(names):
             return "evaluation"
-        if any(name == "backward" for name in names):
+        if "backward" in names:
             return "backward"
-        if any(name in ("forward", "_call_impl", "_wrapped_call_impl") for name in names):
+        for name in names:
+            if name in SAVING or name in LOADING:
+                return "save" if name in SAVING else "load"
+            if name in COMPUTING:
+                break
+        if not COMPUTING.isdisjoint(names):
             return "forward" if self.torch.is_grad_enabled() else "evaluation"
         return "start" if self.step == 0 else "between"
 
@@ -312,16 +335,6 @@ class Recorder:
         self.write(line)
         if self.file is not None:
             self.flush()
-
-
-def clock():
-    import time
-    return time.monotonic()
-
-
-def wall():
-    import time
-    return time.time()
 
 
 def stack_entries():

@@ -29,7 +29,7 @@ struct StepReading {
 
 struct OutOfMemoryReading {
   std::int64_t step = 0;  // steps that were done
-  std::string phase;      // "start", "forward", "backward", "optimizer", "evaluation", "between"
+  std::string phase;      // "start", "forward", "backward", "optimizer", "evaluation", "save", "load", "between"
   std::int64_t requested = 0;
   std::int64_t total = 0;
   std::int64_t free = 0;
