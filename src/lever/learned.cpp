@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "document/node.h"
+#include "memory/outside.h"
 
 namespace plimsoll::lever {
 
@@ -19,6 +20,7 @@ using document::Node;
 constexpr double kLeastFactor = 0.2;
 constexpr double kMostFactor = 5;
 constexpr std::int64_t kMostContext = 64 * kGiB;
+constexpr std::string_view kContext = "CUDA context";  // the row of a rank's table
 
 std::string text_of(const Node& node, std::string_view key) {
   const Node* found = node.find(key);
@@ -56,22 +58,19 @@ void scale(timing::StepTime& time, double factor) {
 }
 
 // The rows still sum to the capacity: what the context takes more, the free row has less.
-bool set_context(memory::RankAnswer& rank, std::int64_t context) {
-  const auto row = std::find_if(rank.table.begin(), rank.table.end(),
-                                [](const memory::Row& one) { return one.name == "CUDA context"; });
-  const auto free =
-      std::find_if(rank.table.begin(), rank.table.end(), [](const memory::Row& one) { return one.name == "free"; });
-  if (row == rank.table.end() || free == rank.table.end()) return false;
-  const std::int64_t more = context - row->bytes;
-  row->bytes += more;
-  free->bytes -= more;
+void shift_outside(memory::RankAnswer& rank, std::int64_t more) {
+  for (memory::Row& row : rank.table) {
+    if (row.name == kContext) row.bytes += more;
+    if (row.name == "free") row.bytes -= more;
+  }
   rank.outside += more;
   rank.device_used += more;
   rank.low += more;
   rank.high += more;
   rank.headroom -= more;
-  rank.fits = rank.headroom >= 0 && !(rank.out_of_memory && rank.headroom - more < 0);
-  return true;
+  // What ran out although its sum was below the capacity ran out by fragmentation, which fewer bytes do not mend.
+  const bool fragments = rank.out_of_memory && rank.headroom + more >= 0;
+  rank.fits = rank.headroom >= 0 && !fragments;
 }
 
 }  // namespace
@@ -82,35 +81,50 @@ const LearnedGroup* Learned::find(const job::Job& job) const {
   return nullptr;
 }
 
-void Learned::apply(const job::Job& job, timing::StepTime& time) const {
+std::vector<std::string> Learned::words(const job::Job& job) const {
+  if (empty()) return {};
   const LearnedGroup* group = find(job);
-  if (group != nullptr && group->time_factor && time.seconds > 0) scale(time, *group->time_factor);
+  if (group == nullptr)
+    return {fmt::format("{}: nothing was learned of {} under {}: it does not act", path, job.cluster.gpu.id,
+                        job::name_of(job.framework))};
+  std::vector<std::string> words;
+  if (group->time_factor)
+    words.push_back(fmt::format("{}: the step is {:.3f} times the built-in prediction, learned from {} runs", path,
+                                *group->time_factor, group->runs));
+  if (group->context)
+    words.push_back(fmt::format("{}: context and libraries take {} of a device, learned from {} runs", path,
+                                format_bytes(*group->context), group->runs));
+  return words;
+}
+
+std::int64_t Learned::more_outside(const job::Job& job) const {
+  const LearnedGroup* group = find(job);
+  if (group == nullptr || !group->context) return 0;
+  for (const memory::OutsideItem& item : memory::outside_torch(job))
+    if (item.name == kContext) return *group->context - item.bytes;
+  return *group->context;
+}
+
+double Learned::time_factor(const job::Job& job) const {
+  const LearnedGroup* group = find(job);
+  return group != nullptr ? group->time_factor.value_or(1) : 1;
+}
+
+void Learned::apply(const job::Job& job, timing::StepTime& time) const {
+  const double factor = time_factor(job);
+  if (factor != 1 && time.seconds > 0) scale(time, factor);
 }
 
 void Learned::apply(const job::Job& job, memory::Answer& memory) const {
-  if (empty()) return;
-  const LearnedGroup* group = find(job);
-  if (group == nullptr) {
-    memory.warnings.push_back(fmt::format("{}: nothing was learned of {} under {}: it does not act", path,
-                                          job.cluster.gpu.id, job::name_of(job.framework)));
-    return;
-  }
-  if (group->time_factor)
-    memory.warnings.push_back(fmt::format("{}: the step is {:.3f} times the built-in prediction, learned from {} runs",
-                                          path, *group->time_factor, group->runs));
-  if (!group->context) return;
-  bool moved = false;
+  const std::int64_t more = more_outside(job);
+  if (more == 0) return;
   for (memory::RankAnswer& rank : memory.ranks) {
-    moved = set_context(rank, *group->context) || moved;
-    if (rank.pp_rank == memory.worst_of_all.pp_rank) {
-      memory.worst_of_all.headroom = rank.headroom;
-      memory.worst_of_all.fits = rank.fits;
-    }
+    shift_outside(rank, more);
+    if (rank.pp_rank != memory.worst_of_all.pp_rank) continue;
+    memory.worst_of_all.headroom = rank.headroom;
+    memory.worst_of_all.fits = rank.fits;
   }
   memory.fits = memory.worst_of_all.fits && memory.host.fits;
-  if (moved)
-    memory.warnings.push_back(fmt::format("{}: context and libraries take {} of a device, learned from {} runs", path,
-                                          format_bytes(*group->context), group->runs));
 }
 
 bool is_learned(std::string_view text) { return text.find(kLearnedKind) != std::string_view::npos; }

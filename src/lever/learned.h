@@ -31,9 +31,15 @@ struct Learned {
   [[nodiscard]] bool empty() const { return groups.empty(); }
   // Those of the job's GPU and framework; nullptr where none are.
   [[nodiscard]] const LearnedGroup* find(const job::Job& job) const;
+  // What it does to answers for the job, in words; a job that nothing was learned of is told so.
+  [[nodiscard]] std::vector<std::string> words(const job::Job& job) const;
+  // Bytes of a device that stand beside PyTorch on top of the rule of thumb; 0 where nothing acts.
+  [[nodiscard]] std::int64_t more_outside(const job::Job& job) const;
+  // On the seconds of a step; 1 where nothing acts.
+  [[nodiscard]] double time_factor(const job::Job& job) const;
   // The seconds, times the factor.
   void apply(const job::Job& job, timing::StepTime& time) const;
-  // The memory, and words on both in its warnings; a job that nothing was learned of is told so.
+  // The bytes; words() says so to whoever reads them.
   void apply(const job::Job& job, memory::Answer& memory) const;
 };
 

@@ -61,6 +61,7 @@ struct RankRun {
   std::int64_t rss_most = 0;
   std::optional<OutOfMemoryReading> oom;  // the last
   std::string snapshot;                   // name of its file
+  std::int64_t history_given_up = 0;      // allocations a second that made the hook keep no history; 0: it did
   std::string error_type;
   std::string error;
   bool ended = false;   // the process came to its end by itself

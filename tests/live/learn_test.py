@@ -88,5 +88,119 @@ class Learn(live.Live):
         self.assertIn("time_factor is 99", done.stderr)
 
 
+FACTOR = 1.5
+CONTEXT = 3 << 30
+JOB = live.ROOT / "examples/llama3-70b.toml"  # Megatron-Bridge on 32 H100
+
+
+class EveryVerb(live.Live):
+    """What learn wrote acts on every verb that predicts, by the same factor and the same bytes, and each says so."""
+
+    def setUp(self):
+        super().setUp()
+        groups = [{"gpu": "h100-sxm-80gb", "framework": framework, "runs": 4, "time_factor": FACTOR, "context": CONTEXT}
+                  for framework in ("megatron-bridge", "megatron-lm", "fsdp2", "transformers")]
+        (self.folder / "learned.json").write_text(
+            json.dumps({"schema": 1, "kind": "plimsoll-learned", "groups": groups}))
+
+    def both(self, *words, flags=("--calibration", "learned.json")):
+        """The answers without it and with it; that the second says so."""
+        plain = self.plimsoll(*words)
+        learned = self.plimsoll(*words, *flags)
+        self.assertNotIn("learned from", plain.stderr)
+        self.assertIn("the step is 1.500 times the built-in prediction, learned from 4 runs", learned.stderr)
+        self.assertIn("context and libraries take 3.00 GiB of a device, learned from 4 runs", learned.stderr)
+        return plain, learned
+
+    def both_json(self, *words, **more):
+        return [json.loads(done.stdout) for done in self.both(*words, "--json", **more)]
+
+    def assert_acts(self, before, after, seconds, used, context=512 << 20):
+        self.assertAlmostEqual(seconds(after) / seconds(before), FACTOR, places=6)
+        self.assertEqual(used(after) - used(before), CONTEXT - context)
+
+    def test_fit(self):
+        self.assert_acts(*self.both_json("fit", JOB), lambda a: a["time"]["step_seconds"],
+                         lambda a: a["ranks"][0]["device_used_bytes"])
+
+    def test_plan_prices_its_rows_with_it(self):
+        words = ("plan", "--model", "llama3.2-1b", "--gpu", "h100", "--gpus", "8", "--seq-length", "4096",
+                 "--global-batch-size", "64", "--framework", "fsdp2", "--top", "3")
+        before, after = self.both_json(*words)
+        self.assertEqual([row["settings"] for row in before["plans"]], [row["settings"] for row in after["plans"]])
+        for old, new in zip(before["plans"], after["plans"]):
+            self.assert_acts(old, new, lambda row: row["step_seconds"], lambda row: row["device_used"])
+
+    def test_a_plan_that_the_context_leaves_no_room_for_is_not_offered(self):
+        groups = [{"gpu": "h100-sxm-80gb", "framework": "fsdp2", "runs": 4, "context": 60 << 30}]
+        (self.folder / "full.json").write_text(
+            json.dumps({"schema": 1, "kind": "plimsoll-learned", "groups": groups}))
+        words = ("plan", "--model", "llama3-8b", "--gpu", "h100", "--gpus", "8", "--seq-length", "8192",
+                 "--global-batch-size", "64", "--framework", "fsdp2", "--json")
+        before = json.loads(self.plimsoll(*words).stdout)["plans"]
+        after = json.loads(self.plimsoll(*words, "--calibration", "full.json").stdout)["plans"]
+        self.assertGreater(max(row["device_used"] for row in before), 20 << 30)
+        self.assertTrue(all(row["headroom"] >= 0 for row in after))
+        self.assertNotEqual([row["settings"] for row in before], [row["settings"] for row in after])
+
+    def test_climbing_from_a_job(self):
+        plain, learned = self.both("plan", "--from", JOB)
+        self.assertIn("fits already", plain.stdout)
+        self.assertNotIn("fits already", learned.stdout)
+
+    def test_how_few_gpus_and_how_much_fits(self):
+        words = ("plan", "--model", "llama3.2-1b", "--gpu", "h100", "--framework", "fsdp2", "--seq-length", "4096",
+                 "--global-batch-size", "64")
+        self.both(*words, "--gpus", "8", "--min-gpus")
+        self.both(*words, "--gpus", "4", "--max", "seq_length")
+
+    def test_a_post_training_run(self):
+        before, after = self.both_json("rl", live.ROOT / "examples/rl/telescope-megatron.toml")
+        self.assertGreater(after["period_seconds"], 1.2 * before["period_seconds"])  # the trainer is what it waits for
+        peaks = [[peak["bytes"] for peak in answer["trainer_memory"]["peaks"]] for answer in (before, after)]
+        self.assertEqual([new - old for old, new in zip(*peaks)], 3 * [CONTEXT - (512 << 20)])
+
+    def test_why_prices_its_fixes_with_it(self):
+        log = live.ROOT / "tests/data/live/h200/oom-forward/output.log"
+        self.both("why", log, "--job", JOB)
+
+    def test_a_run_is_compared_with_it(self):
+        words = ("run", "--job", JOB, "--out")
+        plain = self.plimsoll(*words, "a", "--", "true")
+        learned = self.plimsoll(*words, "b", "--calibration", "learned.json", "--", "true")
+        self.assertNotIn("learned from", plain.stderr)
+        self.assertIn("learned from 4 runs", learned.stderr)
+        self.assertIn("predicted 77.50 GiB", plain.stderr)
+        self.assertIn("predicted 80.00 GiB", learned.stderr)
+
+    def test_watching(self):
+        self.plimsoll("run", "--job", JOB, "--out", "r", "--", "true")
+        (self.folder / "r/rank-0.jsonl").write_text('{"event":"begin","rank":0,"world":32,"device":0,"total":84942979072}\n')
+        self.both_json("watch", "r", "--count", "1")
+
+    def test_two_jobs_compared(self):
+        other = live.ROOT / "examples/llama3-70b-8k.toml"
+        self.assert_acts(*self.both_json("diff", JOB, other), lambda a: a["a"]["step_seconds"],
+                         lambda a: a["b"]["device_used"])
+
+    def test_scores(self):
+        job = live.ROOT / "tests/data/live/h200/fit-llama-events"
+        learned = json.loads((self.folder / "learned.json").read_text())
+        for group in learned["groups"]:
+            group["gpu"] = "h200-sxm-141gb"
+        (self.folder / "learned.json").write_text(json.dumps(learned))
+        before, after = self.both_json("score", job, "--quantity", "step_seconds")
+        self.assertAlmostEqual(after["rows"][0]["predicted"] / before["rows"][0]["predicted"], FACTOR, places=6)
+
+    def test_the_list_of_a_repository(self):
+        for name, calibration in (("plain", ""), ("learned", 'calibration = "learned.json"\n')):
+            (self.folder / f"{name}.toml").write_text(f'{calibration}[[job]]\nname = "j"\nfiles = ["{JOB}"]\n')
+        answers = [self.plimsoll("check", f"{name}.toml", "--json") for name in ("plain", "learned")]
+        self.assertNotIn("learned from", answers[0].stderr)
+        self.assertIn("learned from 4 runs", answers[1].stderr)
+        seconds = [json.loads(done.stdout)["jobs"][0]["step_seconds"] for done in answers]
+        self.assertAlmostEqual(seconds[1] / seconds[0], FACTOR, places=6)
+
+
 if __name__ == "__main__":
     live.main()
