@@ -20,6 +20,9 @@ using document::Node;
 constexpr double kLeastFactor = 0.2;
 constexpr double kMostFactor = 5;
 constexpr std::int64_t kMostContext = 64 * kGiB;
+// Runs that are further off are of another job: plimsoll learn takes none that is off by more than 5 %.
+constexpr double kMostTensors = 0.1;
+constexpr double kMostCached = 20;
 constexpr std::string_view kContext = "CUDA context";  // the row of a rank's table
 
 std::string text_of(const Node& node, std::string_view key) {
@@ -37,12 +40,21 @@ Result<LearnedGroup> read_group(const Node& node) {
       group.time_factor = factor->as_real();
     if (const Node* context = node.find("context"); context != nullptr && context->is_integer())
       group.context = context->integer;
+    if (const Node* factor = node.find("tensor_factor"); factor != nullptr && factor->is_number())
+      group.tensors = factor->as_real();
+    if (const Node* factor = node.find("cached_factor"); factor != nullptr && factor->is_number())
+      group.cached = factor->as_real();
   }
   if (group.gpu.empty() || group.framework.empty()) return bad_input("a group has no gpu or no framework");
   if (group.time_factor && !(*group.time_factor >= kLeastFactor && *group.time_factor <= kMostFactor))
     return bad_input(fmt::format("time_factor is {}; wanted {} to {}", *group.time_factor, kLeastFactor, kMostFactor));
   if (group.context && (*group.context < 0 || *group.context > kMostContext))
     return bad_input(fmt::format("context is {}; wanted 0 to {}", *group.context, kMostContext));
+  if (group.tensors && !(std::abs(*group.tensors - 1) <= kMostTensors))
+    return bad_input(
+        fmt::format("tensor_factor is {}; wanted {} to {}", *group.tensors, 1 - kMostTensors, 1 + kMostTensors));
+  if (group.cached && !(*group.cached >= 0 && *group.cached <= kMostCached))
+    return bad_input(fmt::format("cached_factor is {}; wanted 0 to {}", *group.cached, kMostCached));
   return group;
 }
 
@@ -57,13 +69,12 @@ void scale(timing::StepTime& time, double factor) {
   for (double& seconds : time.rank_seconds) seconds *= factor;
 }
 
-// The rows still sum to the capacity: what the context takes more, the free row has less.
-void shift_outside(memory::RankAnswer& rank, std::int64_t more) {
+// The rows still sum to the capacity: what one of them takes more, the free row has less.
+void shift(memory::RankAnswer& rank, std::string_view name, std::int64_t more) {
   for (memory::Row& row : rank.table) {
-    if (row.name == kContext) row.bytes += more;
+    if (row.name == name) row.bytes += more;
     if (row.name == "free") row.bytes -= more;
   }
-  rank.outside += more;
   rank.device_used += more;
   rank.low += more;
   rank.high += more;
@@ -71,6 +82,10 @@ void shift_outside(memory::RankAnswer& rank, std::int64_t more) {
   // What ran out although its sum was below the capacity ran out by fragmentation, which fewer bytes do not mend.
   const bool fragments = rank.out_of_memory && rank.headroom + more >= 0;
   rank.fits = rank.headroom >= 0 && !fragments;
+}
+
+std::int64_t share_of(std::int64_t bytes, double share) {
+  return static_cast<std::int64_t>(std::llround(share * static_cast<double>(bytes)));
 }
 
 }  // namespace
@@ -94,6 +109,14 @@ std::vector<std::string> Learned::words(const job::Job& job) const {
   if (group->context)
     words.push_back(fmt::format("{}: context and libraries take {} of a device, learned from {} runs", path,
                                 format_bytes(*group->context), group->runs));
+  if (group->tensors)
+    words.push_back(fmt::format("{}: tensors take {:.4f} times what is predicted, learned from {} runs", path,
+                                *group->tensors, group->runs));
+  if (group->cached)
+    words.push_back(
+        fmt::format("{}: the allocator keeps {:.2f} times what is predicted beyond its tensors, learned from "
+                    "{} runs",
+                    path, *group->cached, group->runs));
   return words;
 }
 
@@ -110,16 +133,31 @@ double Learned::time_factor(const job::Job& job) const {
   return group != nullptr ? group->time_factor.value_or(1) : 1;
 }
 
+double Learned::tensor_factor(const job::Job& job) const {
+  const LearnedGroup* group = find(job);
+  return group != nullptr ? group->tensors.value_or(1) : 1;
+}
+
 void Learned::apply(const job::Job& job, timing::StepTime& time) const {
   const double factor = time_factor(job);
   if (factor != 1 && time.seconds > 0) scale(time, factor);
 }
 
 void Learned::apply(const job::Job& job, memory::Answer& memory) const {
-  const std::int64_t more = more_outside(job);
-  if (more == 0) return;
+  const LearnedGroup* group = find(job);
+  if (group == nullptr || (!group->context && !group->tensors && !group->cached)) return;
+  const std::int64_t outside = more_outside(job);
   for (memory::RankAnswer& rank : memory.ranks) {
-    shift_outside(rank, more);
+    const std::int64_t kept = rank.peak_reserved - rank.peak_allocated;
+    const std::int64_t tensors = share_of(rank.peak_allocated, group->tensors.value_or(1) - 1);
+    const std::int64_t cached = share_of(kept, group->cached.value_or(1) - 1);
+    shift(rank, kContext, outside);
+    shift(rank, "activations", tensors);
+    shift(rank, "cached, unused", cached);
+    rank.outside += outside;
+    rank.peak_requested += tensors;
+    rank.peak_allocated += tensors;
+    rank.peak_reserved += tensors + cached;
     if (rank.pp_rank != memory.worst_of_all.pp_rank) continue;
     memory.worst_of_all.headroom = rank.headroom;
     memory.worst_of_all.fits = rank.fits;

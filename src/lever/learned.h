@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a user's own runs have shown of the predictions (plimsoll learn): how much longer a step takes, and how much of
-// a device stands beside PyTorch, by GPU and framework. It acts on jobs of that GPU and framework only, and says so.
+// What a user's own runs have shown of the predictions (plimsoll learn): how much longer a step takes, how much of a
+// device stands beside PyTorch, what tensors and the allocator's cache take more or less, by GPU and framework. It acts
+// on jobs of that GPU and framework only, and says so.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,8 @@ struct LearnedGroup {
   std::int64_t runs = 0;
   std::optional<double> time_factor;    // measured seconds of a step over predicted ones
   std::optional<std::int64_t> context;  // bytes of the CUDA context and of libraries on one device
+  std::optional<double> tensors;        // measured peak of tensors over the predicted one
+  std::optional<double> cached;         // bytes reserved beyond them, measured over predicted
 };
 
 struct Learned {
@@ -35,8 +38,9 @@ struct Learned {
   [[nodiscard]] std::vector<std::string> words(const job::Job& job) const;
   // Bytes of a device that stand beside PyTorch on top of the rule of thumb; 0 where nothing acts.
   [[nodiscard]] std::int64_t more_outside(const job::Job& job) const;
-  // On the seconds of a step; 1 where nothing acts.
+  // On the seconds of a step, and on the bytes of its tensors; 1 where nothing acts.
   [[nodiscard]] double time_factor(const job::Job& job) const;
+  [[nodiscard]] double tensor_factor(const job::Job& job) const;
   // The seconds, times the factor.
   void apply(const job::Job& job, timing::StepTime& time) const;
   // The bytes; words() says so to whoever reads them.

@@ -29,6 +29,11 @@ std::int64_t outside_bytes(const job::Job& job) {
   return bytes;
 }
 
+// Exact where nothing was learned.
+std::int64_t scaled(std::int64_t bytes, double factor) {
+  return factor == 1 ? bytes : static_cast<std::int64_t>(factor * static_cast<double>(bytes));
+}
+
 // Whether a layer is one of those that stay in bf16 under FP8.
 bool at_edge(const job::Job& job, std::int64_t layer) {
   const job::Precision& p = job.precision;
@@ -73,6 +78,7 @@ Evaluator::Evaluator(const job::Job& job, const Space& space, const lever::World
       machine_(job.cluster, world_.calibration),
       learned_bytes_(world_.learned.more_outside(job)),
       learned_factor_(world_.learned.time_factor(job)),
+      learned_tensors_(world_.learned.tensor_factor(job)),
       beside_(beside),
       states_(space.states.size()) {
   std::map<std::vector<std::string>, std::int16_t> classes;
@@ -177,8 +183,8 @@ void Evaluator::measure_state(std::int64_t enough) {
 
 Result<std::int64_t> Evaluator::floor(std::int64_t enough) {
   PLIMSOLL_TRY_STATUS(enter_split());
-  measure_state(enough - outside_);
-  return states_[static_cast<std::size_t>(candidate_.state)].floor + outside_;
+  measure_state(scaled(enough - outside_, 1 / learned_tensors_));
+  return scaled(states_[static_cast<std::size_t>(candidate_.state)].floor, learned_tensors_) + outside_;
 }
 
 Result<timing::StepTime> Evaluator::simulated(const job::Job& job) const {
@@ -196,11 +202,12 @@ double Evaluator::seconds() const {
 
 std::int64_t Evaluator::peak(std::int64_t enough) const {
   const RankStates& states = states_[static_cast<std::size_t>(candidate_.state)];
-  const step::Need need = step::worst_need(*job_, layout_, ranks_, states.profiles, enough - outside_);
+  const step::Need need =
+      step::worst_need(*job_, layout_, ranks_, states.profiles, scaled(enough - outside_, 1 / learned_tensors_));
   const cluster::Cluster& cluster = job_->cluster;
   const std::int64_t per_node = std::min(cluster.gpus_per_node, std::max<std::int64_t>(1, cluster.gpus));
   if (cluster.host_memory > 0 && need.host > cluster.host_memory / per_node) return kHostTooSmall;
-  const std::int64_t step = outside_ + need.peak;
+  const std::int64_t step = outside_ + scaled(need.peak, learned_tensors_);
   return step + (beside_ != nullptr ? beside_->least(*job_, step) : 0);
 }
 

@@ -80,6 +80,7 @@ class Evaluator {
   timing::Machine machine_;
   std::int64_t learned_bytes_;  // beside PyTorch, on top of the rules of thumb; the same for all points
   double learned_factor_;       // on seconds
+  double learned_tensors_;      // on the bytes of tensors
   const Beside* beside_;
   std::vector<std::int16_t> activation_class_;  // variants with the same keys share one
   std::size_t activation_classes_ = 0;

@@ -11,12 +11,18 @@ PREDICTED = 0.17484843067755892  # seconds, in the record
 
 
 class Learn(live.Live):
-    def write_runs(self, factors, outside=900 << 20, gpu=None):
-        """Runs whose steps took these times the prediction."""
+    def write_runs(self, factors, outside=900 << 20, gpu=None, tensors=1.0, cached=1.0):
+        """Runs whose steps took these times the prediction; tensors and the allocator's cache, so many times theirs."""
         record = json.loads(RECORDED.read_text())
+        rank = json.loads(self.plimsoll("fit", RECORDED.parent / "job.toml", "--json").stdout)["ranks"][0]
+        predicted = (rank["peak_allocated_bytes"], rank["peak_reserved_bytes"] - rank["peak_allocated_bytes"])
         for number, factor in enumerate(factors):
             run = copy.deepcopy(record)
             run["records"][0]["measured"].update(step_seconds=PREDICTED * factor, outside=outside)
+            if tensors != 1 or cached != 1:
+                allocated = round(predicted[0] * (tensors + 0.0001 * number))
+                run["records"][0]["measured"].update(
+                    peak_allocated=allocated, peak_reserved=allocated + round(predicted[1] * (cached + 0.01 * number)))
             if gpu:
                 run["job"] = run["job"].replace("h200-sxm-141gb", gpu)
             folder = self.folder / "runs" / f"{gpu or 'same'}-{number}"
@@ -47,6 +53,45 @@ class Learn(live.Live):
         rank = json.loads(fit.stdout)["ranks"][0]
         self.assertEqual(sum(row["bytes"] for row in rank["table"]), rank["capacity_bytes"])
         self.assertEqual([row["bytes"] for row in rank["table"] if row["name"] == "CUDA context"], [900 << 20])
+
+    def test_residuals_of_tensors_and_of_the_cache_are_learned_apart(self):
+        self.write_runs([1.0, 1.001, 0.999, 1.0], outside=0, tensors=1.03, cached=2.5)
+        self.assertEqual(self.plimsoll("learn", "runs", "--out", "learned.json").returncode, 0)
+        group = json.loads((self.folder / "learned.json").read_text())["groups"][0]
+        self.assertAlmostEqual(group["tensor_factor"], 1.03, places=3)
+        self.assertAlmostEqual(group["cached_factor"], 2.5, places=1)
+        job = RECORDED.parent / "job.toml"
+        ranks = [json.loads(self.plimsoll("fit", job, "--json", *flags).stdout)["ranks"][0]
+                 for flags in ((), ("--calibration", "learned.json"))]
+        kept = [rank["peak_reserved_bytes"] - rank["peak_allocated_bytes"] for rank in ranks]
+        self.assertAlmostEqual(ranks[1]["peak_allocated_bytes"] / ranks[0]["peak_allocated_bytes"], group["tensor_factor"], places=6)
+        self.assertAlmostEqual(kept[1] / kept[0], group["cached_factor"], places=6)
+        for rank in ranks:
+            self.assertEqual(sum(row["bytes"] for row in rank["table"]), rank["capacity_bytes"])
+        said = self.plimsoll("fit", job, "--calibration", "learned.json").stderr
+        self.assertIn("tensors take 1.03", said)
+        self.assertIn("the allocator keeps 2.5", said)
+
+    def test_a_plan_leaves_room_for_what_tensors_take_more(self):
+        group = {"gpu": "h100-sxm-80gb", "framework": "fsdp2", "runs": 4, "tensor_factor": 1.08}
+        (self.folder / "more.json").write_text(json.dumps({"schema": 1, "kind": "plimsoll-learned", "groups": [group]}))
+        words = ("plan", "--model", "llama3.2-1b", "--gpu", "h100", "--gpus", "8", "--seq-length", "4096",
+                 "--global-batch-size", "64", "--framework", "fsdp2", "--top", "3", "--json")
+        before = json.loads(self.plimsoll(*words).stdout)["plans"]
+        after = json.loads(self.plimsoll(*words, "--calibration", "more.json").stdout)["plans"]
+        same = {json.dumps(row["settings"]): row for row in before}
+        matched = [(same[key], row) for row in after if (key := json.dumps(row["settings"])) in same]
+        self.assertTrue(matched)
+        for old, new in matched:
+            self.assertAlmostEqual(new["peak_allocated"] / old["peak_allocated"], 1.08, places=6)
+
+    def test_figures_out_of_range_are_refused(self):
+        for key, value in (("tensor_factor", 1.5), ("cached_factor", -1), ("context", -5)):
+            group = {"gpu": "h100-sxm-80gb", "framework": "fsdp2", "runs": 4, key: value}
+            (self.folder / "bad.json").write_text(json.dumps({"schema": 1, "kind": "plimsoll-learned", "groups": [group]}))
+            done = self.plimsoll("fit", live.ROOT / "examples/llama3-70b.toml", "--calibration", "bad.json")
+            self.assertEqual(done.returncode, 3, key)
+            self.assertIn(f"{key} is", done.stderr)
 
     def test_noise_is_not_learned(self):
         self.write_runs([0.5, 1.6, 0.6, 1.5, 1.02], outside=0)
