@@ -90,7 +90,7 @@ Result<ExitCode> dispatch(std::span<const std::string> words, Console& console) 
   if (first == "-h" || first == "--help") return run_help({}, console);
   if (first == "--version") {
     if (!rest.empty()) return usage_error(fmt::format("--version stands alone, found '{}' as well", rest[0]));
-    console.print(fmt::format("plimsoll {}\n", version()));
+    console.print(fmt::format("plimsoll {}\nsources {}\n", version(), sources()));
     return ExitCode::kYes;
   }
   if (first.starts_with('-'))
