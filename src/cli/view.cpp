@@ -119,6 +119,7 @@ const Verb kView = {
               {.name = "force", .argument = "", .help = kForceHelp},
               {.name = "no-browser", .argument = "", .help = "print the address only"}},
     .takes_keys = false,
+    .streams = true,
     .examples = {{"plimsoll view job.toml", "a job, with knobs"},
                  {"plimsoll view snapshot.pickle", "a recorded memory history"},
                  {"plimsoll view train.log job.toml", "why a run ended, beside its job"},
