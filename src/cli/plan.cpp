@@ -10,6 +10,7 @@
 #include "answer/plan_files.h"
 #include "base/bytes.h"
 #include "base/interrupt.h"
+#include "base/suggest.h"
 #include "base/text.h"
 #include "cli/job_input.h"
 #include "cli/output_file.h"
@@ -143,7 +144,8 @@ Result<ExitCode> run(const Arguments& given, const Console& console) {
   if (const auto name = arguments.value("emit")) {
     target = emit::target_from(*name);
     if (!target)
-      return usage_error(fmt::format("--emit is '{}'; wanted one of {}", *name, join(emit::target_names(), ", ")));
+      return usage_error(fmt::format("--emit is '{}'; wanted one of {}", *name, join(emit::target_names(), ", ")),
+                         did_you_mean(*name, emit::target_names()));
     const bool names_job = arguments.has("model") || arguments.has("from");
     if (arguments.operands.size() < (names_job ? 1U : 2U))
       return usage_error("--emit wants a target and a folder", "plimsoll plan MODEL ... --emit megatron-lm DIR");
@@ -169,8 +171,6 @@ Result<ExitCode> run(const Arguments& given, const Console& console) {
   PLIMSOLL_TRY(keep, positive(arguments, "top", 5));
   PLIMSOLL_TRY(explained, positive(arguments, "explain", 0));
   const std::string objective = arguments.value("objective").value_or("time");
-  if (objective != "time" && objective != "headroom" && objective != "gpu-hours")
-    return usage_error(fmt::format("--objective is '{}'; wanted time, headroom or gpu-hours", objective));
   if (arguments.has("tokens") && objective != "gpu-hours")
     return usage_error("--tokens belongs to --objective gpu-hours");
   if (arguments.has("min-gpus") + arguments.has("max") + (objective == "gpu-hours") > 1)
@@ -239,7 +239,10 @@ std::vector<Flag> flags() {
        .help = "precision: also gradients in bf16 and weights gathered in FP8, which round differently",
        .repeats = true},
       {.name = "top", .argument = "N", .help = "how many configurations to show; 5 if not given"},
-      {.name = "objective", .argument = "WHAT", .help = "time (the default), headroom or gpu-hours"},
+      {.name = "objective",
+       .argument = "WHAT",
+       .help = "time (the default), headroom or gpu-hours",
+       .choices = "time, headroom, gpu-hours"},
       {.name = "tokens", .argument = "N", .help = "of --objective gpu-hours: 300B, 15T; 1T if not given"},
       {.name = "explain", .argument = "N", .help = "the memory and time of the N-th, against the next"},
       {.name = "compare", .argument = "A,B", .help = "two rows of the table side by side"},
