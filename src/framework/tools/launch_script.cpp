@@ -487,8 +487,11 @@ std::string shortened(std::vector<std::string> names) {
 // A flag that a trainer happens to share is no training: something must say what is trained, or how.
 bool says_what_is_trained(const Draft& draft) {
   if (!draft.parts.empty() || !draft.model.layers.empty() || !draft.unknown_model.empty()) return true;
-  return std::any_of(draft.assignments.begin(), draft.assignments.end(), [](const Assignment& given) {
-    return given.key != "gpus" && given.key != "gpus_per_node" && !given.weak;
+  return std::any_of(draft.assignments.begin(), draft.assignments.end(), [&draft](const Assignment& given) {
+    if (given.key == "gpus" || given.key == "gpus_per_node" || given.weak) return false;
+    const Alias* own = find_alias(draft.names, given.key);
+    const Alias* alias = own != nullptr ? own : find_alias(draft.vocabulary, given.key);
+    return is_key(given.key) || (alias != nullptr && alias->kind != AliasKind::kNoEffect);
   });
 }
 
