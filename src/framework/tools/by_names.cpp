@@ -218,7 +218,9 @@ void read_recompute(Sayings& sayings) {
   if (const Said* said = sayings.find("gradient_checkpointing"); said != nullptr) {
     const std::string word = lower(document::to_text(said->value));
     const bool on = !is_off(said->value) && word != "none" && word != "no";
-    if (word == "selective") sayings.draft().warnings.push_back(said->path + ": every layer is counted as recomputed");
+    const bool is_plain = said->value.is_bool() || word == "full" || word == "whole_layer" || word == "true";
+    if (on && !is_plain)
+      sayings.draft().warnings.push_back(fmt::format("{}: {}: every layer is counted as recomputed", said->path, word));
     sayings.put("gradient_checkpointing", bool_node(on), said->path);
   } else if (const Said* some = sayings.find("selective"); some != nullptr) {
     if (!is_off(some->value)) sayings.draft().warnings.push_back(some->path + ": every layer is counted as recomputed");

@@ -484,6 +484,17 @@ std::string shortened(std::vector<std::string> names) {
   return join(names, ", ") + (more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
+// A flag that a trainer happens to share is no training: something must say what is trained, or how.
+bool says_what_is_trained(const Draft& draft) {
+  if (!draft.parts.empty() || !draft.model.layers.empty() || !draft.unknown_model.empty()) return true;
+  return std::any_of(draft.assignments.begin(), draft.assignments.end(), [&draft](const Assignment& given) {
+    if (given.key == "gpus" || given.key == "gpus_per_node" || given.weak) return false;
+    const Alias* own = find_alias(draft.names, given.key);
+    const Alias* alias = own != nullptr ? own : find_alias(draft.vocabulary, given.key);
+    return is_key(given.key) || (alias != nullptr && alias->kind != AliasKind::kNoEffect);
+  });
+}
+
 // `run: |` of a job for SkyPilot and tools like it; empty where the file is a script itself.
 std::string script_in_yaml(std::string_view text) {
   if (text.find("\nrun:") == std::string_view::npos || trim(text).starts_with("#!")) return {};
@@ -545,6 +556,10 @@ Result<Draft> read_launch_script(const InputFile& file, const ReadOptions& optio
       read.error().hint = fmt::format("{} is not set; {}", variable, hint);
     return tl::make_unexpected(std::move(read.error()));
   }
+  if (!says_what_is_trained(draft))
+    return bad_input(
+        fmt::format("line {}: the command names no model, batch, length or parallel size", candidate.command->line),
+        "what it trains is in another file: give that one, or say it with flags");
   passed.environment.merge(draft.environment);  // what the tool itself sets gives way
   draft.environment = std::move(passed.environment);
   if (!passed.lost.empty())

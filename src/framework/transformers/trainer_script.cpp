@@ -103,6 +103,24 @@ Status read_frozen_parts(const Node& root, Translation& to, Draft& draft) {
   return {};
 }
 
+// Embedders and rerankers: a query comes with a group of passages, each a sequence of its own.
+void read_groups(const Node& root, Translation& to, Draft& draft) {
+  const Node* group = to.take("train_group_size");
+  const Node* queries = to.take("query_max_len");
+  const Node* passages = to.take("passage_max_len");
+  const auto count = group == nullptr ? tl::expected<std::int64_t, Error>(1) : to_integer(*group, Range{1, 1 << 16});
+  const Node* batch = root.find("per_device_train_batch_size");
+  const auto rows = batch == nullptr ? tl::expected<std::int64_t, Error>(0) : to_integer(*batch, Range{1, 1 << 20});
+  if (group != nullptr && count && rows && *rows > 0) {
+    to.put("per_device_train_batch_size", integer_node(*count * *rows), "train_group_size");
+    draft.notes.push_back(
+        fmt::format("{}: train_group_size: the {} passages of each query are counted as sequences; the queries are not",
+                    draft.path, *count));
+  }
+  const Node* longest = passages != nullptr ? passages : queries;
+  if (longest != nullptr && !root.has("max_length")) to.put("max_length", *longest, "passage_max_len");
+}
+
 }  // namespace
 
 Result<Node> from_trainer_script(const Node& root, Draft& draft) {
@@ -111,6 +129,7 @@ Result<Node> from_trainer_script(const Node& root, Draft& draft) {
   for (const std::string_view key : {"max_seq_len", "max_source_length", "context_length"})
     to.rename(key, "max_length");
   if (root.has("max_length")) to.put("max_length", *root.find("max_length"));
+  read_groups(root, to, draft);
   PLIMSOLL_TRY_STATUS(read_deepspeed_chat(root, to));
   if (const Node* config = to.take("deepspeed_config"); config != nullptr && !root.has("deepspeed"))
     to.put("deepspeed", *config);
@@ -118,8 +137,18 @@ Result<Node> from_trainer_script(const Node& root, Draft& draft) {
   if (is_on(to.take("use_flash_attn")) && !root.has("attn_implementation"))
     to.put("attn_implementation", text_node("flash_attention_2"), "use_flash_attn");
   bool lora = is_on(root.find("use_peft"));
+  bool has_switch = root.has("use_peft");
   for (const std::string_view key : {"lora_enable", "use_lora", "use_qlora", "use_peft_lora", "qlora", "lora"})
-    lora = is_on(to.take(key)) || lora;
+    if (root.has(key)) {
+      has_switch = true;
+      lora = is_on(to.take(key)) || lora;
+    }
+  // A program of adapters alone needs no switch: its rank says it.
+  const Node* rank = to.take("lora_rank");
+  if (!has_switch && is_on(rank)) {
+    lora = true;
+    draft.notes.push_back(fmt::format("{}: lora_rank is given and no switch; adapters are trained", draft.path));
+  }
   std::string bits = to.takes_word("bits");
   for (const std::string_view key : {"quant_bit", "load_in_kbits", "quantization_bit"})
     if (std::string word = to.takes_word(key); bits.empty()) bits = std::move(word);
@@ -139,6 +168,7 @@ Result<Node> from_trainer_script(const Node& root, Draft& draft) {
   if (lora || is_on(dimension)) {
     to.put("use_peft", bool_node(true));
     if (is_on(dimension)) to.put("lora_r", *dimension);
+    if (is_on(rank) && !is_on(dimension) && !root.has("lora_r")) to.put("lora_r", *rank, "lora_rank");
     // Qwen's finetune.py has a rank of its own where --lora_r is not given.
     if (root.has("use_lora") && !root.has("lora_r") && !root.has("lora_rank")) to.put("lora_r", integer_node(64));
     const Node* listed = nullptr;
