@@ -22,7 +22,7 @@ bool is_schedulers_word(std::string_view text) {
     return true;
   // A notebook's service: "crashed after using all available RAM".
   if (has_any(text, {"all available", "than is available"}) && (has_text(text, "memory") || has_whole(text, "ram")) &&
-      has_any(text, {"crash", "restart", "kill", "ended"}))
+      has_any(text, {"crash", "restarted", "kill", "ended"}) && !has_any(text, {"gpu", "device", "vram"}))
     return true;
   const bool limit = has_any(text, {"memory limit", "memory usage limit", "h_vmem", "mem limit", "memory quota",
                                     "memory budget", "its memory", "exceeding memory", "due to memory"});

@@ -170,7 +170,8 @@ TEST(Signal, harmless_lines_are_no_signal) {
         "systemd[1]: Listening on Userspace Out-Of-Memory (OOM) Killer Socket.",
         "slurmstepd: info: task/cgroup: memory limit 512G", "make sure that there is enough GPU RAM to fit the model",
         "prefill takes 3 ms, decode 12 ms", "exit code: 0", "17/90 [====>...] - ETA: 2:11 - loss: 0.4",
-        "12 of 90 samples were killed", "all available GPUs are used by the sampler"})
+        "12 of 90 samples were killed", "all available GPUs are used by the sampler",
+        "using all available GPU memory; it must be restarted to take less"})
     EXPECT_FALSE(of(text)) << text;
 }
 
