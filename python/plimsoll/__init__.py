@@ -11,15 +11,16 @@ Nothing here imports PyTorch or a training framework; live objects of theirs are
 from . import _core
 from ._errors import Error, InputError, MissingError, UsageError, make_error
 from ._answers import Answer, Fit, Plan, Record
+from ._chart import Chart, chart
 from ._jobs import Job, World, read
 from ._verbs import (Recording, climb, diff, fit, lint, observe, open, plan, rl, rl_plan, score, understand, why)
 
 _core.failed = make_error
 __version__ = _core.__version__
 
-__all__ = ["Answer", "Error", "Fit", "InputError", "Job", "MissingError", "Plan", "Record", "Recording", "UsageError",
-           "World", "assert_fits", "capture", "climb", "diff", "fit", "lint", "observe", "open", "plan", "read", "rl",
-           "rl_plan", "score", "understand", "why"]
+__all__ = ["Answer", "Chart", "Error", "Fit", "InputError", "Job", "MissingError", "Plan", "Record", "Recording",
+           "UsageError", "World", "assert_fits", "capture", "chart", "climb", "diff", "fit", "lint", "observe", "open",
+           "plan", "read", "rl", "rl_plan", "score", "understand", "why"]
 
 
 def assert_fits(job, gpu=None, **keys):

@@ -102,7 +102,7 @@ class Answer:
 
 
 # One colour per kind of memory, told apart by people who see red and green alike (Okabe and Ito's palette).
-_COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999", "#332288", "#88ccee"]
+COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999", "#332288", "#88ccee"]
 
 
 def _bar(rank):
@@ -112,12 +112,12 @@ def _bar(rank):
     parts, legend = [], []
     for index, row in enumerate(rows):
         free = row is rank.table[-1] or row.name == "free"
-        colour = "#eeeeee" if free else _COLOURS[index % len(_COLOURS)]
+        colour = "#eeeeee" if free else COLOURS[index % len(COLOURS)]
         share = 100 * row.bytes / whole
         title = html.escape(f"{row.name}: {gib(row.bytes)} GiB")
         parts.append(f'<div title="{title}" style="width:{share:.3f}%;background:{colour}"></div>')
-        legend.append(f'<tr><td><span style="display:inline-block;width:.9em;height:.9em;background:{colour};'
-                      f'border:1px solid #8888"></span> {html.escape(row.name)}</td>'
+        square = f"display:inline-block;width:.9em;height:.9em;background:{colour};border:1px solid #8888"
+        legend.append(f'<tr><td style="text-align:left"><span style="{square}"></span> {html.escape(row.name)}</td>'
                       f'<td style="text-align:right">{gib(row.bytes)}</td></tr>')
     return ('<div style="display:flex;height:1.6em;max-width:48em;border:1px solid #888">' + "".join(parts) + "</div>"
             '<table style="margin-top:.5em"><thead><tr><th style="text-align:left">memory</th><th>GiB</th></tr></thead>'

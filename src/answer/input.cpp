@@ -2,11 +2,13 @@
 #include "answer/input.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <initializer_list>
 
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "base/suggest.h"
 #include "base/text.h"
 #include "base/usage.h"
 #include "cluster/architecture.h"
@@ -20,6 +22,17 @@ namespace {
 // A name of the catalogue where no such file is.
 bool names_model(const std::string& operand) {
   return operand != "-" && !file_exists(operand) && model::find_model(operand).has_value();
+}
+
+// What an operand that is no file would have been as a model: "did you mean llama3-8b?".
+std::string meant_model(const std::vector<std::string>& operands) {
+  for (const std::string& operand : operands) {
+    std::error_code ignored;
+    if (operand == "-" || std::filesystem::exists(operand, ignored)) continue;
+    const auto model = model::find_model(operand);
+    if (!model && model.error().hint.starts_with("did you mean")) return model.error().hint;
+  }
+  return {};
 }
 
 // A model alone is a question about the usual way to train it.
@@ -95,9 +108,13 @@ Result<job::Request> read_input(Input input) {
       input.operands.erase(model);
     }
   }
-  PLIMSOLL_TRY(files, read_files(input.operands));
-  const bool assumes_usual = files.empty() && !model_is_named;
-  return request_of(std::move(files), std::move(input), assumes_usual);
+  auto files = read_files(input.operands);
+  if (!files) {
+    if (files.error().hint.empty()) files.error().hint = meant_model(input.operands);
+    return tl::make_unexpected(std::move(files).error());
+  }
+  const bool assumes_usual = files->empty() && !model_is_named;
+  return request_of(*std::move(files), std::move(input), assumes_usual);
 }
 
 Result<job::Request> read_sources(std::vector<job::InputFile> files, Input input) {
@@ -111,7 +128,8 @@ std::string usual_precision(const std::string& gpu) {
 
 Result<job::Framework> framework_named(const std::string& name) {
   if (const auto framework = job::from_name<job::Framework>(name)) return *framework;
-  return usage_error(fmt::format("--framework is '{}'; wanted one of {}", name, job::choices<job::Framework>()));
+  return usage_error(fmt::format("--framework is '{}'; wanted one of {}", name, job::choices<job::Framework>()),
+                     did_you_mean(name, job::choices<job::Framework>()));
 }
 
 std::string full_key_name(std::string_view name) {

@@ -2,6 +2,7 @@
 #include "answer/listing.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -42,7 +43,17 @@ bool is_asked_for(std::string_view text, const std::vector<std::string>& names) 
 
 tl::unexpected<Error> nothing_matches(std::string_view text, std::string_view noun,
                                       const std::vector<std::string>& names) {
-  const std::string meant = nearest(text, names);
+  std::string meant = nearest(text, names);
+  // "micro_bach" for micro_batch_size: the name whose beginning is nearest.
+  std::map<std::string, std::string> beginnings;
+  for (const std::string& name : names)
+    for (const std::size_t length : {text.size(), text.size() + 1})
+      if (length < name.size()) beginnings.emplace(name.substr(0, length), name);
+  if (meant.empty() && text.size() >= 4) {
+    std::vector<std::string> cut;
+    for (const auto& [beginning, name] : beginnings) cut.push_back(beginning);
+    if (const std::string near = nearest(text, cut); !near.empty()) meant = beginnings.at(near);
+  }
   return bad_input(fmt::format("no {} has '{}' in its name", noun, text),
                    meant.empty() ? std::string{} : fmt::format("did you mean {}?", meant));
 }

@@ -8,6 +8,7 @@
 #include "answer/words.h"
 #include "base/bytes.h"
 #include "base/file.h"
+#include "base/suggest.h"
 #include "base/text.h"
 #include "base/usage.h"
 #include "rl/frameworks/tools.h"
@@ -143,7 +144,8 @@ Result<rl::Observation> observe_rl(const ObserveQuestion& question, const lever:
     if (key == "framework") {
       options.framework = rl::from_name<rl::Framework>(value);
       if (!options.framework)
-        return usage_error(fmt::format("--framework is '{}'; wanted one of {}", value, rl::choices<rl::Framework>()));
+        return usage_error(fmt::format("--framework is '{}'; wanted one of {}", value, rl::choices<rl::Framework>()),
+                           did_you_mean(value, rl::choices<rl::Framework>()));
       continue;
     }
     const auto number = job::to_real(document::parse_scalar(value), {1, 1e9});

@@ -7,6 +7,7 @@
 
 #include "answer/json.h"
 #include "base/file.h"
+#include "base/suggest.h"
 #include "base/text.h"
 #include "base/usage.h"
 
@@ -121,7 +122,8 @@ Result<Score> score(const ScoreQuestion& question, const lever::World& world, co
   const std::vector<std::string> known = quantities();
   for (const std::string& quantity : wanted)
     if (std::find(known.begin(), known.end(), quantity) == known.end())
-      return usage_error(fmt::format("--quantity is '{}'; wanted one of {}", quantity, join(known, ", ")));
+      return usage_error(fmt::format("--quantity is '{}'; wanted one of {}", quantity, join(known, ", ")),
+                         did_you_mean(quantity, known));
   truth::ScoreOptions options;
   options.calibration = &world.calibration;
   options.time = is_wanted("step_seconds");
@@ -135,7 +137,8 @@ Result<Score> score(const ScoreQuestion& question, const lever::World& world, co
   }
   const std::vector<std::string> keys = group_keys(score.files);
   if (!score.by.empty() && std::find(keys.begin(), keys.end(), score.by) == keys.end())
-    return usage_error(fmt::format("--by is '{}'; these records have {}", score.by, join(keys, ", ")));
+    return usage_error(fmt::format("--by is '{}'; these records have {}", score.by, join(keys, ", ")),
+                       did_you_mean(score.by, keys));
   return score;
 }
 

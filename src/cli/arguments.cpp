@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/suggest.h"
 #include "base/text.h"
 
 namespace plimsoll::cli {
@@ -71,6 +72,12 @@ Status Parser::take_flag(const Flag& flag, std::string_view spelling, const std:
     const std::optional<std::string> found = attached ? attached : next_value();
     if (!found || found->empty()) return usage_error(fmt::format("{} wants {}", spelling, flag.argument));
     value = *found;
+    const std::vector<std::string> choices = listed_values(flag.choices);
+    if (!choices.empty() && std::find(choices.begin(), choices.end(), value) == choices.end()) {
+      const std::vector<std::string> first(choices.begin(), choices.end() - 1);
+      return usage_error(fmt::format("{} is '{}'; wanted {} or {}", spelling, value, join(first, ", "), choices.back()),
+                         did_you_mean(value, choices));
+    }
   }
   result.flags.emplace_back(flag.name, std::move(value));
   return {};

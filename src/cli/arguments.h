@@ -22,6 +22,7 @@ struct Flag {
   std::string_view help;
   char letter = '\0';  // short form, '\0': none
   bool repeats = false;
+  std::string_view choices = {};  // all that it may be given, where that is a short list: "auto, always, never"
 };
 
 // What a flag outside the table is, by its name with underscores.

@@ -100,6 +100,7 @@ const Verb kCalibrate = {
                .repeats = true},
               {.name = "quick", .argument = "", .help = "fewer shapes: some seconds, less exact"},
               {.name = "force", .argument = "", .help = kForceHelp}},
+    .streams = true,
     .examples = {{"plimsoll calibrate --out mine.json", "measure the first GPU"},
                  {"plimsoll fit job.toml --calibration mine.json", "and use it"}},
     .run = run,

@@ -102,6 +102,7 @@ const Verb kCapture = {
               {.name = "gpu", .argument = "NAME", .help = "whose kernels are chosen; Hopper's"},
               {.name = "python", .argument = "PATH", .help = "the Python that has your PyTorch; python3"}},
     .takes_keys = false,
+    .streams = true,
     .examples = {{"plimsoll capture --config config.json --batch 2 --seq 4096 --autocast bf16 --weights float32",
                   "a model of Transformers"},
                  {"plimsoll capture --script train.py:build --out step.capture", "any model"},

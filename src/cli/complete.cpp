@@ -6,8 +6,12 @@
 
 #include <fmt/format.h>
 
+#include "answer/lint.h"
 #include "answer/listing.h"
 #include "answer/plan.h"
+#include "answer/rl.h"
+#include "answer/score.h"
+#include "base/suggest.h"
 #include "base/text.h"
 #include "cli/job_keys.h"
 
@@ -15,17 +19,10 @@ namespace plimsoll::cli {
 
 namespace {
 
-// Values that a type of the key table lists: "none, cpu, nvme", "list of core_attn, mlp".
-std::vector<Completion> listed_values(std::string_view type) {
-  if (type.starts_with("list of ")) type.remove_prefix(8);
-  std::vector<Completion> values;
-  if (type.find(", ") == std::string_view::npos) return values;
-  for (const std::string_view part : split(type, ',')) {
-    const std::string_view value = trim(part);
-    const bool is_word = value.find_first_of(" ()'") == std::string_view::npos;
-    if (is_word && !value.empty()) values.push_back({std::string(value), {}});
-  }
-  return values;
+std::vector<Completion> choices(std::string_view list) {
+  std::vector<Completion> all;
+  for (std::string& value : listed_values(list)) all.push_back({std::move(value), {}});
+  return all;
 }
 
 std::vector<Completion> model_names() {
@@ -46,10 +43,20 @@ std::vector<Completion> gpu_names() {
   return names;
 }
 
-std::vector<Completion> choices(std::string_view text) {
-  std::vector<Completion> all;
-  for (const std::string_view choice : split(text, ',')) all.push_back({std::string(trim(choice)), {}});
-  return all;
+std::vector<Completion> rule_names() {
+  std::vector<Completion> names;
+  if (const auto rules = answer::find_rules("", std::nullopt))
+    for (const rules::Rule* rule : *rules) names.push_back({rule->id, rule->wrong_text});
+  return names;
+}
+
+// Settings of the allocator, to be followed by a value.
+std::vector<Completion> setting_names() {
+  std::vector<Completion> names;
+  if (const auto settings = answer::find_allocator_settings(""))
+    for (const allocator::Setting* setting : *settings)
+      names.push_back({std::string(setting->name) + ":", std::string(setting->doc)});
+  return names;
 }
 
 bool wants_file(std::string_view argument) {
@@ -61,8 +68,11 @@ Completions values_of(const Flag& flag) {
   if (flag.name == "gpu") return {gpu_names(), false};
   if (flag.name == "model") return {model_names(), true};
   if (flag.name == "framework") return {choices(job::choices<job::Framework>()), false};
-  if (flag.name == "color") return {choices("auto,always,never"), false};
-  if (flag.name == "objective") return {choices("time,headroom,gpu-hours"), false};
+  if (!flag.choices.empty()) return {choices(flag.choices), false};
+  if (flag.name == "set" || flag.name == "allocator") return {setting_names(), false};
+  if (flag.name == "quantity") return {choices(join(answer::quantities(), ", ")), false};
+  if (flag.name == "explain" && flag.argument == "ID") return {rule_names(), false};
+  if (flag.name == "max") return {choices("seq_length, micro_batch_size"), false};
   if (flag.name == "emit") {
     std::vector<Completion> targets;
     for (const std::string& target : emit::target_names()) targets.push_back({target, {}});
@@ -91,9 +101,14 @@ std::optional<Completions> values_after(const Verb& verb, std::string_view word)
   const std::vector<Flag> flags = all_flags(verb);
   const auto flag = std::find_if(flags.begin(), flags.end(), [name](const Flag& one) { return one.name == name; });
   if (flag != flags.end()) return flag->argument.empty() ? std::nullopt : std::optional(values_of(*flag));
-  const job::KeyInfo* key = verb.takes_keys ? key_of_flag(name) : nullptr;
+  if (!verb.takes_keys) return std::nullopt;
+  if (const rl::Key* own = verb.keys == nullptr ? nullptr : rl::find_key(name); own != nullptr) {
+    const std::string type = rl::type_name(*own);
+    return type == "boolean" ? std::nullopt : std::optional(Completions{choices(type), type == "text"});
+  }
+  const job::KeyInfo* key = key_of_flag(name);
   if (key == nullptr || key->type.starts_with("boolean")) return std::nullopt;
-  return Completions{listed_values(key->type), key->type == "text"};
+  return Completions{choices(key->type), key->type == "text"};
 }
 
 Completions flags_of(const Verb& verb) {
@@ -101,6 +116,9 @@ Completions flags_of(const Verb& verb) {
   for (const Flag& flag : all_flags(verb))
     all.words.push_back({fmt::format("--{}", flag.name), std::string(flag.help)});
   if (!verb.takes_keys) return all;
+  if (verb.keys != nullptr)
+    for (const rl::Key& key : rl::key_table())
+      all.words.push_back({fmt::format("--{}", replace(key.name, '_', '-')), std::string(key.doc)});
   for (const job::KeyInfo& key : job::key_table())
     all.words.push_back({fmt::format("--{}", replace(key.name, '_', '-')), key.doc});
   for (const char* brief : {"tp", "pp", "vpp", "cp", "ep", "etp"})

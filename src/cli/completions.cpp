@@ -11,9 +11,7 @@ namespace {
 
 Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   if (const auto shell = arguments.value("script")) {
-    const std::string_view script = completion_script(*shell);
-    if (script.empty()) return usage_error(fmt::format("--script is '{}'; wanted bash, zsh or fish", *shell));
-    console.print(script);
+    console.print(completion_script(*shell));
     return ExitCode::kYes;
   }
   const Completions found = complete(verbs(), arguments.operands);
@@ -37,7 +35,10 @@ const Verb kComplete = {
         "Prints what could stand in place of the last WORD: verbs, flags, keys and their values, models, GPUs, each "
         "with a few words after a tab; :files where names of files could stand there, too. The scripts of --script ask "
         "this program at every press of the tab key, so they know every flag that it has.",
-    .flags = {{.name = "script", .argument = "SHELL", .help = "the script of bash, zsh or fish instead"}},
+    .flags = {{.name = "script",
+               .argument = "SHELL",
+               .help = "the script of bash, zsh or fish instead",
+               .choices = "bash, zsh, fish"}},
     .takes_keys = false,
     .examples = {{"source <(plimsoll complete --script bash)", "completion in this shell"},
                  {"plimsoll complete -- fit --gpu h1", "the GPUs that begin so"}},

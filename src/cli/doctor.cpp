@@ -18,7 +18,7 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
     console.print(live::to_json(checkup));
   } else {
     Table table({{"what"}, {"found", Align::kLeft, true}, {"what follows", Align::kLeft, true}});
-    table.add_row({"plimsoll", std::string(version()), ""});
+    table.add_row({"plimsoll", fmt::format("{}, sources {}", version(), sources()), ""});
     for (const live::Finding& finding : checkup.findings)
       table.add_row({finding.what, finding.found,
                      Cell{finding.means, finding.health == live::Health::kGood ? Style::kPlain : Style::kWarning}});

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "cli/facts.h"
 #include "cli/table.h"
 
 namespace plimsoll::cli {
@@ -63,6 +64,14 @@ std::string flag_list(std::span<const Flag> flags, int width) {
   return text;
 }
 
+std::string entry_list(std::span<const Entry> entries, int width) {
+  std::size_t widest = 0;
+  for (const Entry& entry : entries) widest = std::max(widest, entry.name.size());
+  std::string text;
+  for (const Entry& entry : entries) text += definition(entry.name, entry.means, widest, width);
+  return text;
+}
+
 }  // namespace
 
 std::string help_of_program(std::span<const Verb* const> verbs, int width) {
@@ -72,7 +81,10 @@ std::string help_of_program(std::span<const Verb* const> verbs, int width) {
   for (const Verb* verb : verbs) widest = std::max(widest, verb->name.size());
   for (const Verb* verb : verbs) text += definition(verb->name, verb->summary, widest, width);
   text += "\nplimsoll help VERB says more about one of them; plimsoll --version names the version.\n";
-  text += "Exit codes: 0 done or fits, 1 the answer is no, 2 usage, 3 bad input, 4 missing capability, 70 our bug.\n";
+  text += "plimsoll keys lists the keys of a job, each of which is a flag of fit and plan.\n";
+  text += "\nexit codes:\n" + entry_list(exit_codes(), width);
+  text += "\nenvironment:\n" + entry_list(environment_variables(), width);
+  text += "\nfiles:\n" + entry_list(files(), width);
   return text;
 }
 

@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include "answer/rl.h"
 #include "base/text.h"
+#include "cli/facts.h"
 #include "job/keys.h"
 
 namespace plimsoll::cli {
@@ -54,16 +56,11 @@ std::string flag_entry(const Flag& flag) {
   return text + fmt::format("\n{}{}\n", escaped(flag.help), flag.repeats ? " (may be repeated)" : "");
 }
 
-constexpr std::string_view kExitCodes =
-    ".SH EXIT STATUS\n"
-    ".TP\n.B 0\ndone, or the answer is yes\n.TP\n.B 1\nthe answer is no\n.TP\n.B 2\nthe command line is wrong\n"
-    ".TP\n.B 3\nan input cannot be used\n.TP\n.B 4\nsomething is missing on this machine\n"
-    ".TP\n.B 70\na bug of ours\n.TP\n.B 130\ninterrupted; what was known is shown\n";
-
-constexpr std::string_view kEnvironment =
-    ".SH ENVIRONMENT\n"
-    ".TP\n.B NO_COLOR\nno colour unless \\-\\-color says otherwise\n"
-    ".TP\n.B COLUMNS\nthe width of tables where standard output is no terminal\n";
+std::string section(std::string_view title, std::span<const Entry> entries) {
+  std::string text = fmt::format(".SH {}\n", title);
+  for (const Entry& entry : entries) text += fmt::format(".TP\n.B {}\n{}\n", escaped(entry.name), escaped(entry.means));
+  return text;
+}
 
 }  // namespace
 
@@ -77,13 +74,17 @@ std::string manual_of_program(std::span<const Verb* const> verbs, std::string_vi
           "\n.SH VERBS\n";
   for (const Verb* verb : verbs)
     text += fmt::format(".TP\n.BR plimsoll\\-{} (1)\n{}\n", escaped(verb->name), escaped(verb->summary));
-  text += kExitCodes;
-  text += kEnvironment;
-  text += ".SH FILES\n.TP\n.I job.toml\na job: the keys below, in the sections in brackets, as TOML or JSON\n";
+  text += section("EXIT STATUS", exit_codes());
+  text += section("ENVIRONMENT", environment_variables());
+  text += section("FILES", files());
   text += ".SH KEYS OF A JOB\n";
   for (const job::KeyInfo& key : job::key_table())
     text += fmt::format(".TP\n.B {} \\fR[{}] {}\n{}\n", escaped(key.name), escaped(key.section), escaped(key.type),
                         escaped(key.doc));
+  text += ".SH KEYS OF A RUN OF RL\n";
+  for (const rl::Key& key : rl::key_table())
+    text += fmt::format(".TP\n.B {} \\fR[{}] {}\n{}\n", escaped(key.name), escaped(key.section),
+                        escaped(rl::type_name(key)), escaped(key.doc));
   return text;
 }
 
@@ -98,7 +99,7 @@ std::string manual_of_verb(const Verb& verb, std::string_view version) {
   if (!verb.examples.empty()) text += ".SH EXAMPLES\n";
   for (const Example& example : verb.examples)
     text += fmt::format(".TP\n.B {}\n{}\n", escaped(example.command), escaped(example.says));
-  text += kExitCodes;
+  text += section("EXIT STATUS", exit_codes());
   return text + ".SH SEE ALSO\n.BR plimsoll (1)\n";
 }
 

@@ -10,6 +10,7 @@
 #include "answer/plan_files.h"
 #include "base/bytes.h"
 #include "base/interrupt.h"
+#include "base/suggest.h"
 #include "base/text.h"
 #include "cli/job_input.h"
 #include "cli/output_file.h"
@@ -78,9 +79,10 @@ Result<ExitCode> improve(const Arguments& arguments, std::optional<emit::Target>
   PLIMSOLL_TRY_STATUS(refuse_flags_of_search(arguments));
   Arguments as_fit = arguments;
   as_fit.operands = arguments.values("from");
+  // The files of one job, as fit takes them: --from A B is --from A --from B.
   for (const std::string& operand : arguments.operands)
     if (std::find(as_fit.operands.begin(), as_fit.operands.end(), operand) == as_fit.operands.end())
-      return usage_error(fmt::format("'{}' beside --from: the job to climb from is named by --from alone", operand));
+      as_fit.operands.push_back(operand);
   PLIMSOLL_TRY(world, world_of(arguments));
   PLIMSOLL_TRY(request, read_input(as_fit));
   PLIMSOLL_TRY(ladder, plan::climb(request, world, {.changes_numerics = arguments.has("vary")}));
@@ -142,7 +144,8 @@ Result<ExitCode> run(const Arguments& given, const Console& console) {
   if (const auto name = arguments.value("emit")) {
     target = emit::target_from(*name);
     if (!target)
-      return usage_error(fmt::format("--emit is '{}'; wanted one of {}", *name, join(emit::target_names(), ", ")));
+      return usage_error(fmt::format("--emit is '{}'; wanted one of {}", *name, join(emit::target_names(), ", ")),
+                         did_you_mean(*name, emit::target_names()));
     const bool names_job = arguments.has("model") || arguments.has("from");
     if (arguments.operands.size() < (names_job ? 1U : 2U))
       return usage_error("--emit wants a target and a folder", "plimsoll plan MODEL ... --emit megatron-lm DIR");
@@ -168,8 +171,6 @@ Result<ExitCode> run(const Arguments& given, const Console& console) {
   PLIMSOLL_TRY(keep, positive(arguments, "top", 5));
   PLIMSOLL_TRY(explained, positive(arguments, "explain", 0));
   const std::string objective = arguments.value("objective").value_or("time");
-  if (objective != "time" && objective != "headroom" && objective != "gpu-hours")
-    return usage_error(fmt::format("--objective is '{}'; wanted time, headroom or gpu-hours", objective));
   if (arguments.has("tokens") && objective != "gpu-hours")
     return usage_error("--tokens belongs to --objective gpu-hours");
   if (arguments.has("min-gpus") + arguments.has("max") + (objective == "gpu-hours") > 1)
@@ -238,7 +239,10 @@ std::vector<Flag> flags() {
        .help = "precision: also gradients in bf16 and weights gathered in FP8, which round differently",
        .repeats = true},
       {.name = "top", .argument = "N", .help = "how many configurations to show; 5 if not given"},
-      {.name = "objective", .argument = "WHAT", .help = "time (the default), headroom or gpu-hours"},
+      {.name = "objective",
+       .argument = "WHAT",
+       .help = "time (the default), headroom or gpu-hours",
+       .choices = "time, headroom, gpu-hours"},
       {.name = "tokens", .argument = "N", .help = "of --objective gpu-hours: 300B, 15T; 1T if not given"},
       {.name = "explain", .argument = "N", .help = "the memory and time of the N-th, against the next"},
       {.name = "compare", .argument = "A,B", .help = "two rows of the table side by side"},

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cli/help.h"
 #include "cli/job_keys.h"
+#include "cli/pager.h"
 #include "cli/run_folder.h"
 
 namespace plimsoll::cli {
@@ -30,11 +31,9 @@ Result<const Verb*> find_verb(std::string_view name) {
                      meant.empty() ? "plimsoll help lists the verbs" : fmt::format("did you mean {}?", meant));
 }
 
-Result<ColorMode> color_mode(const std::optional<std::string>& value) {
-  if (!value || *value == "auto") return ColorMode::kAuto;
-  if (*value == "always") return ColorMode::kAlways;
-  if (*value == "never") return ColorMode::kNever;
-  return usage_error(fmt::format("--color is '{}'; wanted auto, always or never", *value));
+ColorMode color_mode(const std::optional<std::string>& value) {
+  if (value == "always") return ColorMode::kAlways;
+  return value == "never" ? ColorMode::kNever : ColorMode::kAuto;
 }
 
 // Surplus operands are an error, not ignored: nearly always a value whose flag was mistyped or a shell's glob.
@@ -48,13 +47,15 @@ Status check_operands(const Verb& verb, const Arguments& arguments) {
                      hint);
 }
 
-Result<ExitCode> run_help(std::span<const std::string> words, const Console& console) {
+Result<ExitCode> run_help(std::span<const std::string> words, Console& console) {
   if (words.size() > 1) return usage_error(fmt::format("help takes one verb, found '{}' as well", words[1]));
   if (words.empty() || words[0] == "help" || words[0] == "-h" || words[0] == "--help") {
+    const Pager pager(console);
     console.print(help_of_program(verbs(), console.width));
     return ExitCode::kYes;
   }
   PLIMSOLL_TRY(verb, find_verb(words[0]));
+  const Pager pager(console);
   console.print(help_of_verb(*verb, true, console.width));
   return ExitCode::kYes;
 }
@@ -64,6 +65,7 @@ Result<ExitCode> run_verb(const Verb& verb, std::span<const std::string> words, 
   for (const std::string& word : words) {
     if (word == "--") break;
     if (word != "-h" && word != "--help") continue;
+    const Pager pager(console);
     console.print(help_of_verb(verb, word == "--help", console.width));
     return ExitCode::kYes;
   }
@@ -72,9 +74,10 @@ Result<ExitCode> run_verb(const Verb& verb, std::span<const std::string> words, 
   if (verb.takes_keys) keys = verb.keys != nullptr ? verb.keys() : job_keys();
   PLIMSOLL_TRY(arguments, parse_arguments(verb.name, words, flags, keys ? &*keys : nullptr));
   PLIMSOLL_TRY_STATUS(check_operands(verb, arguments));
-  PLIMSOLL_TRY(mode, color_mode(arguments.value("color")));
-  set_color(console, mode);
+  set_color(console, color_mode(arguments.value("color")));
   console.quiet = arguments.has("quiet");
+  std::optional<Pager> pager;
+  if (!verb.streams) pager.emplace(console);
   PLIMSOLL_TRY(of_ranks, answer_for_ranks(verb.name, arguments, console));
   if (of_ranks) return *of_ranks;
   PLIMSOLL_TRY(expanded, with_run_folders(verb.name, std::move(arguments)));
@@ -90,7 +93,7 @@ Result<ExitCode> dispatch(std::span<const std::string> words, Console& console) 
   if (first == "-h" || first == "--help") return run_help({}, console);
   if (first == "--version") {
     if (!rest.empty()) return usage_error(fmt::format("--version stands alone, found '{}' as well", rest[0]));
-    console.print(fmt::format("plimsoll {}\n", version()));
+    console.print(fmt::format("plimsoll {}\nsources {}\n", version(), sources()));
     return ExitCode::kYes;
   }
   if (first.starts_with('-'))

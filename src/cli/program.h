@@ -17,6 +17,9 @@ namespace plimsoll::cli {
 
 [[nodiscard]] std::string_view version();
 
+// A digest of the sources that this program was compiled from (tools/digest).
+[[nodiscard]] std::string_view sources();
+
 // `words` are the command line without the program's name. Answers the exit code.
 [[nodiscard]] int run_program(std::span<const std::string> words, Console console);
 

@@ -180,6 +180,7 @@ const Verb kProve = {
         "a GPU is missing or the job is of another kind.",
     .flags = flags(),
     .takes_keys = true,
+    .streams = true,
     .examples = {{"plimsoll prove config.json training_args.json --gpu h100 --gpus 1 --seq-length 4096",
                   "a Trainer job"},
                  {"plimsoll prove job.toml --out proof.json", "and keep it"},

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "answer/rl.h"
+#include "base/suggest.h"
 #include "cli/job_input.h"
 #include "cli/job_keys.h"
 #include "cli/output_file.h"
@@ -118,7 +119,8 @@ Result<ExitCode> run(const Arguments& given, const Console& console) {
     if (arguments.operands.empty())
       return usage_error("--emit wants a framework and a folder", "plimsoll rl run.toml --plan --emit telescope DIR");
     if (!rl::from_name<rl::Framework>(*target))
-      return usage_error(fmt::format("--emit is '{}'; wanted one of {}", *target, rl::choices<rl::Framework>()));
+      return usage_error(fmt::format("--emit is '{}'; wanted one of {}", *target, rl::choices<rl::Framework>()),
+                         did_you_mean(*target, rl::choices<rl::Framework>()));
     folder = arguments.operands.back();
     arguments.operands.pop_back();
   }

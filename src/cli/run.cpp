@@ -69,8 +69,6 @@ Result<Asked> asked_of(const Arguments& arguments) {
     asked.options.history = live::History::kStacks;
   else if (history == "events")
     asked.options.history = live::History::kEvents;
-  else if (history != "auto")
-    return usage_error(fmt::format("--history is '{}'; wanted off, auto, events or stacks", history));
   PLIMSOLL_TRY(entries, whole_number(arguments, "entries", asked.options.entries, 1));
   asked.options.entries = entries;
   PLIMSOLL_TRY(every, whole_number(arguments, "every", 500, 10));
@@ -257,7 +255,8 @@ std::vector<Flag> flags() {
       {.name = "history",
        .argument = "KIND",
        .help = "of the allocator, for the snapshot: off, events, stacks, which costs more, or auto: events unless "
-               "allocations come so often that it would be felt; auto"},
+               "allocations come so often that it would be felt; auto",
+       .choices = "off, auto, events, stacks"},
       {.name = "entries", .argument = "N", .help = "events that the history keeps; 100000, about 20 MB"},
       {.name = "every", .argument = "MS", .help = "milliseconds between two samples of devices and host; 500"},
       {.name = "no-hook", .argument = "", .help = "nothing enters the command's processes: samples from outside only"},
@@ -298,6 +297,7 @@ const Verb kRun = {
         "Exit code: the command's; 127 or 126 where it cannot be started.",
     .flags = flags(),
     .takes_keys = true,
+    .streams = true,
     .examples = {{"plimsoll run -- python train.py", "measure"},
                  {"plimsoll run --job job.toml -- torchrun --nproc-per-node 8 train.py", "measure and compare"},
                  {"plimsoll run --job args.json --gpu h100 --gpus 1 --retry 2 -- python sft.py --config args.json",

@@ -27,6 +27,7 @@ struct Verb {
   std::vector<Flag> flags;     // without the common ones
   bool takes_keys = false;     // every job key is a flag too
   KeySet (*keys)() = nullptr;  // the keys that are flags, where they are others
+  bool streams = false;        // prints while it works: no pager
   std::vector<Example> examples;
   Result<ExitCode> (*run)(const Arguments& arguments, const Console& console) = nullptr;
 };

@@ -123,6 +123,7 @@ const Verb kView = {
               {.name = "no-browser", .argument = "", .help = "print the address only"},
               {.name = "calibration", .argument = "FILE", .help = "efficiencies of your cluster, or what was learned"}},
     .takes_keys = false,
+    .streams = true,
     .examples = {{"plimsoll view job.toml", "a job, with knobs"},
                  {"plimsoll view snapshot.pickle", "a recorded memory history"},
                  {"plimsoll view train.log job.toml", "why a run ended, beside its job"},

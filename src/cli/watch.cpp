@@ -140,6 +140,7 @@ const Verb kWatch = {
                .argument = "PORT",
                .help = "serve /metrics as well; a port alone is for this machine only, ADDRESS:PORT for others"},
               {.name = "calibration", .argument = "FILE", .help = "of the prediction"}},
+    .streams = true,
     .examples = {{"plimsoll watch plimsoll-run-20261115-120000", "a run that is under way"},
                  {"plimsoll watch --all --count 1", "who holds which device, once"},
                  {"plimsoll watch runs/a --prometheus 0.0.0.0:9400", "for a scraper"}},

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/suggest.h"
 #include "base/text.h"
 #include "job/keys/table.h"
 #include "job/read.h"
@@ -101,6 +102,22 @@ FoundKey find_key(std::string_view name) {
 
 bool is_key(std::string_view name) { return find_key(name).key != nullptr; }
 
+namespace {
+
+// The first of the words that is not among a key's values, set right.
+std::string meant_value(std::string_view words, std::string_view type) {
+  const std::vector<std::string> values = listed_values(type);
+  for (const std::string_view part : split(words, ',')) {
+    std::string word = lower(part);
+    std::erase_if(word, [](char c) { return std::string_view(" []\"'\t").find(c) != std::string_view::npos; });
+    const auto is_it = [&word](const std::string& value) { return equals_ignoring_case(value, word); };
+    if (!word.empty() && std::none_of(values.begin(), values.end(), is_it)) return did_you_mean(word, values);
+  }
+  return {};
+}
+
+}  // namespace
+
 Status set_canonical(Job& job, const FoundKey& found, const Node& value) {
   job.given.insert(std::string(found.key->name));
   if (found.section->describes_model) {
@@ -108,7 +125,9 @@ Status set_canonical(Job& job, const FoundKey& found, const Node& value) {
     job.model_keys.any = true;
   }
   auto done = set_field(job, *found.key, value);
-  if (!done) done.error().message = fmt::format("{}: {}", found.key->name, done.error().message);
+  if (done) return done;
+  done.error().message = fmt::format("{}: {}", found.key->name, done.error().message);
+  if (done.error().hint.empty()) done.error().hint = meant_value(document::to_text(value), type_name(*found.key));
   return done;
 }
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/suggest.h"
 #include "base/text.h"
 #include "job/keys.h"
 #include "job/read.h"
@@ -180,6 +181,7 @@ Status set_key(Run& run, std::string_view name, const Node& value) {
   auto done = std::visit(Setter{run, value, key->range}, key->field);
   if (!done) {
     done.error().message = fmt::format("{}: {}", key->name, done.error().message);
+    if (done.error().hint.empty()) done.error().hint = did_you_mean(document::to_text(value), type_name(*key));
     return done;
   }
   run.given.insert(std::string{key->name});

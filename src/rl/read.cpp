@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/lines.h"
+#include "base/suggest.h"
 #include "base/text.h"
 #include "job/readers/parse.h"
 #include "job/readers/resolve.h"
@@ -141,7 +142,9 @@ Result<Framework> framework_of(const Node* root, const Settings& overrides) {
     if (key == "framework") name = value;
   if (name.empty()) return Framework::kGeneric;
   const auto found = from_name<Framework>(name);
-  if (!found) return bad_input(fmt::format("framework: found '{}', wanted {}", name, choices<Framework>()));
+  if (!found)
+    return bad_input(fmt::format("framework: found '{}', wanted {}", name, choices<Framework>()),
+                     did_you_mean(name, choices<Framework>()));
   return *found;
 }
 

@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes all packages twice and tries each: the tarball without the system's libraries, the wheel in a fresh folder."""
+"""Makes all packages twice and tries each: the tarball without the system's libraries, the wheel in a fresh folder.
+
+With PLIMSOLL_LONG the program is built in two folders and compared, too; that takes as long as two builds.
+"""
+import os
 import pathlib
 import subprocess
 import sys
@@ -24,6 +28,8 @@ def run(*words, **more):
 class Packages(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
+        # One interpreter: the others differ in python/core.cpp alone.
+        os.environ["PLIMSOLL_PYTHONS"] = sys.executable
         run(ROOT / "tools" / "package", "all")
         cls.first = (OUT / "SHA256SUMS").read_text()
 
@@ -31,9 +37,31 @@ class Packages(unittest.TestCase):
         run(ROOT / "tools" / "package", "all")
         self.assertEqual((OUT / "SHA256SUMS").read_text(), self.first)
 
+    def test_nothing_names_the_folder_it_was_built_in(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with tarfile.open(next(OUT.glob("plimsoll-*-linux-*.tar.gz"))) as archive:
+                archive.extractall(folder)
+            with zipfile.ZipFile(next(OUT.glob("*.whl"))) as archive:
+                archive.extractall(folder)
+            for path in pathlib.Path(folder).rglob("*"):
+                if path.is_file() and not path.is_symlink():
+                    self.assertNotIn(str(ROOT).encode() + b"/", path.read_bytes(), path)
+
+    @unittest.skipUnless(os.environ.get("PLIMSOLL_LONG"), "two builds from nothing: with --long")
+    def test_two_folders_make_one_program(self):
+        made = []
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("one", "another-one"):
+                checkout = pathlib.Path(folder) / name
+                run("git", "clone", "--quiet", "--no-hardlinks", ROOT, checkout)
+                run("cmake", "--preset", "program", cwd=checkout)
+                run("cmake", "--build", "--preset", "program", cwd=checkout)
+                made.append((checkout / "build" / "program" / "src" / "plimsoll").read_bytes())
+        self.assertEqual(made[0], made[1])
+
     def test_the_tarball_answers_wherever_it_is_unpacked(self):
         with tempfile.TemporaryDirectory() as folder:
-            with tarfile.open(next(OUT.glob("plimsoll-*.tar.gz"))) as archive:
+            with tarfile.open(next(OUT.glob("plimsoll-*-linux-*.tar.gz"))) as archive:
                 archive.extractall(folder)
             unpacked = next(pathlib.Path(folder).iterdir())
             link = pathlib.Path(folder) / "called-otherwise"
@@ -57,6 +85,11 @@ class Packages(unittest.TestCase):
             program = "import plimsoll as pl, sys; print(pl.fit(sys.argv[1]).fits, pl.__version__)"
             said = run(sys.executable, "-c", program, JOB, env={"PATH": "/usr/bin:/bin", "PYTHONPATH": folder})
             self.assertEqual(said.split()[0], "True")
+
+    def test_the_check_of_packages_finds_them_good(self):
+        said = run(ROOT / "tools" / "package", "check")
+        self.assertRegex(said, r"this system +tarball +holds")
+        self.assertNotIn("FAILS", said)
 
     def test_the_deb_names_what_it_depends_on(self):
         said = run("dpkg-deb", "--info", next(OUT.glob("*.deb")))

@@ -10,8 +10,11 @@ EXAMPLES = ROOT / "examples"
 DATA = ROOT / "tests" / "data"
 
 
+def program_text(*words):
+    """The JSON that the command line answers, as it prints it."""
+    return subprocess.run([os.environ["PLIMSOLL"], *map(str, words), "--json"], capture_output=True, text=True,
+                          cwd=ROOT, check=False).stdout
+
+
 def program(*words):
-    """The JSON that the command line answers."""
-    done = subprocess.run([os.environ["PLIMSOLL"], *map(str, words), "--json"], capture_output=True, text=True,
-                          cwd=ROOT, check=False)
-    return json.loads(done.stdout)
+    return json.loads(program_text(*words))

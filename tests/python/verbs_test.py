@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every verb answers from Python as on the command line, to the byte."""
+import subprocess
+import sys
 import unittest
 
 import plimsoll as pl
-from support import DATA, EXAMPLES, ROOT, program
+from support import DATA, EXAMPLES, ROOT, program, program_text
 
 JOBS = [
     [EXAMPLES / "llama3-70b.toml"],
@@ -13,6 +15,13 @@ JOBS = [
      "h200-sxm-141gb", "--gpus", "1"],
     [EXAMPLES / "transformers" / "config.json", EXAMPLES / "transformers" / "training_args.json",
      EXAMPLES / "transformers" / "ds_zero3.json", "--gpu", "h100-sxm-80gb", "--gpus", "8"],
+    [EXAMPLES / "transformers" / "config.json", EXAMPLES / "transformers" / "training_args.json",
+     EXAMPLES / "transformers" / "accelerate_fsdp.yaml", "--gpu", "h100-sxm-80gb", "--gpus", "8"],
+    [EXAMPLES / "transformers" / "naive.toml"],
+    [EXAMPLES / "megatron-bridge" / "llama3-70b-sft-fp8.toml"],
+    [EXAMPLES / "megatron-bridge" / "overrides.py", "--model", "llama3-70b", "--gpu", "h100-sxm-80gb", "--gpus", "64"],
+    [EXAMPLES / "megatron-lm" / "llama3-8b.sh", "--gpu", "h100-sxm-80gb", "--gpus", "8"],
+    [EXAMPLES / "tutorial" / "job.toml"],
 ]
 
 
@@ -27,7 +36,15 @@ class Fit(unittest.TestCase):
     def test_says_what_the_command_line_says(self):
         for words in JOBS:
             with self.subTest(words=words):
-                self.assertEqual(pl.fit(read(words), changes=True).to_dict(), program("fit", *words))
+                self.assertEqual(pl.fit(read(words), changes=True).to_json(), program_text("fit", *words))
+
+    def test_every_example_of_a_job_is_asked(self):
+        asked = {word for words in JOBS for word in words if not isinstance(word, str)}
+        # Not jobs: logs, post-training runs, scripts of clusters, lists of jobs, what belongs to another file.
+        others = {"ci", "logs", "rl", "slurm", "notebook"}
+        there = {path for path in EXAMPLES.rglob("*") if path.is_file() and path.suffix != ".md"
+                 and path.relative_to(EXAMPLES).parts[0] not in others}
+        self.assertEqual(there - asked, {EXAMPLES / "tutorial" / "config.json"})
 
     def test_has_its_figures_as_attributes(self):
         answer = pl.fit(EXAMPLES / "llama3-70b.toml")
@@ -63,6 +80,30 @@ class Fit(unittest.TestCase):
         self.assertIn("GiB", page)
         self.assertNotIn("<script", page)
         self.assertEqual(page.count("<div"), page.count("</div"))
+
+
+    def test_chart_draws_every_answer_to_one_scale(self):
+        job = pl.read(EXAMPLES / "llama3-70b.toml")
+        chart = pl.chart({"one": pl.fit(job), "two & more": pl.fit(job.with_(micro_batch_size=2))})
+        self.assertIn("two &amp; more", chart.svg)
+        self.assertEqual(chart.svg.count("<line"), 2)
+        self.assertIn("two & more: does not fit", repr(chart))
+        with self.assertRaises(TypeError):
+            pl.chart([1, 2])
+        with self.assertRaises(TypeError):
+            pl.chart({})
+
+
+class Import(unittest.TestCase):
+    def test_takes_little_time_and_imports_no_framework(self):
+        ask = ("import sys, time; begun = time.process_time(); import plimsoll; "
+               "print(time.process_time() - begun, sum(name in sys.modules for name in ('torch', 'numpy')))")
+        took = []
+        for _ in range(5):
+            done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
+            took.append(float(done.stdout.split()[0]))
+            self.assertEqual(done.stdout.split()[1], "0")
+        self.assertLess(min(took), 0.05)
 
 
 class Errors(unittest.TestCase):

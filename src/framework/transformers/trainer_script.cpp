@@ -117,11 +117,18 @@ Result<Node> from_trainer_script(const Node& root, Draft& draft) {
   PLIMSOLL_TRY_STATUS(read_frozen_parts(root, to, draft));
   if (is_on(to.take("use_flash_attn")) && !root.has("attn_implementation"))
     to.put("attn_implementation", text_node("flash_attention_2"), "use_flash_attn");
-  const bool lora = is_on(to.take("lora_enable")) || is_on(to.take("use_lora")) || is_on(to.take("use_qlora")) ||
-                    is_on(root.find("use_peft"));
+  bool lora = is_on(root.find("use_peft"));
+  for (const std::string_view key : {"lora_enable", "use_lora", "use_qlora", "use_peft_lora", "qlora", "lora"})
+    lora = is_on(to.take(key)) || lora;
   std::string bits = to.takes_word("bits");
-  if (bits.empty()) bits = to.takes_word("quant_bit");
-  const bool four = is_on(to.take("q_lora")) || is_on(root.find("use_qlora")) || bits == "4";
+  for (const std::string_view key : {"quant_bit", "load_in_kbits", "quantization_bit"})
+    if (std::string word = to.takes_word(key); bits.empty()) bits = std::move(word);
+  bool four = bits == "4" || is_on(root.find("use_qlora")) || is_on(root.find("qlora"));
+  for (const std::string_view key : {"q_lora", "use_4bit_quantization", "use_4bit"}) four = is_on(to.take(key)) || four;
+  if (bits == "8" || is_on(to.take("use_8bit_quantization"))) to.put("load_in_8bit", bool_node(true));
+  static_cast<void>(to.take("use_nested_quant"));
+  static_cast<void>(to.take("bnb_4bit_quant_storage_dtype"));
+  static_cast<void>(to.take("use_8bit_qunatization"));
   const Node* dimension = to.take("lora_dim");
   const bool adapters_alone = is_on(to.take("only_optimize_lora"));
   if (is_on(dimension) && !adapters_alone) {
@@ -134,7 +141,11 @@ Result<Node> from_trainer_script(const Node& root, Draft& draft) {
     if (is_on(dimension)) to.put("lora_r", *dimension);
     // Qwen's finetune.py has a rank of its own where --lora_r is not given.
     if (root.has("use_lora") && !root.has("lora_r") && !root.has("lora_rank")) to.put("lora_r", integer_node(64));
-    if (!root.has("lora_target_modules")) to.put("lora_target_modules", text_node("all-linear"));
+    const Node* listed = nullptr;
+    for (const std::string_view key : {"lora_target_modules", "target_modules", "trainable", "lora_trainable"})
+      if (const Node* given = to.take(key); given != nullptr && listed == nullptr) listed = given;
+    const bool takes_all = listed == nullptr || (listed->is_string() && (lower(listed->text) == "all"));
+    to.put("lora_target_modules", takes_all ? text_node("all-linear") : *listed);
     if (four) {
       to.put("load_in_4bit", bool_node(true));
       to.put("bnb_4bit_use_double_quant", bool_node(true));

@@ -3,6 +3,7 @@
 // readers apply it first, so that a single key given beside it wins.
 #include <fmt/format.h>
 
+#include "base/suggest.h"
 #include "base/text.h"
 #include "job/keys/table.h"
 
@@ -59,7 +60,8 @@ Status set_recipe(Job& job, const Node& value) {
       job.given.insert(key);
     return {};
   }
-  return bad_input(fmt::format("found {}, wanted {}", shown(value), join(names, ", ")));
+  return bad_input(fmt::format("found {}, wanted {}", shown(value), join(names, ", ")),
+                   did_you_mean(document::to_text(value), names));
 }
 
 // Megatron's fp8 is a format name; true and false are accepted too.

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "base/suggest.h"
 #include "base/text.h"
 #include "job/draft.h"
 #include "job/keys.h"
@@ -95,7 +96,9 @@ Result<Draft> read_job_file(const InputFile& file) {
   if (const Node* framework = root.find("framework"); framework != nullptr) {
     PLIMSOLL_TRY(name, to_word(*framework));
     draft.framework = from_name<Framework>(name);
-    if (!draft.framework) return bad_input(fmt::format("framework: found '{}', wanted {}", name, choices<Framework>()));
+    if (!draft.framework)
+      return bad_input(fmt::format("framework: found '{}', wanted {}", name, choices<Framework>()),
+                       did_you_mean(name, choices<Framework>()));
     draft.framework_is_stated = true;
     draft.vocabulary = *draft.framework;
   }
