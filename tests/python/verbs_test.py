@@ -2,6 +2,8 @@
 """Every verb answers from Python as on the command line, to the byte."""
 import subprocess
 import sys
+import threading
+import time
 import unittest
 
 import plimsoll as pl
@@ -104,6 +106,29 @@ class Import(unittest.TestCase):
             took.append(float(done.stdout.split()[0]))
             self.assertEqual(done.stdout.split()[1], "0")
         self.assertLess(min(took), 0.05)
+
+
+class Threads(unittest.TestCase):
+    def test_an_answer_leaves_the_interpreter_to_others(self):
+        """Held for the whole search, the lock would let the counting thread run before and after it only."""
+        done = threading.Event()
+        moments = []
+
+        def search():
+            begun = time.perf_counter()
+            pl.plan("llama3-8b", gpu="h100-sxm-80gb", gpus=16, seq_length=4096, global_batch_size=64)
+            moments.append((begun, time.perf_counter()))
+            done.set()
+
+        worker = threading.Thread(target=search)
+        worker.start()
+        ticks = []
+        while not done.wait(0.001):
+            ticks.append(time.perf_counter())
+        worker.join()
+        begun, ended = moments[0]
+        within = [tick for tick in ticks if begun + 0.2 * (ended - begun) < tick < ended - 0.2 * (ended - begun)]
+        self.assertGreater(len(within), 3)
 
 
 class Errors(unittest.TestCase):
