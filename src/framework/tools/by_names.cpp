@@ -349,7 +349,7 @@ void read_adapter(Sayings& sayings) {
   sayings.put("use_peft", bool_node(true), rank == nullptr ? "" : rank->path);
   if (rank != nullptr) sayings.put("lora_r", rank->value, rank->path);
   if (dropout != nullptr) sayings.put("lora_dropout", dropout->value, dropout->path);
-  const bool takes_all = listed != nullptr && takes_all_linears(listed->value);
+  const bool takes_all = listed != nullptr && (takes_all_linears(listed->value) || is_off(listed->value));
   if (listed != nullptr && !takes_all) {
     sayings.put("lora_target_modules", listed->value, listed->path);
   } else {

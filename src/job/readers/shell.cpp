@@ -13,6 +13,7 @@
 #include "job/readers/shell_batch.h"
 #include "job/readers/shell_condition.h"
 #include "job/readers/shell_patterns.h"
+#include "job/readers/shell_read.h"
 #include "job/readers/shell_syntax.h"
 #include "job/readers/shell_variables.h"
 
@@ -407,23 +408,18 @@ class Runner {
     }
     if (name == "shift") return shift(command);
     if (name == "set") return set_positional(command);
-    if (name == "read" && !node.here_string.empty()) return read_words(node, command);
+    if (name == "read" && !node.here_string.empty()) return after(read_words(node, command, variables_), Truth::kTrue);
     const bool takes_all = std::any_of(command.words.begin(), command.words.end(),
                                        [](const ShellWord& word) { return word.text == "-d"; });
-    if (name == "read" && node.here_document >= 0 && takes_all) return read_document(node, command);
+    if (name == "read" && node.here_document >= 0 && takes_all)
+      return after(read_document(node, *script_, command, variables_), Truth::kUnknown);
     if (name == "read" || name == "mapfile" || name == "readarray") {
-      for (std::size_t i = 1; i < command.words.size(); ++i)
-        if (is_name(command.words[i].text)) {
-          const std::string& variable = command.words[i].text;
-          PLIMSOLL_TRY_STATUS(variables_.set(variable, {ShellWord{marked(variable), {variable}}}, false, false));
-        }
+      PLIMSOLL_TRY_STATUS(read_unknown(command, variables_));
       return Truth::kUnknown;
     }
     if (name == "source" || name == ".") return source(command);
     if (name == "eval") {
-      std::string text;
-      for (std::size_t i = 1; i < command.words.size(); ++i) text += (i > 1 ? " " : "") + command.words[i].text;
-      return run_inner(text, {}, node.line);
+      return run_inner(echoed_text(command), {}, node.line);
     }
     // srun ... bash -c "python train.py ...": the text is a script of its own, and what stands before starts it.
     for (std::size_t i = 0; i + 2 < command.words.size(); ++i) {
@@ -436,7 +432,7 @@ class Runner {
       command.words.resize(i + 1);  // the shell stays: what it exports, nothing before it decides
       return run_inner(inner.text, std::move(command.words), node.line);
     }
-    if (const auto script = script_of(command)) return run_script(*script, command, node.line);
+    if (const auto script = script_of(command)) return run_script(script->first, script->second, command, node.line);
     command.words.insert(command.words.begin(), launcher_.begin(), launcher_.end());
     command.environment = exported();
     if (shell_.commands.size() > 2000) return bad_input("the script runs more commands than any launch script");
@@ -451,28 +447,9 @@ class Runner {
     return is_condition_ ? Truth::kUnknown : Truth::kTrue;
   }
 
-  // IFS=, read -r A B <<< "$LIST": the words of the list, the rest to the last name.
-  Result<Truth> read_words(const ShellNode& node, const ShellCommand& command) {
-    PLIMSOLL_TRY(list, variables_.expand_value(node.here_string));
-    std::string separators = " \t\n";
-    if (const ShellVariable* ifs = variables_.find("IFS"); ifs != nullptr && ifs->words.size() == 1)
-      separators = ifs->words.front().text;
-    std::vector<std::string> names;
-    bool fills_array = false;
-    for (std::size_t i = 1; i < command.words.size(); ++i) {
-      const std::string& word = command.words[i].text;
-      if (word.starts_with('-')) fills_array = fills_array || word.find('a') != std::string::npos;
-      if (is_name(word)) names.push_back(word);
-    }
-    std::vector<ShellWord> parts;
-    for (std::string& part : split_fields(list.text, separators, fills_array ? 1000 : names.size()))
-      parts.push_back(ShellWord{part, marked_names(part)});
-    for (std::size_t i = 0; i < names.size() && !fills_array; ++i)
-      PLIMSOLL_TRY_STATUS(variables_.set(names[i], {i < parts.size() ? parts[i] : ShellWord{}}, false, false));
-    if (fills_array && !names.empty())
-      PLIMSOLL_TRY_STATUS(variables_.set(names.front(), std::move(parts), true, false));
-    variables_.unset("IFS");
-    return Truth::kTrue;
+  static Result<Truth> after(const Status& done, Truth truth) {
+    if (!done) return tl::make_unexpected(done.error());
+    return truth;
   }
 
   Result<Truth> run_inner(const std::string& text, std::vector<ShellWord> launcher, int line) {
@@ -538,42 +515,31 @@ class Runner {
     return Truth::kTrue;
   }
 
-  struct Script {
-    std::string text;
-    std::size_t at = 0;  // its name in the command
-  };
-
-  // srun ... bash run.sh a b: a script that this one wrote, or, where options say so, one that lies beside it.
-  std::optional<Script> script_of(const ShellCommand& command) {
-    for (std::size_t i = 0; i + 1 < command.words.size(); ++i) {
-      const std::string_view shell = std::string_view(command.words[i].text);
-      if (!is_one_of(shell.substr(shell.rfind('/') + 1), {"bash", "sh", "zsh"})) continue;
-      std::size_t at = i + 1;
-      while (at < command.words.size() && command.words[at].text.starts_with('-')) ++at;  // -x, -e
-      if (at >= command.words.size()) return std::nullopt;
-      const std::string& path = command.words[at].text;
-      if (const auto written = written_.find(path); written != written_.end()) return Script{written->second, at};
-      if (!options_.follows_scripts || !options_.read_file || !command.words[at].unknown.empty()) return std::nullopt;
-      auto text = options_.read_file(path);
-      if (!text || (sourced_ += text->size()) > kMaxFileBytes) return std::nullopt;
-      if (shell_.notes.size() < 20) shell_.notes.push_back(fmt::format("the commands of {} are read", path));
-      return Script{*std::move(text), at};
-    }
-    return std::nullopt;
+  // srun ... bash run.sh a b: the text that this script wrote there, or, where options say so, that lies beside it, and
+  // where its name stands.
+  std::optional<std::pair<std::string, std::size_t>> script_of(const ShellCommand& command) {
+    const std::size_t at = script_word(command);
+    if (at >= command.words.size()) return std::nullopt;
+    const std::string& path = command.words[at].text;
+    if (const auto written = written_.find(path); written != written_.end()) return std::pair(written->second, at);
+    if (!options_.follows_scripts || !options_.read_file || !command.words[at].unknown.empty()) return std::nullopt;
+    auto text = options_.read_file(path);
+    if (!text || (sourced_ += text->size()) > kMaxFileBytes) return std::nullopt;
+    if (shell_.notes.size() < 20) shell_.notes.push_back(fmt::format("the commands of {} are read", path));
+    return std::pair(*std::move(text), at);
   }
 
   // It sees what is exported and its own arguments, and changes nothing here.
-  Result<Truth> run_script(const Script& script, ShellCommand& command, int line) {
+  Result<Truth> run_script(const std::string& text, std::size_t at, ShellCommand& command, int line) {
     variables_.begin_branch();
     std::vector<std::string> hidden;
     for (const auto& [name, variable] : variables_.all())
       if (name != "HOME" && exported_.find(name) == exported_.end()) hidden.push_back(name);
     for (const std::string& name : hidden) variables_.unset(name);
     auto outer = std::move(variables_.positional);
-    variables_.positional.emplace(command.words.begin() + static_cast<std::ptrdiff_t>(script.at) + 1,
-                                  command.words.end());
-    command.words.resize(script.at);
-    auto done = run_inner(script.text, std::move(command.words), line);
+    variables_.positional.emplace(command.words.begin() + static_cast<std::ptrdiff_t>(at) + 1, command.words.end());
+    command.words.resize(at);
+    auto done = run_inner(text, std::move(command.words), line);
     flow_ = Flow::kOn;
     variables_.positional = std::move(outer);
     auto changes = variables_.end_branch();
@@ -584,11 +550,7 @@ class Runner {
   // echo "$COMMAND" > run.sh
   Status write_words(const ShellNode& node, const ShellCommand& command) {
     PLIMSOLL_TRY(path, variables_.expand_value(node.output));
-    std::string text;
-    for (std::size_t i = 1; i < command.words.size(); ++i)
-      if (command.words[i].text != "-e" && command.words[i].text != "-n")
-        text += (text.empty() ? "" : " ") + command.words[i].text;
-    keep_script(path.text, std::move(text));
+    keep_script(path.text, echoed_text(command));
     return {};
   }
   void keep_script(const std::string& path, std::string text) {
@@ -599,26 +561,11 @@ class Runner {
   // cat <<EOF > file: a configuration that the script writes before it starts.
   Status write_file(const ShellNode& node) {
     PLIMSOLL_TRY(path, variables_.expand_value(node.output));
-    PLIMSOLL_TRY(document, text_of_document(node));
+    PLIMSOLL_TRY(document, text_of_document(node, *script_, variables_));
     keep_script(path.text, document.text);
     std::string text = document.unknown.empty() ? std::move(document.text) : std::string{};
     if (path.unknown.empty() || !path.text.empty()) shell_.files[path.text] = std::move(text);
     return {};
-  }
-
-  Result<ShellWord> text_of_document(const ShellNode& node) {
-    const HereDocument& document = script_->documents[static_cast<std::size_t>(node.here_document)];
-    if (document.is_quoted) return ShellWord{document.text, {}};
-    return variables_.expand_value(with_plain_quotes(document.text));
-  }
-
-  // read -r -d '' COMMAND <<EOF: the whole text is one value.
-  Result<Truth> read_document(const ShellNode& node, const ShellCommand& command) {
-    PLIMSOLL_TRY(text, text_of_document(node));
-    for (std::size_t i = 1; i < command.words.size(); ++i)
-      if (is_name(command.words[i].text))
-        PLIMSOLL_TRY_STATUS(variables_.set(command.words[i].text, {text}, false, false));
-    return Truth::kUnknown;
   }
 
   const ShellOptions& options_;
