@@ -28,7 +28,8 @@ SCHEMA = "plimsoll-capture-1"
 
 
 class Writer:
-    """Events of one step in order. Kinds: 0 operation, 1 allocation, 2 release, 3 phase, 4 resize."""
+    """Events of one step in order. Kinds: 0 operation, 1 allocation, 2 release, 3 phase, 4 resize, 5 stream: memory
+    is taken on it from here on (cached memory is reused within a stream only)."""
 
     def __init__(self):
         self.names = {}
@@ -37,6 +38,7 @@ class Writer:
         self.module = ""
         self.count = 0
         self.assumed = {}  # values that the code asked of data that is not there -> how often
+        self.stream = self.written_stream = 0  # where memory is taken, and what the events say of it
 
     def name(self, text):
         return self.names.setdefault(text, len(self.names))
@@ -47,7 +49,13 @@ class Writer:
     def number(self, storage):
         return self.storages.get(storage._cdata)
 
+    def tell_stream(self):
+        if self.stream != self.written_stream:
+            self.events.append([5, self.stream])
+            self.written_stream = self.stream
+
     def allocate(self, storage):
+        self.tell_stream()
         key = storage._cdata
         self.count += 1
         number = self.count
@@ -64,6 +72,7 @@ class Writer:
     def resized(self, storage):
         number = self.number(storage)
         if number is not None:
+            self.tell_stream()
             self.events.append([4, number, storage.nbytes()])
 
 
@@ -462,7 +471,7 @@ class Queue:
     """A stream or an event of a GPU that is not there: work is done as soon as it is asked for."""
 
     def __init__(self, *args, **kwargs):
-        self.device_index, self.device_type, self.stream_id = 0, 1, id(self)
+        self.device_index, self.device_type, self.stream_id, self.number = 0, 1, id(self), 0
 
     def nothing(self, *args, **kwargs):
         return None
@@ -482,10 +491,39 @@ class Queue:
         return False
 
 
+class Streams:
+    """Which stream runs: memory is taken from its own cache."""
+
+    def __init__(self, writer):
+        self.writer = writer
+        self.made = made = []
+
+        class Stream(Queue):  # a class: code asks whether something is one
+            def __init__(self, *args, **kwargs):
+                super().__init__()
+                self.number = len(made)
+                made.append(self)
+
+        self.kind = Stream
+        Stream()  # the usual one
+
+    def current(self, device=None):
+        return self.made[self.writer.stream]
+
+    @contextlib.contextmanager
+    def using(self, stream):
+        before = self.writer.stream
+        self.writer.stream = getattr(stream, "number", before)
+        try:
+            yield stream
+        finally:
+            self.writer.stream = before
+
+
 @contextlib.contextmanager
-def as_on_a_gpu(torch, capability):
+def as_on_a_gpu(torch, capability, writer):
     """Code asks whether there is a GPU and what it can do, and Transformers leaves its usual path for fake tensors."""
-    usual = Queue()
+    streams = Streams(writer)
     answers = {
         "is_available": lambda: True,
         "device_count": lambda: 1,
@@ -496,11 +534,11 @@ def as_on_a_gpu(torch, capability):
         "is_bf16_supported": lambda including_emulation=True: capability >= 80,
         "is_current_stream_capturing": lambda: False,
         "set_device": lambda device: None,
-        "Stream": Queue,
+        "Stream": streams.kind,
         "Event": Queue,
-        "stream": lambda stream: stream if stream is not None else contextlib.nullcontext(),
-        "current_stream": lambda device=None: usual,
-        "default_stream": lambda device=None: usual,
+        "stream": streams.using,
+        "current_stream": streams.current,
+        "default_stream": lambda device=None: streams.made[0],
     }
     changed = [(torch.cuda, name, answer) for name, answer in answers.items() if hasattr(torch.cuda, name)]
     from torch._subclasses import fake_tensor
@@ -547,6 +585,22 @@ def real_meshes(torch):
     finally:
         for place, name, function in plain:
             setattr(place, name, function)
+
+
+@contextlib.contextmanager
+def parts_of_ranks(torch):
+    """A tensor of tensors (DTensor) is where its part is. PyTorch 2.11 makes it in C++, which is told "meta",
+    and FSDP2 refuses to train weights that it takes for not yet made."""
+    try:
+        from torch.distributed.tensor import DTensor
+    except ImportError:
+        yield
+        return
+    DTensor.device = property(lambda tensor: tensor._local_tensor.device)
+    try:
+        yield
+    finally:
+        del DTensor.device
 
 
 @contextlib.contextmanager
@@ -626,7 +680,8 @@ def capture(build, path, steps=2, device="cuda", capability=90, attention="auto"
     choice = {"attention": attention, "capability": capability}
     started = time.time()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(as_on_a_gpu(torch, capability))
+        stack.enter_context(parts_of_ranks(torch))
+        stack.enter_context(as_on_a_gpu(torch, capability, writer))
         stack.enter_context(said_to_be_meta(torch, device))
         stack.enter_context(fake_mode_class(torch, device)(allow_non_fake_inputs=True))
         stack.enter_context(known_to_foreach(torch, FakeTensor))

@@ -6,8 +6,9 @@ starts there runs it first. It hands over to the user's own sitecustomize, and w
 itself is touched, only one that takes an optimizer step or runs out of memory writes a file.
 
 Per optimizer step it writes what torch.cuda counts (never resetting a counter), the seconds between two steps and
-what of them backward and the optimizer took. It keeps the allocator's history in a ring, and when an allocation fails it
-writes a snapshot before the error is raised.
+what of them backward and the optimizer took. It keeps the allocator's history in a ring, unless allocations come so
+often that writing them down would be felt, and when an allocation fails it writes a snapshot before the error is raised,
+as do the other ranks of the machine meanwhile.
 
 Invariants: nothing here raises into the training, changes a number of it, prints, or starts the GPU by itself; no
 variable of the environment is written that is not in SETTINGS. Python 3.8 and later.
@@ -15,6 +16,8 @@ variable of the environment is written that is not in SETTINGS. Python 3.8 and l
 
 import os
 import sys
+from time import monotonic as clock
+from time import time as wall
 
 SCHEMA = 1
 # What the environment may say in a file: settings of allocator, CUDA and NCCL, and who this rank is.
@@ -25,6 +28,22 @@ SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_NO_CUDA_ME
 DENSE_STEPS = 64  # written one by one; later ones at most once a second, with their number
 SNAPSHOTS = 3  # of one process: code that catches the error and tries again would fill a disk
 LONGEST_TEXT = 4000
+# What keeping the history adds to one allocation and its free (PyTorch 2.11 on a host of an H200: 0.3 to 0.35 us), and
+# the share of the time that it may take.
+HISTORY_SECONDS = 0.35e-6
+HISTORY_SHARE = 0.004
+WARM_STEPS = 4  # before the rate of allocations is one that lasts
+ALARM = ".out-of-memory"  # in the folder, once a rank has run out: the others write what they hold
+PEER_SECONDS = 3.0  # that a rank which ran out waits for them; its error would end them
+LOOK_SECONDS = 0.5  # between two looks for the alarm
+# Functions that are on the stack while a checkpoint is written, or read. The innermost that is known decides.
+SAVING = frozenset(("save", "async_save", "save_checkpoint", "_save_checkpoint", "save_model", "save_state",
+                    "save_pretrained", "state_dict", "get_state_dict", "get_model_state_dict",
+                    "get_optimizer_state_dict"))
+LOADING = frozenset(("load", "load_checkpoint", "load_state", "from_pretrained", "load_state_dict", "set_state_dict",
+                     "set_model_state_dict", "set_optimizer_state_dict", "_load_from_checkpoint"))
+EVALUATING = frozenset(("evaluate", "evaluation_loop", "prediction_step", "validate", "eval_step"))
+COMPUTING = frozenset(("forward", "_call_impl", "_wrapped_call_impl"))
 
 
 def first_integer(names, fallback):
@@ -60,6 +79,7 @@ def attempt(function, *arguments):
 
 RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 WORLDS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")
+LOCAL_WORLDS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE")
 
 
 def place(torch):
@@ -75,7 +95,9 @@ class Recorder:
 
     def __init__(self):
         self.folder = os.environ.get("PLIMSOLL_RUN_FOLDER", "")
-        self.history = os.environ.get("PLIMSOLL_RUN_HISTORY", "events")
+        self.history = os.environ.get("PLIMSOLL_RUN_HISTORY", "auto")
+        self.keeps = False  # a history that is ours
+        self.judged = None  # allocations and time, from which their rate is counted
         self.pid = os.getpid()
         self.rank = 0
         self.torch = None
@@ -99,6 +121,7 @@ class Recorder:
         self.optimizer_seconds = 0.0
         self.most = {"peak_allocated": 0, "peak_reserved": 0}
         self.most_used = 0
+        self.allocations = 0  # that torch has made, when it was last asked
         self.snapshots = 0
         self.ended = False
 
@@ -169,6 +192,7 @@ class Recorder:
                    "peak_allocated": allocated["peak"], "peak_reserved": reserved["peak"],
                    "inactive": stats["inactive_split_bytes"]["all"]["current"],
                    "retries": stats["num_alloc_retries"], "ooms": stats["num_ooms"]}
+        self.allocations = stats.get("allocation", {}).get("all", {}).get("allocated", 0)
         for key in self.most:  # the training may reset its own counters
             self.most[key] = reading[key] = max(self.most[key], reading[key])
         return reading
@@ -216,10 +240,15 @@ class Recorder:
         self.stepped[id(optimizer)] = True
         self.optimizer_seconds += now - self.optimizer_begin if self.optimizer_begin else 0.0
         self.phase = "between"
-        self.reading = self.counters()
-        self.reading["at"] = now
+        self.reading = {"at": now, "backward": self.backward_seconds, "optimizer": self.optimizer_seconds}
+        if self.is_due(now):
+            self.reading["counters"] = self.counters()
         if len(self.stepped) == self.expected:
             self.close_step()
+
+    def is_due(self, now):
+        """Whether this step gets a line. Reading the counters takes longer than the rest, so no other step does it."""
+        return self.step < DENSE_STEPS or now - self.written > 1.0
 
     def close_step(self):
         reading = self.reading
@@ -229,19 +258,24 @@ class Recorder:
         self.expected = len(self.stepped)
         self.stepped = {}
         self.step += 1
-        at = reading.pop("at")
+        at = reading["at"]
         seconds = at - self.last_end if self.last_end else None
         self.last_end = at
         count, held = self.held
         count, held = count + 1, held + (seconds or 0.0)
         line = {"event": "step", "n": self.step, "count": count, "t": round(at - self.started, 6),
                 "time": round(wall(), 3), "seconds": round(held / count, 6) if seconds is not None else None,
-                "backward": round(self.backward_seconds, 6), "optimizer": round(self.optimizer_seconds, 6)}
-        self.backward_seconds = self.optimizer_seconds = 0.0
-        if self.step > DENSE_STEPS and clock() - self.written < 1.0:
+                "backward": round(reading["backward"], 6), "optimizer": round(reading["optimizer"], 6)}
+        # What came after the reading, where only the next step closed this one, is the next one's.
+        self.backward_seconds -= reading["backward"]
+        self.optimizer_seconds -= reading["optimizer"]
+        reading = reading.get("counters")
+        if reading is None:
             self.held = (count, held)
             return
         self.held = (0, 0.0)
+        if self.keeps and self.history == "auto" and self.step >= WARM_STEPS:
+            attempt(self.judge_history, at)
         line.update(reading)
         self.lines += 1
         if reading and (self.lines <= 4 or self.lines & (self.lines - 1) == 0 or self.lines % 64 == 0):
@@ -249,6 +283,22 @@ class Recorder:
         if self.lines <= 4 or self.lines % 16 == 0:
             line.update(self.host())
         self.write(line, now=self.step <= 4)
+
+    def judge_history(self, now):
+        """Gives the history up where it would take more of the time than it may."""
+        if self.judged is None:
+            self.judged = (self.allocations, now)
+            return
+        count, since = self.judged
+        if now - since < LOOK_SECONDS:
+            return
+        rate = (self.allocations - count) / (now - since)
+        self.judged = (self.allocations, now)
+        if rate * HISTORY_SECONDS <= HISTORY_SHARE:
+            return
+        self.torch.cuda.memory._record_memory_history(enabled=None)
+        self.keeps = False
+        self.write({"event": "history", "kept": False, "allocations_per_second": round(rate)})
 
     # -- failures
 
@@ -262,29 +312,50 @@ class Recorder:
         self.write(line)
         if self.snapshots < SNAPSHOTS:
             self.snapshots += 1
-            self.snapshot(device)
+            self.snapshot("oom")
+            attempt(self.call_peers)
         self.write(dict(self.host(), event="survived_oom"))
 
-    def snapshot(self, device):
+    def call_peers(self):
+        """The other ranks of this machine write what they hold, before this one's error ends them."""
+        import time
+        ranks = first_integer(LOCAL_WORLDS, 1)
+        if ranks < 2:
+            return
+        os.close(os.open(os.path.join(self.folder, ALARM), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        end = clock() + PEER_SECONDS
+        while clock() < end:
+            if sum(name.endswith(".pickle") for name in os.listdir(self.folder)) >= ranks:
+                return
+            time.sleep(0.05)
+
+    def answer_alarm(self):
+        """Runs in a thread of its own, because the rank may wait for the one that ran out."""
+        import time
+        alarm = os.path.join(self.folder, ALARM)
+        while self.active and not self.ended and self.snapshots == 0:
+            if os.path.exists(alarm):
+                self.snapshots += 1
+                self.snapshot("peer")
+                return
+            time.sleep(LOOK_SECONDS)
+
+    def snapshot(self, kind):
         import pickle
-        name = "%s.oom.pickle" % self.name
+        if self.file is None and not self.name:
+            self.name = "?"
+            self.open()
+        name = "%s.%s.pickle" % (self.name, kind)
         path = os.path.join(self.folder, name)
         with open(path + ".part", "wb") as file:
-            pickle.dump(self.torch.cuda.memory._snapshot(device), file, protocol=4)
+            pickle.dump(self.torch.cuda.memory._snapshot(), file, protocol=4)
         os.replace(path + ".part", path)
         self.write({"event": "snapshot", "file": name, "bytes": os.path.getsize(path)})
 
     def current_phase(self):
         if self.phase in ("backward", "optimizer"):
             return self.phase
-        names = [frame[2] for frame in stack_entries()]
-        if any(name in ("evaluate", "evaluation_loop", "prediction_step", "validate", "eval_step") for name in names):
-            return "evaluation"
-        if any(name == "backward" for name in names):
-            return "backward"
-        if any(name in ("forward", "_call_impl", "_wrapped_call_impl") for name in names):
-            return "forward" if self.torch.is_grad_enabled() else "evaluation"
-        return "start" if self.step == 0 else "between"
+        return phase_of([(entry[0], entry[2]) for entry in stack_entries()], self.torch.is_grad_enabled(), self.step)
 
     def error(self, kind, value):
         if not self.active or not issubclass(kind, Exception) or self.torch is None:
@@ -314,16 +385,6 @@ class Recorder:
             self.flush()
 
 
-def clock():
-    import time
-    return time.monotonic()
-
-
-def wall():
-    import time
-    return time.time()
-
-
 def stack_entries():
     """(file, line, function) of the running thread, innermost first, without this file's own."""
     frame = sys._getframe(1)
@@ -332,6 +393,26 @@ def stack_entries():
         if code.co_filename != __file__:
             yield code.co_filename, frame.f_lineno, code.co_name
         frame = frame.f_back
+
+
+def phase_of(entries, has_gradients, step):
+    """What is done where the stack, (file, function) innermost first, stands."""
+    names = [name for _, name in entries]
+    if not EVALUATING.isdisjoint(names):
+        return "evaluation"
+    if "backward" in names:
+        return "backward"
+    # A function with a backward of its own (Megatron's loss, a gather of shards) has a forward that is no module's, and
+    # runs it without gradients.
+    functions = [file.endswith("autograd/function.py") for file, _ in entries] + [False]
+    for at, name in enumerate(names):
+        if name in SAVING or name in LOADING:
+            return "save" if name in SAVING else "load"
+        if name in COMPUTING and not (name == "forward" and functions[at + 1]):
+            break
+    if not COMPUTING.isdisjoint(names):
+        return "forward" if has_gradients or any(functions) else "evaluation"
+    return "start" if step == 0 else "between"
 
 
 def frames(most=60):
@@ -417,11 +498,34 @@ def follow_resets(torch):
 
 def watch_allocator(torch):
     attempt(keep_history, torch)
+    attempt(follow_recording, torch)
+    if first_integer(LOCAL_WORLDS, 1) > 1:
+        attempt(listen)
     for name in ("_cuda_attach_out_of_memory_observer", "_cuda_attachOutOfMemoryObserver"):
         attach = getattr(torch._C, name, None)
         if attach is not None:
             attach(quietly(RECORDER.out_of_memory))
             return
+
+
+def listen():
+    import threading
+    threading.Thread(target=attempt, args=(RECORDER.answer_alarm,), name="plimsoll", daemon=True).start()
+
+
+def follow_recording(torch):
+    """A recording that the training starts or ends is its own affair from then on."""
+    import functools
+    memory = torch.cuda.memory
+    original = memory._record_memory_history
+
+    @functools.wraps(original)
+    def record(*arguments, **named):
+        if sys._getframe(1).f_code.co_filename != __file__:
+            RECORDER.keeps = False
+        return original(*arguments, **named)
+
+    memory._record_memory_history = record
 
 
 def keep_history(torch):
@@ -430,6 +534,7 @@ def keep_history(torch):
         return
     torch.cuda.memory._record_memory_history(enabled="all", context="alloc" if RECORDER.history == "stacks" else None,
                                              stacks="python", max_entries=entries)
+    RECORDER.keeps = True
 
 
 def already_recording(torch):

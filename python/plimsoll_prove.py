@@ -3,8 +3,8 @@
 
 python3 plimsoll_prove.py SPEC RESULT: SPEC is the job as JSON (src/live/proof.cpp writes it), RESULT gets what torch
 counted. Weights and tokens are random; what memory does with them is not. One GPU runs the Trainer of Transformers; one
-rank of many under FSDP2, or of Megatron's own layers (from PYTHONPATH, or the folder that MEGATRON_LM names), runs over
-PyTorch's fake process group, whose messages return at once.
+rank of many under FSDP2, under torchtitan's own trainer, or of Megatron's own layers (from PYTHONPATH, or the folder
+that MEGATRON_LM names), runs over PyTorch's fake process group, whose messages return at once.
 Exit code 0 measured, 4 something is missing here, 5 the device ran out of memory, 1 anything else.
 """
 
@@ -320,7 +320,88 @@ def train_with_megatron(spec, torch, meter):
     return sum(parameter.numel() for chunk in chunks for parameter in chunk.parameters())
 
 
-PROGRAMS = {"trainer": train_with_trainer, "fsdp2": train_with_fsdp2, "megatron": train_with_megatron}
+def titan_modules():
+    """torchtitan as it is configured by TOML: the trainer, its parts by name of the model, its reader of arguments."""
+    demand("torchtitan")
+    try:
+        import torchtitan.distributed.utils as titan_utils
+        import torchtitan.protocols.train_spec as parts
+        from torchtitan.config import ConfigManager
+        from torchtitan.train import Trainer
+    except ImportError as error:
+        raise Missing("torchtitan is here, but not with the trainer of its TOML form (0.2): %s" % error) from error
+    return titan_utils, parts, ConfigManager, Trainer
+
+
+def titan_batches(torch, vocabulary, batch, length):
+    """Random tokens in place of a data set, in the form of torchtitan's own loaders."""
+
+    class Batches:
+        def __iter__(self):
+            while True:
+                tokens = torch.randint(0, vocabulary - 1, (batch, length + 1))
+                yield {"input": tokens[:, :-1].contiguous()}, tokens[:, 1:].contiguous()
+
+        def state_dict(self):
+            return {}
+
+        def load_state_dict(self, _):
+            pass
+
+    return Batches()
+
+
+def titan_config(spec, manager):
+    """The job as torchtitan reads it, with what a proof must not do switched off."""
+    os.makedirs(spec["scratch"], exist_ok=True)
+    path = os.path.join(spec["scratch"], "train.toml")
+    with open(path, "w") as file:
+        file.write(spec["toml"])
+    config = manager().parse_args(["--job.config_file", path])
+    config.training.steps = spec["steps"]
+    config.job.dump_folder = spec["scratch"]
+    config.checkpoint.enable = False
+    if hasattr(config, "validation"):
+        config.validation.enable = False
+    return config
+
+
+def train_with_torchtitan(spec, torch, meter):
+    titan_utils, parts, manager, trainer_class = titan_modules()
+    config = titan_config(spec, manager)
+    world = spec["gpus"]
+    rank = spec["rank"]
+    os.environ.update(RANK=str(rank), LOCAL_RANK="0", WORLD_SIZE=str(world), NGPU=str(world))
+    fake_process_group(torch, rank, world)
+    titan_utils.init_distributed = lambda *_, **__: world
+    # Its monitor forgets the peaks at every log line; they are what a proof is about.
+    torch.cuda.reset_peak_memory_stats = lambda *_, **__: None
+    find = parts.get_train_spec
+
+    def parts_of(name):
+        found = find(name)
+        found.build_tokenizer_fn = None
+        found.state_dict_adapter = None
+        found.build_dataloader_fn = lambda *_, **__: titan_batches(
+            torch, spec["vocabulary"], config.training.local_batch_size, config.training.seq_len)
+        return found
+
+    parts.get_train_spec = parts_of
+    trainer = trainer_class(config)
+    step = trainer.train_step
+
+    def measured_step(*arguments, **named):
+        meter.begin()
+        step(*arguments, **named)
+        meter.end()
+
+    trainer.train_step = measured_step
+    trainer.train()
+    return sum(parameter.numel() for part in trainer.model_parts for parameter in part.parameters())
+
+
+PROGRAMS = {"trainer": train_with_trainer, "fsdp2": train_with_fsdp2, "megatron": train_with_megatron,
+            "torchtitan": train_with_torchtitan}
 
 
 def prove(spec):
@@ -328,7 +409,7 @@ def prove(spec):
     if not torch.cuda.is_available():
         raise Missing("PyTorch sees no GPU")
     result = {"schema": 1, "torch": str(torch.__version__), "device": torch.cuda.get_device_name(0)}
-    if spec["program"] != "megatron":
+    if spec["program"] in ("trainer", "fsdp2"):
         result["transformers"] = demand("transformers").__version__
     torch.empty(1, device="cuda")
     result["total"] = torch.cuda.mem_get_info()[1]

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/checked.h"
+#include "allocator/segment_size.h"
 
 namespace plimsoll::allocator {
 
@@ -14,6 +14,7 @@ CachingAllocator::CachingAllocator(const Settings& settings, Driver& driver)
                         (*settings.fraction < 1 || settings.torch < Version{2, 9})),
       rounds_to_units_(std::all_of(settings.divisions.begin(), settings.divisions.end(),
                                    [](std::int64_t divisions) { return divisions <= 1; })),
+      limits_splits_(settings.max_split_size != kUnlimited),
       driver_(driver) {
   blocks_.reserve(4096);
   add_stream(0);
@@ -34,6 +35,7 @@ CachingAllocator::Cache& CachingAllocator::new_cache(std::uint32_t pool, std::ui
   if (pool >= pools_.size()) pools_.resize(pool + 1);
   std::vector<Cache>& caches = pools_[pool].by_stream;
   if (stream >= caches.size()) caches.resize(stream + 1);
+  pools_[pool].streams = caches.size();
   return caches[stream];
 }
 
@@ -43,10 +45,7 @@ const CachingAllocator::Cache* CachingAllocator::find_cache(std::uint32_t pool, 
 }
 
 std::int64_t CachingAllocator::segment_bytes(std::int64_t bytes) const {
-  const std::int64_t size = rounded(bytes);
-  if (size <= kSmallSize) return kSmallSegment;
-  if (size < kMinLargeAlloc) return settings_.large_segment;
-  return round_up(size, kRoundLarge);
+  return segment_size(rounded(bytes), settings_.large_segment);
 }
 
 BlockId CachingAllocator::new_block() {
@@ -88,11 +87,8 @@ bool CachingAllocator::over_limit(std::int64_t more) const {
   return settings_.fraction.value_or(1) < 1 && stats_.reserved + more > allowed();
 }
 
-// Section 4: the smallest block that is large enough; ties go to the lowest address. In expandable mode
-// the tail that can still grow is used last.
-BlockId CachingAllocator::best_fit(const FreeSet& free, std::int64_t rounded) const {
-  BlockId found = free.best_fit(blocks_, rounded);
-  if (found == kNoBlock) return kNoBlock;
+// In expandable mode the tail that can still grow is used last.
+BlockId CachingAllocator::best_fit_beside(const FreeSet& free, BlockId found, std::int64_t rounded) const {
   // One that cannot grow reaches no further than its size, and none after it is smaller.
   if (grows(at(found)) && settings_.expandable_segments) {
     const auto reach = [this](BlockId id) { return at(id).size + (grows(at(id)) ? at(at(id).next).size : 0); };
@@ -113,14 +109,9 @@ bool CachingAllocator::would_hit(const Request& request) const {
   return cache != nullptr && best_fit(cache->free, place.rounded) != kNoBlock;
 }
 
-// The block that best fit finds, cut to the request.
-BlockId CachingAllocator::find_free(const Place& place) {
-  Cache& cache = cache_at(place.cache, place.stream);
-  if (collects_garbage_) ++pools_[place.cache].searches;
-  const BlockId found = best_fit(cache.free, place.rounded);
-  if (found == kNoBlock) return kNoBlock;
-  cache.free.erase(blocks_, found);
-  return cut(found, place.rounded);
+void CachingAllocator::note_use(BlockId block) {
+  if (last_use_.size() < blocks_.size()) last_use_.resize(blocks_.size());
+  last_use_[index(block)] = pools_[at(block).cache].searches;
 }
 
 BlockId CachingAllocator::new_segment(const Place& place) {
@@ -139,13 +130,6 @@ BlockId CachingAllocator::new_segment(const Place& place) {
   return id;
 }
 
-// Section 5: whether the front becomes the allocation and the rest stays cached.
-bool CachingAllocator::splits(const Block& block, std::int64_t rounded) const {
-  const std::int64_t rest = block.size - rounded;
-  if (block.small() || settings_.expandable_segments) return rest >= kMinBlock;
-  return rounded < settings_.max_split_size && rest > kSmallSize;
-}
-
 // The front of a block that is in no set; its rest goes into one.
 BlockId CachingAllocator::cut(BlockId id, std::int64_t rounded) {
   if (!splits(at(id), rounded)) return id;
@@ -158,7 +142,7 @@ BlockId CachingAllocator::cut(BlockId id, std::int64_t rounded) {
 BlockId CachingAllocator::ask_driver(const Place& place, std::uint32_t pool) {
   if (collects_garbage_) collect_garbage();
   BlockId id = new_segment(place);
-  if (id != kNoBlock) return id;
+  if (id != kNoBlock) return cut(id, place.rounded);
   const bool rejected = settings_.throws_at_limit && over_limit(segment_bytes(place.rounded));
   if (!rejected && release_oversize(place)) id = new_segment(place);
   if (id == kNoBlock && !rejected && (pool == 0 || settings_.torch >= Version{2, 12})) {
@@ -166,30 +150,9 @@ BlockId CachingAllocator::ask_driver(const Place& place, std::uint32_t pool) {
     ++stats_.retries;
     id = new_segment(place);
   }
-  return id;
-}
-
-std::optional<BlockId> CachingAllocator::allocate(const Request& request) {
-  const Place place = place_of(request);
-  BlockId id = find_free(place);
-  if (id == kNoBlock) {
-    id = ask_driver(place, request.pool);
-    if (id == kNoBlock) {
-      ++stats_.ooms;
-      return std::nullopt;
-    }
-    id = cut(id, place.rounded);
-  }
-  Block& block = at(id);
-  block.allocated = true;
-  block.requested = request.bytes;
-  block.owner = request.owner;
-  stats_.allocated += block.size;
-  stats_.active += block.size;
-  stats_.requested += request.bytes;
-  stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
-  stats_.peak_requested = std::max(stats_.peak_requested, stats_.requested);
-  return id;
+  if (id != kNoBlock) return cut(id, place.rounded);
+  ++stats_.ooms;
+  return kNoBlock;
 }
 
 void CachingAllocator::request_free(BlockId id) {
@@ -199,6 +162,7 @@ void CachingAllocator::request_free(BlockId id) {
   block.pending_at = static_cast<std::uint32_t>(pending_.size());
   pending_.push_back(id);
   stats_.allocated -= block.size;
+  stats_.pending += block.size;
 }
 
 void CachingAllocator::complete_free(BlockId id) {
@@ -207,25 +171,8 @@ void CachingAllocator::complete_free(BlockId id) {
   at(pending_.back()).pending_at = block.pending_at;
   pending_.pop_back();
   block.pending = false;
+  stats_.pending -= block.size;
   make_free(id);
-}
-
-void CachingAllocator::make_free(BlockId id) {
-  Block& block = at(id);
-  stats_.active -= block.size;
-  stats_.requested -= block.requested;
-  block.requested = 0;
-  const BlockId before = block.prev;
-  const BlockId after = block.next;
-  if (is_cached(before)) {
-    erase_free(before);
-    absorb(id, before);
-  }
-  if (is_cached(after)) {
-    erase_free(after);
-    absorb(id, after);
-  }
-  insert_free(id);
 }
 
 }  // namespace plimsoll::allocator

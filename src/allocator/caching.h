@@ -11,8 +11,10 @@
 // waiting.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "allocator/driver.h"
@@ -23,7 +25,7 @@ namespace plimsoll::allocator {
 
 struct Stats {
   std::int64_t allocated = 0;
-  std::int64_t active = 0;
+  std::int64_t pending = 0;    // freed, but another stream still uses it
   std::int64_t requested = 0;  // of active blocks
   std::int64_t reserved = 0;
   std::int64_t peak_allocated = 0;
@@ -35,6 +37,7 @@ struct Stats {
   std::int64_t collected = 0;      // segments that garbage collection returned
   std::int64_t ooms = 0;
 
+  [[nodiscard]] std::int64_t active() const { return allocated + pending; }
   [[nodiscard]] std::int64_t driver_calls() const { return device_allocs + device_frees; }
 };
 
@@ -77,7 +80,23 @@ class CachingAllocator {
   std::uint32_t add_stream(std::uint64_t handle);
 
   // The block that serves the request, or nothing when memory runs out.
-  [[nodiscard]] std::optional<BlockId> allocate(const Request& request);
+  [[nodiscard, gnu::always_inline]] std::optional<BlockId> allocate(const Request& request) {
+    const Place place = place_of(request);
+    BlockId id = find_free(place);
+    if (id == kNoBlock) {
+      id = ask_driver(place, request.pool);
+      if (id == kNoBlock) return std::nullopt;
+    }
+    Block& block = at(id);
+    block.allocated = true;
+    block.requested = request.bytes;
+    block.owner = request.owner;
+    stats_.allocated += block.size;
+    stats_.requested += request.bytes;
+    stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
+    stats_.peak_requested = std::max(stats_.peak_requested, stats_.requested);
+    return id;
+  }
   [[nodiscard]] std::optional<BlockId> allocate(std::int64_t bytes) { return allocate(Request{bytes}); }
   void free(BlockId block) {
     Block& freed = at(block);
@@ -128,6 +147,7 @@ class CachingAllocator {
   };
   struct Pool {
     std::vector<Cache> by_stream;
+    std::size_t streams = 0;    // its size, which is asked for at every request
     std::int64_t searches = 0;  // counted while garbage collection is in force
   };
   struct Range {
@@ -147,7 +167,7 @@ class CachingAllocator {
   [[nodiscard]] const Block& at(BlockId block) const { return blocks_[index(block)]; }
   Cache& cache_of(const Block& block) { return pools_[block.cache].by_stream[block.stream]; }  // made before the block
   Cache& cache_at(std::uint32_t pool, std::uint32_t stream) {
-    if (pool < pools_.size() && stream < pools_[pool].by_stream.size()) return pools_[pool].by_stream[stream];
+    if (pool < pools_.size() && stream < pools_[pool].streams) return pools_[pool].by_stream[stream];
     return new_cache(pool, stream);
   }
   Cache& new_cache(std::uint32_t pool, std::uint32_t stream);
@@ -179,16 +199,28 @@ class CachingAllocator {
     spare_.push_back(block);
   }
   // A block that nobody uses, with the free ones beside it, into the cache.
-  void make_free(BlockId block);
+  void make_free(BlockId id) {
+    const Block& block = at(id);
+    stats_.requested -= block.requested;
+    BlockId larger = is_cached(block.prev) ? block.prev : kNoBlock;
+    BlockId other = is_cached(block.next) ? block.next : kNoBlock;
+    if (larger == kNoBlock && other == kNoBlock) return insert_free(id);
+    if (larger == kNoBlock || (other != kNoBlock && at(other).size > at(larger).size)) std::swap(larger, other);
+    if (other != kNoBlock) {
+      erase_free(other);
+      absorb(id, other);
+    }
+    join(larger, id);
+  }
   // Whether there is such a block, and it is free and in a set.
   [[nodiscard]] bool is_cached(BlockId block) const {
     return block != kNoBlock && at(block).idle() && at(block).mapped;
   }
   void insert_free(BlockId block) {
-    Block& b = at(block);
-    if (collects_garbage_) b.gc_base = pools_[b.cache].searches;
-    cache_of(b).free.insert(blocks_, block);
+    if (collects_garbage_) note_use(block);
+    cache_of(at(block)).free.insert(blocks_, block);
   }
+  void note_use(BlockId block);
   void erase_free(BlockId block) { cache_of(at(block)).free.erase(blocks_, block); }
   void add_unmapped(BlockId block);
   void remove_unmapped(BlockId block);
@@ -197,9 +229,16 @@ class CachingAllocator {
     const BlockId front = spare_block();
     Block& block = at(id);
     Block& head = at(front);
-    head = block;
+    head.address = block.address;
     head.size = size;
+    head.prev = block.prev;
     head.next = id;
+    head.stream = block.stream;
+    head.cache = block.cache;
+    head.range = block.range;
+    head.allocated = false;
+    head.pending = false;
+    head.mapped = block.mapped;
     if (head.prev != kNoBlock) at(head.prev).next = front;
     block.prev = front;
     block.address += static_cast<Address>(size);
@@ -222,16 +261,53 @@ class CachingAllocator {
     block.size += other.size;
     drop_block(neighbour);
   }
+  // A free block takes over a neighbour that is in no set. It leaves its own set only where it must.
+  void join(BlockId id, BlockId neighbour) {
+    FreeSet& free = cache_of(at(id)).free;
+    const bool stays = free.keeps_place(blocks_, id, at(id).size + at(neighbour).size);
+    if (!stays) free.erase(blocks_, id);
+    absorb(id, neighbour);
+    if (!stays) free.insert(blocks_, id);
+    if (collects_garbage_) note_use(id);
+  }
   // Whether more of its range can be mapped behind the block.
   [[nodiscard]] bool grows(const Block& block) const { return block.next != kNoBlock && !at(block.next).mapped; }
   void took(std::int64_t bytes);
   void gave(std::int64_t bytes);
 
-  [[nodiscard]] BlockId best_fit(const FreeSet& free, std::int64_t rounded) const;
-  BlockId find_free(const Place& place);
+  // Section 4: the smallest block that is large enough; ties go to the lowest address.
+  [[nodiscard]] BlockId best_fit(const FreeSet& free, std::int64_t rounded) const {
+    const BlockId found = free.best_fit(blocks_, rounded);
+    if (found == kNoBlock) return found;
+    const bool is_tail = settings_.expandable_segments && grows(at(found));
+    return is_tail || limits_splits_ ? best_fit_beside(free, found, rounded) : found;
+  }
+  [[nodiscard]] BlockId best_fit_beside(const FreeSet& free, BlockId found, std::int64_t rounded) const;
+  // The block that best fit finds, cut to the request. Inside allocate(): walks are half as long as without.
+  [[gnu::always_inline]] BlockId find_free(const Place& place) {
+    Cache& cache = cache_at(place.cache, place.stream);
+    if (collects_garbage_) ++pools_[place.cache].searches;
+    const BlockId found = best_fit(cache.free, place.rounded);
+    if (found == kNoBlock) return kNoBlock;
+    if (!splits(at(found), place.rounded)) {
+      cache.free.erase(blocks_, found);
+      return found;
+    }
+    const bool rest_stays = cache.free.keeps_place(blocks_, found, at(found).size - place.rounded);
+    if (!rest_stays) cache.free.erase(blocks_, found);
+    const BlockId front = cut_front(found, place.rounded);
+    if (!rest_stays) cache.free.insert(blocks_, found);
+    if (collects_garbage_) note_use(found);
+    return front;
+  }
   BlockId new_segment(const Place& place);
   BlockId ask_driver(const Place& place, std::uint32_t pool);
-  [[nodiscard]] bool splits(const Block& block, std::int64_t rounded) const;
+  // Section 5: whether the front becomes the allocation and the rest stays cached.
+  [[nodiscard]] bool splits(const Block& block, std::int64_t rounded) const {
+    const std::int64_t rest = block.size - rounded;
+    if (block.small() || settings_.expandable_segments) return rest >= kMinBlock;
+    return rounded < settings_.max_split_size && rest > kSmallSize;
+  }
   BlockId cut(BlockId block, std::int64_t rounded);
   [[nodiscard]] bool over_limit(std::int64_t more) const;
   [[nodiscard]] std::int64_t allowed() const;
@@ -254,9 +330,11 @@ class CachingAllocator {
   Settings settings_;
   bool collects_garbage_;
   bool rounds_to_units_;  // roundup_power2_divisions is not set
+  bool limits_splits_;    // max_split_size is set
   Driver& driver_;
   Blocks blocks_;
   std::vector<BlockId> spare_;
+  std::vector<std::int64_t> last_use_;  // of each block, in its pool's searches, while garbage collection is in force
   std::vector<Range> ranges_;
   std::vector<std::uint64_t> streams_;       // handles
   std::vector<std::uint32_t> stream_order_;  // numbers in streams_ by ascending handle

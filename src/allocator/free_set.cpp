@@ -17,31 +17,11 @@ bool is_below(const Block& a, const SizeThenAddress& key) { return SizeThenAddre
 
 }  // namespace
 
-// The first bin with blocks at or after this one; kBins where there is none.
-std::uint32_t FreeSet::first_filled(std::uint32_t from) const {
-  if (from >= kBins) return kBins;
-  const std::uint32_t word = from / 64;
-  if (const std::uint64_t here = filled_[word] >> (from % 64); here != 0)
-    return from + static_cast<std::uint32_t>(std::countr_zero(here));
-  const std::uint32_t later = filled_words_ >> word >> 1;
-  if (later == 0) return kBins;
-  const std::uint32_t other = word + 1 + static_cast<std::uint32_t>(std::countr_zero(later));
-  return other * 64 + static_cast<std::uint32_t>(std::countr_zero(filled_[other]));
-}
-
 // The last bin with blocks before this one; kBins where there is none.
 std::uint32_t FreeSet::last_filled(std::uint32_t before) const {
   while (before > 0)
     if (is_filled(--before)) return before;
   return kBins;
-}
-
-BlockId FreeSet::first_from(const Blocks& blocks, std::uint32_t bin) const {
-  bin = first_filled(bin);
-  if (bin == kBins) return kNoBlock;
-  BlockId block = roots_[bin];
-  while (at(blocks, block).smaller != kNoBlock) block = at(blocks, block).smaller;
-  return block;
 }
 
 BlockId FreeSet::last_before(const Blocks& blocks, std::uint32_t bin) const {

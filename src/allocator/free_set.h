@@ -3,7 +3,8 @@
 // size, sixteen to each doubling: a training step has some hundred free blocks of some dozen sizes at a time, so a
 // search ends in a bin of one or two. A bin is a treap over the blocks' own links, so that nothing is allocated and a
 // recording with a million free blocks of one size is served in logarithmic time, too.
-// Invariant: a bit is set for each bin that has blocks; a block in the set changes neither size nor address.
+// Invariant: a bit is set for each bin that has blocks; a block in the set changes neither size nor address, unless it
+// keeps its place.
 #pragma once
 
 #include <array>
@@ -37,6 +38,12 @@ class FreeSet {
     roots_[bin] = kNoBlock;
     filled_[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
     filled_words_ &= ~(static_cast<std::uint32_t>(filled_[bin / 64] == 0) << (bin / 64));
+  }
+  // Whether a block of the set keeps its place with this size, so that size and address may change where it stands: it
+  // is alone in its bin, and the bin stays the same.
+  [[nodiscard]] bool keeps_place(const Blocks& blocks, BlockId block, std::int64_t size) const {
+    const Block& b = blocks[static_cast<std::size_t>(block)];
+    return b.smaller == kNoBlock && b.larger == kNoBlock && roots_[b.bin] == block && bin_of(size) == b.bin;
   }
   // Each gives kNoBlock where there is no such block.
   // The smallest of at least this size, at the lowest address.
@@ -75,9 +82,25 @@ class FreeSet {
   void insert_among(Blocks& blocks, BlockId block, std::uint32_t bin);
   void erase_among(Blocks& blocks, BlockId block, std::uint32_t bin);
   [[nodiscard]] bool is_filled(std::uint32_t bin) const { return ((filled_[bin / 64] >> (bin % 64)) & 1U) != 0; }
-  [[nodiscard]] std::uint32_t first_filled(std::uint32_t from) const;
+  // The first bin with blocks at or after this one; kBins where there is none.
+  [[nodiscard]] std::uint32_t first_filled(std::uint32_t from) const {
+    if (from >= kBins) return kBins;
+    const std::uint32_t word = from / 64;
+    if (const std::uint64_t here = filled_[word] >> (from % 64); here != 0)
+      return from + static_cast<std::uint32_t>(std::countr_zero(here));
+    const std::uint32_t later = filled_words_ >> word >> 1;
+    if (later == 0) return kBins;
+    const std::uint32_t other = word + 1 + static_cast<std::uint32_t>(std::countr_zero(later));
+    return other * 64 + static_cast<std::uint32_t>(std::countr_zero(filled_[other]));
+  }
   [[nodiscard]] std::uint32_t last_filled(std::uint32_t before) const;
-  [[nodiscard]] BlockId first_from(const Blocks& blocks, std::uint32_t bin) const;
+  [[nodiscard]] BlockId first_from(const Blocks& blocks, std::uint32_t bin) const {
+    bin = first_filled(bin);
+    if (bin == kBins) return kNoBlock;
+    BlockId block = roots_[bin];
+    for (BlockId less = block; less != kNoBlock; less = blocks[static_cast<std::size_t>(block)].smaller) block = less;
+    return block;
+  }
   [[nodiscard]] BlockId last_before(const Blocks& blocks, std::uint32_t bin) const;
 
   std::array<std::uint64_t, kWords> filled_{};

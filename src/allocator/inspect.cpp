@@ -33,7 +33,8 @@ std::vector<SegmentView> CachingAllocator::segments() const {
                                : block->pending ? BlockState::kPending
                                                 : BlockState::kFree;
       result.back().size += block->size;
-      result.back().blocks.push_back({block->address, block->size, block->requested, state, block->owner});
+      const std::int64_t requested = state == BlockState::kFree ? 0 : block->requested;
+      result.back().blocks.push_back({block->address, block->size, requested, state, block->owner});
     }
   }
   std::sort(result.begin(), result.end(),
@@ -76,7 +77,6 @@ BlockId CachingAllocator::append_block(const SegmentView& segment, const BlockVi
   block.requested = view.requested;
   block.allocated = true;
   stats_.allocated += view.size;
-  stats_.active += view.size;
   stats_.requested += view.requested;
   if (view.state == BlockState::kPending) request_free(id);
   return id;

@@ -22,7 +22,7 @@ void CachingAllocator::collect_garbage() {
   if (stats_.reserved <= limit || pools_.size() <= kDefaultLarge) return;
   const std::int64_t target = stats_.reserved - limit;
   Pool& pool = pools_[kDefaultLarge];
-  const auto age = [&pool, this](BlockId id) { return static_cast<double>(pool.searches - at(id).gc_base); };
+  const auto age = [&pool, this](BlockId id) { return static_cast<double>(pool.searches - last_use_[index(id)]); };
   double ages = 0;
   std::int64_t count = 0;
   for (const Cache& cache : pool.by_stream) {

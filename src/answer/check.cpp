@@ -112,8 +112,14 @@ Result<Check> check(const CheckList& list, const std::string& base, const std::s
   std::optional<std::string> calibration;
   if (!list.calibration.empty()) calibration = (std::filesystem::path(list.folder) / list.calibration).string();
   PLIMSOLL_TRY(world, read_world(calibration));
-  Check answer{list.path, base_name, {}};
-  for (const CheckedEntry& entry : list.entries) answer.jobs.push_back(check_entry(entry, list.folder, base, world));
+  Check answer{list.path, base_name, {}, {}};
+  for (const CheckedEntry& entry : list.entries) {
+    answer.jobs.push_back(check_entry(entry, list.folder, base, world));
+    if (!answer.jobs.back().fit) continue;
+    for (std::string& word : world.learned.words(answer.jobs.back().fit->job))
+      if (std::find(answer.learned.begin(), answer.learned.end(), word) == answer.learned.end())
+        answer.learned.push_back(std::move(word));
+  }
   return answer;
 }
 

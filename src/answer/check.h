@@ -57,6 +57,7 @@ struct Check {
   std::string list;
   std::string base;  // what it was compared with; "" for nothing
   std::vector<CheckedJob> jobs;
+  std::vector<std::string> learned;  // what plimsoll learn changed in the answers, in words
 
   [[nodiscard]] bool passes() const;
 };

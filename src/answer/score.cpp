@@ -76,6 +76,18 @@ Result<ScoredFile> score_file(const std::string& path, const truth::ScoreOptions
   return file;
 }
 
+// Peaks are torch's own counters, which nothing beside PyTorch is in: seconds alone are corrected.
+void apply_learned(const lever::Learned& learned, ScoredFile& file, std::vector<std::string>& said) {
+  for (truth::ScoredRow& row : file.score.rows) {
+    const job::Job& job = file.records.records[row.record].job;
+    for (std::string& word : learned.words(job))
+      if (std::find(said.begin(), said.end(), word) == said.end()) said.push_back(std::move(word));
+    if (row.quantity != "step_seconds") continue;
+    row.predicted *= learned.time_factor(job);
+    row.error_pct = 100 * (row.predicted - row.measured) / row.measured;
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> quantities() { return {std::begin(kQuantities), std::end(kQuantities)}; }
@@ -116,10 +128,11 @@ Result<Score> score(const ScoreQuestion& question, const lever::World& world, co
   options.calibration = &world.calibration;
   options.time = is_wanted("step_seconds");
   options.memory = wanted.empty() || wanted.size() > 1 || wanted.front() != "step_seconds";
-  Score score{{}, question.by};
+  Score score{{}, question.by, {}};
   for (const std::string& path : question.paths) {
     PLIMSOLL_TRY(file, score_file(path, options, progress));
     std::erase_if(file.score.rows, [&](const truth::ScoredRow& row) { return !is_wanted(row.quantity); });
+    if (!world.learned.empty()) apply_learned(world.learned, file, score.learned);
     score.files.push_back(std::move(file));
   }
   const std::vector<std::string> keys = group_keys(score.files);

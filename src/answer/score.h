@@ -19,7 +19,8 @@ struct ScoredFile {
 
 struct Score {
   std::vector<ScoredFile> files;
-  std::string by;  // the group whose errors are shown apart; "" for none
+  std::string by;                    // the group whose errors are shown apart; "" for none
+  std::vector<std::string> learned;  // what plimsoll learn changed in the predictions, in words
 
   [[nodiscard]] std::size_t records() const;
   [[nodiscard]] std::size_t scored() const;

@@ -23,14 +23,14 @@ struct Tensor {
   std::uint32_t rank = 0;
 };
 
-enum class Kind : std::uint8_t { kOperation, kAllocate, kRelease, kPhase, kResize };
+enum class Kind : std::uint8_t { kOperation, kAllocate, kRelease, kPhase, kResize, kStream };
 
 struct Event {
   Kind kind = Kind::kOperation;
   bool by_engine = false;     // autograd itself called it: a sum of gradients is then made in place where it can be
   std::uint32_t name = 0;     // operation or phase, index into names
   std::uint32_t place = 0;    // module of the forward or node of the backward, index into names
-  std::uint32_t storage = 0;  // of an allocation, a release, a resize
+  std::uint32_t storage = 0;  // of an allocation, a release, a resize; a stream: its number, 0 the usual one
   std::uint32_t tensors = 0;  // an operation's first input in Capture::tensors; its outputs follow
   std::uint32_t inputs = 0;
   std::uint32_t outputs = 0;

@@ -180,8 +180,8 @@ Status Reader::event(std::string_view text, std::int64_t number) {
   Line line(text);
   Event event;
   std::int64_t kind = -1;
-  if (!line.open() || !line.integer(kind) || kind < 0 || kind > 4 || !line.comma())
-    return wrong(number, line, "[0 to 4, ...");
+  if (!line.open() || !line.integer(kind) || kind < 0 || kind > 5 || !line.comma())
+    return wrong(number, line, "[0 to 5, ...");
   event.kind = static_cast<Kind>(kind);
   switch (event.kind) {
     case Kind::kOperation: {
@@ -210,6 +210,14 @@ Status Reader::event(std::string_view text, std::int64_t number) {
       if (!read_storage(line, event.storage, false) || !line.comma() || !read_bytes(line, event.bytes))
         return wrong(number, line, "a storage that is alive and its bytes");
       break;
+    case Kind::kStream: {
+      constexpr std::int64_t kMostStreams = 1 << 16;
+      std::int64_t stream = -1;
+      if (!line.integer(stream) || stream < 0 || stream > kMostStreams)
+        return wrong(number, line, "the number of a stream");
+      event.storage = static_cast<std::uint32_t>(stream);
+      break;
+    }
   }
   if (!line.close() || !line.at_end()) return wrong(number, line, "the end of the line");
   capture_.events.push_back(event);

@@ -84,7 +84,19 @@ class Recording {
         recorded_.tape.free(blocks_[e.storage]);
         blocks_[e.storage] = make(e.bytes, kind_[e.storage]);
         break;
+      case Kind::kStream:
+        finish_operation();
+        recorded_.tape.use(stream_of(e.storage));
+        break;
     }
+  }
+
+  // The tape has two streams beside the usual one: that which takes memory first (FSDP2 gathers with it) and all
+  // others.
+  step::Stream stream_of(std::uint32_t number) {
+    if (number == 0) return step::Stream::kCompute;
+    if (side_stream_ == 0) side_stream_ = number;
+    return number == side_stream_ ? step::Stream::kGather : step::Stream::kReduce;
   }
 
   void enter(const Event& e, std::uint32_t index) {
@@ -185,6 +197,7 @@ class Recording {
   Phase phase_ = Phase::kModel;
   std::uint32_t phase_end_ = 0;
   std::uint32_t last_ = 0;
+  std::uint32_t side_stream_ = 0;
   bool forward_has_ = false;
   bool backward_has_ = false;
   bool bias_has_ = false;

@@ -72,6 +72,7 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
     base = state->folder();
   }
   PLIMSOLL_TRY(check, answer::check(list, base, against));
+  for (const std::string& word : check.learned) console.warn(word);
   const Existing existing = existing_files(arguments);
   if (const auto file = arguments.value("sarif"))
     PLIMSOLL_TRY_STATUS(write_whole(*file, answer::to_sarif(check, std::string(version())), existing));

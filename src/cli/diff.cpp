@@ -63,6 +63,7 @@ Result<ExitCode> diff_jobs(const Arguments& arguments, const answer::GrowthLimit
     requests.push_back(std::move(request));
   }
   PLIMSOLL_TRY(diff, answer::compare_jobs(requests[0], requests[1], world));
+  if (const auto first = job::resolve(requests[0])) say_learned(world, *first, console);
   diff.name_a = arguments.operands[0];
   diff.name_b = arguments.operands[1];
   const bool within =

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "answer/ahead.h"
 #include "answer/captured.h"
 #include "answer/fit.h"
 #include "answer/proof.h"
@@ -112,6 +113,7 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
                        "[environment] PYTORCH_CUDA_ALLOC_CONF = \"...\" in the job file");
   PLIMSOLL_TRY(asked, asked_ranks(arguments));
   PLIMSOLL_TRY(points, answer::sweep_points(arguments.values("sweep")));
+  const answer::Ahead ahead;
   PLIMSOLL_TRY(request, read_input(arguments));
   if (!arguments.has("sweep") && answer::asks_where_it_fits(request)) return run_where(request, arguments, console);
   if (!arguments.has("sweep")) return run_one(request, arguments, asked, console);

@@ -63,4 +63,8 @@ Result<job::Request> read_input(const Arguments& arguments) {
 
 Result<lever::World> world_of(const Arguments& arguments) { return answer::read_world(arguments.value("calibration")); }
 
+void say_learned(const lever::World& world, const job::Job& job, const Console& console) {
+  for (const std::string& word : world.learned.words(job)) console.warn(word);
+}
+
 }  // namespace plimsoll::cli

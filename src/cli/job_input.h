@@ -7,6 +7,7 @@
 #include "answer/input.h"
 #include "base/result.h"
 #include "cli/arguments.h"
+#include "cli/console.h"
 
 namespace plimsoll::cli {
 
@@ -18,5 +19,8 @@ namespace plimsoll::cli {
 
 // The world of a verb with --calibration FILE.
 [[nodiscard]] Result<lever::World> world_of(const Arguments& arguments);
+
+// Warns of what plimsoll learn changes in answers for the job; a verb whose answers carry such words has no need of it.
+void say_learned(const lever::World& world, const job::Job& job, const Console& console);
 
 }  // namespace plimsoll::cli

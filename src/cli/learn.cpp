@@ -53,9 +53,9 @@ std::string report(const live::Lesson& lesson, const Console& console) {
       table.add_row({group.gpu, group.framework, figure.name, std::to_string(figure.runs),
                      figure.runs > 0 ? fmt::format("{:.1f}%", figure.before) : "-",
                      figure.left_out > 0 ? fmt::format("{:.1f}%", figure.left_out) : "-",
-                     !figure.value                ? "no: " + figure.refused
-                     : figure.name == "step time" ? fmt::format("times {:.3f}", *figure.value)
-                                                  : format_bytes(static_cast<std::int64_t>(*figure.value))});
+                     !figure.value              ? "no: " + figure.refused
+                     : figure.name != "context" ? fmt::format("times {:.4f}", *figure.value)
+                                                : format_bytes(static_cast<std::int64_t>(*figure.value))});
   return table.to_text(console.width, console.colour_out) +
          "off: median error of the built-in prediction; left out: of each run by what the others say\n";
 }
@@ -86,13 +86,11 @@ const Verb kLearn = {
     .most_operands = -1,
     .details =
         "Takes folders of plimsoll run, or a folder that holds many. For each GPU and framework it looks how long "
-        "steps "
-        "took against the prediction, and how much of a device stood beside PyTorch. A figure is learned only from "
-        "three "
-        "runs or more, and only where runs that were left out would have come out nearer with it; else the table says "
-        "why not.\n"
+        "steps took against the prediction, how much of a device stood beside PyTorch, what tensors took at their "
+        "peak and what the allocator kept beyond them. A figure is learned only from three runs or more, and only "
+        "where runs that were left out would have come out nearer with it; else the table says why not.\n"
         "\n"
-        "The file (--out) goes to --calibration of fit, why, run, watch and diff. It acts on jobs of the same GPU and "
+        "The file (--out) goes to --calibration of every verb that predicts. It acts on jobs of the same GPU and "
         "framework, says by how much, and leaves other jobs alone.\n"
         "\n"
         "Exit code 0 when something was learned, 1 when not.",

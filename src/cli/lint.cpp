@@ -2,6 +2,7 @@
 // plimsoll lint: what would the framework refuse, ignore or waste in this job?
 #include <fmt/format.h>
 
+#include "answer/ahead.h"
 #include "answer/lint.h"
 #include "cli/job_input.h"
 #include "cli/lint_report.h"
@@ -15,6 +16,7 @@ Result<ExitCode> lint_job(const Arguments& arguments, const Console& console) {
   if (arguments.operands.empty() && !arguments.has("model"))
     return usage_error("a job is missing; wanted a file, or --model with keys",
                        "plimsoll lint job.toml; plimsoll lint --rules lists the rules");
+  const answer::Ahead ahead;
   PLIMSOLL_TRY(request, read_input(arguments));
   PLIMSOLL_TRY(lint, answer::lint(request));
   console.print(arguments.has("json") ? answer::to_json(lint) : lint_report(lint, console));

@@ -79,12 +79,14 @@ Result<ExitCode> improve(const Arguments& arguments, std::optional<emit::Target>
   PLIMSOLL_TRY_STATUS(refuse_flags_of_search(arguments));
   Arguments as_fit = arguments;
   as_fit.operands = arguments.values("from");
+  // The files of one job, as fit takes them: --from A B is --from A --from B.
   for (const std::string& operand : arguments.operands)
     if (std::find(as_fit.operands.begin(), as_fit.operands.end(), operand) == as_fit.operands.end())
-      return usage_error(fmt::format("'{}' beside --from: the job to climb from is named by --from alone", operand));
+      as_fit.operands.push_back(operand);
   PLIMSOLL_TRY(world, world_of(arguments));
   PLIMSOLL_TRY(request, read_input(as_fit));
   PLIMSOLL_TRY(ladder, plan::climb(request, world, {.changes_numerics = arguments.has("vary")}));
+  if (const auto first = job::resolve(request)) say_learned(world, *first, console);
   console.print(arguments.has("json") ? answer::to_json(ladder) : ladder_report(ladder, console));
   if (target && ladder.fits) {
     PLIMSOLL_TRY(job, job::resolve(request.with(ladder.settings)));
@@ -174,10 +176,8 @@ Result<ExitCode> run(const Arguments& given, const Console& console) {
   if (arguments.has("min-gpus") + arguments.has("max") + (objective == "gpu-hours") > 1)
     return usage_error("--min-gpus, --max and --objective gpu-hours are different questions; ask one at a time");
   PLIMSOLL_TRY(world, world_of(arguments));
-  if (!world.learned.empty())
-    return usage_error("a search takes efficiencies; what plimsoll learn wrote acts on fit, why, run, watch and diff",
-                       "plimsoll fit with the plan's keys and --calibration");
   PLIMSOLL_TRY(question, question_of(arguments));
+  if (const auto first = plan::first_job(question)) say_learned(world, *first, console);
   if (!question.assumed.empty())
     console.warn("assumed, as only a model is named: " + lever::as_flags(question.assumed));
   if (arguments.has("min-gpus")) {

@@ -109,6 +109,7 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   PLIMSOLL_TRY(input, input_of(arguments));
   PLIMSOLL_TRY(world, world_of(arguments));
   PLIMSOLL_TRY(prediction, live::predict(std::move(input), world));
+  say_learned(world, prediction.job, console);
   const Scratch scratch;
   if (scratch.path().empty())
     return tl::make_unexpected(Error{Code::kMissing, "no temporary folder can be made", {}, "TMPDIR names another"});
@@ -167,15 +168,16 @@ const Verb kProve = {
     .details =
         "Takes a job as plimsoll fit does, and trains a few steps of it with your own PyTorch and Transformers on one "
         "GPU of this machine, with random weights and tokens: a job of one GPU under Transformers' Trainer, one rank "
-        "of any number under FSDP2, or one rank of Megatron's local layers at any TP, PP and VPP (Megatron core from "
-        "PYTHONPATH, or from the folder that MEGATRON_LM names), over PyTorch's fake process group. What torch counted "
-        "stands beside what was predicted. A knob that the job gets wrong shows as bytes that are off.\n"
+        "of any number under FSDP2 or under torchtitan's own trainer (0.2, which TOML configures), or one rank of "
+        "Megatron's local layers at any TP, PP and VPP (Megatron core from PYTHONPATH, or from the folder that "
+        "MEGATRON_LM names), over PyTorch's fake process group. What torch counted stands beside what was predicted. A "
+        "knob that the job gets wrong shows as bytes that are off.\n"
         "\n"
         "The proof (--out) narrows the interval of plimsoll fit --proof for that very job; for another job it is "
         "refused. A job that cannot be run so is refused with the reason; nothing is left out silently.\n"
         "\n"
-        "Exit code 0 when both peaks are within 0.1 % of the prediction, 1 when not, 4 when PyTorch, Transformers or a "
-        "GPU is missing or the job is of another kind.",
+        "Exit code 0 when both peaks are within 0.1 % of the prediction, 1 when not, 4 when PyTorch, the framework or "
+        "a GPU is missing or the job is of another kind.",
     .flags = flags(),
     .takes_keys = true,
     .streams = true,

@@ -29,26 +29,12 @@ std::string who_ran_out(const live::Part& part) {
   return text;
 }
 
-// Hosts whose ranks hold more than all ranks do on average; only where hosts are known and differ.
-std::string by_host(const live::Part& part) {
-  std::map<std::string, std::pair<double, std::int64_t>> hosts;
-  double sum = 0;
-  for (const live::RankFacts& facts : part.rows) {
-    if (facts.host.empty()) return {};
-    hosts[facts.host].first += static_cast<double>(facts.reserved);
-    ++hosts[facts.host].second;
-    sum += static_cast<double>(facts.reserved);
-  }
-  if (hosts.size() < 2 || sum <= 0) return {};
-  const double mean = sum / static_cast<double>(part.rows.size());
-  const auto fullest = std::max_element(hosts.begin(), hosts.end(), [](const auto& a, const auto& b) {
-    return a.second.first / static_cast<double>(a.second.second) <
-           b.second.first / static_cast<double>(b.second.second);
-  });
-  const double held = fullest->second.first / static_cast<double>(fullest->second.second);
-  if (held < 1.02 * mean) return {};
-  return fmt::format("host {}: {} reserved per rank, {:.1f} % above the mean of {} hosts\n", fullest->first,
-                     format_bytes(static_cast<std::int64_t>(held)), 100 * (held / mean - 1), hosts.size());
+std::string imbalance_lines(const live::Part& part) {
+  std::string text;
+  for (const live::Imbalance& one : live::imbalances(part))
+    text += fmt::format("{} {}: {} reserved per rank, {:.1f} % above the mean of {} {}s\n", one.kind, one.name,
+                        format_bytes(static_cast<std::int64_t>(one.held)), 100 * one.above, one.of, one.kind);
+  return text;
 }
 
 std::string unreadable(const std::vector<std::string>& files) {
@@ -78,7 +64,7 @@ std::string ranks_report(const live::Part& part, const Console& console) {
   }
   std::string text = fmt::format("{} of {} files of ranks\n\n", part.rows.size(), part.files);
   if (!table.empty()) text += table.to_text(console.width, console.colour_out);
-  return text + who_ran_out(part) + by_host(part) + unreadable(live::not_read(part));
+  return text + who_ran_out(part) + imbalance_lines(part) + unreadable(live::not_read(part));
 }
 
 std::string ranks_diff_report(const live::RanksDiff& diff, const Console& console) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // plimsoll read: what was understood of these files, key by key, what was passed over, and what is missing.
 #include "answer/read.h"
+#include "answer/ahead.h"
 #include "cli/job_input.h"
 #include "cli/read_report.h"
 #include "cli/verb.h"
@@ -11,6 +12,7 @@ namespace {
 
 Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   if (arguments.operands.empty()) return usage_error("a file is missing", "plimsoll read train.yaml");
+  const answer::Ahead ahead;
   PLIMSOLL_TRY(request, read_input(arguments));
   PLIMSOLL_TRY(understood, answer::understand(
                                request, arguments.has("all") ? answer::Defaults::kShown : answer::Defaults::kHidden));

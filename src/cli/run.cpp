@@ -62,11 +62,13 @@ Result<Asked> asked_of(const Arguments& arguments) {
   asked.out = arguments.value("out").value_or("");
   asked.hook = !arguments.has("no-hook");
   asked.log = !arguments.has("no-log");
-  const std::string history = arguments.value("history").value_or("events");
+  const std::string history = arguments.value("history").value_or("auto");
   if (history == "off")
     asked.options.history = live::History::kOff;
   else if (history == "stacks")
     asked.options.history = live::History::kStacks;
+  else if (history == "events")
+    asked.options.history = live::History::kEvents;
   PLIMSOLL_TRY(entries, whole_number(arguments, "entries", asked.options.entries, 1));
   asked.options.entries = entries;
   PLIMSOLL_TRY(every, whole_number(arguments, "every", 500, 10));
@@ -87,7 +89,9 @@ std::optional<live::Prediction> predict(const Arguments& arguments, const Consol
     PLIMSOLL_TRY(input, input_of(arguments));
     input.operands = files;
     PLIMSOLL_TRY(world, world_of(arguments));
-    return live::predict(std::move(input), world);
+    auto prediction = live::predict(std::move(input), world);
+    if (prediction) say_learned(world, prediction->job, console);
+    return prediction;
   }();
   if (!made) {
     console.warn(fmt::format("nothing can be predicted: {}", to_string(made.error())));
@@ -250,8 +254,9 @@ std::vector<Flag> flags() {
        .help = "after running out, start again with the cheapest change that should fit, at most N times"},
       {.name = "history",
        .argument = "KIND",
-       .help = "of the allocator, for the snapshot: off, events, or stacks, which costs more; events",
-       .choices = "off, events, stacks"},
+       .help = "of the allocator, for the snapshot: off, events, stacks, which costs more, or auto: events unless "
+               "allocations come so often that it would be felt; auto",
+       .choices = "off, auto, events, stacks"},
       {.name = "entries", .argument = "N", .help = "events that the history keeps; 100000, about 20 MB"},
       {.name = "every", .argument = "MS", .help = "milliseconds between two samples of devices and host; 500"},
       {.name = "no-hook", .argument = "", .help = "nothing enters the command's processes: samples from outside only"},

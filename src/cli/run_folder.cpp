@@ -9,6 +9,7 @@
 #include "base/usage.h"
 #include "cli/diff_report.h"
 #include "cli/ranks_report.h"
+#include "cli/view_folder.h"
 #include "live/folder.h"
 #include "live/parts.h"
 
@@ -45,9 +46,15 @@ Result<std::string> snapshot_of(const std::string& folder) {
 }  // namespace
 
 Result<Arguments> with_run_folders(std::string_view verb, Arguments arguments) {
-  if (verb != "why" && verb != "replay" && verb != "diff" && verb != "score") return arguments;
+  if (verb != "why" && verb != "replay" && verb != "diff" && verb != "score" && verb != "view") return arguments;
   std::vector<std::string> operands;
   for (const std::string& operand : arguments.operands) {
+    std::error_code ignored;
+    if (verb == "view" && std::filesystem::is_directory(operand, ignored)) {
+      PLIMSOLL_TRY(files, files_to_view(operand));
+      operands.insert(operands.end(), files.begin(), files.end());
+      continue;
+    }
     if (operand == "-" || !live::is_run_folder(operand)) {
       operands.push_back(operand);
     } else if (verb == "why") {

@@ -74,6 +74,11 @@ std::string failure_lines(const live::Run& run) {
                         rank.rank, rank.oom->phase, rank.oom->step, format_bytes(rank.oom->requested),
                         format_bytes(rank.oom->free), format_bytes(rank.oom->total), format_bytes(rank.oom->allocated),
                         rank.snapshot.empty() ? "" : fmt::format(" ({}/{})", run.folder, rank.snapshot));
+    if (rank.history_given_up > 0)
+      text += fmt::format(
+          "rank {} made {} allocations a second: the snapshot has no history, because keeping one would "
+          "have slowed the steps; --history events keeps it\n",
+          rank.rank, with_commas(rank.history_given_up));
   }
   return text;
 }

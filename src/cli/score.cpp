@@ -31,6 +31,7 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   PLIMSOLL_TRY(score,
                answer::score({arguments.operands, arguments.values("quantity"), arguments.value("by").value_or("")},
                              world, progress));
+  for (const std::string& word : score.learned) console.warn(word);
   if (arguments.has("json")) {
     console.print(answer::to_json(score));
   } else {

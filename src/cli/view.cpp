@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/interrupt.h"
+#include "cli/job_input.h"
 #include "cli/output_file.h"
 #include "cli/program.h"
 #include "cli/verb.h"
@@ -78,7 +79,8 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
     if (!item) return tl::make_unexpected(std::move(item.error()));
   }
   PLIMSOLL_TRY(page, serve::Page::read(page_folder()));
-  serve::Site site(shelf, page, std::string{version()});
+  PLIMSOLL_TRY(world, world_of(arguments));
+  serve::Site site(shelf, page, std::string{version()}, std::move(world));
   if (const auto path = arguments.value("html")) {
     if (arguments.operands.empty())
       return usage_error("--html wants files to show", "plimsoll view job.toml --html job.html");
@@ -108,7 +110,8 @@ const Verb kView = {
         "Shows the answers of the other verbs as a page: a job's memory on every rank, over its operations and in "
         "time, with its keys as knobs; all plans that fit; a recorded memory history down to single blocks; a log "
         "with its evidence; a post-training run. Files are recognised by their content, here or when they are dropped "
-        "onto the page.\n"
+        "onto the page. The folder of a run shows its job, its log and its snapshots; of many ranks, one of each group "
+        "that holds the same.\n"
         "\n"
         "The page is served on 127.0.0.1 under an address that holds a random token: nothing can be reached from "
         "outside, and nothing is written. Ctrl-C ends it.",
@@ -117,7 +120,8 @@ const Verb kView = {
                .argument = "FILE",
                .help = "write the view of the files as one page that needs no program, and end"},
               {.name = "force", .argument = "", .help = kForceHelp},
-              {.name = "no-browser", .argument = "", .help = "print the address only"}},
+              {.name = "no-browser", .argument = "", .help = "print the address only"},
+              {.name = "calibration", .argument = "FILE", .help = "efficiencies of your cluster, or what was learned"}},
     .takes_keys = false,
     .streams = true,
     .examples = {{"plimsoll view job.toml", "a job, with knobs"},

@@ -67,7 +67,10 @@ std::optional<live::Prediction> expected(const std::string& folder, const Argume
   input.operands = {job};
   auto prediction =
       world ? live::predict(std::move(input), *world) : Result<live::Prediction>{tl::make_unexpected(world.error())};
-  if (prediction) return *std::move(prediction);
+  if (prediction) {
+    say_learned(*world, prediction->job, console);
+    return *std::move(prediction);
+  }
   console.warn(fmt::format("no prediction: {}", to_string(prediction.error())));
   return std::nullopt;
 }

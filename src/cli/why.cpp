@@ -72,6 +72,7 @@ Result<ExitCode> run_slow(const Arguments& arguments, const Console& console) {
   }
   PLIMSOLL_TRY(world, world_of(arguments));
   PLIMSOLL_TRY(slow, answer::why_slow(question, world));
+  if (slow.fit) say_learned(world, slow.fit->job, console);
   console.print(arguments.has("json") ? answer::to_json(slow) : slow_report(slow, console));
   if (!slow.run.pace.damage.empty()) console.warn(fmt::format("{}: {}", slow.run.pace.file, slow.run.pace.damage));
   if (!question.job)
@@ -96,6 +97,7 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   }
   PLIMSOLL_TRY(world, world_of(arguments));
   PLIMSOLL_TRY(why, answer::why(question, world, each_second(console)));
+  if (why.known) say_learned(world, why.known->job, console);
   console.print(arguments.has("json") ? answer::to_json(why) : why_text(why, arguments.has("full"), console));
   if (const auto path = arguments.value("fix"))
     PLIMSOLL_TRY_STATUS(write_repair(*path, why, existing_files(arguments), console));

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <optional>
 
 #include <fmt/format.h>
 #include <simdjson.h>
 
 #include "document/budget.h"
+#include "document/json_front.h"
 #include "document/node.h"
 #include "document/relaxed_json.h"
 
@@ -21,6 +23,13 @@ constexpr std::string_view kUnmatched = "brackets, commas or quotes do not match
 
 // The first key that occurs twice, or "". Sorting keeps a table of many keys from taking minutes.
 std::string repeated_key(const Node& table) {
+  constexpr std::size_t kFew = 12;
+  if (table.members.size() <= kFew) {
+    for (std::size_t i = 1; i < table.members.size(); ++i)
+      for (std::size_t j = 0; j < i; ++j)
+        if (table.members[i].first == table.members[j].first) return table.members[i].first;
+    return {};
+  }
   std::vector<std::string_view> keys;
   keys.reserve(table.members.size());
   for (const auto& member : table.members) keys.push_back(member.first);
@@ -39,85 +48,88 @@ class Reader {
  public:
   Reader(std::string_view text, bool is_relaxed) : text_(text), budget_(text.size()), is_relaxed_(is_relaxed) {}
 
-  Result<Node> read() {
+  // Of a text that is one value; with `rest`, of the value that it begins with.
+  Result<Node> read(bool rest = false) {
     skip_blanks();
-    PLIMSOLL_TRY(root, value(0));
-    skip_blanks();
-    if (at_ != text_.size()) return failure(kUnmatched);
-    return root;
+    Node root;
+    if (value(root, 0)) {
+      skip_blanks();
+      if (rest || at_ == text_.size()) return root;
+      failure(kUnmatched);
+    }
+    return tl::make_unexpected(std::move(*error_));
   }
 
  private:
-  Result<Node> value(int depth) {
+  // Each fills a node where it stands in the tree; false, and the error is noted, where it cannot.
+  bool value(Node& node, int depth) {
     if (depth > kMaxDepth) return failure(fmt::format("nested deeper than {} levels", kMaxDepth));
     if (at_ >= text_.size()) return failure(kUnmatched);
-    const int line = line_;
-    const char c = text_[at_];
-    Result<Node> node = c == '{'                             ? table(depth)
-                        : c == '['                           ? list(depth)
-                        : c == '"'                           ? string()
-                        : c == '-' || (c >= '0' && c <= '9') ? number()
-                                                             : word();
-    if (node) node->line = line;
-    return node;
+    node.line = line_;
+    switch (text_[at_]) {
+      case '{':
+        return table(node, depth);
+      case '[':
+        return list(node, depth);
+      case '"':
+        node.kind = Node::Kind::kString;
+        return string(node.text);
+      default:
+        return text_[at_] == '-' || is_digit(text_[at_]) ? number(node) : word(node);
+    }
   }
-  Result<Node> list(int depth) {
-    Node node;
+  bool list(Node& node, int depth) {
     node.kind = Node::Kind::kArray;
     ++at_;
     skip_blanks();
-    if (accept(']')) return node;
+    if (accept(']')) return true;
     while (true) {
-      if (!budget_.take(sizeof(Node))) return bad_input(std::string(kTooManyNodes));
-      PLIMSOLL_TRY(item, value(depth + 1));
+      if (!budget_.take(sizeof(Node))) return too_many();
       make_room(node.items);
-      node.items.push_back(std::move(item));
+      if (!value(node.items.emplace_back(), depth + 1)) return false;
       skip_blanks();
-      if (accept(']')) return node;
+      if (accept(']')) return true;
       if (!accept(',')) return failure(kUnmatched);
       skip_blanks();
-      if (is_relaxed_ && accept(']')) return node;
+      if (is_relaxed_ && accept(']')) return true;
     }
   }
-  Result<Node> table(int depth) {
-    Node node;
+  bool table(Node& node, int depth) {
     node.kind = Node::Kind::kObject;
     ++at_;
     skip_blanks();
-    if (accept('}')) return node;
+    if (accept('}')) return true;
     while (true) {
-      if (!budget_.take(sizeof(node.members.front()))) return bad_input(std::string(kTooManyNodes));
+      if (!budget_.take(sizeof(node.members.front()))) return too_many();
       if (at_ >= text_.size() || text_[at_] != '"') return failure(kUnmatched);
-      PLIMSOLL_TRY(key, string());
+      make_room(node.members);
+      auto& [key, item] = node.members.emplace_back();
+      if (!string(key)) return false;
       skip_blanks();
       if (!accept(':')) return failure(kUnmatched);
       skip_blanks();
-      PLIMSOLL_TRY(item, value(depth + 1));
-      make_room(node.members);
-      node.members.emplace_back(std::move(key.text), std::move(item));
+      if (!value(item, depth + 1)) return false;
       skip_blanks();
       if (accept('}')) break;
       if (!accept(',')) return failure(kUnmatched);
       skip_blanks();
       if (is_relaxed_ && accept('}')) break;
     }
-    if (const std::string key = repeated_key(node); !key.empty())
-      return bad_input(fmt::format("the key '{}' appears twice in one table", key.substr(0, 80)));
-    return node;
+    const std::string key = repeated_key(node);
+    if (key.empty()) return true;
+    error_ = bad_input(fmt::format("the key '{}' appears twice in one table", key.substr(0, 80))).value();
+    return false;
   }
-  Result<Node> string() {
-    Node node;
-    node.kind = Node::Kind::kString;
+  bool string(std::string& out) {
     for (++at_; at_ < text_.size();) {
       const std::size_t start = at_;
       while (at_ < text_.size() && text_[at_] != '"' && text_[at_] != '\\' &&
              static_cast<unsigned char>(text_[at_]) >= 0x20)
         ++at_;
-      node.text += text_.substr(start, at_ - start);
+      out.append(text_, start, at_ - start);
       if (at_ >= text_.size()) break;
-      if (accept('"')) return node;
-      if (text_[at_] != '\\') return failure("a string has a bad escape or a raw control character");
-      if (!escape(node.text)) return failure("a string has a bad escape or a raw control character");
+      if (accept('"')) return true;
+      if (text_[at_] != '\\' || !escape(out)) return failure("a string has a bad escape or a raw control character");
     }
     return failure("a string is not closed");
   }
@@ -168,17 +180,17 @@ class Reader {
     }
   }
   // -?(0|[1-9][0-9]*)(.[0-9]+)?([eE][+-]?[0-9]+)?
-  Result<Node> number() {
+  bool number(Node& node) {
     const std::size_t start = at_;
     const auto digits = [this] {
       const std::size_t first = at_;
-      while (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9') ++at_;
+      while (at_ < text_.size() && is_digit(text_[at_])) ++at_;
       return at_ - first;
     };
     const bool is_negative = accept('-');
     if (is_relaxed_ && is_negative && text_.substr(at_, 8) == "Infinity") {
       at_ += 8;
-      return string_node("-Infinity");
+      return string_node(node, "-Infinity");
     }
     const bool leads_with_zero = at_ < text_.size() && text_[at_] == '0';
     const std::size_t count = digits();
@@ -196,50 +208,48 @@ class Reader {
     }
     const char* const first = text_.data() + start;
     const char* const last = text_.data() + at_;
-    Node node;
     if (good && is_integer) {
       node.kind = Node::Kind::kInteger;
-      if (std::from_chars(first, last, node.integer).ec == std::errc{}) return node;
+      if (std::from_chars(first, last, node.integer).ec == std::errc{}) return true;
       std::uint64_t large = 0;  // 2^63 and more
       if (!is_negative && std::from_chars(first, last, large).ec == std::errc{}) {
         node.kind = Node::Kind::kReal;
         node.real = static_cast<double>(large);
-        return node;
+        return true;
       }
     } else if (good) {
       node.kind = Node::Kind::kReal;
-      if (std::from_chars(first, last, node.real).ec == std::errc{} && std::isfinite(node.real)) return node;
+      if (std::from_chars(first, last, node.real).ec == std::errc{} && std::isfinite(node.real)) return true;
       const bool is_tiny = text_.substr(start, at_ - start).find("e-") != std::string_view::npos;
       if (is_tiny) {
         node.real = 0;
-        return node;
+        return true;
       }
     }
     return failure("a number is malformed or too large");
   }
-  Result<Node> word() {
-    Node node;
+  bool word(Node& node) {
     for (const std::string_view name : {"true", "false", "null"}) {
       if (text_.substr(at_, name.size()) != name) continue;
       at_ += name.size();
       if (name != "null") node.kind = Node::Kind::kBool;
       node.boolean = name == "true";
-      return node;
+      return true;
     }
     if (is_relaxed_)
       for (const std::string_view name : {"Infinity", "NaN"}) {
         if (text_.substr(at_, name.size()) != name) continue;
         at_ += name.size();
-        return string_node(name);
+        return string_node(node, name);
       }
     return failure(kUnmatched);
   }
-  static Node string_node(std::string_view text) {
-    Node node;
+  static bool string_node(Node& node, std::string_view text) {
     node.kind = Node::Kind::kString;
     node.text = text;
-    return node;
+    return true;
   }
+  static bool is_digit(char c) { return c >= '0' && c <= '9'; }
   bool accept(char c) {
     if (at_ >= text_.size() || text_[at_] != c) return false;
     ++at_;
@@ -263,8 +273,13 @@ class Reader {
       }
     }
   }
-  [[nodiscard]] tl::unexpected<Error> failure(std::string_view what) const {
-    return bad_input(fmt::format("not valid JSON: line {}: {}", line_, what));
+  bool failure(std::string_view what) {
+    error_ = bad_input(fmt::format("not valid JSON: line {}: {}", line_, what)).value();
+    return false;
+  }
+  bool too_many() {
+    error_ = bad_input(std::string(kTooManyNodes)).value();
+    return false;
   }
 
   std::string_view text_;
@@ -272,6 +287,7 @@ class Reader {
   bool is_relaxed_;
   std::size_t at_ = 0;
   int line_ = 1;
+  std::optional<Error> error_;
 };
 
 Result<Node> parse(std::string_view text, bool is_relaxed) {
@@ -287,5 +303,7 @@ Result<Node> parse(std::string_view text, bool is_relaxed) {
 Result<Node> parse_json(std::string_view text) { return parse(text, false); }
 
 Result<Node> parse_relaxed_json(std::string_view text) { return parse(text, true); }
+
+Result<Node> parse_json_front(std::string_view text) { return Reader(text, false).read(true); }
 
 }  // namespace plimsoll::document

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// YAML through yaml-cpp's event parser, with our own bounds: nesting, aliases (an alias bomb would
-// expand without limit, so at most kMaxNodes nodes are made in all) and repeated keys.
+// Plain YAML is read here (plain_yaml.h), the rest through yaml-cpp's event parser, with our own bounds: nesting,
+// aliases (an alias bomb would expand without limit, so at most kMaxNodes nodes are made in all) and repeated keys.
 #include <algorithm>
 #include <istream>
 #include <map>
@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "document/budget.h"
 #include "document/node.h"
+#include "document/plain_yaml.h"
 #include "document/repeated_keys.h"
 
 namespace plimsoll::document {
@@ -26,40 +27,13 @@ constexpr std::size_t kMaxNodes = 400'000;
 
 constexpr std::size_t kMaxChildren = 150'000;  // of one list or table
 
-// "500_000" is an integer of YAML 1.1, as PyYAML reads it; empty for any other text.
-std::string without_separators(std::string_view value) {
-  constexpr std::size_t kLongest = 40;
-  if (value.size() > kLongest || value.find('_') == std::string_view::npos) return {};
-  std::string plain;
-  for (const char c : value)
-    if (c != '_') plain += c;
-  const std::size_t sign = plain.starts_with('-') || plain.starts_with('+') ? 1 : 0;
-  const bool is_number = plain.size() > sign && value[sign] != '_' && value.back() != '_' &&
-                         plain.find_first_not_of("0123456789", sign) == std::string::npos;
-  return is_number ? plain : std::string{};
-}
-
-// YAML 1.1 spells booleans in many ways; configurations use these.
 Node scalar(const std::string& tag, const std::string& value) {
-  if (tag == "!" || tag == "tag:yaml.org,2002:str") {  // quoted or !!str: always a string
-    Node node;
-    node.kind = Node::Kind::kString;
-    node.text = value;
-    return node;
-  }
-  for (const std::string_view yes : {"yes", "on"})
-    if (equals_ignoring_case(value, yes)) return parse_scalar("true");
-  for (const std::string_view no : {"no", "off"})
-    if (equals_ignoring_case(value, no)) return parse_scalar("false");
-  if (value.empty() || value == "~") return Node{};
-  if (value.front() == '[' || value.front() == '"' || value.front() == '\'' || equals_ignoring_case(value, "none")) {
-    Node node;
-    node.kind = Node::Kind::kString;
-    node.text = value;
-    return node;
-  }
-  if (const std::string plain = without_separators(value); !plain.empty()) return parse_scalar(plain);
-  return parse_scalar(value);
+  const bool is_text = tag == "!" || tag == "tag:yaml.org,2002:str";  // quoted or !!str: always a string
+  if (!is_text) return yaml_scalar(value);
+  Node node;
+  node.kind = Node::Kind::kString;
+  node.text = value;
+  return node;
 }
 
 // What a copy of a node costs, in nodes (long texts count as several), and how deep it is.
@@ -247,11 +221,6 @@ bool block_nesting_is_sane(std::string_view text) {
 namespace {
 
 Result<Node> parse(std::string_view text, std::vector<RepeatedKey>& repeated) {
-  // yaml-cpp needs seconds for what no configuration needs.
-  constexpr std::size_t kLargest = 4U << 20;
-  if (text.size() > kLargest)
-    return bad_input(
-        fmt::format("{} MiB of YAML are more than any configuration; wanted at most 4", text.size() >> 20));
   if (!flow_nesting_is_sane(text) || !block_nesting_is_sane(text))
     return bad_input(fmt::format("YAML is nested deeper than {} levels", kMaxDepth));
   struct View final : std::streambuf {
@@ -279,9 +248,23 @@ Result<Node> parse(std::string_view text, std::vector<RepeatedKey>& repeated) {
 
 }  // namespace
 
-Result<Node> parse_yaml(std::string_view text) {
+Result<Node> parse_whole_yaml(std::string_view text) {
   std::vector<RepeatedKey> repeated;
   return parse(text, repeated);
+}
+
+Result<Node> parse_yaml(std::string_view text) {
+  PlainYaml plain = parse_plain_yaml(text);
+  if (plain.root) return *std::move(plain.root);
+  // yaml-cpp needs seconds for what no configuration needs.
+  constexpr std::size_t kLargest = 4U << 20;
+  if (plain.too_large) return bad_input(fmt::format("line {}: {}", plain.stopped_at, kTooManyNodes));
+  if (text.size() > kLargest)
+    return bad_input(
+        fmt::format("line {}: more than plain YAML (anchors, tags, texts over several lines, keys given "
+                    "twice) in a file of {} MiB; wanted at most 4 MiB of it",
+                    plain.stopped_at, text.size() >> 20));
+  return parse_whole_yaml(text);
 }
 
 std::vector<RepeatedKey> repeated_yaml_keys(std::string_view text) {

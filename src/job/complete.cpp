@@ -46,9 +46,10 @@ Status split_ranks(Job& job) {
   const std::int64_t gpus = job.cluster.gpus;
   const auto shared = checked_mul(parallel.tensor * parallel.pipeline, parallel.context);
   if (!shared || *shared > gpus || gpus % *shared != 0)
-    return bad_input(fmt::format("world size ({}) is not divisible by total_model_size: TP {} * PP {} * CP {}", gpus,
-                                 parallel.tensor, parallel.pipeline, parallel.context),
-                     "change the number of GPUs or a parallel size");
+    return job.is_megatron() ? refused("R001")
+                             : bad_input(fmt::format("{} GPUs cannot be split into groups of TP {} * PP {} * CP {}",
+                                                     gpus, parallel.tensor, parallel.pipeline, parallel.context),
+                                         "change the number of GPUs or a parallel size");
   job.data_parallel = gpus / *shared;
   if (!job.model.has_moe()) {
     if (parallel.expert > 1)
@@ -60,12 +61,7 @@ Status split_ranks(Job& job) {
     return {};
   }
   const auto expert_shared = checked_mul(job.expert_tensor() * parallel.expert, parallel.pipeline);
-  if (!expert_shared || *expert_shared > gpus || gpus % *expert_shared != 0)
-    return bad_input(fmt::format("world size ({}) is not divisible by expert_tensor_model_pipeline_parallel size: "
-                                 "ETP {} * EP {} * PP {}",
-                                 gpus, job.expert_tensor(), parallel.expert, parallel.pipeline),
-                     parallel.expert_tensor ? "choose EP and ETP so that ETP * EP * PP divides the GPUs"
-                                            : "expert_tensor_parallel_size defaults to TP; is 1 meant?");
+  if (!expert_shared || *expert_shared > gpus || gpus % *expert_shared != 0) return refused("R003");
   job.expert_data_parallel = gpus / *expert_shared;
   return {};
 }
@@ -84,19 +80,10 @@ Status count_micro_batches(Job& job) {
   }
   const std::int64_t at_once = batch.micro_batch * job.data_parallel;
   if (batch.global_batch) {
-    if (*batch.global_batch % at_once != 0)
-      return bad_input(
-          fmt::format("global batch size ({}) is not divisible by micro batch size ({}) times data parallel "
-                      "size ({})",
-                      *batch.global_batch, batch.micro_batch, job.data_parallel),
-          fmt::format("use a multiple of {}", at_once));
+    const bool divides = *batch.global_batch % at_once == 0;
     job.micro_batches = *batch.global_batch / at_once;
-    if (batch.accumulation && *batch.accumulation != job.micro_batches)
-      return bad_input(
-          fmt::format("train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * "
-                      "world_size: {} != {} * {} * {}",
-                      *batch.global_batch, batch.micro_batch, *batch.accumulation, job.data_parallel));
-    return {};
+    if (batch.accumulation && !(divides && *batch.accumulation == job.micro_batches)) return refused("R269");
+    return divides ? Status{} : refused("R004");
   }
   job.micro_batches = batch.accumulation.value_or(1);
   return {};

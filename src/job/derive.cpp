@@ -9,6 +9,7 @@
 
 #include "job/keys.h"
 #include "job/pipeline_layout.h"
+#include "job/refusal.h"
 
 namespace plimsoll::job {
 
@@ -127,42 +128,22 @@ Status derive_virtual_stages(Job& job) {
   const int ways = (given ? 1 : 0) + (parallel.layers_per_virtual_stage ? 1 : 0) + (parallel.layout.empty() ? 0 : 1);
   if (!parallel.layout.empty()) {
     PLIMSOLL_TRY(total, layout_stages(parallel.layout));
-    if (total % parallel.pipeline != 0)
-      return bad_input(
-          fmt::format("The length of pipeline_model_parallel_layout must be divisible by "
-                      "pipeline_model_parallel_size: it has {} stages for {} ranks",
-                      total, parallel.pipeline));
+    if (total % parallel.pipeline != 0) return refused("R054");
     if (parallel.layers_in_first_stage || parallel.layers_in_last_stage || parallel.account_for_embedding ||
         parallel.account_for_loss || parallel.layers_per_virtual_stage)
-      return bad_input("pipeline_model_parallel_layout cannot be set with other pipeline layout arguments");
-    if (given && parallel.virtual_pipeline != total / parallel.pipeline)
-      return bad_input(
-          fmt::format("virtual_pipeline_model_parallel_size conflicts with pipeline_model_parallel_layout: "
-                      "{} given, {} stages make {}",
-                      parallel.virtual_pipeline, total, total / parallel.pipeline));
+      return refused("R053");
+    if (given && parallel.virtual_pipeline != total / parallel.pipeline) return refused("R055");
     parallel.virtual_pipeline = total / parallel.pipeline;
     return {};
   }
-  if (ways > 1)
-    return bad_input(
-        "No more than one of the following arguments can be set: num_layers_per_virtual_pipeline_stage, "
-        "num_virtual_stages_per_pipeline_rank (virtual_pipeline_model_parallel_size)");
+  if (ways > 1) return refused("R044");
   if (!parallel.layers_per_virtual_stage) return {};
-  if (parallel.layers_in_first_stage || parallel.layers_in_last_stage)
-    return bad_input(
-        "num_layers_per_virtual_pipeline_stage with an uneven first or last stage: please use "
-        "--num-virtual-stages-per-pipeline-rank");
+  if (parallel.layers_in_first_stage || parallel.layers_in_last_stage) return refused("R045");
   const std::int64_t layers =
       job.model.depth() + (parallel.account_for_embedding ? 1 : 0) + (parallel.account_for_loss ? 1 : 0);
-  if (layers % parallel.pipeline != 0)
-    return bad_input(fmt::format("num_layers {} should be divisible by the pipeline-model-parallel size {}", layers,
-                                 parallel.pipeline));
+  if (layers % parallel.pipeline != 0) return refused("R035");
   const std::int64_t per_stage = layers / parallel.pipeline;
-  if (per_stage % *parallel.layers_per_virtual_stage != 0)
-    return bad_input(
-        fmt::format("number of layers per pipeline stage must be divisible number of layers per virtual "
-                    "pipeline stage: {} layers, {} per virtual stage",
-                    per_stage, *parallel.layers_per_virtual_stage));
+  if (per_stage % *parallel.layers_per_virtual_stage != 0) return refused("R037");
   parallel.virtual_pipeline = per_stage / *parallel.layers_per_virtual_stage;
   return {};
 }

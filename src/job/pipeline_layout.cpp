@@ -10,6 +10,7 @@
 
 #include "base/per_thread.h"
 #include "base/text.h"
+#include "job/refusal.h"
 
 namespace plimsoll::job {
 
@@ -82,31 +83,17 @@ std::int64_t count(std::string_view text, char symbol) { return std::count(text.
 Status check_layout(const Job& job, const std::vector<std::string>& stages) {
   const std::int64_t p = job.parallel.pipeline;
   const auto total = static_cast<std::int64_t>(stages.size());
-  if (total % p != 0)
-    return bad_input(
-        fmt::format("The length of pipeline_model_parallel_layout must be divisible by "
-                    "pipeline_model_parallel_size: it has {} stages for {} ranks",
-                    total, p));
+  if (total % p != 0) return refused("R054");
   const std::string all = std::accumulate(stages.begin(), stages.end(), std::string());
-  if (all.empty() || all.front() != 'E' || count(all, 'E') != 1)
-    return bad_input("pipeline_model_parallel_layout: The first layer must be embedding (E), once");
-  if (all.back() != 'L' || count(all, 'L') != 1)
-    return bad_input("pipeline_model_parallel_layout: The last layer must be loss (L), once");
-  if (count(all, 't') != job.model.depth())
-    return bad_input(fmt::format("pipeline_model_parallel_layout: {} decoder layers (t) must match num_layers {}",
-                                 count(all, 't'), job.model.depth()));
-  if (count(all, 'm') != job.model.mtp_layers)
-    return bad_input(fmt::format("pipeline_model_parallel_layout: {} MTP layers (m) must match mtp_num_layers {}",
-                                 count(all, 'm'), job.model.mtp_layers));
+  if (all.empty() || all.front() != 'E' || count(all, 'E') != 1) return refused("R056");
+  if (all.back() != 'L' || count(all, 'L') != 1) return refused("R056");
+  if (count(all, 't') != job.model.depth() || count(all, 'm') != job.model.mtp_layers) return refused("R057");
   if (const auto mtp = all.find('m'); mtp != std::string::npos && all.find('t', mtp) != std::string::npos)
-    return bad_input("pipeline_model_parallel_layout: decoder layers must be placed before MTP layers");
+    return refused("R058");
   const auto holds_mtp = [](const std::string& stage) { return stage.find('m') != std::string::npos; };
-  if (std::count_if(stages.begin(), stages.end(), holds_mtp) > 1)
-    return bad_input("pipeline_model_parallel_layout: MTP layers must be on one stage");
+  if (std::count_if(stages.begin(), stages.end(), holds_mtp) > 1) return refused("R058");
   const auto mtp_stage = std::find_if(stages.begin(), stages.end(), holds_mtp) - stages.begin();
-  if (mtp_stage < total && p > 1 && (mtp_stage % p == 0 || mtp_stage < total - p))
-    return bad_input(
-        "pipeline_model_parallel_layout: MTP layers must be in the last chunk of a pipeline rank other than the first");
+  if (mtp_stage < total && p > 1 && (mtp_stage % p == 0 || mtp_stage < total - p)) return refused("R058");
   return {};
 }
 
@@ -129,27 +116,17 @@ Result<std::vector<std::int64_t>> counted(const Job& job) {
   const std::int64_t layers = job.model.depth();
   std::vector<std::int64_t> per_rank;
   if (parallel.layers_in_first_stage || parallel.layers_in_last_stage) {
-    if (parallel.account_for_embedding || parallel.account_for_loss)
-      return bad_input(
-          "num_layers_in_first_pipeline_stage and num_layers_in_last_pipeline_stage cannot be set at the "
-          "same time with account_for_embedding_in_pipeline_split or account_for_loss_in_pipeline_split");
+    if (parallel.account_for_embedding || parallel.account_for_loss) return refused("R046");
     std::int64_t middle_layers = layers;
     std::int64_t middle_stages = p;
     for (const auto& fixed : {parallel.layers_in_first_stage, parallel.layers_in_last_stage}) {
       if (!fixed) continue;
-      if (*fixed < 1)
-        return bad_input(fmt::format("num_layers in the first or last stage = {}: must be larger than 0", *fixed));
+      if (*fixed < 1) return refused("R047");
       middle_layers -= *fixed;
       --middle_stages;
     }
-    if (middle_stages < 0 || middle_layers < 0 || (middle_stages == 0) != (middle_layers == 0))
-      return bad_input(fmt::format("Mismatch: {} middle layers remaining for {} middle pipeline stages", middle_layers,
-                                   std::max<std::int64_t>(middle_stages, 0)));
-    if (middle_stages > 0 && middle_layers % middle_stages != 0)
-      return bad_input(
-          fmt::format("number of layers at middle stage: {} must be divisible by the number of middle "
-                      "pipeline stages {}",
-                      middle_layers, middle_stages));
+    if (middle_stages < 0 || middle_layers < 0 || (middle_stages == 0) != (middle_layers == 0)) return refused("R050");
+    if (middle_stages > 0 && middle_layers % middle_stages != 0) return refused("R049");
     for (std::int64_t rank = 0; rank < p; ++rank) {
       const bool first = rank == 0 && parallel.layers_in_first_stage.has_value();
       const bool last = rank == p - 1 && parallel.layers_in_last_stage.has_value();
@@ -160,26 +137,18 @@ Result<std::vector<std::int64_t>> counted(const Job& job) {
   } else {
     const std::int64_t counted_layers =
         layers + (parallel.account_for_embedding ? 1 : 0) + (parallel.account_for_loss ? 1 : 0);
-    if (counted_layers % p != 0)
-      return bad_input(
-          fmt::format("num_layers {} should be divisible by the pipeline-model-parallel size {}", counted_layers, p),
-          "change pipeline_model_parallel_size, or use num_layers_in_first_pipeline_stage, "
-          "account_for_embedding_in_pipeline_split or pipeline_model_parallel_layout");
+    if (counted_layers % p != 0) return refused("R035");
     per_rank.assign(static_cast<std::size_t>(p), counted_layers / p);
   }
   for (const std::int64_t here : per_rank)
     if (here % v != 0)
-      return bad_input(
-          fmt::format("number of layers on a pipeline rank ({}) must be divisible by virtual pipeline "
-                      "degree {}",
-                      here, v));
+      return refused(parallel.layers_in_first_stage || parallel.layers_in_last_stage ? "R048" : "R036");
   std::vector<std::int64_t> per_stage;
   for (std::int64_t chunk = 0; chunk < v; ++chunk)
     for (const std::int64_t here : per_rank) per_stage.push_back(here / v);
   if (parallel.account_for_embedding) --per_stage.front();
   if (parallel.account_for_loss) --per_stage.back();
-  if (per_stage.front() < 0) return bad_input("Not enough layers in the first virtual pipeline stage");
-  if (per_stage.back() < 0) return bad_input("Not enough layers in the last virtual pipeline stage");
+  if (per_stage.front() < 0 || per_stage.back() < 0) return refused("R052");
   return per_stage;
 }
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/checked.h"
 #include "base/text.h"
 #include "job/derive.h"
 #include "job/draft.h"
@@ -77,7 +78,23 @@ Status require_batch(Job& job) {
   return facts.require_batch != nullptr ? facts.require_batch(job) : Status{};
 }
 
+// A whole batch, its micro-batches and their number say how many replicas there are.
+std::optional<std::int64_t> gpus_of_batch(const Job& job) {
+  if (!job.has("global_batch_size") || !job.has("micro_batch_size") || !job.batch.accumulation) return std::nullopt;
+  const auto replica = checked_mul(job.batch.micro_batch, *job.batch.accumulation);
+  if (!replica || *replica < 1 || *job.batch.global_batch % *replica != 0) return std::nullopt;
+  const auto split =
+      checked_mul(checked_mul(job.parallel.tensor, job.parallel.pipeline).value_or(0), job.parallel.context);
+  const auto gpus = checked_mul(*job.batch.global_batch / *replica, split.value_or(0));
+  return gpus && *gpus > 0 && *gpus < (1 << 20) ? std::optional(*gpus) : std::nullopt;
+}
+
 Status require_cluster(Job& job) {
+  if (const auto gpus = job.has("gpus") ? std::nullopt : gpus_of_batch(job)) {
+    PLIMSOLL_TRY_STATUS(set_key(job, "gpus", integer_node(*gpus)));
+    warn(job, fmt::format("gpus: not given; the batch of {} in {} steps of {} makes it {}", *job.batch.global_batch,
+                          *job.batch.accumulation, job.batch.micro_batch, *gpus));
+  }
   if (!job.has("gpus")) {
     if (job.facts().needs_gpu_count) return bad_input("the number of GPUs is not known", "give --gpus 8, say");
     warn(job, "gpus: not given; one GPU is assumed");

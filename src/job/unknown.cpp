@@ -47,12 +47,13 @@ constexpr Subject kSubjects[] = {
 
 // Words that say that a name is about something else: evaluation, data, files, logs.
 constexpr std::string_view kElsewhere[] = {
-    "eval",  "evaluation", "val",      "valid",    "validation", "test",      "predict", "prediction", "inference",
-    "infer", "generation", "gen",      "rollout",  "vllm",       "sglang",    "log",     "logging",    "logger",
-    "save",  "loader",     "dataset",  "datasets", "dataloader", "tokenizer", "wandb",   "metric",     "metrics",
-    "comet", "profile",    "profiler", "comment",  "path",       "dir",       "file",    "name",       "url",
-    "seed",  "timeout",    "hub",      "cache",    "prompt",     "reward",    "shuffle", "prefetch",   "workers",
-    "tags",  "template",   "lr",       "learning", "warmup",     "decay",     "clip",    "tensorboard"};
+    "eval",   "evaluation", "val",      "valid",    "validation", "test",      "predict", "prediction",  "inference",
+    "infer",  "generation", "gen",      "rollout",  "vllm",       "sglang",    "log",     "logging",     "logger",
+    "save",   "loader",     "dataset",  "datasets", "dataloader", "tokenizer", "wandb",   "metric",      "metrics",
+    "comet",  "profile",    "profiler", "comment",  "path",       "dir",       "file",    "name",        "url",
+    "seed",   "timeout",    "hub",      "cache",    "prompt",     "reward",    "shuffle", "prefetch",    "workers",
+    "tags",   "template",   "lr",       "learning", "warmup",     "decay",     "clip",    "tensorboard", "init",
+    "memmap", "map",        "tokens",   "scale",    "growth",     "margin",    "amax",    "interval"};
 
 bool is_elsewhere(std::string_view word) {
   return std::find(std::begin(kElsewhere), std::end(kElsewhere), word) != std::end(kElsewhere);
@@ -129,6 +130,9 @@ std::string quoted(std::string_view key) { return shown(text_node(std::string(ke
 }  // namespace
 
 std::string_view subject_of(std::string_view key) {
+  // "fp8.enabled" speaks of fp8: a switch is about the table around it.
+  for (const std::string_view wrapper : {".enabled", ".enable", ".name", ".type", ".mode"})
+    if (key.ends_with(wrapper)) return subject_of(key.substr(0, key.size() - wrapper.size()));
   const std::string_view last = key.substr(key.rfind('.') == std::string_view::npos ? 0 : key.rfind('.') + 1);
   for (const std::string& word : words_of(last))
     if (is_elsewhere(word)) return {};

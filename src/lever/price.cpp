@@ -17,6 +17,7 @@ Result<Price> price(const job::Job& job, const World& world, const memory::Asked
   PLIMSOLL_TRY(memory, memory::answer(job, asked));
   PLIMSOLL_TRY(time, time_of(job, world));
   world.learned.apply(job, memory);
+  for (std::string& word : world.learned.words(job)) memory.warnings.push_back(std::move(word));
   return Price{std::move(memory), std::move(time)};
 }
 

@@ -43,6 +43,11 @@ Rank outside(const memory::RankAnswer& rank) {
   return out;
 }
 
+// What plimsoll learn changes in answers for the job.
+std::vector<std::string> learned_words(const World& world, const plimsoll::Result<job::Job>& job) {
+  return job ? world.impl().world.learned.words(*job) : std::vector<std::string>{};
+}
+
 }  // namespace
 
 Result<Fit> fit(const Job& job, const World& world, const FitOptions& options) {
@@ -88,8 +93,7 @@ Result<Answer> diff(const Job& before, const Job& after, const World& world) {
   diff->name_b = "after";
   const auto shared = std::make_shared<const answer::JobDiff>(*std::move(diff));
   return Answer(std::make_shared<const Answer::Impl>(
-      Answer::Impl{true,
-                   {},
+      Answer::Impl{true, learned_words(world, job::resolve(before.impl().request)),
                    [shared] { return answer::to_json(*shared, true); },
                    [shared](const cli::Console& console) { return cli::job_diff_report(*shared, console); }}));
 }
@@ -111,7 +115,8 @@ Result<Answer> plan(const std::vector<std::string>& files, const Options& option
   auto found = plan::plan_for(*question, search);
   if (!found) return outside(found.error());
   const bool any = !found->best.empty();
-  std::vector<std::string> warnings = answer::warnings_of(*found);
+  std::vector<std::string> warnings = learned_words(world, plan::first_job(*question));
+  for (std::string& warning : answer::warnings_of(*found)) warnings.push_back(std::move(warning));
   return Answer(hold(any, std::move(warnings), *std::move(found), kJson, cli::plan_report));
 }
 
@@ -119,7 +124,8 @@ Result<Answer> climb(const Job& job, const World& world, bool changes_numerics) 
   auto ladder = plan::climb(job.impl().request, world.impl().world, {.changes_numerics = changes_numerics});
   if (!ladder) return outside(ladder.error());
   const bool fits = ladder->fits || ladder->fits_already;
-  return Answer(hold(fits, {}, *std::move(ladder), kJson, cli::ladder_report));
+  return Answer(hold(fits, learned_words(world, job::resolve(job.impl().request)), *std::move(ladder), kJson,
+                     cli::ladder_report));
 }
 
 Result<Answer> why(const std::vector<std::string>& logs, const World& world, const WhyOptions& options) {
@@ -128,9 +134,11 @@ Result<Answer> why(const std::vector<std::string>& logs, const World& world, con
   auto why = answer::why(question, world.impl().world);
   if (!why) return outside(why.error());
   const bool found = why->found();
-  return Answer(hold(found, {}, *std::move(why), kJson, [](const answer::Why& one, const cli::Console& console) {
-    return cli::why_text(one, false, console);
-  }));
+  std::vector<std::string> words;
+  if (why->known) words = world.impl().world.learned.words(why->known->job);
+  return Answer(
+      hold(found, std::move(words), *std::move(why), kJson,
+           [](const answer::Why& one, const cli::Console& console) { return cli::why_text(one, false, console); }));
 }
 
 Result<Answer> score(const std::vector<std::string>& files, const World& world, const std::string& by) {

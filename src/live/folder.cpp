@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -51,6 +52,14 @@ std::int64_t rank_in(const std::string& path) {
   return rank;
 }
 
+// A snapshot of a rank that did not run out itself, while another one did.
+bool is_of_peer(const std::string& path) { return path.find(".peer.pickle") != std::string::npos; }
+
+// As it was written, or compressed since.
+bool is_snapshot(const std::string& name) {
+  return name.ends_with(".pickle") || name.ends_with(".pickle.gz") || name.ends_with(".pickle.zst");
+}
+
 }  // namespace
 
 Result<std::string> make_run_folder(const std::string& asked) {
@@ -84,7 +93,8 @@ Result<std::vector<std::pair<std::string, std::string>>> install_hook(const std:
   const char* path = std::getenv("PYTHONPATH");
   const char* history = options.history == History::kOff      ? "off"
                         : options.history == History::kStacks ? "stacks"
-                                                              : "events";
+                        : options.history == History::kEvents ? "events"
+                                                              : "auto";
   return std::vector<std::pair<std::string, std::string>>{
       {"PYTHONPATH", path != nullptr && *path != '\0' ? place + ":" + path : place},
       {"PLIMSOLL_RUN_FOLDER", folder},
@@ -105,10 +115,11 @@ RunFiles files_of(const std::string& folder) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with("rank-") && name.ends_with(".pickle")) files.snapshots.push_back(entry.path().string());
+    if (name.starts_with("rank-") && is_snapshot(name)) files.snapshots.push_back(entry.path().string());
   }
   std::sort(files.snapshots.begin(), files.snapshots.end(), [](const std::string& a, const std::string& b) {
-    return std::pair(rank_in(a), a) < std::pair(rank_in(b), b);
+    const auto key = [](const std::string& path) { return std::tuple(is_of_peer(path), rank_in(path), path); };
+    return key(a) < key(b);
   });
   return files;
 }

@@ -26,9 +26,10 @@ inline constexpr const char* kHookFolder = "hook";
 // Whether run.json lies in it, or a rank's file of a run that has not ended.
 [[nodiscard]] bool is_run_folder(const std::string& path);
 
-enum class History { kOff, kEvents, kStacks };
+// kAuto: events, unless allocations come so often that the hook would be felt.
+enum class History { kOff, kAuto, kEvents, kStacks };
 struct HookOptions {
-  History history = History::kEvents;
+  History history = History::kAuto;
   std::int64_t entries = 100'000;  // of the ring
 };
 // Writes the hook into the folder; answers the variables that let it into every Python of the command.
@@ -40,7 +41,7 @@ struct RunFiles {
   std::string record;
   std::vector<std::string> logs;  // of the command, then what the kernel said
   std::string job;
-  std::vector<std::string> snapshots;  // by rank
+  std::vector<std::string> snapshots;  // those of ranks that ran out, then of their peers, by rank
 };
 [[nodiscard]] RunFiles files_of(const std::string& folder);
 

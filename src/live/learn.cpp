@@ -25,6 +25,9 @@ constexpr std::size_t kFewestRuns = 3;
 // A figure is taken where it brings runs that were left out this much nearer: by a tenth of the error, at least.
 constexpr double kGain = 0.9;
 constexpr double kOtherJobPct = 5;
+// Tensors are predicted to a thousandth, what the allocator keeps beyond them far less surely.
+constexpr double kTensorsNearEnough = 0.1;
+constexpr double kCacheNearEnough = 10;
 
 // One run's word on one quantity.
 struct Word {
@@ -37,6 +40,8 @@ using Key = std::pair<std::string, std::string>;  // GPU, framework
 struct Words {
   std::vector<Word> seconds;
   std::vector<Word> context;
+  std::vector<Word> tensors;  // peak of what torch had allocated
+  std::vector<Word> cached;   // what it had reserved beyond that
 };
 
 double median(std::vector<double> values) {
@@ -58,7 +63,8 @@ double error_with(const Word& word, double figure, bool is_factor) {
   return 100 * std::abs(predicted - word.measured) / word.measured;
 }
 
-LearnedFigure judge(const char* name, const std::vector<Word>& words, bool is_factor) {
+// `enough`: an error in percent below which there is nothing to learn.
+LearnedFigure judge(const char* name, const std::vector<Word>& words, bool is_factor, double enough = 0) {
   LearnedFigure figure;
   figure.name = name;
   figure.runs = static_cast<std::int64_t>(words.size());
@@ -71,6 +77,10 @@ LearnedFigure judge(const char* name, const std::vector<Word>& words, bool is_fa
   figure.before = median(before);
   if (words.size() < kFewestRuns) {
     figure.refused = fmt::format("{} runs; wanted {}", words.size(), kFewestRuns);
+    return figure;
+  }
+  if (figure.before < enough) {
+    figure.refused = "the prediction is near enough";
     return figure;
   }
   std::vector<double> left_out;
@@ -105,6 +115,24 @@ void take_context(const truth::Record& record, const Node& node, Words& words) {
       {static_cast<double>(*outside), static_cast<double>(rank.outside), static_cast<double>(rank.outside - context)});
 }
 
+// Both peaks of a record stand beside each other in the score.
+void take_peaks(const truth::FileScore& score, const truth::RecordFile& file, std::map<Key, Words>& groups) {
+  std::map<std::size_t, std::map<std::string, const truth::ScoredRow*>> by_record;
+  for (const truth::ScoredRow& row : score.rows) by_record[row.record][row.quantity] = &row;
+  for (const auto& [index, rows] : by_record) {
+    const truth::Record& record = file.records[index];
+    const auto allocated = rows.find("peak_allocated");
+    const auto reserved = rows.find("peak_reserved");
+    if (!record.skip.empty() || allocated == rows.end() || reserved == rows.end()) continue;
+    Words& words = groups[{record.job.cluster.gpu.id, std::string(job::name_of(record.job.framework))}];
+    const truth::ScoredRow& tensors = *allocated->second;
+    words.tensors.push_back({tensors.measured, tensors.predicted, 0});
+    const Word cached{reserved->second->measured - tensors.measured, reserved->second->predicted - tensors.predicted,
+                      0};
+    if (cached.measured > 0 && cached.predicted > 0) words.cached.push_back(cached);
+  }
+}
+
 Status read_run(const std::string& path, std::map<Key, Words>& groups, std::vector<std::string>& skipped) {
   PLIMSOLL_TRY(text, read_file(path));
   auto root = document::parse_json(text);
@@ -133,6 +161,7 @@ Status read_run(const std::string& path, std::map<Key, Words>& groups, std::vect
     Words& words = groups[{record.job.cluster.gpu.id, std::string(job::name_of(record.job.framework))}];
     take_context(record, nodes->items[i], words);
   }
+  take_peaks(score, records, groups);
   for (const truth::ScoredRow& row : score.rows) {
     if (!records.records[row.record].skip.empty()) continue;
     const job::Job& job = records.records[row.record].job;
@@ -157,8 +186,11 @@ Result<Lesson> learn(const std::vector<std::string>& paths) {
   std::map<Key, Words> groups;
   for (const std::string& path : paths) PLIMSOLL_TRY_STATUS(read_run(path, groups, lesson.skipped));
   for (const auto& [key, words] : groups)
-    lesson.groups.push_back(
-        {key.first, key.second, {judge("step time", words.seconds, true), judge("context", words.context, false)}});
+    lesson.groups.push_back({key.first,
+                             key.second,
+                             {judge("step time", words.seconds, true), judge("context", words.context, false),
+                              judge("tensors", words.tensors, true, kTensorsNearEnough),
+                              judge("cache", words.cached, true, kCacheNearEnough)}});
   return lesson;
 }
 
@@ -168,14 +200,18 @@ std::string lesson_json(const Lesson& lesson) {
   for (const LearnedFrom& group : lesson.groups) {
     const LearnedFigure& time = group.figures[0];
     const LearnedFigure& context = group.figures[1];
-    if (!time.value && !context.value) continue;
+    const LearnedFigure& tensors = group.figures[2];
+    const LearnedFigure& cached = group.figures[3];
+    if (!time.value && !context.value && !tensors.value && !cached.value) continue;
     Object one;
-    one.set("gpu", group.gpu).set("framework", group.framework).set("runs", std::max(time.runs, context.runs));
+    one.set("gpu", group.gpu).set("framework", group.framework);
+    one.set("runs", std::max({time.runs, context.runs, tensors.runs, cached.runs}));
     if (time.value)
       one.set("time_factor", *time.value)
           .set("time_error_before", time.before)
           .set("time_error_left_out", time.left_out);
     if (context.value) one.set("context", static_cast<std::int64_t>(*context.value));
+    one.set_if("tensor_factor", tensors.value).set_if("cached_factor", cached.value);
     groups.items.push_back(one.take());
   }
   Object root;

@@ -15,7 +15,7 @@ namespace plimsoll::live {
 
 // Errors in percent, medians of absolute values over the runs of a group.
 struct LearnedFigure {
-  std::string name;  // "step time", "context"
+  std::string name;  // "step time", "context", "tensors", "cache"
   std::int64_t runs = 0;
   double before = 0;            // of the built-in prediction
   double left_out = 0;          // of each run, predicted with what the others say

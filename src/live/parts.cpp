@@ -10,11 +10,14 @@
 
 #include <fmt/format.h>
 
+#include "answer/input.h"
 #include "answer/recording.h"
 #include "base/crew.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "live/folder.h"
 #include "live/nodes.h"
+#include "live/prediction.h"
 #include "live/rank_file.h"
 
 namespace plimsoll::live {
@@ -53,7 +56,7 @@ std::vector<std::string> files_in(const std::string& folder) {
     if (is_snapshot(name)) snapshots.push_back(name);
     if (is_rank_file(name)) ranks.push_back(name);
   }
-  std::vector<std::string>& files = snapshots.empty() ? ranks : snapshots;
+  std::vector<std::string>& files = snapshots.size() > ranks.size() ? snapshots : ranks;
   std::sort(files.begin(), files.end(), [](const std::string& a, const std::string& b) {
     return std::pair(number_in(a).value_or(-1), a) < std::pair(number_in(b).value_or(-1), b);
   });
@@ -110,11 +113,30 @@ void read_rank_file(const std::string& path, const std::string& name, RankFacts&
   }
 }
 
+// The job of the run, where its file lies beside those of the ranks.
+std::optional<job::Job> job_in(const std::string& folder) {
+  const std::string path = (fs::path(folder) / kJobFile).string();
+  if (!file_exists(path)) return std::nullopt;
+  answer::Input input;
+  input.operands = {path};
+  const auto request = answer::read_input(std::move(input));
+  const auto job = request ? job::resolve(*request) : Result<job::Job>{tl::make_unexpected(request.error())};
+  return job ? std::optional(*job) : std::nullopt;
+}
+
+void place(const job::Job& job, RankFacts& facts) {
+  if (!facts.problem.empty() || facts.rank < 0 || facts.rank >= job.cluster.gpus) return;
+  if (job.parallel.pipeline > 1) facts.stage = pipeline_rank(job, facts.rank, job.cluster.gpus);
+  // Ranks of one expert's tensors are neighbours, then come those with other experts.
+  if (job.parallel.expert > 1) facts.expert = facts.rank / job.expert_tensor() % job.parallel.expert;
+}
+
 Node row_node(const RankFacts& facts) {
   Object row;
   row.set("index", facts.index).set("file", facts.file);
   if (!facts.problem.empty()) return row.set("problem", facts.problem).take();
-  row.set("rank", facts.rank).set("host", facts.host).set("allocated", facts.allocated);
+  row.set("rank", facts.rank).set("host", facts.host);
+  row.set_if("stage", facts.stage).set_if("expert", facts.expert).set("allocated", facts.allocated);
   row.set("reserved", facts.reserved).set("steps", facts.steps).set("seconds", facts.seconds);
   if (!facts.ran_out.empty()) row.set("ran_out", facts.ran_out).set("requested", facts.requested);
   return row.take();
@@ -131,6 +153,8 @@ RankFacts row_of(const Node& node) {
   };
   facts.rank = count("rank");
   facts.host = text_in(node, "host");
+  if (node.has("stage")) facts.stage = count("stage");
+  if (node.has("expert")) facts.expert = count("expert");
   facts.allocated = count("allocated");
   facts.reserved = count("reserved");
   facts.steps = count("steps");
@@ -184,6 +208,8 @@ Result<Part> read_part(const std::string& folder, const Share& share) {
         read_rank_file(path, facts.file, facts);
     }
   });
+  if (const auto job = job_in(folder))
+    for (RankFacts& facts : part.rows) place(*job, facts);
   return part;
 }
 
@@ -201,6 +227,47 @@ Result<Part> join(const std::vector<Part>& parts) {
   }
   for (const auto& [index, row] : rows) all.rows.push_back(*row);
   return all;
+}
+
+namespace {
+
+// By name of what a rank belongs to; nothing where a rank does not say.
+template <class NameOf>
+void add_imbalance(const Part& part, const char* kind, const NameOf& name_of, std::vector<Imbalance>& found) {
+  constexpr double kWorthSaying = 0.02;
+  struct Sum {
+    double held = 0;
+    double ranks = 0;
+    [[nodiscard]] double mean() const { return held / ranks; }
+  };
+  std::map<std::string, Sum> sums;
+  Sum all;
+  for (const RankFacts& facts : part.rows) {
+    if (!facts.problem.empty()) continue;
+    const std::string name = name_of(facts);
+    if (name.empty()) return;
+    for (Sum* sum : {&sums[name], &all}) {
+      sum->held += static_cast<double>(facts.reserved);
+      sum->ranks += 1;
+    }
+  }
+  if (sums.size() < 2 || all.held <= 0) return;
+  const auto fullest = std::max_element(sums.begin(), sums.end(),
+                                        [](const auto& a, const auto& b) { return a.second.mean() < b.second.mean(); });
+  const double above = fullest->second.mean() / all.mean() - 1;
+  if (above >= kWorthSaying)
+    found.push_back({kind, fullest->first, fullest->second.mean(), above, static_cast<std::int64_t>(sums.size())});
+}
+
+}  // namespace
+
+std::vector<Imbalance> imbalances(const Part& part) {
+  std::vector<Imbalance> found;
+  const auto text = [](const std::optional<std::int64_t>& number) { return number ? std::to_string(*number) : ""; };
+  add_imbalance(part, "host", [](const RankFacts& facts) { return facts.host; }, found);
+  add_imbalance(part, "stage", [&](const RankFacts& facts) { return text(facts.stage); }, found);
+  add_imbalance(part, "expert rank", [&](const RankFacts& facts) { return text(facts.expert); }, found);
+  return found;
 }
 
 std::vector<std::string> not_read(const Part& part) {
@@ -251,6 +318,7 @@ std::vector<RankComparison> rows_of(const Part& part) {
     RankComparison row;
     row.rank = facts.rank;
     row.host = facts.host;
+    row.pp_rank = facts.stage;
     row.allocated.measured = static_cast<double>(facts.allocated);
     row.reserved.measured = static_cast<double>(facts.reserved);
     if (facts.seconds > 0) row.seconds.measured = facts.seconds;

@@ -18,7 +18,9 @@ struct RankFacts {
   std::string problem;  // why it could not be read; the rest is empty then
   std::int64_t rank = 0;
   std::string host;
-  std::int64_t allocated = 0;  // bytes: peak of a rank file, held at the end in a snapshot
+  std::optional<std::int64_t> stage;   // of the pipeline, and among the ranks that share a layer's experts, where the
+  std::optional<std::int64_t> expert;  // folder holds the job of the run
+  std::int64_t allocated = 0;          // bytes: peak of a rank file, held at the end in a snapshot
   std::int64_t reserved = 0;
   std::int64_t steps = 0;
   double seconds = 0;
@@ -41,8 +43,8 @@ struct Share {
 // "3/16"
 [[nodiscard]] Result<Share> parse_share(const std::string& text);
 
-// Snapshots where there are any, else rank files. Files are shared out one by one, so that parts take alike; threads
-// share a part.
+// Rank files, or snapshots where there are more of those. Files are shared out one by one, so that parts take alike;
+// threads share a part.
 [[nodiscard]] Result<Part> read_part(const std::string& folder, const Share& share);
 [[nodiscard]] Result<Part> join(const std::vector<Part>& parts);
 
@@ -51,6 +53,17 @@ struct Share {
 
 // Rows that groups and outliers are found in (groups.h); files that could not be read are left out.
 [[nodiscard]] std::vector<RankComparison> rows_of(const Part& part);
+
+// Ranks of one host, stage or share of the experts that hold more than all ranks do on average.
+struct Imbalance {
+  std::string kind;     // "host", "stage", "expert rank"
+  std::string name;     // of the fullest: "node37", "0"
+  double held = 0;      // bytes reserved by a rank of it, on average
+  double above = 0;     // share above the mean of all: 0.1 is 10 %
+  std::int64_t of = 0;  // how many there are of the kind
+};
+// Those of more than two percent, only where every rank says where it belongs.
+[[nodiscard]] std::vector<Imbalance> imbalances(const Part& part);
 
 // "rank-3.jsonl: why" of every file that could not be read.
 [[nodiscard]] std::vector<std::string> not_read(const Part& part);

@@ -28,8 +28,8 @@ tl::unexpected<Error> not_provable(std::string what) {
   return tl::make_unexpected(Error{Code::kMissing,
                                    "this job cannot be proven here: " + std::move(what),
                                    {},
-                                   "prove runs one GPU under Transformers' Trainer, or one rank of FSDP2 or of "
-                                   "Megatron's local layers"});
+                                   "prove runs one GPU under Transformers' Trainer, or one rank of FSDP2, of "
+                                   "torchtitan or of Megatron's local layers"});
 }
 
 const char* torch_name(job::DType type) {
@@ -98,6 +98,22 @@ Result<Node> fsdp2_spec(const job::Job& job, Object spec) {
   return spec.take();
 }
 
+// torchtitan trains what its own file says: the file is written as plan --emit writes it.
+Result<Node> titan_spec(const job::Job& job, std::int64_t pp_rank, Object spec) {
+  if (job.parallel.context > 1 || job.parallel.expert > 1) return not_provable("it is split by context or experts");
+  if (job.precision.compute == job::DType::kFp8 || job.precision.fp4) return not_provable("it computes in 8 or 4 bits");
+  if (job.kernels.torch_compile)
+    return not_provable("it is compiled; --torch-compile false proves it as it is written");
+  PLIMSOLL_TRY(files, emit::emit(job, emit::target_of(job.framework), {}));
+  for (const emit::File& file : files) {
+    if (file.name != "train.toml") continue;
+    spec.set("program", "torchtitan").set("toml", file.text).set("vocabulary", job.model.vocab);
+    spec.set("rank", pp_rank * (job.cluster.gpus / job.parallel.pipeline));
+    return spec.take();
+  }
+  return not_provable("its file cannot be written");
+}
+
 Node pair_of(const Quantity& quantity) {
   Object object;
   object.set_if("measured", quantity.measured).set_if("predicted", quantity.predicted);
@@ -129,6 +145,10 @@ Result<std::string> proof_spec(const Prediction& prediction, std::int64_t pp_ran
     spec.set("vocabulary", job.vocab_rows);
     add_megatron(job, pp_rank, spec);
     return document::to_json(spec.take());
+  }
+  if (job.kernels.implementation == job::Implementation::kTorchtitan) {
+    PLIMSOLL_TRY(node, titan_spec(job, pp_rank, std::move(spec)));
+    return document::to_json(node);
   }
   PLIMSOLL_TRY_STATUS(check_common(job));
   PLIMSOLL_TRY(config, config_of(prediction));

@@ -109,6 +109,8 @@ void take_event(const Node& line, RankRun& run) {
     take_oom(line, run);
   } else if (event == "snapshot") {
     if (const std::string name = text_in(line, "file"); is_plain_name(name)) run.snapshot = name;
+  } else if (event == "history") {
+    run.history_given_up = count_in(line, "allocations_per_second");
   } else if (event == "error") {
     run.error_type = printable(text_in(line, "type"), 120);
     run.error = printable(text_in(line, "message"), 2000);

@@ -29,7 +29,7 @@ struct StepReading {
 
 struct OutOfMemoryReading {
   std::int64_t step = 0;  // steps that were done
-  std::string phase;      // "start", "forward", "backward", "optimizer", "evaluation", "between"
+  std::string phase;      // "start", "forward", "backward", "optimizer", "evaluation", "save", "load", "between"
   std::int64_t requested = 0;
   std::int64_t total = 0;
   std::int64_t free = 0;
@@ -61,6 +61,7 @@ struct RankRun {
   std::int64_t rss_most = 0;
   std::optional<OutOfMemoryReading> oom;  // the last
   std::string snapshot;                   // name of its file
+  std::int64_t history_given_up = 0;      // allocations a second that made the hook keep no history; 0: it did
   std::string error_type;
   std::string error;
   bool ended = false;   // the process came to its end by itself

@@ -61,6 +61,7 @@ Node rank_node(const RankRun& rank, const RankComparison* row) {
     object.add("oom", oom.take());
   }
   if (!rank.snapshot.empty()) object.set("snapshot", rank.snapshot);
+  if (rank.history_given_up > 0) object.set("history_given_up", rank.history_given_up);
   if (!rank.error.empty()) object.set("error_type", rank.error_type).set("error", rank.error);
   if (!rank.trouble.empty()) object.set("trouble", rank.trouble);
   return object.take();

@@ -10,6 +10,7 @@
 #include "base/budget.h"
 #include "base/bytes.h"
 #include "base/crew.h"
+#include "base/spares.h"
 #include "base/text.h"
 #include "job/pipeline_layout.h"
 #include "memory/interval.h"
@@ -26,6 +27,13 @@ struct WalkedRank {
   RankAnswer answer;
   std::vector<std::string> warnings;
 };
+
+// Those of the last walks: a question walks dozens, two or so at a time.
+Spares<step::Tape>& tapes() {
+  constexpr std::size_t kMost = 16;
+  static Spares<step::Tape> all(kMost);
+  return all;
+}
 
 // A step that is too large to be walked: its tensors alone say no, or nothing can be said.
 Status answer_in_closed_form(const step::Tape& tape, std::int64_t passes, std::int64_t for_torch, WalkedRank& walked) {
@@ -55,7 +63,9 @@ Result<WalkedRank> answer_rank(const job::Job& job, const job::PipelineLayout& l
                                const AskedRanks& asked) {
   PLIMSOLL_TRY(settings, settings_of(job));
   const std::int64_t passes = step::layer_passes(job, layout, pp_rank);
-  step::Tape tape(passes <= kBudget.layer_passes);
+  Spares<step::Tape>::Borrowed borrowed = tapes().borrow();
+  step::Tape& tape = *borrowed;
+  tape.restart(passes <= kBudget.layer_passes);
   step::RankResult result = step::run_rank(job, layout, pp_rank, tape, !tape.recording());
   if (!settings.native)
     result.warnings.emplace_back(
@@ -90,8 +100,11 @@ Result<WalkedRank> answer_rank(const job::Job& job, const job::PipelineLayout& l
     rank.table = make_table(rank, outside, result.outside_bytes);
     return walked_rank;
   }
-  Walk walked = walk(tape, settings, for_torch, true, rank.capacity);
-  rank.out_of_memory = walked.out_of_memory;
+  // Tensors that need more than there is cannot fit, whatever the allocator does: where it runs out is not asked then.
+  const bool surely_out = asked.figures_only && tape.peak() > for_torch;
+  if (surely_out) rank.out_of_memory = OutOfMemory{tape.peak_moment(), 0, step::Name::kHidden};
+  Walk walked = walk(tape, settings, for_torch, !surely_out, rank.capacity);
+  if (!surely_out) rank.out_of_memory = walked.out_of_memory;
   if (walked.out_of_memory && !asked.verdict_only)
     walked = walk(tape, settings, for_torch, false);  // what it would need
   rank.peak = walked.peak;

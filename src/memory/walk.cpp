@@ -5,6 +5,7 @@
 #include <map>
 
 #include "allocator/caching.h"
+#include "allocator/roomy.h"
 
 namespace plimsoll::memory {
 
@@ -52,66 +53,161 @@ std::string_view text_of(PeakGroup group) {
   return {};
 }
 
+namespace {
+
+// The highest point of a run of events that one moment has.
+struct High {
+  std::int64_t allocated = 0;
+  std::int64_t requested = 0;
+  std::int64_t reserved = 0;
+  std::size_t event = 0;
+};
+
+// The whole policy, also where memory runs out.
+class Caching {
+ public:
+  using Handle = allocator::BlockId;
+
+  Caching(const allocator::Settings& settings, allocator::SimulatedDriver driver)
+      : driver_(driver), allocator_(settings, driver_) {
+    for (std::size_t i = 0; i < streams_.size(); ++i) streams_[i] = allocator_.add_stream(i);
+  }
+  bool allocate(const step::Event& event, Handle& block) {
+    const auto served = allocator_.allocate({event.requested, streams_[static_cast<std::size_t>(event.stream)]});
+    block = served.value_or(allocator::kNoBlock);
+    return served.has_value();
+  }
+  void free(Handle block) { allocator_.free(block); }
+  [[nodiscard]] std::int64_t allocated() const { return allocator_.stats().allocated; }
+  [[nodiscard]] std::int64_t reserved() const { return allocator_.stats().reserved; }
+  [[nodiscard]] std::int64_t peak_reserved() const { return allocator_.stats().peak_reserved; }
+  [[nodiscard]] std::int64_t driver_calls() const { return allocator_.stats().driver_calls(); }
+
+ private:
+  allocator::SimulatedDriver driver_;
+  allocator::CachingAllocator allocator_;
+  std::array<std::uint32_t, step::kStreams> streams_{};
+};
+
+// The same as long as there is room.
+class Roomy {
+ public:
+  using Handle = allocator::RoomyAllocator::Block*;
+
+  Roomy(const allocator::Settings& settings, const allocator::SimulatedDriver& driver)
+      : allocator_(settings, driver, step::kStreams) {}
+  bool allocate(const step::Event& event, Handle& block) {
+    block = allocator_.allocate(event.bytes, static_cast<std::uint32_t>(event.stream));
+    return block != nullptr;
+  }
+  void free(Handle block) { allocator_.free(block); }
+  [[nodiscard]] std::int64_t allocated() const { return allocator_.allocated(); }
+  [[nodiscard]] std::int64_t reserved() const { return allocator_.reserved(); }
+  [[nodiscard]] std::int64_t peak_reserved() const { return allocator_.reserved(); }
+  [[nodiscard]] std::int64_t driver_calls() const { return allocator_.driver_calls(); }
+
+ private:
+  allocator::RoomyAllocator allocator_;
+};
+
+// A tape on its way through an allocator.
+template <class Allocator>
+class Walker {
+ public:
+  Walker(const step::Tape& tape, const allocator::Settings& settings, const allocator::SimulatedDriver& driver,
+         Levels* levels)
+      : tape_(tape), allocator_(settings, driver), levels_(levels), block_of_(tape.tensors()) {}
+
+  Walk run() {
+    const auto& marks = tape_.marks();
+    const std::size_t events = tape_.events().size();
+    std::size_t next_mark = 0;
+    for (std::size_t i = 0; i < events && !result_.out_of_memory;) {
+      for (; next_mark < marks.size() && marks[next_mark].event <= i; ++next_mark) enter(marks[next_mark].moment);
+      const std::size_t last =
+          next_mark < marks.size() ? std::min<std::size_t>(marks[next_mark].event, events) : events;
+      note(levels_ == nullptr ? follow<false>(i, last) : follow<true>(i, last));
+      i = last;
+    }
+    leave_phase();
+    for (; next_mark < marks.size(); ++next_mark) {  // phases without an event of their own
+      moment_ = marks[next_mark].moment;
+      leave_phase();
+    }
+    for (const PeakPoint& group : result_.by_group)
+      if (group.allocated > result_.peak.allocated) result_.peak = group;
+    result_.peak_reserved = allocator_.peak_reserved();
+    result_.driver_calls = allocator_.driver_calls();
+    return std::move(result_);
+  }
+
+ private:
+  void leave_phase() {
+    result_.by_phase[static_cast<std::size_t>(moment_.phase)].allocated_after = allocator_.allocated();
+  }
+  void enter(const step::Moment& moment) {
+    if (moment.phase != moment_.phase) leave_phase();
+    moment_ = moment;
+  }
+
+  // Events [first, last), up to the one that cannot be served.
+  template <bool kWithLevels>
+  High follow(std::size_t first, std::size_t last) {
+    High high;
+    const step::Event* const events = tape_.events().data();
+    for (std::size_t i = first; i < last; ++i) {
+      const step::Event& event = events[i];
+      requested_ += event.bytes;
+      if (event.bytes < 0) {
+        allocator_.free(block_of_[event.id]);
+      } else if (event.bytes > 0) {
+        if (!allocator_.allocate(event, block_of_[event.id])) {
+          result_.out_of_memory = OutOfMemory{moment_, event.requested, event.name};
+          break;
+        }
+        const std::int64_t allocated = allocator_.allocated();
+        if (allocated > high.allocated) high = {allocated, requested_, allocator_.reserved(), i};
+      }
+      if constexpr (kWithLevels) {
+        levels_->allocated.push_back(allocator_.allocated());
+        levels_->reserved.push_back(allocator_.reserved());
+      }
+    }
+    return high;
+  }
+
+  void note(const High& high) {
+    PhasePeak& phase = result_.by_phase[static_cast<std::size_t>(moment_.phase)];
+    phase.peak_allocated = std::max(phase.peak_allocated, high.allocated);
+    PeakPoint& group = result_.by_group[static_cast<std::size_t>(group_of(moment_))];
+    if (high.allocated > group.allocated)
+      group = {high.allocated, high.requested, high.reserved, static_cast<std::uint32_t>(high.event), moment_};
+  }
+
+  const step::Tape& tape_;
+  Allocator allocator_;
+  Levels* levels_;
+  std::vector<typename Allocator::Handle> block_of_;  // by the tensor's id
+  std::int64_t requested_ = 0;
+  step::Moment moment_;
+  Walk result_;
+};
+
+}  // namespace
+
 Walk walk(const step::Tape& tape, const allocator::Settings& settings, std::int64_t capacity, bool stop_at_capacity,
           std::int64_t device_total, Levels* levels) {
   constexpr std::int64_t kEndless = std::int64_t{1} << 55;
   if (!stop_at_capacity) capacity = device_total = kEndless;
-  allocator::SimulatedDriver driver(capacity, device_total > 0 ? device_total : capacity);
+  const allocator::SimulatedDriver driver(capacity, device_total > 0 ? device_total : capacity);
   allocator::Settings used = settings;
   if (!stop_at_capacity) used.fraction.reset();
-  allocator::CachingAllocator allocator(used, driver);
-  std::array<std::uint32_t, step::kStreams> streams{};
-  for (std::size_t i = 0; i < streams.size(); ++i) streams[i] = allocator.add_stream(i);
-  std::vector<allocator::CachingAllocator::BlockId> block_of;
-  block_of.reserve(tape.events().size() / 2 + 1);
-
-  Walk result;
-  std::int64_t requested = 0;
-  std::size_t next_mark = 0;
-  step::Moment moment;
-  const auto& marks = tape.marks();
-  const auto& events = tape.events();
-  for (std::size_t i = 0; i < events.size() && !result.out_of_memory;) {
-    for (; next_mark < marks.size() && marks[next_mark].event <= i; ++next_mark) {
-      result.by_phase[static_cast<std::size_t>(moment.phase)].allocated_after = allocator.stats().allocated;
-      moment = marks[next_mark].moment;
-    }
-    const std::size_t last =
-        next_mark < marks.size() ? std::min<std::size_t>(marks[next_mark].event, events.size()) : events.size();
-    PhasePeak& phase = result.by_phase[static_cast<std::size_t>(moment.phase)];
-    PeakPoint& group = result.by_group[static_cast<std::size_t>(group_of(moment))];
-    for (; i < last; ++i) {
-      const step::Event& event = events[i];
-      requested += event.bytes;
-      if (event.bytes < 0) {
-        allocator.free(block_of[event.id]);
-      } else if (event.bytes > 0) {
-        const auto block =
-            allocator.allocate(allocator::Request{event.requested, streams[static_cast<std::size_t>(event.stream)]});
-        if (!block) {
-          result.out_of_memory = OutOfMemory{moment, event.requested, event.name};
-          break;
-        }
-        block_of.push_back(*block);  // ids count up from 0
-        const std::int64_t allocated = allocator.stats().allocated;
-        phase.peak_allocated = std::max(phase.peak_allocated, allocated);
-        if (allocated > group.allocated)
-          group = {allocated, requested, allocator.stats().reserved, static_cast<std::uint32_t>(i), moment};
-      }
-      if (levels == nullptr) continue;
-      levels->allocated.push_back(allocator.stats().allocated);
-      levels->reserved.push_back(allocator.stats().reserved);
-    }
+  if (allocator::RoomyAllocator::covers(used) && tape.peak() <= capacity) {
+    Walk walked = Walker<Roomy>(tape, used, driver, levels).run();
+    if (!walked.out_of_memory) return walked;
+    if (levels != nullptr) *levels = {};
   }
-  result.by_phase[static_cast<std::size_t>(moment.phase)].allocated_after = allocator.stats().allocated;
-  for (; next_mark < marks.size(); ++next_mark)  // phases without an event of their own
-    result.by_phase[static_cast<std::size_t>(marks[next_mark].moment.phase)].allocated_after =
-        allocator.stats().allocated;
-  for (const PeakPoint& group : result.by_group)
-    if (group.allocated > result.peak.allocated) result.peak = group;
-  result.peak_reserved = allocator.stats().peak_reserved;
-  result.driver_calls = allocator.stats().driver_calls();
-  return result;
+  return Walker<Caching>(tape, used, driver, levels).run();
 }
 
 std::vector<Alive> alive_at(const step::Tape& tape, std::uint32_t event) {

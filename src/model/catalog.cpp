@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "document/json_front.h"
 #include "document/node.h"
 #include "model/hf_config.h"
 
@@ -34,7 +36,11 @@ struct Catalog {
 // point stays: opt-1.3b is not opt-13b.
 std::string folded(std::string_view name) {
   std::string result;
-  for (const char c : lower(name))
+  std::string spelled = lower(name);
+  // ModelScope writes a point in a folder's name as three underscores: Qwen2___5-7B.
+  for (std::size_t at = spelled.find("___"); at != std::string::npos; at = spelled.find("___", at))
+    spelled.replace(at, 3, ".");
+  for (const char c : spelled)
     if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.') result += c;
   return result;
 }
@@ -94,6 +100,19 @@ Catalog parse() {
 const Catalog& catalog() {
   static const Catalog kCatalog = parse();
   return kCatalog;
+}
+
+// The entry whose name is written exactly so, read alone: most questions name one model, and the rest of the file is
+// some milliseconds. Every entry begins with its name, on a line of its own.
+std::optional<Node> entry_written(std::string_view name) {
+  const std::string_view text = plimsoll::catalog::kModelsJson;
+  if (name.empty() || name.find('"') != std::string_view::npos) return std::nullopt;
+  const std::string begin = fmt::format("\n  {{\"name\": \"{}\",", name);
+  const std::size_t at = text.find(begin);
+  if (at == std::string_view::npos) return std::nullopt;
+  Result<Node> entry = document::parse_json_front(text.substr(at));
+  PLIMSOLL_CHECK(entry.has_value());
+  return *std::move(entry);
 }
 
 // Names that contain what was typed, else the nearest by spelling: "did you mean a, b or c?".
@@ -183,6 +202,11 @@ bool is_generation(std::string_view word) {
 const std::vector<CatalogEntry>& catalog_entries() { return catalog().entries; }
 
 Result<Architecture> find_model(std::string_view name) {
+  if (const std::optional<Node> entry = entry_written(name)) {
+    PLIMSOLL_TRY(model, read_hf_config(*entry->find("hf")));
+    model.name = name;
+    return model;
+  }
   const std::string* known = find_name(name);
   if (known == nullptr)
     return bad_input(fmt::format("model '{}' is not in the catalogue", name.substr(0, 200)), suggest(name));

@@ -18,10 +18,20 @@ namespace {
 
 constexpr std::size_t kLayoutKinds = 3;  // as given, written out, derived
 
+const lever::World& built_in_world() {
+  static const lever::World world;
+  return world;
+}
+
 std::int64_t outside_bytes(const job::Job& job) {
   std::int64_t bytes = 0;
   for (const memory::OutsideItem& item : memory::outside_torch(job)) bytes += item.bytes;
   return bytes;
+}
+
+// Exact where nothing was learned.
+std::int64_t scaled(std::int64_t bytes, double factor) {
+  return factor == 1 ? bytes : static_cast<std::int64_t>(factor * static_cast<double>(bytes));
 }
 
 // Whether a layer is one of those that stay in bf16 under FP8.
@@ -61,9 +71,16 @@ std::vector<std::int64_t> ranks_to_price(const job::Job& job, const job::Pipelin
   return ranks;
 }
 
-Evaluator::Evaluator(const job::Job& job, const Space& space, const timing::Calibration& calibration,
-                     const Beside* beside)
-    : given_(job), space_(space), machine_(job.cluster, calibration), beside_(beside), states_(space.states.size()) {
+Evaluator::Evaluator(const job::Job& job, const Space& space, const lever::World* world, const Beside* beside)
+    : given_(job),
+      space_(space),
+      world_(world != nullptr ? *world : built_in_world()),
+      machine_(job.cluster, world_.calibration),
+      learned_bytes_(world_.learned.more_outside(job)),
+      learned_factor_(world_.learned.time_factor(job)),
+      learned_tensors_(world_.learned.tensor_factor(job)),
+      beside_(beside),
+      states_(space.states.size()) {
   std::map<std::vector<std::string>, std::int16_t> classes;
   for (const Variant& variant : space.activations) {
     std::vector<std::string> keys;
@@ -118,7 +135,7 @@ Result<const job::Job*> Evaluator::make(const Candidate& candidate) {
   candidate_ = candidate;
   job_ = &job;
   family_ = &family;
-  outside_ = outside_bytes(job);
+  outside_ = outside_bytes(job) + learned_bytes_;
   if (split_is_known_ && !same_layout(candidate, split_)) split_is_known_ = false;
   return job_;
 }
@@ -166,28 +183,31 @@ void Evaluator::measure_state(std::int64_t enough) {
 
 Result<std::int64_t> Evaluator::floor(std::int64_t enough) {
   PLIMSOLL_TRY_STATUS(enter_split());
-  measure_state(enough - outside_);
-  return states_[static_cast<std::size_t>(candidate_.state)].floor + outside_;
+  measure_state(scaled(enough - outside_, 1 / learned_tensors_));
+  return scaled(states_[static_cast<std::size_t>(candidate_.state)].floor, learned_tensors_) + outside_;
 }
 
 Result<timing::StepTime> Evaluator::simulated(const job::Job& job) const {
   PLIMSOLL_TRY(layout, job::pipeline_layout(job));
-  return timing::predict(job, layout, machine_);
+  timing::StepTime time = timing::predict(job, layout, machine_);
+  world_.learned.apply(job, time);
+  return time;
 }
 
 double Evaluator::seconds() const {
   timing::Options options;
   options.detail = timing::Detail::kFast;
-  return timing::predict(*job_, layout_, machine_, options).seconds;
+  return learned_factor_ * timing::predict(*job_, layout_, machine_, options).seconds;
 }
 
 std::int64_t Evaluator::peak(std::int64_t enough) const {
   const RankStates& states = states_[static_cast<std::size_t>(candidate_.state)];
-  const step::Need need = step::worst_need(*job_, layout_, ranks_, states.profiles, enough - outside_);
+  const step::Need need =
+      step::worst_need(*job_, layout_, ranks_, states.profiles, scaled(enough - outside_, 1 / learned_tensors_));
   const cluster::Cluster& cluster = job_->cluster;
   const std::int64_t per_node = std::min(cluster.gpus_per_node, std::max<std::int64_t>(1, cluster.gpus));
   if (cluster.host_memory > 0 && need.host > cluster.host_memory / per_node) return kHostTooSmall;
-  const std::int64_t step = outside_ + need.peak;
+  const std::int64_t step = outside_ + scaled(need.peak, learned_tensors_);
   return step + (beside_ != nullptr ? beside_->least(*job_, step) : 0);
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "job/pipeline_layout.h"
+#include "lever/world.h"
 #include "memory/answer.h"
 #include "plan/space.h"
 #include "rules/rules.h"
@@ -38,8 +39,11 @@ struct Beside {
 
 class Evaluator {
  public:
-  Evaluator(const job::Job& job, const Space& space, const timing::Calibration& calibration = timing::built_in(),
+  // `world` must outlive it; none: the built-in one.
+  Evaluator(const job::Job& job, const Space& space, const lever::World* world = nullptr,
             const Beside* beside = nullptr);
+
+  [[nodiscard]] const lever::World& world() const { return world_; }
 
   // Why a point cannot be, seen without making its job: the batch does not divide, the pipeline has too few
   // micro-batches. Empty: nothing is known against it.
@@ -72,7 +76,11 @@ class Evaluator {
 
   const job::Job& given_;
   const Space& space_;
+  const lever::World& world_;
   timing::Machine machine_;
+  std::int64_t learned_bytes_;  // beside PyTorch, on top of the rules of thumb; the same for all points
+  double learned_factor_;       // on seconds
+  double learned_tensors_;      // on the bytes of tensors
   const Beside* beside_;
   std::vector<std::int16_t> activation_class_;  // variants with the same keys share one
   std::size_t activation_classes_ = 0;

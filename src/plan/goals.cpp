@@ -100,9 +100,7 @@ class LengthSearch {
     if (at == nullptr) return false;
     std::unique_ptr<Evaluator>& evaluator = evaluators[step];
     if (evaluator == nullptr)
-      evaluator = std::make_unique<Evaluator>(
-          at->job, at->space, options_.world != nullptr ? options_.world->calibration : timing::built_in(),
-          options_.beside);
+      evaluator = std::make_unique<Evaluator>(at->job, at->space, options_.world, options_.beside);
     const std::int64_t capacity = at->job.cluster.gpu.capacity;
     std::int64_t least = capacity;
     std::optional<Candidate> leanest;

@@ -58,7 +58,9 @@ std::vector<Pull> pulls_of(const Question& question, const lever::World& world, 
 bool pull_one(const Question& question, const lever::World& world, const Beside* beside, Found& row) {
   for (Pull& pull : pulls_of(question, world, row)) {
     auto answer = memory::answer(pull.job, {.all = false, .pp = {}, .verdict_only = true});
-    if (!answer || !answer->fits) continue;
+    if (!answer) continue;
+    world.learned.apply(pull.job, *answer);
+    if (!answer->fits) continue;
     memory::RankAnswer& worst = answer->ranks[answer->worst];
     const std::int64_t more = beside != nullptr ? beside->walked(pull.job, worst) : 0;
     if (worst.device_used + more > worst.capacity) continue;

@@ -20,10 +20,6 @@ constexpr std::string_view kExpandable = "expandable_segments:True";
 
 bool is_set(const std::atomic<bool>* stop) { return stop != nullptr && stop->load(); }
 
-const timing::Calibration& calibration_of(const SearchOptions& options) {
-  return options.world != nullptr ? options.world->calibration : timing::built_in();
-}
-
 // Reasons that differ in their numbers are one.
 std::string without_numbers(std::string_view reason) {
   std::string key;
@@ -183,7 +179,7 @@ class Crew {
     std::atomic<std::size_t> next{0};
     share_work(options_.threads, [&](unsigned worker) {
       const bool reports = worker == 0;
-      Evaluator evaluator(job_, space_, calibration_of(options_), options_.beside);
+      Evaluator evaluator(job_, space_, options_.world, options_.beside);
       auto reported = std::chrono::steady_clock::now();
       for (std::size_t lane = next++; lane < lanes_.size() && !stopped(); lane = next++) {
         for (const Candidate& split : lanes_[lane]) {
@@ -204,9 +200,11 @@ class Crew {
   std::vector<std::vector<Candidate>> lanes_;
 };
 
-bool walks(const job::Job& job, const Beside* beside, Found& found) {
+bool walks(const job::Job& job, const lever::World& world, const Beside* beside, Found& found) {
   auto answer = memory::answer(job, {.all = false, .pp = {}, .verdict_only = true, .alone = false});
-  if (!answer || !answer->fits) return false;
+  if (!answer) return false;
+  world.learned.apply(job, *answer);
+  if (!answer->fits) return false;
   memory::RankAnswer& worst = answer->ranks[answer->worst];
   found.beside = beside != nullptr ? beside->walked(job, worst) : 0;
   if (worst.device_used + found.beside > worst.capacity) return false;
@@ -220,8 +218,9 @@ bool walks(const job::Job& job, const Beside* beside, Found& found) {
 bool is_tight_for_sure(Evaluator& evaluator, const Priced& priced) {
   const auto made = evaluator.make(priced.candidate);
   if (!made) return true;
-  std::int64_t outside = 0;
-  std::int64_t outside_high = 0;
+  const std::int64_t learned = evaluator.world().learned.more_outside(**made);
+  std::int64_t outside = learned;
+  std::int64_t outside_high = learned;
   for (const memory::OutsideItem& item : memory::outside_torch(**made)) {
     outside += item.bytes;
     outside_high += item.high;
@@ -413,12 +412,12 @@ std::optional<Found> walked(Evaluator& evaluator, const Space& space, const Besi
   Found found;
   found.candidate = candidate;
   found.settings = settings_of(space, candidate, **made);
-  const bool fits = walks(**made, beside, found);
+  const bool fits = walks(**made, evaluator.world(), beside, found);
   if (fits && found.surely_fits()) return found;
   job::Job with = **made;
   with.environment["PYTORCH_CUDA_ALLOC_CONF"] = kExpandable;
   Found expandable = found;
-  if (!walks(with, beside, expandable)) return fits ? std::optional(std::move(found)) : std::nullopt;
+  if (!walks(with, evaluator.world(), beside, expandable)) return fits ? std::optional(std::move(found)) : std::nullopt;
   if (fits && !expandable.surely_fits()) return found;
   expandable.expandable = true;
   expandable.settings.emplace_back("environment.PYTORCH_CUDA_ALLOC_CONF", std::string(kExpandable));
@@ -478,7 +477,7 @@ Plan search(const job::Job& job, const Space& space, const SearchOptions& option
   for (std::size_t most = std::max(options.simulated, 4 * options.keep);; most *= 8) {
     Plan plan = search_keeping(job, space, options, most);
     if (options.keep == 0) return plan;
-    Evaluator evaluator(job, space, calibration_of(options), options.beside);
+    Evaluator evaluator(job, space, options.world, options.beside);
     choose_rows(evaluator, options, plan);
     if (options.objective == Objective::kHeadroom)
       std::stable_sort(plan.best.begin(), plan.best.end(),

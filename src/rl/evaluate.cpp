@@ -82,7 +82,7 @@ Result<Evaluation> evaluate(const Run& run, const EvaluationOptions& options) {
   evaluation.warnings = run.warnings;
   std::int64_t beside = 0;
   if (options.walks_memory) {
-    PLIMSOLL_TRY(memory, trainer_memory(run, run.trainer));
+    PLIMSOLL_TRY(memory, trainer_memory(run, run.trainer, options.world));
     evaluation.memory = std::move(memory);
     const TrainerMemory& held = evaluation.memory;
     for (const std::string& warning : held.warnings) {

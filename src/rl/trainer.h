@@ -68,7 +68,8 @@ struct TrainerMemory {
   [[nodiscard]] std::int64_t peak() const { return peaks[highest].bytes; }
 };
 
-[[nodiscard]] Result<TrainerMemory> trainer_memory(const Run& run, const job::Job& trainer);
+[[nodiscard]] Result<TrainerMemory> trainer_memory(const Run& run, const job::Job& trainer,
+                                                   const lever::World& world = {});
 
 // Bytes of the fullest moment on top of a training step whose worst rank is known, or whose tensors need `step` bytes
 // (then no more than there will be).

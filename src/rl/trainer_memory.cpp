@@ -142,8 +142,10 @@ std::int64_t least_beside_step(const Run& run, const job::Job& trainer, std::int
   return account(run, trainer, even_states(trainer), step, 0).peak() - step;
 }
 
-Result<TrainerMemory> trainer_memory(const Run& run, const job::Job& trainer) {
+Result<TrainerMemory> trainer_memory(const Run& run, const job::Job& trainer, const lever::World& world) {
   PLIMSOLL_TRY(answer, memory::answer(trainer, {}));
+  world.learned.apply(trainer, answer);
+  for (std::string& word : world.learned.words(trainer)) answer.warnings.push_back(std::move(word));
   memory::RankAnswer& rank = answer.ranks[answer.worst];
   const States states = states_of(trainer, rank);
   TrainerMemory result = account(run, trainer, states, rank.device_used, rank.outside);

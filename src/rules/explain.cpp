@@ -11,7 +11,9 @@ RuleText text_of_rule(const Job& job, std::string_view rule) {
   PLIMSOLL_CHECK(found != nullptr);  // a test holds that every rule which is named here is in the catalogue
   const rules::Checker checker(catalogue, job);
   RuleText text{checker.fill(found->wrong, job), {}, found->fix};
-  if (!found->printed.empty()) text.printed = checker.fill(found->printed.front(), job);
+  if (!found->applies_to(job.framework)) return text;  // what another framework prints is of no use here
+  for (const rules::Message& message : found->printed)
+    text.printed += (text.printed.empty() ? "" : "\" or \"") + checker.fill(message, job);
   return text;
 }
 

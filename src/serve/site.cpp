@@ -59,7 +59,8 @@ struct AskedFit {
 
 // What the questions share.
 struct Site::Kept {
-  Kept(Shelf& its_shelf, std::string its_version) : shelf(its_shelf), version(std::move(its_version)) {}
+  Kept(Shelf& its_shelf, std::string its_version, lever::World its_world)
+      : shelf(its_shelf), version(std::move(its_version)), world(std::move(its_world)) {}
 
   Shelf& shelf;
   std::string version;
@@ -248,8 +249,8 @@ struct Site::Kept {
   }
 };
 
-Site::Site(Shelf& shelf, const Page& page, std::string version)
-    : page_(page), kept_(std::make_unique<Kept>(shelf, std::move(version))) {}
+Site::Site(Shelf& shelf, const Page& page, std::string version, lever::World world)
+    : page_(page), kept_(std::make_unique<Kept>(shelf, std::move(version), std::move(world))) {}
 
 Site::~Site() = default;
 

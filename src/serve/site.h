@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "lever/world.h"
 #include "serve/page.h"
 #include "serve/shelf.h"
 
@@ -24,7 +25,7 @@ struct Reply {
 
 class Site {
  public:
-  Site(Shelf& shelf, const Page& page, std::string version);
+  Site(Shelf& shelf, const Page& page, std::string version, lever::World world = {});
   ~Site();
   Site(const Site&) = delete;
   Site& operator=(const Site&) = delete;

@@ -161,6 +161,46 @@ class Tape {
   // Valid until the next one is written.
   [[nodiscard]] std::span<const Event> events() const { return events_; }
   [[nodiscard]] const std::vector<Mark>& marks() const { return marks_; }
+  // How many were recorded: their ids count up from 0.
+  [[nodiscard]] std::uint32_t tensors() const { return next_id_; }
+
+  // A place on the tape, for pieces between two of them.
+  struct Place {
+    std::size_t event = 0;
+    std::size_t mark = 0;
+    std::uint32_t id = 0;  // of the next tensor
+    Moment moment;
+    bool has_mark = false;  // one that no event has followed yet
+  };
+  [[nodiscard]] Place place() const {
+    const bool has_mark = !marks_.empty() && marks_.back().event == events_.size();
+    return {events_.size(), marks_.size(), next_id_, moment_, has_mark};
+  }
+  // A piece of the tape that may be written again: a pass through a chunk is the same for every micro-batch. It has
+  // tensors that it makes itself and others that it only frees or renames.
+  struct Piece {
+    Place begin, end;
+    Profile profile;
+    Moment peak;  // when its highest point is reached
+  };
+  [[nodiscard]] Piece piece(const Place& begin, const Place& end) const;
+  struct Renumbered {  // ids [first, last) of a piece are those from `to` on where it is written again
+    std::uint32_t first = 0;
+    std::uint32_t last = 0;
+    std::uint32_t to = 0;
+  };
+  // Whether the piece touches nothing but what it makes and these.
+  [[nodiscard]] bool touches_only(const Piece& piece, std::span<const Renumbered> others) const;
+  // Writes the piece again, in the present phase, chunk and micro-batch: the same events as if its writer had run.
+  void repeat(const Piece& piece, std::span<const Renumbered> others);
+  // Whether writers should repeat what they can. Tests ask for all to be written.
+  void write_all() { may_repeat_ = false; }
+  [[nodiscard]] bool may_repeat() const { return may_repeat_; }
+  // Pieces that were written again.
+  [[nodiscard]] std::size_t repeats() const { return repeats_; }
+
+  // An empty tape again, as one that is new; what it recorded leaves its room to what comes, unless that is much.
+  void restart(bool recording);
 
   // The profile of everything since the tape was made or reset.
   [[nodiscard]] Profile profile() const { return {peak_, live_}; }
@@ -188,6 +228,7 @@ class Tape {
   }
   // False, and nothing is recorded any more, where a tape may have no more events.
   bool make_room();
+  void overflow();
   void take(std::vector<Armed>& armed) {
     for (const Armed& a : armed) (void)alloc(a.bytes, a.name);
     armed.clear();
@@ -196,12 +237,17 @@ class Tape {
     moment_ = {phase, operation, chunk, layer, micro_batch};
     if (recording_) mark();
   }
-  void mark() {
-    const auto event = static_cast<std::uint32_t>(events_.size());
+  void copy(const Piece& piece, std::span<const Renumbered> others);
+  // A moment of a piece where it is written again.
+  [[nodiscard]] Moment now(const Moment& then) const {
+    return {moment_.phase, then.operation, moment_.chunk, then.layer, moment_.micro_batch};
+  }
+  void mark() { mark(events_.size(), moment_); }
+  void mark(std::size_t event, const Moment& moment) {
     if (!marks_.empty() && marks_.back().event == event) {
-      marks_.back().moment = moment_;
+      marks_.back().moment = moment;
     } else {
-      marks_.push_back({event, moment_});
+      marks_.push_back({static_cast<std::uint32_t>(event), moment});
     }
   }
 
@@ -218,6 +264,8 @@ class Tape {
   std::vector<Armed> before_product_;
   std::vector<Armed> after_product_;
   std::uint32_t next_id_ = 0;
+  bool may_repeat_ = true;
+  std::size_t repeats_ = 0;
 };
 
 }  // namespace plimsoll::step

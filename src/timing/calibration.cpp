@@ -170,6 +170,7 @@ const std::vector<NamedValue>& named_values() {
       {"host_link", &Calibration::host_link, true},
       {"offload_slowdown", &Calibration::offload_slowdown},
       {"optimizer_passes", &Calibration::optimizer_passes},
+      {"optimizer_narrow", &Calibration::optimizer_narrow},
       {"cpu_update_bytes", &Calibration::cpu_update_bytes, true},
       {"cpu_fused_update_bytes", &Calibration::cpu_fused_update_bytes, true},
       {"cpu_threads", &Calibration::cpu_threads},

@@ -87,6 +87,7 @@ struct Calibration {
   double host_link = 0.87;
   double offload_slowdown = 0.03;
   double optimizer_passes = 1.15;  // of the bytes that an update must move
+  double optimizer_narrow = 1.31;  // and more where PyTorch updates weights, gradients and moments of two bytes
   double cpu_update_bytes = 4e9;   // bytes per second and GPU of an optimizer on the host, one thread
   double cpu_fused_update_bytes = 17.7e9;
   double cpu_threads = 0.69;  // exponent: how much more threads do

@@ -42,11 +42,12 @@ ChunkCost ChunkPricer::price_chunk(const job::Chunk& chunk) {
   const job::Recompute& r = job_.recompute;
   const bool full = r.granularity == job::RecomputeGranularity::kFull;
   const std::int64_t n = std::max<std::int64_t>(1, r.num_layers);
+  const PassCost* const each = uniform_ && chunk.num_layers > 0 ? &layer(chunk.first_layer) : nullptr;
   for (std::int64_t i = 0; i < chunk.num_layers; ++i) {
     bool replays = true;
     if (full && r.method == job::RecomputeMethod::kBlock) replays = i < n;
     if (full && r.every_nth_layer > 1) replays = (chunk.first_layer + i) % r.every_nth_layer == 0;
-    cost.add(layer(chunk.first_layer + i), replays);
+    cost.add(each != nullptr ? *each : layer(chunk.first_layer + i), replays);
     if (!job_.offload.activations || chunk.first_layer + i < job_.offload.activation_layers)
       cost.offloaded += offloaded_;
   }

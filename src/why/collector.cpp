@@ -20,6 +20,8 @@ constexpr std::size_t kMostSeries = 1024;
 constexpr std::size_t kLongestSegment = 16384;
 constexpr std::int64_t kOften = 8192;  // enough to have heard every rank of a large job
 constexpr std::size_t kMostWorn = 4096;
+constexpr std::int64_t kEveryBar = 1024;  // bars are redrawn many times a second: of the later ones a few will do
+constexpr std::int64_t kFewBars = 16;
 
 bool has(Topics topics, Topic topic) { return (topics & bit(topic)) != 0; }
 
@@ -328,10 +330,8 @@ void Collector::read_progress(const Line& line, Topics topics) {
   if (const auto bar = parse_bar(text)) {
     const Phase phase = phase_of_bar(*bar);
     if (phase == Phase::kTrain) {
-      StepLine step;
-      step.step = bar->at;
       // A bar at zero says that the loop was entered, not that a step was done.
-      if (bar->at > 0) add_step(line, step);
+      if (bar->at > 0) add_step(line, step_of_bar(*bar, text, ++bars_ < kEveryBar || bars_ % kFewBars == 0));
       if (bar->at > 0 || marker_ == Phase::kLoad || marker_ == Phase::kUnknown)
         set_marker(Phase::kTrain, line, bar->is_unfinished());
     } else {
@@ -355,7 +355,7 @@ void Collector::read_progress(const Line& line, Topics topics) {
 }
 
 void Collector::add_step(const Line& line, const StepLine& step) {
-  const bool counts = step.step.has_value() || step.memory.empty();
+  const bool counts = step.step.has_value() || step.memory.empty() || step.has_loss;
   const std::int64_t index = step.step.value_or(-1);
   if (counts && !step.is_start) {
     // Steps that begin again after a failure are those of a restart.

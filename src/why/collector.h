@@ -85,6 +85,7 @@ class Collector {
   std::unordered_map<std::uint64_t, std::int64_t> worn_;     // events by their words without numbers
   std::string_view raw_;                                     // the segment that is being read
   std::int64_t events_seen_ = 0;
+  std::int64_t bars_ = 0;          // of training loops
   std::int64_t open_streams_ = 0;  // with a traceback that is being read
   std::int64_t order_ = 0;
   Phase marker_ = Phase::kUnknown;

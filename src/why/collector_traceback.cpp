@@ -124,6 +124,9 @@ void Collector::attach_frames(Stream& stream, std::int64_t index) {
   if (!stream.frames.empty() && !event.has_frames) {
     event.frames = phase_of_frames(stream.frames);
     event.has_frames = true;
+    // Python has one class for memory, whoever raises it.
+    if (event.signal.kind == SignalKind::kHostAllocation && event.frames.device_allocator)
+      event.signal.kind = SignalKind::kUnclearMemory;
   }
   stream.frames.clear();
   stream.open = false;

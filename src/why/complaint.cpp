@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "why/signal.h"
 #include "why/words.h"
 
 namespace plimsoll::why {
@@ -132,9 +133,15 @@ bool is_beyond(std::string_view text) {
          has_any(text, {"limit", "capacity", "maximum", "quota", "available", "threshold", "budget"});
 }
 
+// "you need enough GPU RAM to fit the model": a demand, where an exception makes it.
+bool demands_room(std::string_view text) {
+  return has_text(text, "enough ") && has_any(text, {" to fit", " to hold", " to load", " to store", " to run"}) &&
+         (has_any(text, {"gpu memory", "device memory", "vram"}) || has_whole(text, "ram"));
+}
+
 bool speaks_of_memory(std::string_view text) {
-  return has_any(text, {"memory", "alloc", "oom", "gib", "mib", "bytes", " gb", " mb", "buffer", "heap", "vram", "hbm",
-                        "out_of_resources", "out of resources", "space"});
+  return has_any(text, {"memory", "alloc", "oom", "gib", "mib", "bytes", " gb", " mb", "buffer", "heap", "vram",
+                        "gpu ram", "hbm", "out_of_resources", "out of resources", "space"});
 }
 
 // Limits of a kernel launch, of versions and of text lengths use the same words.
@@ -185,23 +192,55 @@ bool is_advice(std::string_view text) {
 }
 
 bool is_device(std::string_view text) {
-  return has_any(
-      text,
-      {"gpu",          "device free", "device mem",    "ascend",     "cuda",      "hip ",          "hipm",
-       "rocm",         "on device",   "device memory", "vram",       "hbm",       "npu",           "xpu",
-       "tpu",          "metal",       "mps ",          "level_zero", "ur_result", "pi_error",      "sycl",
-       "_bfc",         "cumem",       "curesult",      "cu_mem",     "[trt]",     "out_of_device", "out_of_resources",
-       "video memory", "accelerator", "driver_error",  "drivererror"});
+  return has_any(text, {"gpu",
+                        "device free",
+                        "device mem",
+                        "ascend",
+                        "cuda",
+                        "hip ",
+                        "hipm",
+                        "rocm",
+                        "on device",
+                        "device memory",
+                        "vram",
+                        "hbm",
+                        "npu",
+                        "xpu",
+                        "tpu",
+                        "metal",
+                        "mps ",
+                        "level_zero",
+                        "ur_result",
+                        "pi_error",
+                        "sycl",
+                        "_bfc",
+                        "cumem",
+                        "curesult",
+                        "cu_mem",
+                        "[trt]",
+                        "out_of_device",
+                        "out_of_resources",
+                        "video memory",
+                        "accelerator",
+                        "driver_error",
+                        "drivererror",
+                        "devmem",
+                        "neuron",
+                        "nrt_",
+                        ".cuh:",
+                        ".cu:",
+                        "thrust::",
+                        "parallel_for failed"});
 }
 
 bool is_host(std::string_view text) {
   return has_any(text,
-                 {"host memory", "system memory", "cpu memory",      "main memory",         "java",
-                  "jvm",         "native memory", "heap space",      "heap memory",         "virtual memory",
-                  "swap",        "cgroup",        "physical memory", "cpuallocator",        "bad_alloc",
-                  "on the node", "node was low",  "page file",       "paging file",         "runtime: out of memory",
-                  "host_memory", "defaultcpu",    "malloc of size",  "memory allocation of"}) ||
-         has_whole(text, "ram");
+                 {"host memory", "system memory", "cpu memory",      "main memory",          "java",
+                  "jvm",         "native memory", "heap space",      "heap memory",          "virtual memory",
+                  "swap",        "cgroup",        "physical memory", "cpuallocator",         "bad_alloc",
+                  "on the node", "node was low",  "page file",       "paging file",          "runtime: out of memory",
+                  "host_memory", "defaultcpu",    "malloc of size",  "memory allocation of", "memory resources"}) ||
+         (has_whole(text, "ram") && !has_any(text, {"gpu ram", "device ram"}));
 }
 
 bool is_pinned(std::string_view text) {
@@ -215,15 +254,16 @@ bool is_shared(std::string_view text) {
 }
 
 bool is_budget(std::string_view text) {
-  return has_any(text, {"kv cache", "kv_cache", "kvcache", "kv-cache", "cache blocks", "block pool",
-                        "mem-fraction-static", "mem_fraction_static"});
+  return has_any(text, {"kv cache", "kv_cache", "kvcache", "kv-cache", "cache blocks", "block pool", "prefill",
+                        "decode out of memory", "mem-fraction-static", "mem_fraction_static"});
 }
 
 // An option of a serving engine that a message advises to change: what ran out is a pool of the engine's own.
 bool names_engine_option(std::string_view text) {
   return has_any(text, {"max-running-requests", "max_running_requests", "max-num-seqs", "max_num_seqs", "max-model-len",
                         "max_model_len", "max-total-tokens", "max_total_tokens", "gpu-memory-utilization",
-                        "gpu_memory_utilization"});
+                        "gpu_memory_utilization", "max-batch-prefill-tokens", "max-batch-total-tokens",
+                        "free_gpu_memory_fraction", "cache-max-entry-count"});
 }
 
 bool is_object_store(std::string_view text) { return has_any(text, {"object store", "objectstore", "plasma"}); }
@@ -241,7 +281,8 @@ bool is_files(std::string_view text) {
 bool is_block_limit(std::string_view text) {
   return (has_any(text, {"memory block", "buffer size", "block size", "single allocation", "allocation size"}) &&
           has_any(text, {"larger than", "greater than", "exceed", "maximum", "invalid buffer size", "too large"})) ||
-         has_any(text, {"invalid buffer size", "max_mem_alloc_size", "max allocation size"});
+         has_any(text, {"invalid buffer size", "max_mem_alloc_size", "max allocation size"}) ||
+         (has_text(text, "total bytes of") && has_text(text, " > 2**"));
 }
 
 struct Figure {
@@ -392,13 +433,15 @@ std::optional<Complaint> parse_complaint(std::string_view whole) {
       return complaint;
     }
   }
-  const bool plain = is_short(text) && (speaks_of_memory(text) || is_budget(text) || is_disk(text) || is_files(text) ||
-                                        is_object_store(text));
+  const bool small_cache = is_budget(text) && has_any(text, {"too small", "too little"});
+  const bool demands = demands_room(text) && parse_exception(text);
+  const bool plain = (is_short(text) || small_cache) && (speaks_of_memory(text) || is_budget(text) || is_disk(text) ||
+                                                         is_files(text) || is_object_store(text));
   const bool refused = is_refused(text) && speaks_of_memory(text);
   const bool beyond = is_beyond(text) && (speaks_of_memory(text) || is_disk(text));
   const bool block = is_block_limit(text);
-  if (!plain && !refused && !beyond && !block) return std::nullopt;
-  if (is_advice(text)) return std::nullopt;
+  if (!plain && !refused && !beyond && !block && !demands) return std::nullopt;
+  if (is_advice(text) && !demands) return std::nullopt;
   complaint.resource = owner_of(text, complaint);
   if (complaint.owner_is_guessed && names_engine_option(whole)) {
     complaint.resource = Resource::kBudget;
@@ -406,7 +449,8 @@ std::optional<Complaint> parse_complaint(std::string_view whole) {
   }
   read_figures(text, complaint.figures);
   // "cannot allocate" without a size or an owner may be about anything: a rank, a port, a node.
-  if (complaint.resource == Resource::kUnknown && !has_any(text, {"memory", "oom", "bytes", "heap"}))
+  if (complaint.resource == Resource::kUnknown && !complaint.figures.request &&
+      !has_any(text, {"memory", "oom", "bytes", "heap"}))
     return std::nullopt;
   // A quota of devices is no memory of theirs.
   if (complaint.resource == Resource::kDevice && !speaks_of_memory(text)) return std::nullopt;

@@ -59,9 +59,12 @@ int directness(const Event& event) {
     case SignalKind::kException:
       return event.has_frames ? 6 : 7;
     case SignalKind::kUnclear:
+      // That something was raised, and neither what nor where: every other line says more.
+      if (event.signal.message.empty() && !event.has_frames) return 10;
       return event.has_frames ? 7 : 8;
-    case SignalKind::kAbort:
     case SignalKind::kLibraryOther:
+      return 6;
+    case SignalKind::kAbort:
       return 8;
     case SignalKind::kCollectiveTimeout:
       return 9;

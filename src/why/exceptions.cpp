@@ -33,11 +33,11 @@ std::optional<ExceptionLine> parse_exception(std::string_view text) {
   const std::string_view type = text.substr(last, end - last);
   if (end < text.size() && text[end] != ':') return std::nullopt;
   if (type.size() < 4 || type.front() == '.') return std::nullopt;
-  const bool named = type.find("Error") != kNone || type.find("Exception") != kNone ||
-                     type.find("Interrupt") != kNone || type == "Unsupported" || type == "SystemExit" ||
-                     type == "StopIteration" || type == "OutOfResources" || type.ends_with("Exhausted") ||
-                     type.ends_with("Full") || type.ends_with("Failure") || type.ends_with("Fault") ||
-                     type.ends_with("Exceeded") || (type.ends_with("Failed") && type.size() > 9);
+  const bool named =
+      type.find("Error") != kNone || type.find("Exception") != kNone || type.find("Interrupt") != kNone ||
+      type == "Unsupported" || type == "SystemExit" || type == "StopIteration" || type == "OutOfResources" ||
+      type.ends_with("Exhausted") || type.ends_with("Full") || type.ends_with("Failure") || type.ends_with("Fault") ||
+      type.ends_with("Exceeded") || type.starts_with("Killed") || (type.ends_with("Failed") && type.size() > 9);
   // "paddle.core.EnforceNotMet: text": a class of a module, whatever it is called.
   const bool qualified = last > 0 && end < text.size() && is_camel(type);
   if ((!named && !qualified) || type == "Error") return std::nullopt;

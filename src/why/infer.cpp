@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "why/neighbours.h"
 #include "why/rules.h"
 
 namespace plimsoll::why {
@@ -108,6 +109,10 @@ std::vector<Candidate> infer(const Situation& at) {
   const double said = stated(first);
   for (Candidate& one : candidates) one.probability *= first < 1 ? (1 - said) / (1 - first) : 1;
   candidates.front().probability = said;
+  // Half of what is left, at most: nobody measured more than that it comes next.
+  if (candidates.size() == 1)
+    if (const auto next = neighbour_of(candidates.front().cause, at))
+      candidates.push_back({next->cause, 0, (1 - said) / 2, std::string{next->because}, {}});
   return candidates;
 }
 

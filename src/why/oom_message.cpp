@@ -32,8 +32,11 @@ bool read_xla(std::string_view text, OomNumbers& numbers) {
   }
   for (const std::string_view label :
        {std::string_view{"trying to allocate"}, std::string_view{"memory allocating"}, std::string_view{"request for"},
-        std::string_view{"attempting to allocate"}, std::string_view{"tried to allocate"}})
+        std::string_view{"attempting to allocate"}, std::string_view{"attempting to reserve"},
+        std::string_view{"tried to allocate"}})
     if (!numbers.request) numbers.request = size_after(text, label);
+  // "That was not possible. There are 6.78G free"
+  if (has_text(text, "there are") && has_text(text, " free")) numbers.free = size_after(text, "there are");
   if (!numbers.free) numbers.free = size_after(text, "free memory");
   return numbers.needed || numbers.request;
 }

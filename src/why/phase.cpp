@@ -82,6 +82,7 @@ bool is_resume(const Frame& frame) {
       has_any(frame.function, {"load_state_dict", "process_value", "_cast"}))
     return true;
   return names_resume(frame.function) || names_resume(callee(frame.code)) ||
+         (has_text(frame.code, "load(") && has_any(frame.code, {"resume", "optim"})) ||
          has_any(frame.code, {"optimizer.load_state_dict", "opt.load_state_dict", "optim.load_state_dict"});
 }
 
@@ -164,7 +165,8 @@ bool is_collective(const Frame& frame) {
 }
 
 bool is_forward(const Frame& frame) {
-  return name_has(frame.function, "forward") || frame.function == "_call_impl" || frame.function == "__call__" ||
+  return name_has(frame.function, "forward") || frame.function == "_call_impl" ||
+         frame.function == "_wrapped_call_impl" || frame.function == "__call__" ||
          frame.code.find(" model(") != kNone || frame.code.find(" self.model(") != kNone ||
          frame.code.starts_with("model(") ||
          has_any(frame.code, {"self.net(", "forward_call(", "forward_backward(", "train_step(", "training_step("});
@@ -247,8 +249,9 @@ void read_details(const std::vector<Frame>& frames, FramesPhase& found) {
       found.semaphore = true;
     if (has_any(frame.code, {"managed", "get_paged"}) || has_any(frame.function, {"get_paged", "managed"}))
       found.managed = true;
-    if (has_any(frame.function,
-                {"process_weights", "convert_", "quantize_", "repack", "after_loading", "dequant", "_convert"}))
+    if (has_any(frame.function, {"process_weights", "convert_", "quantize_", "repack", "after_loading", "dequant",
+                                 "_convert", "merge_and_unload", "get_delta_weight"}) ||
+        has_text(frame.code, "merge_and_unload("))
       found.converts = true;
     if (has_any(frame.function, {"_auto_wrap", "_recursive_wrap", "fully_shard", "_sync_module", "prepare_model",
                                  "_prepare_deepspeed", "_broadcast_model", "_configure_distributed_model"}) ||
@@ -282,6 +285,9 @@ void read_details(const std::vector<Frame>& frames, FramesPhase& found) {
   if (frames.empty()) return;
   found.convolution = has_any(file_name(frames.back().path), {"conv.py", "conv_"}) ||
                       has_any(frames.back().code, {"conv1d(", "conv2d(", "conv3d(", "conv_transpose", "convolution("});
+  const std::string_view file = file_name(frames.back().path);
+  found.device_allocator = has_any(file, {"cuda", "gpu", "hip", "_amd", "device", "metal", "opencl", "_nv."}) &&
+                           (has_text(frames.back().function, "alloc") || has_text(frames.back().code, "alloc"));
   // Only the innermost frames speak of the tensor that failed.
   const std::size_t first = frames.size() > 3 ? frames.size() - 3 : 0;
   for (std::size_t i = first; i < frames.size(); ++i) {

@@ -64,7 +64,8 @@ struct FramesPhase {
   bool generates = false;    // inference: generate(), a pipeline of diffusers
   bool convolution = false;  // the innermost frame is a convolution's
   bool memory_saver = false;
-  std::string decisive;  // "evaluate (trainer.py)": the frame that decided
+  bool device_allocator = false;  // the innermost frame is an allocator of a device's
+  std::string decisive;           // "evaluate (trainer.py)": the frame that decided
 };
 
 [[nodiscard]] FramesPhase phase_of_frames(const std::vector<Frame>& frames);

@@ -182,6 +182,29 @@ void read_memory_figures(std::string_view text, std::vector<MemoryFigure>& out) 
   }
 }
 
+StepLine step_of_bar(const Bar& bar, std::string_view text, bool with_figures) {
+  StepLine line;
+  line.step = bar.at;
+  const std::string_view label = trim(bar.label);
+  const std::size_t slash = label.find('/');
+  const std::size_t gap = slash == kNone ? kNone : label.find(' ', slash);
+  if (slash < 8 && gap < slash + 8 && is_digit(label.front())) {
+    const std::string_view column = trim(label.substr(gap)).substr(0, 12);
+    std::size_t length = 0;
+    const std::optional<double> number = leading_number(column, &length);
+    if (number && length < column.size() && column[length] == 'G' && *number < 4096) {
+      // The bar counts the batches of one epoch, again and again.
+      const std::int64_t epoch = std::clamp<std::int64_t>(leading_integer(label).value_or(0), 0, 1 << 24);
+      line.step = epoch * std::clamp<std::int64_t>(bar.of, 0, 1 << 24) + bar.at;
+      line.memory.push_back({Gauge::kUsed, static_cast<std::int64_t>(*number * static_cast<double>(kGiB))});
+    }
+  }
+  const std::size_t open = text.rfind('[');
+  if (with_figures && line.memory.empty() && open != kNone && has_any(text.substr(open), {"mem", "alloc", "vram"}))
+    read_memory_figures(text.substr(open), line.memory);
+  return line;
+}
+
 std::optional<StepLine> parse_step(std::string_view text) {
   if (text.size() > 2000 || text.empty()) return std::nullopt;
   StepLine line;
@@ -210,6 +233,7 @@ std::optional<StepLine> parse_step(std::string_view text) {
   line.epoch = value_of(text, "epoch");
   if (!line.epoch) line.epoch = value_of(text, "ep");
   line.is_start = !has_loss && text.size() < 40;
+  line.has_loss = has_text(text, "loss");
   read_memory_figures(text, line.memory);
   line.shape = shape_hash(text);
   return line;

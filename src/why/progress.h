@@ -39,7 +39,13 @@ struct StepLine {
   std::vector<MemoryFigure> memory;
   std::uint64_t shape = 0;  // hash of the shape figures ("tokens=1717 longest=597"), 0: none
   bool is_start = false;    // "step 0" alone: a step begins, none is done
+  bool has_loss = false;    // something was computed, whether or not the line counts it
 };
+
+// What a bar of a training loop shows beside its count: memory among its last figures, or in a column before it
+// ("  17/300   11.2G   0.041 ...", whose first figure counts epochs).
+// `with_figures`: look for memory among the last ones.
+[[nodiscard]] StepLine step_of_bar(const Bar& bar, std::string_view text, bool with_figures = true);
 
 // nullopt where the line reports no step and no memory.
 [[nodiscard]] std::optional<StepLine> parse_step(std::string_view text);

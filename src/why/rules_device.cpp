@@ -22,10 +22,21 @@ bool is_garbage(S s) { return s.request_share().value_or(0) > 1024 || s.oom().is
 bool is_quadratic(S s) { return s.request_share().value_or(0) > 4 && !is_garbage(s); }
 bool one_large_tensor(S s) { return s.frames().attention_scores || s.frames().loss; }
 
+// XLA and TensorFlow reserve most of the device before they compute anything.
+bool takes_device_whole(S s) {
+  const bool runtime = (s.oom().allocator == Allocator::kXla && !s.oom().needed) ||
+                       has_any(s.root.text, {"stream_executor", "cuda_driver.cc", "rocm_driver.cc"});
+  return runtime && !s.root.has_frames && s.root.steps_before == 0;
+}
+
 bool others_at_least(S s, double low) { return s.others_share().value_or(0) >= low; }
 bool shares_device_with_engine(S s) { return s.findings.engine_in_trainer; }
 
-bool fits_in_free(S s) { return s.sum.known && s.sum.fits_in_free && s.sum.request * 10 <= s.sum.free * 9; }
+// PyTorch's figures are those of a moment later; XLA states what it looked at.
+bool fits_in_free(S s) {
+  return s.sum.known && s.sum.fits_in_free &&
+         (s.sum.request * 10 <= s.sum.free * 9 || s.oom().allocator == Allocator::kXla);
+}
 
 // What is cached matters only where what is free does not do.
 bool could_be_pieced_together(S s) { return s.sum.known && s.sum.defragmenting_could_serve && !s.sum.fits_in_free; }
@@ -72,6 +83,11 @@ const Rule kRules[] = {
     {Cause::kActivationBound, 1.5, [](S) { return true; }, "activations are what grows with the batch", true},
     {Cause::kOtherProcess, 1.2, [](S s) { return !s.oom().allocated && !s.oom().free; },
      "no figures say who holds the device"},
+
+    {Cause::kOtherProcess, 0.5, [](S s) { return takes_device_whole(s) && !s.oom().allocated && !s.oom().free; },
+     "this runtime takes the device at its start: what it cannot have, somebody else has"},
+    {Cause::kOtherProcess, 1.7, [](S s) { return takes_device_whole(s) && s.oom().free && !s.sum.fits_in_free; },
+     "this runtime takes the device at its start: what it cannot have, somebody else has"},
 
     // Holders.
     {Cause::kOtherProcess, 6.0,
@@ -190,7 +206,8 @@ const Rule kRules[] = {
               (!s.sum.pieces_might_serve || s.is_crumbs()) && !s.is_loading();
      },
      "nearly all of the device is live tensors of this process; what is free and cached is crumbs"},
-    {Cause::kGenuineCapacity, 4.5, [](S s) { return s.live_share().value_or(0) > 1 && !one_large_tensor(s); },
+    {Cause::kGenuineCapacity, 4.5,
+     [](S s) { return s.live_share().value_or(0) > 1 && !one_large_tensor(s) && s.oom().allocator != Allocator::kMps; },
      "live tensors exceed the device: the driver already swaps to the host"},
     {Cause::kActivationBound, 1.0, [](S s) { return s.live_share().value_or(0) > 1 && one_large_tensor(s); },
      "live tensors exceed the device, and one more was made whole"},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Something else than device memory ran out: host, pinned and shared memory, disks, descriptors, budgets.
 #include "why/rules.h"
+#include "why/words.h"
 
 namespace plimsoll::why {
 
@@ -9,7 +10,8 @@ namespace {
 using S = const Situation&;
 
 bool announced_load(S s) { return s.root.marker == Phase::kLoad || s.phase == Phase::kLoad; }
-// Killed from outside, and nobody says why.
+// Killed from outside, and nobody says why. In none of the labelled logs that say no more had anybody but the kernel
+// sent the signal.
 bool bare_kill(S s) { return s.is(SignalKind::kKilled); }
 bool denied(S s) { return bare_kill(s) && s.findings.denies_oom; }
 
@@ -21,8 +23,16 @@ const Rule kRules[] = {
     {Cause::kHostRamKill, 6.2, [](S s) { return s.resource == Resource::kShared; },
      "shared memory (/dev/shm) ran out, or a page of it could not be had"},
     {Cause::kHostRamKill, 4.0, bare_kill, "the process was killed from outside, without a traceback"},
-    {Cause::kNotMemory, 2.2, [](S s) { return bare_kill(s) && !s.is_loading(); },
+    {Cause::kNotMemory, 1.2, [](S s) { return bare_kill(s) && !s.is_loading(); },
      "somebody else may have sent the signal"},
+    {Cause::kModelLoadSpike, 1.7,
+     [](S s) { return bare_kill(s) && !s.is_loading() && !announced_load(s) && !s.trained(); },
+     "no step was done: a model may have been on its way in"},
+    {Cause::kUnknown, 2.4,
+     [](S s) { return bare_kill(s) && has_any(s.root.text, {"container", "command terminated", "pod "}); },
+     "a container is killed for its probes and its node too"},
+    {Cause::kNotMemory, 1.0, [](S s) { return bare_kill(s) && has_text(s.root.text, "srun:"); },
+     "the scheduler kills tasks for other reasons too"},
     {Cause::kHostRamKill, -1.4, denied, "the container's record has another reason for its end"},
     {Cause::kUnknown, 3.8, denied, "the container's record says that its memory limit was not the reason"},
     {Cause::kNotMemory, 4.0, [](S s) { return bare_kill(s) && s.also_time_limit; }, "the scheduler ended the job"},

@@ -106,6 +106,8 @@ const Rule kRules[] = {
      "the message speaks of the network"},
     {Cause::kHostRamKill, 1.4, [](S s) { return s.is(SignalKind::kPeerLost); },
      "a rank that vanishes without a word is often killed for host memory"},
+    {Cause::kHostRamKill, 1.0, [](S s) { return s.is(SignalKind::kPeerLost) && has_text(s.root.text, "worker"); },
+     "workers that prepare data hold it in host memory"},
     {Cause::kHostRamKill, 3.0, [](S s) { return s.is(SignalKind::kUnclearMemory); },
      "memory ran out, and nothing speaks of a device"},
     {Cause::kGenuineCapacity, 2.8, [](S s) { return s.is(SignalKind::kUnclearMemory); },

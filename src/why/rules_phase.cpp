@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device memory ran out: what the run was doing, and what went before.
 #include "why/rules.h"
+#include "why/words.h"
 
 namespace plimsoll::why {
 
@@ -18,13 +19,25 @@ bool at_request_time(S s) {
                          s.phase == Phase::kWakeUp || s.phase == Phase::kResume || s.phase == Phase::kSave;
   return s.frames().serving && !elsewhere && !s.frames().converts && !s.findings.engine_in_trainer;
 }
+// A serving engine speaks, and no frame shows what it was doing: a server that runs has filled its share, not all.
+bool engine_between_requests(S s) {
+  const Speaker* speaker = speaker_of(s.findings.framework());
+  return speaker != nullptr && speaker->serves && !s.root.has_frames && !s.trained() && s.in_step() &&
+         !s.findings.engine_in_trainer && s.live_share().value_or(1) < 0.93;
+}
+// The engine's own advice beside its refusal.
+bool names_engine_share(S s) {
+  return has_any(s.root.text, {"max_num_seqs", "max-num-seqs", "gpu_memory_utilization", "gpu-memory-utilization",
+                               "mem-fraction-static", "mem_fraction_static"}) &&
+         !s.findings.engine_in_trainer && s.phase != Phase::kGraphCapture;
+}
 bool no_figures(S s) { return !s.sum.known || s.sum.reserved == 0; }
 bool first_backward(S s) { return s.phase == Phase::kBackward && s.root.steps_before == 0; }
 bool leaks(S s) { return s.growth.rising && !s.growth.is_host && !s.reserved_rises_alone; }
 // Weights, states and an ordinary batch had fitted a hundred times, and the message says no more.
 bool late_without_figures(S s) {
-  return s.in_step() && s.root.has_frames && s.root.steps_before > 0 && s.root.step.value_or(0) >= 100 &&
-         no_figures(s) && !s.growth.rising;
+  return s.in_step() && (s.root.has_frames || s.root.steps_before >= 3) && s.root.steps_before > 0 &&
+         s.root.step.value_or(0) >= 100 && no_figures(s) && !s.growth.rising;
 }
 bool large(S s, double part) { return s.request_share().value_or(0) >= part; }
 
@@ -46,6 +59,10 @@ const Rule kRules[] = {
      "it happened while the KV cache was sized or made"},
     {Cause::kServingHeadroom, 4.2, at_request_time,
      "the engine was running: its cache leaves too little for a request"},
+
+    {Cause::kServingHeadroom, 3.0, engine_between_requests,
+     "a serving engine has filled its share of the device, and wanted more beside it"},
+    {Cause::kServingHeadroom, 3.4, names_engine_share, "the engine itself speaks of its share of the device"},
 
     // The optimizer.
     {Cause::kOptimizerStateBound, 5.0,
@@ -137,7 +154,7 @@ const Rule kRules[] = {
     {Cause::kLongestBatch, 1.0,
      [](S s) { return s.in_step() && s.root.steps_before > 0 && s.root.step.value_or(0) >= 100; },
      "it came late: a hundred steps or more were fine"},
-    {Cause::kLongestBatch, 1.3, late_without_figures,
+    {Cause::kLongestBatch, 1.3, [](S s) { return late_without_figures(s) && s.root.has_frames; },
      "a hundred steps or more were fine, and no figure speaks of anything that grew"},
     // One line counts to a hundred; several show that the loop went on.
     {Cause::kLongestBatch, 1.3, [](S s) { return late_without_figures(s) && s.root.steps_before >= 3; },

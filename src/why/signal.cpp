@@ -23,7 +23,9 @@ std::optional<Signal> device(std::string_view text) {
     return std::nullopt;  // advice
   if (has_any(text, {"device-side assert", "illegal memory access", "illegal address", "illegal_address",
                      "misaligned address", "unspecified launch failure", "uncorrectable ecc", "uncorrectable nvlink",
-                     "nvrm: xid", "gpu is lost", "fallen off the bus", "indexselectlargeindex"}))
+                     "nvrm: xid", "gpu is lost", "fallen off the bus", "indexselectlargeindex", "access fault by gpu",
+                     "page not present", "hsa_status_error_memory", "hsa_status_error_illegal",
+                     "hsa_status_error_invalid", "hsa_status_error_exception"}))
     return of(SignalKind::kAddressing);
   // An assertion of a kernel names the thread that it failed in.
   if (has_text(text, "assertion") && has_text(text, "failed") && has_any(text, {"thread: [", "threadidx"}))
@@ -222,7 +224,7 @@ std::optional<Signal> any_complaint(const Line& line, bool expects_exception) {
       exception || expects_exception || line.level == Level::kError ||
       has_any(text, {"error", "fatal", "fail", "panic", "abort", "cannot", "could not", "unable", "evicted", "killed",
                      "impossible", "refused", "what():", "greater than the maximum", "exceeds the", "oom when",
-                     "terminate called"});
+                     "terminate called", "low on resource"});
   const auto complaint = parse_complaint(text);
   if (!complaint) return std::nullopt;
   // A request beside what is left is no chatter.
@@ -237,7 +239,7 @@ std::optional<Signal> any_complaint(const Line& line, bool expects_exception) {
     signal.kind = SignalKind::kNcclMemory;
   if (has_any(text, {"object store", "objectstore", "plasma"})) signal.kind = SignalKind::kObjectStore;
   if (signal.kind == SignalKind::kUnclearMemory && !exception && !expects_exception &&
-      !(signal.oom.request || has_any(text, {"error", "fatal", "terminate called"})))
+      !(signal.oom.request || has_any(text, {"error", "fatal", "terminate called", "what():"})))
     return std::nullopt;
   return signal;
 }

@@ -16,12 +16,16 @@ bool is_schedulers_word(std::string_view text) {
   if (has_text(text, "low memory") && has_any(text, {"sigterm", "sigkill", "killing", " kill "})) return true;
   if (has_text(text, "sending sig") && has_any(text, {"oom_score", "vmrss", " rss"})) return true;
   if (has_any(text, {"oom-kill event", "out-of-memory handler", "oom killed", "term_memlimit", "memory pressure",
-                     "node running out of memory", "node ran out of memory", "was oom-killed", "out_of_memory",
-                     "low on resource: memory", "killed by the oom killer", "killed by oom",
+                     "node running out of memory", "node ran out of memory", "was oom-killed", "'oom-kill'",
+                     "out_of_memory", "low on resource: memory", "killed by the oom killer", "killed by oom",
                      "node running low on memory", "memory usage threshold", "more memory on this node"}))
     return true;
+  // A notebook's service: "crashed after using all available RAM".
+  if (has_any(text, {"all available", "than is available"}) && (has_text(text, "memory") || has_whole(text, "ram")) &&
+      has_any(text, {"crash", "restarted", "kill", "ended"}) && !has_any(text, {"gpu", "device", "vram"}))
+    return true;
   const bool limit = has_any(text, {"memory limit", "memory usage limit", "h_vmem", "mem limit", "memory quota",
-                                    "its memory", "exceeding memory", "due to memory"});
+                                    "memory budget", "its memory", "exceeding memory", "due to memory"});
   const bool passed =
       has_any(text, {"exceed", " over ", "reached", "beyond", "above", "killed", "evicted", "of container"});
   if (limit && passed && !has_any(text, {"gpu memory", "memory of gpu", "device memory"})) return true;
@@ -77,7 +81,8 @@ std::optional<std::int64_t> exit_number(std::string_view text) {
         std::string_view{"exit status"}, std::string_view{"exited with code"}, std::string_view{"exited with status"},
         std::string_view{"exited with"}, std::string_view{"exits with return code ="}, std::string_view{"exits with"},
         std::string_view{"return code"}, std::string_view{"non-zero exit status"},
-        std::string_view{"returned non-zero"}}) {
+        std::string_view{"returned non-zero"}, std::string_view{"exit_status"}, std::string_view{"exitstatus"},
+        std::string_view{"exit-code"}, std::string_view{"returncode"}, std::string_view{"return_code"}}) {
     std::size_t at = find_word(text, label);
     if (at == kNone) continue;
     at += label.size();
@@ -93,6 +98,28 @@ std::optional<std::int64_t> exit_number(std::string_view text) {
   return std::nullopt;
 }
 
+// The status of Windows for an access outside the program's memory, a broken heap or stack: 0xC0000005 and the like.
+bool is_windows_fault(std::int64_t code) {
+  constexpr std::int64_t kSigned = std::int64_t{1} << 32;
+  const std::int64_t status = code < 0 ? code + kSigned : code;
+  return status == 0xC0000005 || status == 0xC0000374 || status == 0xC0000409 || status == 0xC00000FD;
+}
+
+bool ends_with_word(std::string_view text, std::string_view word) {
+  const std::string_view line = trim(text);
+  return line.size() > word.size() && find_word(line.substr(line.size() - word.size()), word) == 0;
+}
+
+// A bar has no newline: the shell's word follows its last figure.
+bool is_killed_behind_bar(std::string_view text) {
+  return ends_with_word(text, "killed") && has_any(text, {"eta:", "[==", "%|", "it/s", "s/it", "s/step", "/it]"});
+}
+
+// "srun: error: n1: tasks 0-7: Killed": the launcher's word for the tasks of a node.
+bool is_launcher_killed(std::string_view text) {
+  return ends_with_word(text, ": killed") && has_any(text, {"task", "rank", "process", "error:"});
+}
+
 }  // namespace
 
 std::optional<Signal> killed(std::string_view text) {
@@ -100,13 +127,16 @@ std::optional<Signal> killed(std::string_view text) {
   if (has_any(text, {"closing signal", "killing subprocess"})) return of(SignalKind::kPeerLost);
   if (has_any(text, {"forcefully exiting", "sending", "kill -9 "})) return std::nullopt;
   if (const auto code = exit_number(text)) {
-    if (*code == 137 || *code == -9 || *code == 265) return of(SignalKind::kKilled);
+    // MPI's launchers give the number of the signal itself, on a line of its own.
+    const bool bare = text.size() < 40 && has_text(text, "exit code:");
+    if (*code == 137 || *code == -9 || *code == 265 || (*code == 9 && bare)) return of(SignalKind::kKilled);
     if (*code == 135 || *code == -7) {
       Signal signal = of(SignalKind::kSharedMemory);
       signal.is_shm = true;
       return signal;
     }
-    if (*code == 134 || *code == -6 || *code == 139 || *code == -11) return of(SignalKind::kAbort);
+    if (*code == 134 || *code == -6 || *code == 139 || *code == -11 || is_windows_fault(*code))
+      return of(SignalKind::kAbort);
     if (*code == 143 || *code == -15) return of(SignalKind::kPeerLost);
     const bool whole_run =
         has_text(text, "fail") && has_any(text, {"command", "job", "entrypoint", "script", "training"});
@@ -115,17 +145,28 @@ std::optional<Signal> killed(std::string_view text) {
         find_word(text, "exitcode") == 0 || (find_word(text, "exit code") == 0 && text.size() < 40);
     if (*code != 0 && launcher) return of(SignalKind::kExit);
   }
+  // "non-zero exit code: error executing in the container: 137"
+  if (has_any(text, {"exit code", "exit status"}) && ends_with_word(text, ": 137")) return of(SignalKind::kKilled);
   if (has_text(text, "exited with non-zero status")) return of(SignalKind::kExit);
   if (has_text(text, "by signal") && has_any(text, {"floating point", "illegal instruction", "segmentation", "abort"}))
     return of(SignalKind::kAbort);
-  if (has_any(text, {"sigkill", "by signal: killed", "signal: killed", "signal 9", "signal: 9"}))
+  if (has_any(text, {"due to signal 11", "due to signal 6", "due to signal 4", "due to signal 8"}))
+    return of(SignalKind::kAbort);
+  if (has_any(text, {"sigkill", "by signal: killed", "signal: killed", "signal 9", "signal: 9", "killed signal",
+                     "code=killed, status=9"}))
     return of(SignalKind::kKilled);
-  if (is_shell_killed(text)) return of(SignalKind::kKilled);
+  if (is_shell_killed(text) || is_launcher_killed(text) || is_killed_behind_bar(text)) return of(SignalKind::kKilled);
+  if (const auto exception = parse_exception(text); exception && exception->type.starts_with("Killed"))
+    return of(SignalKind::kKilled);
   if (has_text(text, "dataloader worker") && has_text(text, "exited unexpectedly")) return of(SignalKind::kKilled);
   if (has_any(text, {"terminated abruptly while the future", "process pool was terminated abruptly", "abruptly died",
                      "died abruptly"}))
     return of(SignalKind::kKilled);
-  if (has_any(text, {"died unexpectedly", "exited unexpectedly"})) return of(SignalKind::kPeerLost);
+  // A notebook's kernel is a process as well.
+  if (has_text(text, "kernel") && has_any(text, {"appears to have died", "kernel died", "kernel has died"}))
+    return of(SignalKind::kPeerLost);
+  if (has_any(text, {"died unexpectedly", "exited unexpectedly", "died or was killed", "no longer alive"}))
+    return of(SignalKind::kPeerLost);
   return std::nullopt;
 }
 

@@ -29,8 +29,8 @@ std::optional<Signal> nccl(std::string_view text) {
   const bool own =
       warn || has_any(text, {"hccl function error", "hccl error", "rccl error", "nccl error", "ncclunhandled",
                              "processgroupnccl", "distbackenderror", "ncclsystemerror", "ncclinternal"});
-  if (has_any(text,
-              {"collective operation timeout", "watchdog got stuck", "timed out waiting for", "collective timeout"}) ||
+  if (has_any(text, {"collective operation timeout", "watchdog got stuck", "timed out waiting for",
+                     "collective timeout", "diststoreerror: socket timeout"}) ||
       (has_text(text, "watchdog caught collective") && has_any(text, {"timeout", "timed out"})) ||
       (has_text(text, "watchdog") && has_any(text, {"exception raised from", "exception (either"})) ||
       has_text(text, "nccl operations have failed or timed out"))
@@ -55,6 +55,11 @@ std::optional<Signal> nccl(std::string_view text) {
     if (has_text(reason, "memory")) return of(SignalKind::kNcclMemory);
     return of(has_any(reason, {"unknown error", "unhandled"}) ? SignalKind::kUnclear : SignalKind::kLibraryOther);
   }
+  // What the network said is no shortage.
+  if ((own || has_any(text, {"socketstartconnect", "socketconnect"})) &&
+      has_any(text, {"connection refused", "no route to host", "network is unreachable", "no socket interface",
+                     "name or service not known", "cannot assign requested address"}))
+    return of(SignalKind::kLibraryOther);
   if (has_any(text, {"nccl failure", "nccl error"}) && has_text(text, "unhandled")) return of(SignalKind::kUnclear);
   if (has_any(text, {"connection closed by", "connection reset by", "socketpollconnect", "remote process exited",
                      "ncclremoteerror", "peer has closed", "broken pipe", "socket timeout", "distbackenderror",
@@ -73,7 +78,11 @@ std::optional<Signal> library(std::string_view text) {
        has_any(text, {"fail", "cannot", "unable", "out of memory"}));
   if (algorithm && !has_text(text, "warning")) return of(SignalKind::kConvWorkspace);
   if (!has_any(text, {"cublas", "cudnn", "cusolver", "cusparse", "cufft", "hipblas", "miopen"})) return std::nullopt;
-  if (has_text(text, "status_alloc_failed")) return of(SignalKind::kLibraryAlloc);
+  // A status that speaks of an allocation, or any failure of the call that makes the library's handle.
+  const bool makes_handle =
+      has_any(text, {"blascreate", "blasltcreate", "dnncreate", "solverdncreate", "sparsecreate"});
+  if (has_any(text, {"status_alloc_failed", "allocation_failed"}) || (makes_handle && has_text(text, "status_")))
+    return of(SignalKind::kLibraryAlloc);
   if (has_any(text, {"status_not_initialized", "cudnn failed to initialize", "could not create cudnn handle",
                      "could not create cublas handle"}) ||
       (has_text(text, "handle") && has_any(text, {"create", "creat", "initiali"}) &&

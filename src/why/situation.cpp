@@ -37,7 +37,7 @@ bool cache_rises_alone(const Findings& findings) {
 // "memory" without an owner: whose it is follows from what else the line and the frames speak of.
 Resource resource_of_unclear(const Event& event) {
   if (event.frames.pins) return Resource::kPinned;
-  if (event.signal.oom.free || event.signal.oom.total) return Resource::kDevice;
+  if (event.signal.oom.free || event.signal.oom.total || event.frames.device_allocator) return Resource::kDevice;
   const Phase phase = event.frames.phase;
   if (phase == Phase::kForward || phase == Phase::kBackward || phase == Phase::kOptimizerStep) return Resource::kDevice;
   if (phase == Phase::kData) return Resource::kHost;
@@ -68,8 +68,8 @@ Phase phase_of(const Event& event) {
     if (plain && event.marker == Phase::kEvaluate) return Phase::kEvaluate;
     return frames;
   }
-  if (event.signal.kind == SignalKind::kDeviceOom && has_text(event.text, "capture") && has_text(event.text, "graph") &&
-      find_word(event.text, "capture") < find_word(event.text, "out of memory"))
+  if (event.signal.kind == SignalKind::kDeviceOom && has_text(event.text, "captur") && has_text(event.text, "graph") &&
+      find_word(event.text, "captur") < find_word(event.text, "out of memory"))
     return Phase::kGraphCapture;
   if (event.signal.kind == SignalKind::kDeviceOom && has_any(event.text, {"failed to clone", "state_dict"}))
     return Phase::kSave;

@@ -19,6 +19,8 @@ class Hook(live.Live):
         self.assertEqual({step["allocated"] for step in steps}, {10 * G})
         self.assertIsNone(steps[0]["seconds"])
         self.assertTrue(all(step["seconds"] >= 0.01 for step in steps[1:]))
+        # Each step has its own backward, the first as well, though only the second closes it.
+        self.assertTrue(all(0 <= step["backward"] < 0.01 for step in steps))
         self.assertEqual(self.events("end")[0]["steps"], 5)
 
     def test_keeps_a_peak_that_the_training_resets(self):
@@ -98,11 +100,71 @@ class Hook(live.Live):
     def test_history_is_kept_as_asked_and_never_twice(self):
         (self.folder / "history.py").write_text(
             "import torch\ntorch.use(1)\nprint([(h['context'], h['max_entries']) for h in torch.State.history])\n")
-        for flags, expected in (([], "[(None, 100000)]"), (["--history", "stacks", "--entries", "7"], "[('alloc', 7)]"),
+        for flags, expected in (([], "[(None, 100000)]"), (["--history", "events"], "[(None, 100000)]"),
+                                (["--history", "stacks", "--entries", "7"], "[('alloc', 7)]"),
                                 (["--history", "off"], "[]"), (["--no-hook"], "[]")):
             done = self.plimsoll("run", "--out", f"r{len(list(self.folder.iterdir()))}", *flags, "--", sys.executable,
                                  "history.py")
             self.assertEqual(done.stdout.strip(), expected)
+
+    def test_a_history_that_would_be_felt_is_given_up_unless_it_was_asked_for(self):
+        # 400 allocations a step of 2 ms: a hundred times what a step on a busy device has.
+        (self.folder / "launches.py").write_text(
+            "import time, torch\no = torch.optim.Optimizer()\ntorch.use(1)\n"
+            "for _ in range(600):\n    torch.State.allocations += 400; time.sleep(0.002); o.step()\n"
+            "print([h['enabled'] for h in torch.State.history])\n")
+        for flags, kept in (([], "['all', None]"), (["--history", "events"], "['all']")):
+            out = f"r{len(flags)}"
+            done = self.plimsoll("run", "--out", out, *flags, "--", sys.executable, "launches.py")
+            self.assertEqual(done.stdout.strip(), kept)
+            given_up = [line["allocations_per_second"] for line in self.events("history", folder=out)]
+            self.assertEqual(len(given_up), 0 if flags else 1)
+            self.assertTrue(all(rate > 50000 for rate in given_up))
+            self.assertEqual("history_given_up" in self.record(out)["ranks"][0], not flags)
+
+    def test_a_history_that_costs_nothing_is_kept(self):
+        (self.folder / "calm.py").write_text(
+            "import time, torch\no = torch.optim.Optimizer()\ntorch.use(1)\n"
+            "for _ in range(80):\n    torch.State.allocations += 5; time.sleep(0.02); o.step()\n"
+            "print([h['enabled'] for h in torch.State.history])\n")
+        done = self.plimsoll("run", "--out", "r", "--", sys.executable, "calm.py")
+        self.assertEqual(done.stdout.strip(), "['all']")
+
+    def test_a_recording_of_the_trainings_own_is_never_ended(self):
+        (self.folder / "own.py").write_text(
+            "import time, torch\no = torch.optim.Optimizer()\ntorch.use(1)\n"
+            "torch.cuda.memory._record_memory_history(enabled='all', context='alloc')\n"
+            "for _ in range(600):\n    torch.State.allocations += 400; time.sleep(0.002); o.step()\n"
+            "print([h['enabled'] for h in torch.State.history])\n")
+        done = self.plimsoll("run", "--out", "r", "--", sys.executable, "own.py")
+        self.assertEqual(done.stdout.strip(), "['all', 'all']")
+
+    def test_every_rank_of_a_machine_writes_what_it_holds_when_one_runs_out(self):
+        (self.folder / "waits.py").write_text(
+            "import os, sys, time, torch\no = torch.optim.Optimizer()\ntorch.use(1 << 30)\no.step(); o.step()\n"
+            "if os.environ['RANK'] == '1':\n    time.sleep(1); torch.use(100 << 30)\n"
+            "time.sleep(30)\n")  # as in a message that never comes
+        (self.folder / "launch.py").write_text(
+            "import os, subprocess, sys\n"
+            "ranks = [subprocess.Popen([sys.executable, 'waits.py'], env=dict(os.environ, RANK=str(r), LOCAL_WORLD_SIZE='3',"
+            " WORLD_SIZE='3')) for r in range(3)]\n"
+            "code = ranks[1].wait()\n"
+            "for r in (0, 2): ranks[r].terminate(); ranks[r].wait()\nsys.exit(code)\n")
+        done = self.plimsoll("run", "--out", "r", "--", sys.executable, "launch.py")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(sorted(path.name for path in (self.folder / "r").glob("*.pickle")),
+                         ["rank-0.peer.pickle", "rank-1.oom.pickle", "rank-2.peer.pickle"])
+        self.assertIn("rank-1.oom.pickle", done.stderr)  # why and replay take that of the rank that ran out
+
+    def test_the_phases_of_a_checkpoint(self):
+        for phase, names in {"save": ("save_checkpoint", "state_dict"), "load": ("load_checkpoint", "load_state_dict"),
+                             "forward": ("save_checkpoint", "forward")}.items():
+            with self.subTest(phase):
+                (self.folder / "phase.py").write_text(
+                    f"import torch\no = torch.optim.Optimizer()\ntorch.use(1)\no.step()\n"
+                    f"def {names[1]}(): torch.use(100 << 30)\ndef {names[0]}(): {names[1]}()\n{names[0]}()\n")
+                self.plimsoll("run", "--out", f"p-{phase}", "--", sys.executable, "phase.py")
+                self.assertEqual(self.events("oom", folder=f"p-{phase}")[0]["phase"], phase)
 
     def test_an_old_pytorch_without_this_history_still_counts(self):
         stub = self.folder / "stub-old"
@@ -142,6 +204,14 @@ class Hook(live.Live):
         lines = self.lines()
         self.assertLess(len(lines), 100)
         self.assertEqual(lines[-1]["steps"], 20000)
+
+    def test_counters_are_read_only_for_steps_that_get_a_line(self):
+        (self.folder / "many.py").write_text(
+            "import torch\no = torch.optim.Optimizer()\ntorch.use(1)\nfor _ in range(5000): o.step()\n"
+            "print(torch.State.reads)\n")
+        done = self.plimsoll("run", "--out", "r", "--", sys.executable, "many.py")
+        steps = [line for line in self.lines() if line["event"] == "step"]
+        self.assertLess(abs(int(done.stdout) - len(steps)), 16)  # what all processes use is asked for rarely
 
 
 if __name__ == "__main__":

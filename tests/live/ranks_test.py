@@ -52,6 +52,38 @@ class Ranks(live.Live):
         self.assertIn("ran out in backward: rank 300", text)
         self.assertIn("host node37", text)
 
+    def test_stages_and_experts_that_hold_more_are_named_where_the_job_is_known(self):
+        # 64 ranks: four stages, eight ranks that share the experts of a layer.
+        folder = self.folder / "a"
+        folder.mkdir()
+        (folder / "job.toml").write_text(
+            'framework = "megatron-bridge"\nmodel = "qwen3-30b-a3b"\ngpu = "h100"\ngpus = 64\n'
+            "tensor_model_parallel_size = 1\npipeline_model_parallel_size = 4\nexpert_model_parallel_size = 8\n"
+            "seq_length = 4096\nmicro_batch_size = 1\nglobal_batch_size = 64\n")
+        for rank in range(64):
+            held = 20 * G + (6 * G if rank < 16 else 0) + (3 * G if rank % 8 == 5 else 0)
+            (folder / f"rank-{rank}.jsonl").write_text(
+                json.dumps({"event": "begin", "rank": rank, "world": 64, "host": "one"}) + "\n"
+                + json.dumps({"event": "step", "n": 2, "seconds": 0.5, "peak_allocated": held, "peak_reserved": held})
+                + "\n")
+        text = self.plimsoll("map", "a").stdout
+        self.assertIn("stage 0: 26.38 GiB reserved per rank", text)
+        self.assertIn("of 4 stages", text)
+        self.assertIn("expert rank 5: 24.50 GiB reserved per rank", text)
+        self.assertIn("of 8 expert ranks", text)
+        self.assertIn("(stage 3)", text)
+        for part in (1, 2):
+            self.plimsoll("map", "a", "--part", f"{part}/2", "--out", f"{part}.json")
+        self.assertEqual(self.plimsoll("merge", "2.json", "1.json").stdout, text)
+
+    def test_a_run_of_which_one_rank_ran_out_shows_all_its_ranks(self):
+        self.write_folder("a", 32, out=(3,))
+        self.write_snapshots("s", 4)
+        os.rename(self.folder / "s/rank-3.pickle", self.folder / "a/rank-3.oom.pickle")
+        text = self.plimsoll("map", "a").stdout
+        self.assertIn("32 of 32 files", text)
+        self.assertIn("ran out in backward: rank 3", text)
+
     def test_parts_join_to_the_same_bytes_in_any_order_and_split(self):
         self.write_folder("a", 101, large=(7,))
         whole = self.plimsoll("map", "a", "--json").stdout

@@ -2,6 +2,7 @@
 """Runs recorded on an H200 (tests/data/live/h200): what the hook wrote is what torch counted, and every failure is
 diagnosed right from its folder."""
 
+import importlib.util
 import json
 import shutil
 
@@ -18,9 +19,15 @@ CAUSES = {
     "zombie": "other-process",
     "retry": "activation-bound",
     "host-kill": "host-ram-kill",
+    "oom-save": "checkpoint-spike",
+    "oom-fsdp2": "activation-bound",
+    "oom-megatron": "activation-bound",
+    "retry-ckpt": "activation-bound",
 }
 PHASES = {"oom-optimizer": "optimizer", "oom-forward": "forward", "oom-backward": "backward", "oom-load": "start", "oom-eval": "evaluation",
-          "leak": "backward", "zombie": "forward", "retry": "forward"}
+          "oom-fsdp2": "forward", "leak": "backward", "zombie": "forward", "retry": "forward",
+          "retry-ckpt": "forward"}
+MISTAKEN = {"oom-save": "save", "oom-megatron": "forward"}
 
 
 PROOFS = live.ROOT / "tests/data/live/proofs"
@@ -88,6 +95,51 @@ class Recorded(live.Live):
         for name, phase in PHASES.items():
             self.assertEqual(self.facts(name)["ran_out"], phase, name)
 
+    def test_the_hook_tells_the_phase_from_the_stack_alone(self):
+        spec = importlib.util.spec_from_file_location("hook", live.ROOT / "python/plimsoll_hook.py")
+        hook = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(hook)
+        # Backward, whose threads have no stack, and the optimizer say themselves when they run. The hook that recorded
+        # the two of MISTAKEN took what runs without gradients for an evaluation.
+        for name, phase in {**PHASES, **MISTAKEN}.items():
+            if phase in ("optimizer", "backward"):
+                continue
+            with self.subTest(name):
+                lines = [json.loads(line) for line in (RECORDED / name / "rank-0.jsonl").read_text().splitlines()]
+                oom = [line for line in lines if line["event"] == "oom"][-1]
+                entries = [frame.rsplit(":", 1) for frame in oom["stack"]]
+                entries = [(file, rest.split(" ", 1)[1]) for file, rest in entries]
+                gradients = name != "oom-eval" and name not in MISTAKEN
+                self.assertEqual(hook.phase_of(entries, gradients, oom["step"]), phase)
+
+    def test_there_are_as_many_as_were_asked_for(self):
+        """Eight that fit, six phases that ran out, a leak, a kill by the host, a device that another one holds."""
+        folders = {path.name for path in RECORDED.iterdir() if path.is_dir()}
+        records = {name: json.loads((RECORDED / name / "run.json").read_text()) for name in folders}
+        fit = [name for name in folders if name.startswith("fit-") and records[name]["exit_code"] == 0]
+        self.assertGreaterEqual(len(fit), 8)
+        self.assertTrue(all((RECORDED / name / "torch.json").exists() for name in fit))
+        ran_out = {phase for name, phase in {**PHASES, **MISTAKEN}.items() if name.startswith("oom-") and name in folders}
+        self.assertEqual(ran_out, {"forward", "backward", "optimizer", "start", "evaluation", "save"})
+        self.assertLessEqual({"leak", "host-kill", "zombie"}, folders)
+        for before, after in (("retry", "retry-retry-1"), ("retry-ckpt", "retry-ckpt-retry-1")):
+            self.assertNotEqual(records[before]["exit_code"], 0)
+            self.assertEqual(records[after]["exit_code"], 0)
+            self.assertGreaterEqual(records[after]["ranks"][0]["steps"], 4)
+
+    def test_snapshots_of_ranks_that_ran_out_are_evidence(self):
+        for name in ("oom-save", "oom-fsdp2", "oom-megatron", "retry-ckpt"):
+            with self.subTest(name):
+                snapshot = RECORDED / name / "rank-0.oom.pickle.zst"
+                self.assertLess(snapshot.stat().st_size, 300_000)
+                text = self.plimsoll("why", RECORDED / name, "--json").stdout
+                self.assertIn("rank-0.oom.pickle.zst", text)
+                # What the snapshot holds is what torch counted when the allocation failed.
+                oom = json.loads((RECORDED / name / "run.json").read_text())["ranks"][0]["oom"]
+                replayed = json.loads(self.plimsoll("replay", snapshot, "--json").stdout)
+                self.assertEqual(replayed["reproduced"], replayed["events"])
+                self.assertEqual(replayed["oom"]["allocated"], oom["allocated"])
+
     def test_measured_is_what_torch_counted(self):
         for path in RECORDED.glob("*/torch.json"):
             torch = json.loads(path.read_text())
@@ -101,12 +153,16 @@ class Recorded(live.Live):
                 self.assertLess(abs(facts["seconds"] / torch["seconds"] - 1), 0.03)
 
     def test_ranks_of_fsdp2_and_megatron_held_what_was_predicted(self):
-        for name in ("fit-fsdp2-8", "fit-fsdp2-64", "fit-megatron"):
+        for name, stage in (("fit-fsdp2-8", 0), ("fit-fsdp2-64", 0), ("fit-fsdp2-ckpt", 0), ("fit-megatron", 0),
+                            ("fit-megatron-pp", 1), ("fit-trainer-ckpt", 0), ("retry-ckpt-retry-1", 0)):
             with self.subTest(name):
                 torch = json.loads((RECORDED / name / "torch.json").read_text())
-                fit = json.loads(self.plimsoll("fit", RECORDED / name / "job.toml", "--json").stdout)["ranks"][0]
+                fit = json.loads(self.plimsoll("fit", RECORDED / name / "job.toml", "--json", "--rank",
+                                               f"pp={stage}").stdout)["ranks"][0]
                 self.assertLess(abs(fit["peak_allocated_bytes"] / torch["allocated"] - 1), 0.0001)
-                self.assertLess(abs(fit["peak_reserved_bytes"] / torch["reserved"] - 1), 0.002)
+                # Checkpointing fp32 weights leaves pieces that the simulator places otherwise.
+                limit = 0.004 if name == "fit-trainer-ckpt" else 0.002
+                self.assertLess(abs(fit["peak_reserved_bytes"] / torch["reserved"] - 1), limit)
 
     def test_recorded_runs_are_scored(self):
         folders = [RECORDED / "fit-llama-events", RECORDED / "retry-retry-1"]

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Claims that hold for every Megatron job, tried on thousands of random ones.
+#include <tuple>
+
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -37,6 +39,41 @@ TEST(MegatronProperty, the_folded_answer_equals_the_walked_one) {
     ++tried;
   }
   EXPECT_GT(tried, kJobs / 2) << "most draws should be real jobs";
+}
+
+TEST(MegatronProperty, a_pass_that_is_copied_is_the_pass_that_its_layers_would_write) {
+  std::size_t copied = 0;
+  for (std::uint64_t seed = 0; seed < kJobs; ++seed) {
+    const auto job = random_megatron_job(seed);
+    if (!job) continue;
+    const job::PipelineLayout layout = job::pipeline_layout(*job).value();
+    const auto stage = static_cast<std::int64_t>(seed) % job->parallel.pipeline;
+    step::Tape written(true);
+    written.write_all();
+    step::run_rank(*job, layout, stage, written, false);
+    step::Tape repeated(true);
+    step::run_rank(*job, layout, stage, repeated, false);
+    ASSERT_EQ(repeated.events().size(), written.events().size()) << "seed " << seed;
+    for (std::size_t i = 0; i < written.events().size(); ++i) {
+      const step::Event& a = repeated.events()[i];
+      const step::Event& b = written.events()[i];
+      ASSERT_EQ(std::tie(a.bytes, a.requested, a.id, a.name, a.stream),
+                std::tie(b.bytes, b.requested, b.id, b.name, b.stream))
+          << "seed " << seed << ", event " << i;
+    }
+    ASSERT_EQ(repeated.marks().size(), written.marks().size()) << "seed " << seed;
+    for (std::size_t i = 0; i < written.marks().size(); ++i) {
+      ASSERT_EQ(repeated.marks()[i].event, written.marks()[i].event) << "seed " << seed << ", mark " << i;
+      ASSERT_EQ(repeated.marks()[i].moment, written.marks()[i].moment) << "seed " << seed << ", mark " << i;
+    }
+    ASSERT_EQ(repeated.tensors(), written.tensors()) << "seed " << seed;
+    ASSERT_EQ(repeated.live(), written.live()) << "seed " << seed;
+    ASSERT_EQ(repeated.peak(), written.peak()) << "seed " << seed;
+    ASSERT_EQ(repeated.peak_moment(), written.peak_moment()) << "seed " << seed;
+    ASSERT_EQ(repeated.moment(), written.moment()) << "seed " << seed;
+    copied += repeated.repeats() > 0 ? 1 : 0;
+  }
+  EXPECT_GT(copied, kJobs / 4) << "many jobs should have passes to copy";
 }
 
 TEST(MegatronProperty, nothing_is_freed_twice_and_ids_are_matched) {

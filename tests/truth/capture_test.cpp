@@ -71,6 +71,10 @@ TEST(CaptureTruth, steps_that_were_not_seen_are_predicted_within_the_bars) {
   EXPECT_LE(at(blind.allocated, 0.5), 0.05);
   EXPECT_LE(blind.allocated.back(), 1.5);
   EXPECT_LE(sets.at("seen").allocated.back(), 1.5);
+  const Errors& sharded = sets.at("fsdp2");
+  ASSERT_EQ(sharded.allocated.size(), 6U);
+  EXPECT_LE(at(sharded.allocated, 0.5), 0.05);
+  EXPECT_LE(sharded.allocated.back(), 1.5);
   for (const auto& [name, set] : sets) EXPECT_GE(set.inside, 0.85) << name;
 }
 

@@ -11,6 +11,7 @@
 #include "framework/megatron_bridge/bridge.h"
 #include "framework/transformers/include.h"
 #include "job/keys.h"
+#include "job/readers/launch.h"
 #include "job/readers/omega.h"
 #include "job/value.h"
 
@@ -142,7 +143,7 @@ Status read_bridge_recipe(const Node& arguments, const std::string& model, Draft
 
 bool names_bridge_recipe(std::string_view program, const std::vector<ShellWord>& words) {
   return program.ends_with("run_recipe.py") || std::any_of(words.begin(), words.end(), [](const ShellWord& word) {
-           return word.text == "--recipe" || word.text.starts_with("--recipe=");
+           return word.text == "--recipe" || word.text.starts_with("--recipe=") || word.text == "--model_recipe_name";
          });
 }
 
@@ -160,6 +161,48 @@ std::vector<std::pair<std::string, Node>> bridge_recipe_settings(std::string_vie
   return settings;
 }
 
+namespace {
+
+// The performance harness (scripts/performance/run_script.py): a model by the start of its recipes' names, and the
+// sizes as flags. What the harness's own tables set beside them is not known here.
+Status read_harness_command(const std::string& model, const std::vector<ShellWord>& words, Draft& draft) {
+  Node root;
+  root.kind = Node::Kind::kObject;
+  std::string recipe;
+  for (const auto& [name, row] : recipes().by_name)
+    if (name.starts_with(model + "_pretrain") && (recipe.empty() || name.size() < recipe.size())) recipe = name;
+  if (recipe.empty()) {
+    PLIMSOLL_TRY_STATUS(name_model(replace(model, '_', '-'), draft));
+    put_path(root, "ddp.use_distributed_optimizer", bool_node(true));
+  } else {
+    PLIMSOLL_TRY(found, bridge_recipe(recipe, draft));
+    root = std::move(found);
+  }
+  PLIMSOLL_TRY_STATUS(read_bridge_tree(root, draft));
+  draft.warnings.push_back(fmt::format(
+      "{}: what the harness's table for {} sets beside the flags (recomputation, CUDA graphs, overlap) is not read",
+      draft.path, model));
+  const LaunchFlags flags = read_flags(words, [](const std::string&) { return false; });
+  for (const LaunchFlag& flag : flags.flags) {
+    std::string key = key_of_flag(flag.written);
+    for (const std::string_view own :
+         {"model_family_name", "model_recipe_name", "config_variant", "max_steps", "max_step", "task", "domain", "data",
+          "cuda_graph_impl", "cuda_graph_scope", "list_config_variants", "hf_token", "account", "partition"})
+      if (key == own) key.clear();
+    if (key.empty() || flag.values.empty()) continue;
+    if (key == "num_gpus") key = "gpus";
+    if (key == "compute_dtype") key = "recipe";
+    const ShellWord& word = flag.values.front();
+    draft.assign(key, document::parse_scalar(word.text), flag.written);
+    if (!word.unknown.empty())
+      draft.assignments.back().problem =
+          fmt::format("its value needs {}, which the script does not set", word.unknown.front());
+  }
+  return {};
+}
+
+}  // namespace
+
 Status read_recipe_command(const std::vector<ShellWord>& words, Draft& draft) {
   draft.kind = FileKind::kBridgeConfig;
   draft.vocabulary = Framework::kMegatronBridge;
@@ -173,6 +216,8 @@ Status read_recipe_command(const std::vector<ShellWord>& words, Draft& draft) {
     }
     return {};
   };
+  if (const std::string model = value_of("--model_recipe_name"); !model.empty())
+    return read_harness_command(model, words, draft);
   std::string name = value_of("--recipe");
   if (name.empty() && !value_of("--model").empty()) name = bridge_recipe_name(value_of("--model"), value_of("--mode"));
   if (name.empty()) return bad_input("--recipe: its value needs a variable that the script does not set");

@@ -70,7 +70,8 @@ constexpr std::string_view kDeepSpeedNames = R"(
 const Alias kCommonRows[] = {
     {"checkpoint_activations", kNoEffect},  // becomes recompute_granularity
     {"checkpoint_num_layers", kNoEffect},
-    {"activations_checkpoint_method", kNoEffect},
+    {"activations_checkpoint_method", kNoEffect},  // becomes recompute_granularity, too
+    {"activations_checkpoint_num_layers", kNoEffect},
     {"tuner_type", kNoEffect},  // read before the flags
     {"train_type", kNoEffect},
     {"model", kNoEffect},
@@ -293,6 +294,14 @@ Status use_megatron_dialect(const LaunchFlags& flags, const std::map<std::string
     const std::string layers = value_of(flags, "checkpoint_num_layers");
     draft.assign("recompute_num_layers", layers.empty() ? integer_node(1) : document::parse_scalar(layers),
                  "--checkpoint-num-layers");
+  }
+  // Releases between: a method is what switches it on.
+  if (const std::string method = value_of(flags, "activations_checkpoint_method"); !method.empty()) {
+    draft.assign("recompute_granularity", text_node("full"), "--activations-checkpoint-method");
+    draft.assign("recompute_method", text_node(method), "--activations-checkpoint-method");
+    const std::string layers = value_of(flags, "activations_checkpoint_num_layers");
+    draft.assign("recompute_num_layers", layers.empty() ? integer_node(1) : document::parse_scalar(layers),
+                 "--activations-checkpoint-num-layers");
   }
   use_layers_of_release(flags, draft);
   if (value_of(flags, "attention_head_type") == "multiquery") {  // of Megatron's forks for StarCoder and Falcon

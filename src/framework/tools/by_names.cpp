@@ -8,6 +8,8 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "framework/jax/jax.h"
+#include "framework/tools/sections.h"
 #include "framework/transformers/include.h"
 #include "job/format.h"
 #include "job/keys.h"
@@ -150,7 +152,10 @@ void read_batch(Sayings& sayings) {
   const Said* written = sayings.find("per_device_train_batch_size");
   constexpr std::string_view kMicro = "per_device_train_batch_size";
   if (micro) {
-    sayings.put(kMicro, integer_node(*micro), written->path);
+    // Composer's is the most that a pass may take: a GPU's part of the batch may be less.
+    const std::int64_t ranks = sayings.number("devices").value_or(1) * sayings.number("nodes").value_or(1);
+    const bool is_most = written->path.ends_with("device_train_microbatch_size") && global && *global >= ranks;
+    sayings.put(kMicro, integer_node(is_most ? std::min(*micro, *global / ranks) : *micro), written->path);
   } else if (plain != nullptr && !global) {
     sayings.put(kMicro, plain->value, plain->path);
     sayings.assume(
@@ -213,7 +218,9 @@ void read_recompute(Sayings& sayings) {
   if (const Said* said = sayings.find("gradient_checkpointing"); said != nullptr) {
     const std::string word = lower(document::to_text(said->value));
     const bool on = !is_off(said->value) && word != "none" && word != "no";
-    if (word == "selective") sayings.draft().warnings.push_back(said->path + ": every layer is counted as recomputed");
+    const bool is_plain = said->value.is_bool() || word == "full" || word == "whole_layer" || word == "true";
+    if (on && !is_plain)
+      sayings.draft().warnings.push_back(fmt::format("{}: {}: every layer is counted as recomputed", said->path, word));
     sayings.put("gradient_checkpointing", bool_node(on), said->path);
   } else if (const Said* some = sayings.find("selective"); some != nullptr) {
     if (!is_off(some->value)) sayings.draft().warnings.push_back(some->path + ": every layer is counted as recomputed");
@@ -272,6 +279,9 @@ void read_sharding(Sayings& sayings) {
   bool shards = sayings.any_segment("fsdp");
   for (const Said* said : sayings.all("fsdp")) {
     const std::string word = lower(document::to_text(said->value));
+    // A strategy may be one of many things; those of sharding say so.
+    const bool names_sharding = contains(word, {"fsdp", "shard", "ddp", "zero", "deepspeed"});
+    if (said->path.ends_with("strategy") && !names_sharding) continue;
     if (is_off(said->value) || word == "ddp" || word == "no_shard") {
       if (meaning_of(said->path) == "fsdp" && word != "") shards = false;
       continue;
@@ -308,6 +318,14 @@ Node targets_by_switch(Sayings& sayings) {
   return targets;
 }
 
+// "all", "all-linear", "*_proj": every linear of the layers.
+bool takes_all_linears(const Node& targets) {
+  const Node& first = targets.is_array() && targets.items.size() == 1 ? targets.items.front() : targets;
+  if (!first.is_string()) return false;
+  const std::string word = lower(first.text);
+  return word == "all" || word == "all-linear" || word == "*_proj" || word == "*proj";
+}
+
 void read_adapter(Sayings& sayings) {
   Node targets = targets_by_switch(sayings);
   const Said* asked = sayings.find("use_lora");
@@ -323,14 +341,15 @@ void read_adapter(Sayings& sayings) {
     sayings.leave(*asked);  // another way to train a part of the model
   const std::string bits = quantize == nullptr ? "" : lower(document::to_text(quantize->value));
   const bool four = contains(bits, {"nf4", "fp4", "4bit", "true"}) || bits == "4";
+  const bool is_whole = bits == "16" || bits == "32";  // of a number of bits: not quantised
   if (!on) {
-    if (quantize != nullptr && !is_off(quantize->value)) sayings.leave(*quantize);
+    if (quantize != nullptr && !is_off(quantize->value) && !is_whole) sayings.leave(*quantize);
     return;
   }
   sayings.put("use_peft", bool_node(true), rank == nullptr ? "" : rank->path);
   if (rank != nullptr) sayings.put("lora_r", rank->value, rank->path);
   if (dropout != nullptr) sayings.put("lora_dropout", dropout->value, dropout->path);
-  const bool takes_all = listed != nullptr && listed->value.is_string() && lower(listed->value.text) == "all";
+  const bool takes_all = listed != nullptr && takes_all_linears(listed->value);
   if (listed != nullptr && !takes_all) {
     sayings.put("lora_target_modules", listed->value, listed->path);
   } else {
@@ -339,15 +358,16 @@ void read_adapter(Sayings& sayings) {
   if (four) {
     sayings.put("load_in_4bit", bool_node(true), quantize->path);
     sayings.put("bnb_4bit_use_double_quant", bool_node(contains(bits, {"dq", "double"})), quantize->path);
-  } else if (quantize != nullptr && !is_off(quantize->value)) {
+  } else if (quantize != nullptr && !is_off(quantize->value) && !is_whole) {
     sayings.leave(*quantize);
   }
 }
 
 void read_rest(Sayings& sayings) {
-  for (const std::string_view same : {"max_length", "tp_size", "cp_size", "pipeline_model_parallel_size",
-                                      "expert_model_parallel_size", "dp_replicate", "use_liger_kernel", "torch_compile",
-                                      "packing", "gpus", "freeze_vision_tower", "freeze_multi_modal_projector"})
+  for (const std::string_view same :
+       {"max_length", "tp_size", "cp_size", "pipeline_model_parallel_size", "expert_model_parallel_size",
+        "dp_replicate", "use_liger_kernel", "torch_compile", "packing", "gpus", "freeze_vision_tower",
+        "freeze_multi_modal_projector", "freeze_language_model"})
     if (const Said* said = sayings.find(same); said != nullptr)
       sayings.put(same == "packing" ? "packed_sequences" : same, said->value, said->path);
   if (const Said* attention = sayings.find("attn_implementation");
@@ -416,6 +436,45 @@ Result<Node> from_names(const Node& root, Draft& draft) {
   return sayings.finish();
 }
 
+namespace {
+
+// NeMo Automodel: Transformers' models under FSDP2, loaded as the checkpoint has them (components/_transformers).
+bool is_automodel(const Node& root) {
+  const Node* model = root.find("model");
+  const Node* target = is_table(model) ? model->find("_target_") : nullptr;
+  return target != nullptr && target->is_string() && target->text.starts_with("nemo_automodel");
+}
+
+std::string_view name_of_family(std::string_view type) {
+  return type == "mpt" ? "MPT" : type == "olmo2" ? "OLMo 2" : type == "olmo" ? "OLMo" : "Llama";
+}
+
+// Without what chooses kernels and loads data, and with the types that weights have there.
+Node with_automodel_defaults(Node root) {
+  const auto drop = [](Node& table, std::initializer_list<std::string_view> names) {
+    std::erase_if(table.members, [names](const auto& member) {
+      return std::find(names.begin(), names.end(), member.first) != names.end();
+    });
+  };
+  drop(root, {"recipe", "ci", "dataloader", "validation_dataloader"});
+  for (auto& [key, value] : root.members) {
+    if (key == "model") drop(value, {"backend"});
+    const Node* stages = key == "distributed" ? value.find("pp_size") : nullptr;
+    if (key == "distributed" && (stages == nullptr || document::to_text(*stages) == "1"))
+      drop(value, {"pipeline", "moe"});
+    const Node* on = key == "fp8" || key == "compile" ? value.find("enabled") : nullptr;
+    if (on != nullptr && is_off(*on)) value.members.clear();
+    if (key == "model" && !value.has("torch_dtype")) value.members.emplace_back("torch_dtype", text_node("bf16"));
+    // A packed length of 0 is no packing.
+    if (key == "packed_sequence" && value.is_object())
+      std::erase_if(value.members,
+                    [](const auto& member) { return member.first == "packed_sequence_size" && is_off(member.second); });
+  }
+  return root;
+}
+
+}  // namespace
+
 Result<Draft> read_by_names(const InputFile& file, const ReadOptions& /*options*/) {
   Draft draft;
   draft.path = file.path;
@@ -425,6 +484,13 @@ Result<Draft> read_by_names(const InputFile& file, const ReadOptions& /*options*
   draft.read_as = "a tool that is not known, by the names of its keys";
   PLIMSOLL_TRY(root, parse_omega(file.text, file.path));
   if (!root.is_object()) return bad_input("wanted a table of keys");
+  if (is_nemo_megatron(root)) return read_nemo_megatron(file);
+  if (is_flagscale(root)) return read_flagscale(file);
+  if (is_jax_config(root)) return refuse_jax_config(root);
+  if (is_automodel(root)) {
+    draft.read_as = "NeMo Automodel";
+    root = with_automodel_defaults(std::move(root));
+  }
   if (has_other_layers(root))
     return bad_input(
         "model: its keys speak of state spaces or recurrence; such layers of a tool that is not known are "
@@ -432,32 +498,39 @@ Result<Draft> read_by_names(const InputFile& file, const ReadOptions& /*options*
         "give the model's config.json, if it is one of Transformers");
   PLIMSOLL_TRY(arguments, from_names(root, draft));
   PLIMSOLL_TRY_STATUS(read_training_tree(arguments, draft));
+  PLIMSOLL_TRY_STATUS(build_of_sizes(root, draft));
+  return draft;
+}
+
+Status build_of_sizes(const Node& root, Draft& draft) {
   const bool is_named = !draft.parts.empty() && !draft.parts.front().model.kinds.empty();
-  if (is_named) return draft;
+  if (is_named) return {};
+  const std::string& path = draft.path;
   if (const std::optional<Node> sizes = architecture_of_names(root)) {
     std::erase_if(draft.assignments, [](const Assignment& given) { return is_size_of_model(given.key); });
     PLIMSOLL_TRY(model, model::read_hf_config(*sizes));
     draft.model = std::move(model);
-    draft.model.name = fmt::format("the model of {}", file.path.substr(file.path.rfind('/') + 1));
+    draft.model.name = fmt::format("the model of {}", path.substr(path.rfind('/') + 1));
     draft.model_is_weak = true;
     draft.unknown_model.clear();
     draft.notes.push_back(fmt::format("{}: the model is built of the sizes in the file, with layers as {} has them",
-                                      file.path, sizes->find("model_type")->text == "mpt" ? "MPT" : "Llama"));
+                                      path, name_of_family(sizes->find("model_type")->text)));
     if (!sizes->has("vocab_size"))
-      draft.assignments.push_back({"vocab_size", Node{}, file.path, false,
+      draft.assignments.push_back({"vocab_size", Node{}, path, false,
                                    "vocab_size is not known: the file names a tokenizer alone; give --vocab-size"});
   }
-  return draft;
+  return {};
 }
 
 // A table in the common words of training programs with sections that neither Megatron-Bridge nor a job file has, or
 // without sections and without the words that only the Trainer and Megatron-LM have.
 bool is_of_unknown_tool(const Node& root) {
   const Node* model = root.find("model");
-  if ((is_table(model) && model->has("_target_")) || has_any(root, {"ddp", "comm_overlap", "rerun_state_machine"}))
+  if (is_automodel(root) || is_nemo_megatron(root) || is_flagscale(root) || is_jax_config(root)) return true;
+  if ((is_table(model) && model->has("_target_")) || has_any(root, {"comm_overlap", "rerun_state_machine"}))
     return false;
   bool has_section = false;
-  bool has_foreign = false;
+  int foreign = 0;
   for (const auto& [key, value] : root.members) {
     has_section = has_section || value.is_object();
     bool is_known = is_key(key) || key.starts_with("_");
@@ -468,9 +541,10 @@ bool is_of_unknown_tool(const Node& root) {
           "batch",     "precision",       "recompute", "sharding",    "offload",   "kernels",
           "adapter",   "environment",     "moe",       "description", "name"})
       is_known = is_known || key == section;
-    has_foreign = has_foreign || !is_known;
+    foreign += is_known ? 0 : 1;
   }
-  if (!has_foreign) return false;
+  constexpr int kSeveral = 4;  // beside a ddp of its own, which Megatron-Bridge has too
+  if (foreign == 0 || (root.has("ddp") && foreign < kSeveral)) return false;
   const bool has_tables = is_table(root.find("peft_config")) || is_table(root.find("dist_config"));
   if (!has_tables &&
       has_any(root, {"per_device_train_batch_size", "num_train_epochs", "output_dir", "model_name_or_path"}))

@@ -27,6 +27,9 @@ namespace plimsoll::job {
 // TrainingArguments out of the keys.
 [[nodiscard]] Result<document::Node> from_names(const document::Node& root, Draft& draft);
 
+// The model of the sizes that a table or command spells out, where it names none.
+[[nodiscard]] Status build_of_sizes(const document::Node& root, Draft& draft);
+
 // Sizes of a decoder in the words of its table, as a config.json of the family that has such layers.
 [[nodiscard]] std::optional<document::Node> architecture_of_names(const document::Node& root);
 [[nodiscard]] bool is_size_of_model(std::string_view path);

@@ -23,6 +23,9 @@ struct Sizes {
   bool tied_is_said = false;
   bool is_other = false;      // state spaces, recurrence: no decoder of attention and an MLP
   bool is_reference = false;  // dim: the word of Llama's reference code
+  bool is_gated = false;      // activation_type: swiglu, whose width counts gate and value together (OLMo)
+  bool has_qk_norm = false;   // attention_layer_norm
+  std::int64_t rows = 0;      // embedding_size: the vocabulary after padding
 };
 
 bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
@@ -37,13 +40,14 @@ struct Word {
 
 constexpr Word kWords[] = {
     {"n_layers num_layers num_hidden_layers n_layer", &Sizes::layers},
-    {"d_model dim hidden_size n_embd hidden_dim embed_dim", &Sizes::hidden},
+    {"d_model dim hidden_size n_embd hidden_dim embed_dim hidden_width", &Sizes::hidden},
     {"n_heads num_heads num_attention_heads n_head", &Sizes::heads},
     {"n_kv_heads num_kv_heads num_key_value_heads kv_n_heads n_query_groups", &Sizes::kv_heads},
     {"vocab_size padded_vocab_size", &Sizes::vocab},
     {"intermediate_size ffn_hidden_size d_ff ffn_dim mlp_hidden_size", &Sizes::width},
     {"num_experts moe_num_experts n_experts num_local_experts", &Sizes::experts},
     {"multiple_of", &Sizes::multiple},
+    {"embedding_size", &Sizes::rows},
 };
 
 bool holds(std::string_view names, std::string_view word) {
@@ -59,8 +63,10 @@ bool is_tie(std::string_view word) {
 
 // State spaces and recurrence are named by their parts or by the model's type.
 bool names_other_layers(std::string_view last, const Node& value) {
+  const bool is_of_files = last.find("state_dict") != std::string_view::npos;
   for (const std::string_view word : split(last, '_'))
-    if (is_one_of(word, {"state", "ssm", "conv", "lru", "rnn", "lstm", "gru", "mamba", "rwkv"})) return true;
+    if (!is_of_files && is_one_of(word, {"state", "ssm", "conv", "lru", "rnn", "lstm", "gru", "mamba", "rwkv"}))
+      return true;
   if (!is_one_of(last, {"model_type", "arch", "architecture"}) || !value.is_string()) return false;
   const std::string family = lower(value.text);
   for (const std::string_view word : {"llama", "gpt", "mpt", "transformer", "decoder", "causal"})
@@ -75,6 +81,8 @@ void take(std::string_view last, const Node& value, Sizes& sizes) {
     if (integer && holds(word.names, last)) sizes.*word.field = *integer;
   if (last == "dim") sizes.is_reference = true;
   if (is_ratio(last) && real) sizes.ratio = *real;
+  if (last == "activation_type" && value.is_string()) sizes.is_gated = lower(value.text) == "swiglu";
+  if (last == "attention_layer_norm") sizes.has_qk_norm = !is_off(value);
   if (last == "ffn_dim_multiplier" && real && *real > 0) sizes.multiplier = *real;
   if (is_tie(last)) {
     sizes.tied = !is_off(value);
@@ -113,7 +121,7 @@ Sizes sizes_of(const Node& root) {
 
 bool is_size_of_model(std::string_view path) {
   const std::string_view last = path.substr(path.rfind('.') == std::string_view::npos ? 0 : path.rfind('.') + 1);
-  return is_ratio(last) || is_tie(last) || last == "ffn_dim_multiplier" ||
+  return is_ratio(last) || is_tie(last) || last == "ffn_dim_multiplier" || last == "attention_layer_norm" ||
          std::any_of(std::begin(kWords), std::end(kWords),
                      [last](const Word& word) { return holds(word.names, last); });
 }
@@ -124,6 +132,16 @@ std::optional<Node> architecture_of_names(const Node& root) {
   Sizes sizes = sizes_of(root);
   if (sizes.is_other) return std::nullopt;
   if (sizes.layers == 0 || sizes.hidden == 0 || sizes.heads == 0 || sizes.experts > 1) return std::nullopt;
+  sizes.vocab = std::max(sizes.vocab, sizes.rows);
+  // OLMo's words: gate and value are one projection, whose halves are the width.
+  if (sizes.is_gated && (sizes.ratio > 0 || sizes.width > 0)) {
+    const std::int64_t whole =
+        sizes.width > 0 ? sizes.width : static_cast<std::int64_t>(sizes.ratio * static_cast<double>(sizes.hidden));
+    Node config = config_of(sizes, sizes.has_qk_norm ? "olmo2" : "olmo");
+    config.members.emplace_back("intermediate_size", integer_node(whole / 2));
+    if (sizes.kv_heads > 0) config.members.emplace_back("num_key_value_heads", integer_node(sizes.kv_heads));
+    return config;
+  }
   if (sizes.ratio > 0 && sizes.width == 0) {
     if (sizes.kv_heads > 0 && sizes.kv_heads != sizes.heads) return std::nullopt;
     Node config = config_of(sizes, "mpt");

@@ -20,11 +20,12 @@ constexpr Row kRows[] = {
     {"max_length",
      "max_seq_len max_seq_length seq_len seq_length sequence_length sequence_len max_sequence_length context_length "
      "context_len max_context_length block_size model_max_length max_length cutoff_len max_len train_seq_len "
-     "max_token_length"},
+     "max_token_length max_seqlen packed_sequence_size encoder_seq_length"},
     {"per_device_train_batch_size",
      "micro_batch_size microbatch_size micro_batch_size_per_gpu micro_batch_size_per_device train_micro_batch_size "
      "train_microbatch_size device_train_microbatch_size device_train_batch_size device_batch_size "
-     "micro_train_batch_size per_device_train_batch_size per_device_batch_size per_gpu_batch_size "
+     "micro_train_batch_size per_device_train_batch_size train_batch_size_per_device per_device_parallelism "
+     "per_device_batch_size per_gpu_batch_size "
      "per_gpu_train_batch_size batch_size_per_gpu "
      "batch_size_per_device local_batch_size train_micro_batch_size_per_gpu rank_micro_batch_size mbs"},
     {"global_batch_size",
@@ -48,7 +49,7 @@ constexpr Row kRows[] = {
     {"bf16", "bf16 use_bf16 bfloat16"},
     {"fp16", "fp16 use_fp16"},
     {"gradient_checkpointing",
-     "gradient_checkpointing activation_checkpointing grad_checkpoint use_gradient_checkpointing "
+     "gradient_checkpointing activation_checkpointing grad_checkpoint use_gradient_checkpointing remat "
      "enable_gradient_checkpointing enable_activation_checkpointing use_activation_checkpointing activation_checkpoint "
      "gradient_checkpoint gradient_checkpointing_enable activation_checkpointing_mode fsdp_activation_checkpointing "
      "use_grad_checkpoint "
@@ -57,15 +58,15 @@ constexpr Row kRows[] = {
     {"optim", "optimizer optim optimizer_type optimizer_name optim_type"},
     {"fsdp",
      "fsdp fsdp_type sharding_strategy fsdp_mode fsdp_sharding_strategy use_fsdp enable_fsdp data_parallel_mode "
-     "dist_config"},
+     "dist_config distributed_strategy strategy"},
     {"fsdp_offload", "fsdp_cpu_offload offload_params enable_fsdp_offload"},
     {"deepspeed", "deepspeed deepspeed_config deepspeed_config_file ds_config"},
     {"zero_stage", "zero_stage deepspeed_stage ds_stage"},
-    {"use_lora", "use_lora lora_enable enable_lora use_peft"},
+    {"use_lora", "use_lora lora_enable enable_lora use_peft use_peft_lora"},
     {"lora_r", "lora_r lora_rank lora_dim"},
     {"lora_dropout", "lora_dropout"},
     {"lora_target_modules", "lora_target_modules target_modules lora_target lora_targets lora_modules"},
-    {"quantize", "quantize quantization load_in_4bit use_4bit quantization_bit"},
+    {"quantize", "quantize quantization load_in_4bit use_4bit quantization_bit use_4bit_quantization load_in_kbits"},
     {"tp_size",
      "tp tp_size tensor_parallel_size tensor_parallel tensor_parallel_degree tensor_model_parallel_size tp_degree"},
     {"cp_size",
@@ -84,11 +85,14 @@ constexpr Row kRows[] = {
     {"packing", "packing packed packing_samples sample_packing pack_sequences use_packing"},
     {"freeze_vision_tower", "freeze_vit freeze_vision_tower freeze_visual freeze_vision_encoder"},
     {"freeze_multi_modal_projector", "freeze_aligner freeze_multi_modal_projector freeze_projector"},
+    {"freeze_language_model", "freeze_llm freeze_language_model freeze_text_model"},
     {"rate", "lr learning_rate max_lr"},
     {"duration",
      "epochs num_epochs num_train_epochs max_steps steps train_steps max_duration total_steps max_iters "
      "num_steps max_epochs train_iters max_train_steps max_tokens total_tokens train_tokens"},
-    {"switch", "enable_reentrant use_reentrant activation_checkpointing_reentrant gradient_checkpointing_kwargs"},
+    {"switch",
+     "match_all_linear use_nested_quant bnb_4bit_quant_storage_dtype enable_reentrant use_reentrant "
+     "activation_checkpointing_reentrant gradient_checkpointing_kwargs"},
 };
 
 // A table around a value: the name above it is the one that counts.

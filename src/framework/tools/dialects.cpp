@@ -108,7 +108,8 @@ Status read_dialect_tree(FileKind kind, const Node& root, Draft& draft) {
   }
   const Result<Node> translated = translate(root, draft);
   if (!translated) return tl::make_unexpected(translated.error());
-  return read_training_tree(*translated, draft);
+  PLIMSOLL_TRY_STATUS(read_training_tree(*translated, draft));
+  return kind == FileKind::kByNames ? build_of_sizes(root, draft) : Status{};
 }
 
 Result<Draft> read_trainer_dialect(const InputFile& file, FileKind kind) {

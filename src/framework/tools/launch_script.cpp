@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "framework/jax/jax.h"
 #include "framework/megatron_bridge/bridge.h"
 #include "framework/megatron_lm/flags.h"
 #include "framework/megatron_lm/tokenizer.h"
@@ -89,7 +90,7 @@ bool is_reinforcement(const Launch& launch) {
     if (launch.program.find(part) != std::string::npos) return true;
   return std::any_of(launch.arguments.begin(), launch.arguments.end(), [](const ShellWord& word) {
     return word.text.rfind("--actor-num-nodes", 0) == 0 || word.text.rfind("--rollout-", 0) == 0 ||
-           word.text.rfind("actor_rollout_ref.", 0) == 0;
+           word.text.rfind("actor_rollout_ref.", 0) == 0 || word.text.rfind("trainer.policy_mini_batch_size", 0) == 0;
   });
 }
 
@@ -120,6 +121,7 @@ bool speaks_in_common_words(const Launch& launch) {
   const std::string name = launch.program.substr(launch.program.rfind('/') + 1);
   if (name.starts_with("pretrain_")) return false;
   const Node table = table_of(read_flags(launch.arguments, never));
+  if (table.has("hidden_width") || table.has("hidden_dim")) return signs_of_training(table) >= 2;
   for (const std::string_view flag :
        {"num_layers", "tensor_model_parallel_size", "micro_batch_size", "global_batch_size",
         "pipeline_model_parallel_size", "encoder_seq_length", "train_iters"})
@@ -191,6 +193,18 @@ tl::unexpected<Error> nothing_starts(const Shell& shell, std::string_view text) 
   return bad_input("no command with Megatron-LM flags (--num-layers, ...) or Trainer arguments is in the script");
 }
 
+// "a.b=c" words as a table.
+Node table_of_overrides(const std::vector<ShellWord>& words) {
+  Node table;
+  table.kind = Node::Kind::kObject;
+  for (const ShellWord& word : words) {
+    const std::size_t equals = word.text.find('=');
+    if (equals == std::string::npos || !word.unknown.empty()) continue;
+    table.members.emplace_back(word.text.substr(0, equals), document::parse_scalar(word.text.substr(equals + 1)));
+  }
+  return table;
+}
+
 Result<Candidate> find_training_command(const Shell& shell, std::string_view text, const ReadOptions& options) {
   std::vector<Candidate> candidates;
   int most = 0;
@@ -218,14 +232,17 @@ Result<Candidate> find_training_command(const Shell& shell, std::string_view tex
     }
   }
   if (candidates.empty()) {
+    for (const ShellCommand& command : shell.commands) {
+      const Launch launch = split_command(command);
+      if (const std::string_view tool = jax_tool_of_program(launch.program); !tool.empty())
+        return not_xla(tool, table_of_overrides(launch.arguments));
+    }
     if (trains_by_reinforcement)
-      return bad_input("the script starts reinforcement learning",
-                       "plimsoll rl reads runs of verl, OpenRLHF, NeMo-RL and prime-rl: plimsoll rl FILE");
+      return bad_input("the script starts reinforcement learning", "plimsoll rl reads it: plimsoll rl FILE");
     return nothing_starts(shell, text);
   }
   if (trains_by_reinforcement && is_reinforcement(candidates.front().launch))
-    return bad_input("the script starts reinforcement learning",
-                     "plimsoll rl reads runs of verl, OpenRLHF, NeMo-RL and prime-rl: plimsoll rl FILE");
+    return bad_input("the script starts reinforcement learning", "plimsoll rl reads it: plimsoll rl FILE");
   if (options.command > 0) {
     if (static_cast<std::size_t>(options.command) > candidates.size())
       return bad_input(
@@ -467,6 +484,17 @@ std::string shortened(std::vector<std::string> names) {
   return join(names, ", ") + (more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
+// A flag that a trainer happens to share is no training: something must say what is trained, or how.
+bool says_what_is_trained(const Draft& draft) {
+  if (!draft.parts.empty() || !draft.model.layers.empty() || !draft.unknown_model.empty()) return true;
+  return std::any_of(draft.assignments.begin(), draft.assignments.end(), [&draft](const Assignment& given) {
+    if (given.key == "gpus" || given.key == "gpus_per_node" || given.weak) return false;
+    const Alias* own = find_alias(draft.names, given.key);
+    const Alias* alias = own != nullptr ? own : find_alias(draft.vocabulary, given.key);
+    return is_key(given.key) || (alias != nullptr && alias->kind != AliasKind::kNoEffect);
+  });
+}
+
 // `run: |` of a job for SkyPilot and tools like it; empty where the file is a script itself.
 std::string script_in_yaml(std::string_view text) {
   if (text.find("\nrun:") == std::string_view::npos || trim(text).starts_with("#!")) return {};
@@ -503,7 +531,18 @@ Result<Draft> read_launch_script(const InputFile& file, const ReadOptions& optio
   // A script that only sets flags for another one is read as that command would be.
   const bool only_sets = shell.commands.empty() && !shell.unused.empty();
   if (only_sets) shell.commands.push_back(ShellCommand{shell.unused, 1, true, {}});
-  PLIMSOLL_TRY(candidate, find_training_command(shell, file.text, options));
+  auto found = find_training_command(shell, file.text, options);
+  if (!found && !shell.commands.empty()) {
+    // It may only start another script.
+    shell_options.follows_scripts = true;
+    if (auto whole = read_shell(run.empty() ? file.text : run, shell_options);
+        whole && whole->commands.size() > shell.commands.size()) {
+      shell = *std::move(whole);
+      found = find_training_command(shell, file.text, options);
+    }
+  }
+  if (!found) return tl::make_unexpected(std::move(found.error()));
+  const Candidate& candidate = *found;
   if (only_sets)
     draft.notes.push_back(fmt::format("{}: starts nothing; the flags in its variables are read", file.path));
   std::map<std::string, std::string> environment = shell.environment;
@@ -517,6 +556,10 @@ Result<Draft> read_launch_script(const InputFile& file, const ReadOptions& optio
       read.error().hint = fmt::format("{} is not set; {}", variable, hint);
     return tl::make_unexpected(std::move(read.error()));
   }
+  if (!says_what_is_trained(draft))
+    return bad_input(
+        fmt::format("line {}: the command names no model, batch, length or parallel size", candidate.command->line),
+        "what it trains is in another file: give that one, or say it with flags");
   passed.environment.merge(draft.environment);  // what the tool itself sets gives way
   draft.environment = std::move(passed.environment);
   if (!passed.lost.empty())

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "framework/tools/sections.h"
 #include "job/format.h"
 #include "job/keys.h"
 #include "job/readers/parse.h"
@@ -101,6 +102,11 @@ Result<Draft> read_nanotron_config(const InputFile& file, const ReadOptions& /*o
   if (const Node* stage = at(root, "optimizer", "zero_stage"); stage != nullptr)
     draft.assign("use_distributed_optimizer", bool_node(!is_off(*stage)), "optimizer.zero_stage");
   draft.assign("gradient_accumulation_fusion", bool_node(false), "nanotron's default", true);
+  keep_unread(root,
+              "tp pp dp context_parallel_size expert_parallel_size sequence_length micro_batch_size zero_stage dtype "
+              "batch_accumulation_per_replica accumulate_grad_in_fp32 recompute_layer tp_mode pp_engine pretraining_tp "
+              "tp_linear_async_communication tp_recompute_allgather make_vocab_size_divisible_by",
+              "lighteval data_stages general checkpoints logging tokenizer profiler s3_upload metrics_logging", draft);
   draft.warnings.emplace_back("nanotron: its layers are counted as those of Megatron-LM");
   return draft;
 }

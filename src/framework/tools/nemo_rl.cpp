@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/text.h"
+#include "framework/tools/sections.h"
 #include "framework/transformers/include.h"
 #include "job/alias_rows.h"
 #include "job/format.h"
@@ -267,6 +268,22 @@ Result<Draft> read_nemo_rl_config(const InputFile& file, const ReadOptions& /*op
   PLIMSOLL_TRY(root, parse_omega(file.text, file.path));
   if (!root.is_object()) return bad_input("wanted a table of sections");
   PLIMSOLL_TRY_STATUS(read_nemo_rl_tree(root, draft));
+  const Node* policy = root.find("policy");
+  if (is_table(policy))
+    keep_unread(*policy,
+                "max_total_sequence_length train_global_batch_size train_micro_batch_size tensor_model_parallel_size "
+                "tensor_parallel_size pipeline_model_parallel_size expert_parallel_size context_parallel_size "
+                "expert_tensor_parallel_size expert_model_parallel_size sequence_parallel activation_checkpointing "
+                "recompute_granularity recompute_modules recompute_method recompute_num_layers precision "
+                "moe_router_dtype params_dtype pipeline_dtype bf16 fp16 use_precision_aware_optimizer fp8 fp8_recipe "
+                "fp8_format fp8_param fp8_param_gather grad_reduce_in_fp32 data_parallel_sharding_strategy cpu_offload "
+                "fsdp_cpu_offload target_modules exclude_modules lora_dtype lora_A_init lora_B_init freeze_moe_router "
+                "make_sequence_length_divisible_by logprob_batch_size generation_batch_size defer_fp32_logits "
+                "offload_optimizer_for_logprob num_layers_in_first_pipeline_stage num_layers_in_last_pipeline_stage "
+                "optimizer_cpu_offload optimizer_offload_fraction cp_normalize",
+                "generation dynamic_batching sequence_packing tokenizer scheduler optimizer automodel_kwargs backend "
+                "checkpoint env_vars hf_config_overrides",
+                draft);
   return draft;
 }
 

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "framework/tools/dialect_rows.h"
 #include "framework/tools/dialects.h"
+#include "framework/tools/sections.h"
 #include "framework/transformers/preference.h"
 #include "job/alias_rows.h"
 #include "job/format.h"
@@ -53,7 +54,7 @@ const Alias kRows[] = {
 
 constexpr std::string_view kWithoutEffect = R"(
     model.load_pretrained_weights model.trust_remote_code model.tokenizer_* model.chat_template model.compile model.processor_kwargs.*
-    model.device_map model.tokenizer_name model.model_revision training.* evaluation.* tuning.* remote_config.*
+    model.device_map model.tokenizer_name model.model_revision evaluation.* tuning.* remote_config.*
 )";
 
 const std::vector<Alias>& names() {
@@ -99,6 +100,12 @@ Status read_fsdp(const Node& fsdp, Translation& to) {
 
 Result<Node> from_oumi(const Node& root, Draft& draft) {
   draft.names = names();
+  keep_unread(root,
+              "torch_dtype_str per_device_train_batch_size enable_gradient_checkpointing gradient_checkpointing_kwargs "
+              "enable_fsdp sharding_strategy use_peft lora_target_modules lora_r lora_alpha freeze_layers cpu_offload "
+              "lora_dropout q_lora bnb_4bit_quant_type bnb_4bit_compute_dtype bnb_4bit_quant_storage mixed_precision "
+              "mixed_precision_dtype use_bnb_nested_quant lora_use_dora lora_init_weights q_lora_bits",
+              "data evaluation inference launcher tuning deepspeed teacher_model_init_kwargs envs", draft);
   Translation to(root);
   const Node* model = to.take("model");
   const Node* training = to.take("training");

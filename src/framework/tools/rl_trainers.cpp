@@ -167,10 +167,26 @@ Status read_verl_sft_tree(const Node& root, Draft& draft) {
       nodes->integer < (1 << 16) && per_node->integer > 0 && per_node->integer < (1 << 8))
     draft.assign("gpus", integer_node(nodes->integer * per_node->integer), "trainer.n_gpus_per_node", true);
   leave_unknown(root, kVerlRows,
-                {"model.partial_pretrain", "model.path", "model.lora_", "model.target_modules", "model.fsdp_config",
-                 "model.use_", "model.external_lib", "model.strategy", "model.trust_remote_code", "model.tokenizer",
-                 "data.use_dynamic_bsz", "data.max_token_len_per_gpu", "data.micro_batch_size", "data.truncation",
-                 "optim", "engine.wrap", "engine.model_dtype", "engine.dtype", "profiler"},
+                {"model.partial_pretrain",
+                 "model.path",
+                 "model.lora_",
+                 "model.target_modules",
+                 "model.fsdp_config.wrap_policy",
+                 "model.fsdp_config.model_dtype",
+                 "model.use_",
+                 "model.external_lib",
+                 "model.strategy",
+                 "model.trust_remote_code",
+                 "model.tokenizer",
+                 "data.use_dynamic_bsz",
+                 "data.max_token_len_per_gpu",
+                 "data.micro_batch_size",
+                 "data.truncation",
+                 "optim",
+                 "engine.wrap",
+                 "engine.model_dtype",
+                 "engine.dtype",
+                 "profiler"},
                 draft);
   return {};
 }

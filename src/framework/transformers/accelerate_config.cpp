@@ -79,7 +79,10 @@ Status read_type(const Node& root, Draft& draft) {
     const Node* config = root.find("deepspeed_config");
     return config == nullptr || config->is_null() ? Status{} : read_plugin(*config, draft);
   }
-  if (name == "no" || name == "multi_gpu") {
+  const bool is_other_device = name.starts_with("multi_") && name != "multi_gpu" && name != "multi_cpu";
+  if (is_other_device)
+    draft.warnings.push_back(fmt::format("distributed_type: {}: counted as on NVIDIA's GPUs (MULTI_GPU)", name));
+  if (name == "no" || name == "multi_gpu" || is_other_device) {
     draft.framework = Framework::kTransformers;
     return {};
   }

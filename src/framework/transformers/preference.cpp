@@ -80,7 +80,9 @@ Status take_trl_preference(Node& root, Draft& draft) {
                        "aot_pair", "discopop", "apo_zero", "apo_down", "simpo", "sigmoid_norm"});
   if (!is_kto && !is_pairs && !has("beta") && !has("precompute_ref_log_probs") && !has("rpo_alpha")) return {};
   const Node* precomputed = root.find("precompute_ref_log_probs");
-  const bool keeps_no_copy = (precomputed != nullptr && !is_off(*precomputed)) || word == "simpo";
+  // SimPO's own program calls its loss sigmoid; its margin gives it away.
+  const bool is_simpo = word == "simpo" || has("gamma_beta_ratio") || has("simpo_gamma");
+  const bool keeps_no_copy = (precomputed != nullptr && !is_off(*precomputed)) || is_simpo;
   if (!is_kto) {
     const Node batch = doubled(root.find("per_device_train_batch_size"));
     std::erase_if(root.members, [](const auto& member) { return member.first == "per_device_train_batch_size"; });
@@ -89,9 +91,10 @@ Status take_trl_preference(Node& root, Draft& draft) {
       if (key == "per_device_eval_batch_size" || key == "global_batch_size") value = doubled(&value);
   }
   std::erase_if(root.members, [](const auto& member) {
-    return is_one_of(member.first, {"beta", "loss_type", "max_prompt_length", "max_completion_length", "rpo_alpha",
-                                    "precompute_ref_log_probs", "sync_ref_model", "desirable_weight",
-                                    "undesirable_weight", "label_smoothing", "ref_model_init_kwargs", "loss_weights"});
+    return is_one_of(member.first,
+                     {"beta", "loss_type", "max_prompt_length", "max_completion_length", "rpo_alpha",
+                      "precompute_ref_log_probs", "sync_ref_model", "desirable_weight", "undesirable_weight",
+                      "label_smoothing", "ref_model_init_kwargs", "loss_weights", "gamma_beta_ratio", "simpo_gamma"});
   });
   tell(Preference{!is_kto, !keeps_no_copy}, word.empty() ? "beta" : "loss_type", draft);
   if (word.empty()) draft.notes.back() += " (ORPO and CPO have none: --reference-model false)";

@@ -103,6 +103,24 @@ Status read_frozen_parts(const Node& root, Translation& to, Draft& draft) {
   return {};
 }
 
+// Embedders and rerankers: a query comes with a group of passages, each a sequence of its own.
+void read_groups(const Node& root, Translation& to, Draft& draft) {
+  const Node* group = to.take("train_group_size");
+  const Node* queries = to.take("query_max_len");
+  const Node* passages = to.take("passage_max_len");
+  const auto count = group == nullptr ? tl::expected<std::int64_t, Error>(1) : to_integer(*group, Range{1, 1 << 16});
+  const Node* batch = root.find("per_device_train_batch_size");
+  const auto rows = batch == nullptr ? tl::expected<std::int64_t, Error>(0) : to_integer(*batch, Range{1, 1 << 20});
+  if (group != nullptr && count && rows && *rows > 0) {
+    to.put("per_device_train_batch_size", integer_node(*count * *rows), "train_group_size");
+    draft.notes.push_back(
+        fmt::format("{}: train_group_size: the {} passages of each query are counted as sequences; the queries are not",
+                    draft.path, *count));
+  }
+  const Node* longest = passages != nullptr ? passages : queries;
+  if (longest != nullptr && !root.has("max_length")) to.put("max_length", *longest, "passage_max_len");
+}
+
 }  // namespace
 
 Result<Node> from_trainer_script(const Node& root, Draft& draft) {
@@ -111,17 +129,35 @@ Result<Node> from_trainer_script(const Node& root, Draft& draft) {
   for (const std::string_view key : {"max_seq_len", "max_source_length", "context_length"})
     to.rename(key, "max_length");
   if (root.has("max_length")) to.put("max_length", *root.find("max_length"));
+  read_groups(root, to, draft);
   PLIMSOLL_TRY_STATUS(read_deepspeed_chat(root, to));
   if (const Node* config = to.take("deepspeed_config"); config != nullptr && !root.has("deepspeed"))
     to.put("deepspeed", *config);
   PLIMSOLL_TRY_STATUS(read_frozen_parts(root, to, draft));
   if (is_on(to.take("use_flash_attn")) && !root.has("attn_implementation"))
     to.put("attn_implementation", text_node("flash_attention_2"), "use_flash_attn");
-  const bool lora = is_on(to.take("lora_enable")) || is_on(to.take("use_lora")) || is_on(to.take("use_qlora")) ||
-                    is_on(root.find("use_peft"));
+  bool lora = is_on(root.find("use_peft"));
+  bool has_switch = root.has("use_peft");
+  for (const std::string_view key : {"lora_enable", "use_lora", "use_qlora", "use_peft_lora", "qlora", "lora"})
+    if (root.has(key)) {
+      has_switch = true;
+      lora = is_on(to.take(key)) || lora;
+    }
+  // A program of adapters alone needs no switch: its rank says it.
+  const Node* rank = to.take("lora_rank");
+  if (!has_switch && is_on(rank)) {
+    lora = true;
+    draft.notes.push_back(fmt::format("{}: lora_rank is given and no switch; adapters are trained", draft.path));
+  }
   std::string bits = to.takes_word("bits");
-  if (bits.empty()) bits = to.takes_word("quant_bit");
-  const bool four = is_on(to.take("q_lora")) || is_on(root.find("use_qlora")) || bits == "4";
+  for (const std::string_view key : {"quant_bit", "load_in_kbits", "quantization_bit"})
+    if (std::string word = to.takes_word(key); bits.empty()) bits = std::move(word);
+  bool four = bits == "4" || is_on(root.find("use_qlora")) || is_on(root.find("qlora"));
+  for (const std::string_view key : {"q_lora", "use_4bit_quantization", "use_4bit"}) four = is_on(to.take(key)) || four;
+  if (bits == "8" || is_on(to.take("use_8bit_quantization"))) to.put("load_in_8bit", bool_node(true));
+  static_cast<void>(to.take("use_nested_quant"));
+  static_cast<void>(to.take("bnb_4bit_quant_storage_dtype"));
+  static_cast<void>(to.take("use_8bit_qunatization"));
   const Node* dimension = to.take("lora_dim");
   const bool adapters_alone = is_on(to.take("only_optimize_lora"));
   if (is_on(dimension) && !adapters_alone) {
@@ -132,9 +168,14 @@ Result<Node> from_trainer_script(const Node& root, Draft& draft) {
   if (lora || is_on(dimension)) {
     to.put("use_peft", bool_node(true));
     if (is_on(dimension)) to.put("lora_r", *dimension);
+    if (is_on(rank) && !is_on(dimension) && !root.has("lora_r")) to.put("lora_r", *rank, "lora_rank");
     // Qwen's finetune.py has a rank of its own where --lora_r is not given.
     if (root.has("use_lora") && !root.has("lora_r") && !root.has("lora_rank")) to.put("lora_r", integer_node(64));
-    if (!root.has("lora_target_modules")) to.put("lora_target_modules", text_node("all-linear"));
+    const Node* listed = nullptr;
+    for (const std::string_view key : {"lora_target_modules", "target_modules", "trainable", "lora_trainable"})
+      if (const Node* given = to.take(key); given != nullptr && listed == nullptr) listed = given;
+    const bool takes_all = listed == nullptr || (listed->is_string() && (lower(listed->text) == "all"));
+    to.put("lora_target_modules", takes_all ? text_node("all-linear") : *listed);
     if (four) {
       to.put("load_in_4bit", bool_node(true));
       to.put("bnb_4bit_use_double_quant", bool_node(true));

@@ -387,6 +387,7 @@ class Runner {
     if (const auto found = functions_.find(name); found != functions_.end()) return call(found->second, command);
     if (name == "true" || name == ":") return Truth::kTrue;
     if (name == "false") return Truth::kFalse;
+    if (name == "echo" && !node.output.empty()) PLIMSOLL_TRY_STATUS(write_words(node, command));
     if (is_one_of(name, {"echo", "printf", "cat", "tee", "cd", "mkdir", "ulimit", "module", "wait", "trap", "pip"}))
       return is_condition_ ? Truth::kUnknown : Truth::kTrue;
     // A guard ("if the image is not set, say so and leave"): who starts the script gets past it.
@@ -435,6 +436,7 @@ class Runner {
       command.words.resize(i + 1);  // the shell stays: what it exports, nothing before it decides
       return run_inner(inner.text, std::move(command.words), node.line);
     }
+    if (const auto script = script_of(command)) return run_script(*script, command, node.line);
     command.words.insert(command.words.begin(), launcher_.begin(), launcher_.end());
     command.environment = exported();
     if (shell_.commands.size() > 2000) return bad_input("the script runs more commands than any launch script");
@@ -536,10 +538,69 @@ class Runner {
     return Truth::kTrue;
   }
 
+  struct Script {
+    std::string text;
+    std::size_t at = 0;  // its name in the command
+  };
+
+  // srun ... bash run.sh a b: a script that this one wrote, or, where options say so, one that lies beside it.
+  std::optional<Script> script_of(const ShellCommand& command) {
+    for (std::size_t i = 0; i + 1 < command.words.size(); ++i) {
+      const std::string_view shell = std::string_view(command.words[i].text);
+      if (!is_one_of(shell.substr(shell.rfind('/') + 1), {"bash", "sh", "zsh"})) continue;
+      std::size_t at = i + 1;
+      while (at < command.words.size() && command.words[at].text.starts_with('-')) ++at;  // -x, -e
+      if (at >= command.words.size()) return std::nullopt;
+      const std::string& path = command.words[at].text;
+      if (const auto written = written_.find(path); written != written_.end()) return Script{written->second, at};
+      if (!options_.follows_scripts || !options_.read_file || !command.words[at].unknown.empty()) return std::nullopt;
+      auto text = options_.read_file(path);
+      if (!text || (sourced_ += text->size()) > kMaxFileBytes) return std::nullopt;
+      if (shell_.notes.size() < 20) shell_.notes.push_back(fmt::format("the commands of {} are read", path));
+      return Script{*std::move(text), at};
+    }
+    return std::nullopt;
+  }
+
+  // It sees what is exported and its own arguments, and changes nothing here.
+  Result<Truth> run_script(const Script& script, ShellCommand& command, int line) {
+    variables_.begin_branch();
+    std::vector<std::string> hidden;
+    for (const auto& [name, variable] : variables_.all())
+      if (name != "HOME" && exported_.find(name) == exported_.end()) hidden.push_back(name);
+    for (const std::string& name : hidden) variables_.unset(name);
+    auto outer = std::move(variables_.positional);
+    variables_.positional.emplace(command.words.begin() + static_cast<std::ptrdiff_t>(script.at) + 1,
+                                  command.words.end());
+    command.words.resize(script.at);
+    auto done = run_inner(script.text, std::move(command.words), line);
+    flow_ = Flow::kOn;
+    variables_.positional = std::move(outer);
+    auto changes = variables_.end_branch();
+    if (!changes) return tl::make_unexpected(std::move(changes.error()));
+    return done;
+  }
+
+  // echo "$COMMAND" > run.sh
+  Status write_words(const ShellNode& node, const ShellCommand& command) {
+    PLIMSOLL_TRY(path, variables_.expand_value(node.output));
+    std::string text;
+    for (std::size_t i = 1; i < command.words.size(); ++i)
+      if (command.words[i].text != "-e" && command.words[i].text != "-n")
+        text += (text.empty() ? "" : " ") + command.words[i].text;
+    keep_script(path.text, std::move(text));
+    return {};
+  }
+  void keep_script(const std::string& path, std::string text) {
+    if (path.empty() || path.starts_with("/dev/")) return;
+    if (written_bytes_ += text.size(); written_bytes_ < kMaxFileBytes) written_[path] = std::move(text);
+  }
+
   // cat <<EOF > file: a configuration that the script writes before it starts.
   Status write_file(const ShellNode& node) {
     PLIMSOLL_TRY(path, variables_.expand_value(node.output));
     PLIMSOLL_TRY(document, text_of_document(node));
+    keep_script(path.text, document.text);
     std::string text = document.unknown.empty() ? std::move(document.text) : std::string{};
     if (path.unknown.empty() || !path.text.empty()) shell_.files[path.text] = std::move(text);
     return {};
@@ -548,13 +609,7 @@ class Runner {
   Result<ShellWord> text_of_document(const ShellNode& node) {
     const HereDocument& document = script_->documents[static_cast<std::size_t>(node.here_document)];
     if (document.is_quoted) return ShellWord{document.text, {}};
-    // Quotes are plain characters here.
-    std::string raw;
-    for (const char c : document.text) {
-      if (c == '"' || c == '\'') raw += '\\';
-      raw += c;
-    }
-    return variables_.expand_value(raw);
+    return variables_.expand_value(with_plain_quotes(document.text));
   }
 
   // read -r -d '' COMMAND <<EOF: the whole text is one value.
@@ -580,6 +635,8 @@ class Runner {
   int guarded_ = 0;  // conditions around the command
   int depth_ = 0;
   int steps_ = 0;
+  std::map<std::string, std::string> written_;  // files that the script writes, with the marks of what is not known
+  std::size_t written_bytes_ = 0;
   std::size_t sourced_ = 0;
   std::size_t bytes_ = 0;
 };

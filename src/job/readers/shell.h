@@ -48,6 +48,8 @@ struct ShellOptions {
   std::vector<std::string> arguments;
   // A file that the script sources, or nothing where it is not found.
   std::function<std::optional<std::string>(const std::string& path)> read_file;
+  // Whether `bash other.sh a b` is followed into other.sh; what the script itself writes always is.
+  bool follows_scripts = false;
 };
 
 [[nodiscard]] Result<Shell> read_shell(std::string_view text, const ShellOptions& options = {});

@@ -378,9 +378,27 @@ Status ShellVariables::expand_command(std::string_view command, bool quoted, int
   if (depth > kMaxDepth) return give_up();
   auto script = parse_shell(command);
   if (!script || script->body.empty() || script->body.size() > 2) return give_up();
+  // $(cat <<EOF ...): the text between.
+  const ShellNode& only = script->body.front();
+  const bool is_document = script->body.size() == 1 && only.kind == ShellNode::Kind::kSimple &&
+                           only.here_document >= 0 && only.words.size() == 1 && only.words.front().text == "cat";
+  if (is_document) {
+    const HereDocument& document = script->documents[static_cast<std::size_t>(only.here_document)];
+    std::string text = document.text;
+    while (text.ends_with('\n')) text.pop_back();
+    if (document.is_quoted) {
+      append_words({ShellWord{std::move(text), {}}}, quoted, false, out);
+      return {};
+    }
+    Expansion inner;
+    inner.splits = false;
+    PLIMSOLL_TRY_STATUS(expand_into(with_plain_quotes(text), depth + 1, inner));
+    append_words({inner.taken()}, quoted, false, out);
+    return {};
+  }
   for (const ShellNode& node : script->body)
     if (node.kind != ShellNode::Kind::kSimple || node.words.empty() || node.here_document >= 0) return give_up();
-  const ShellNode& first = script->body.front();
+  const ShellNode& first = only;
   std::vector<ShellWord> words;
   for (const RawWord& raw : first.words) {
     if (raw.is_array) return give_up();

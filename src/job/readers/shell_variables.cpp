@@ -49,6 +49,15 @@ std::string marked(std::string_view name) {
 }
 
 // Each name once and only the first few: a message names one of them.
+std::string with_plain_quotes(std::string_view text) {
+  std::string raw;
+  for (const char c : text) {
+    if (c == '"' || c == '\'') raw += '\\';
+    raw += c;
+  }
+  return raw;
+}
+
 std::vector<std::string> marked_names(std::string_view text) {
   constexpr std::size_t kNamed = 8;
   std::vector<std::string> names;

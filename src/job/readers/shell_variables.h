@@ -83,6 +83,9 @@ class ShellVariables {
 // again as a script. `unknown` of a word are the names between its marks.
 [[nodiscard]] std::string marked(std::string_view name);
 [[nodiscard]] std::vector<std::string> marked_names(std::string_view text);
+
+// The text of a here-document, in which quotes are plain characters, as a word to expand.
+[[nodiscard]] std::string with_plain_quotes(std::string_view text);
 [[nodiscard]] std::string without_marks(std::string_view text);
 inline constexpr char kUnknownMark = '\x01';
 

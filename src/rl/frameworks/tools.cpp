@@ -426,6 +426,8 @@ std::optional<Tool> recognise_tool(std::string_view text) {
   const bool has_sides = has("allocation_mode:") || (has("actor:") && has("backend:"));
   if (has_sides && (has("gconfig:") || has("trial_name:"))) return Tool::kAreal;
   if (has("--num_unique_prompts_rollout") && has("--num_samples_per_prompt_rollout")) return Tool::kOpenInstruct;
+  const bool is_skyrl = has("trainer.policy.model.path") || has("trainer.placement.");
+  if (is_skyrl && (has("generator.") || has("trainer.policy_mini_batch_size"))) return Tool::kSkyRl;
   const bool is_grpo = has("rlhf_type grpo") || has("rlhf_type: grpo") || has("num_generations");
   if (is_grpo && (has("per_device_train_batch_size") || has("max_completion_length"))) return Tool::kTrl;
   return std::nullopt;
@@ -436,6 +438,7 @@ Result<ConfigSettings> read_tool_settings(Tool tool, const std::string& path, st
   Result<ConfigSettings> read = tool == Tool::kSlime          ? read_slime(path, text)
                                 : tool == Tool::kAreal        ? read_areal(path, text)
                                 : tool == Tool::kOpenInstruct ? read_open_instruct(path, text)
+                                : tool == Tool::kSkyRl        ? read_skyrl(path, text)
                                                               : read_trl(path, text, given);
   if (!read) return read;
   assume_means(given, *read);

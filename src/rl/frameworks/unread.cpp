@@ -122,6 +122,16 @@ bool changes_nothing(const document::Node& value) {
   return text.empty() || text == "1" || text == "-1" || text == "auto" || text == "bfloat16" || text == "bf16";
 }
 
+Status refuse(std::vector<std::string> refused) {
+  if (refused.empty()) return {};
+  constexpr std::size_t kNamed = 8;
+  const std::size_t more = refused.size() > kNamed ? refused.size() - kNamed : 0;
+  refused.resize(refused.size() - more);
+  return bad_input(fmt::format("these keys decide memory or speed and are not read here: {}{}", join(refused, ", "),
+                               more > 0 ? fmt::format(" and {} more", more) : ""),
+                   "take them out of the file and say what they mean with flags (plimsoll rl --keys)");
+}
+
 }  // namespace
 
 Status check_unread(Framework framework, const Values& values, const Settings& given,
@@ -143,13 +153,27 @@ Status check_unread(Framework framework, const Values& values, const Settings& g
     return bad_input(fmt::format("{}: its value needs {}, which the script does not set", path, name),
                      key.empty() ? "set it in the script" : fmt::format("give --{}", replace(key, '_', '-')));
   }
-  if (refused.empty()) return {};
-  constexpr std::size_t kNamed = 8;
-  const std::size_t more = refused.size() > kNamed ? refused.size() - kNamed : 0;
-  refused.resize(refused.size() - more);
-  return bad_input(fmt::format("these keys decide memory or speed and are not read here: {}{}", join(refused, ", "),
-                               more > 0 ? fmt::format(" and {} more", more) : ""),
-                   "take them out of the file and say what they mean with flags (plimsoll rl --keys)");
+  return refuse(std::move(refused));
+}
+
+Status check_unread_of_tool(const Values& values, std::span<const std::string_view> passed,
+                            std::vector<std::string>& ignored) {
+  const auto is_passed_over = [passed](std::string_view path) {
+    return std::any_of(passed.begin(), passed.end(),
+                       [path](std::string_view start) { return path.starts_with(start); });
+  };
+  std::vector<std::string> refused;
+  for (const std::string& path : values.left_over()) {
+    const document::Node* value = values.look(path);
+    const bool matters = !job::subject_of(path).empty() && !is_passed_over(path) && !is_switched_off(values, path) &&
+                         value != nullptr && !changes_nothing(*value);
+    (matters ? refused : ignored).push_back(path);
+  }
+  for (const auto& [path, name] : values.unknown())
+    if (values.was_asked(path) || (!job::subject_of(path).empty() && !is_passed_over(path)))
+      return bad_input(fmt::format("{}: its value needs {}, which the script does not set", path, name),
+                       "set it in the script");
+  return refuse(std::move(refused));
 }
 
 }  // namespace plimsoll::rl

@@ -90,6 +90,7 @@ ChunkBuilder::ChunkBuilder(const job::Job& job, const job::Chunk& chunk, const E
       mtp_kind_(chunk.mtp_layers > 0 ? mtp_kind : nullptr),
       folded_(folded),
       offloads_(job.offload.activations || job.offload.fine_grained) {
+  groups_.reserve(kinds_.size());
   // Each stack of layers counts its own.
   add_groups(job.recompute, 0, encoder_depth_);
   add_groups(job.recompute, encoder_depth_, static_cast<std::int64_t>(kinds_.size()));
@@ -113,6 +114,13 @@ void ChunkBuilder::add_groups(const job::Recompute& recompute, std::int64_t firs
     groups_.push_back({i, count, checkpointed});
     i += count;
   }
+}
+
+bool ChunkBuilder::alike(const Group& a, const Group& b) const {
+  if (a.checkpointed != b.checkpointed || a.count != b.count) return false;
+  for (std::int64_t i = 0; i < a.count; ++i)
+    if (kinds_[static_cast<std::size_t>(a.first + i)] != kinds_[static_cast<std::size_t>(b.first + i)]) return false;
+  return true;
 }
 
 Tensor ChunkBuilder::enter_decoder(Tape& tape, Pass& pass, Tensor x) const {
@@ -267,10 +275,21 @@ Tensor ChunkBuilder::forward(Tape& tape, Pass& pass, bool first_step) const {
   Tensor mask = tape.alloc(ends_.sizes().attention_mask, Name::kMask);  // from the data loader, until the pass returns
   Tensor x = chunk_.has_embedding ? ends_.embedding_forward(tape, pass.ends, true) : pass.received;
   bool held = !chunk_.has_embedding;
-  for (std::size_t g = 0; g < groups_.size(); ++g) {
+  for (std::size_t g = 0; g < groups_.size();) {
     if (encoder_depth_ > 0 && groups_[g].first == encoder_depth_) x = enter_decoder(tape, pass, x);
-    x = group_forward(tape, g, x, pass, held);
+    std::size_t end = g + 1;
+    if (!held && repeats(tape, pass))
+      while (end < groups_.size() && alike(groups_[end], groups_[g])) ++end;
+    if (end == g + 1) {
+      x = group_forward(tape, g, x, pass, held);
+    } else {
+      Tape one;
+      x = group_forward(one, g, x, pass, false);
+      tape.apply(one.profile().times(static_cast<std::int64_t>(end - g)));
+      std::fill(&pass.inputs[g], &pass.inputs[0] + end, pass.inputs[g]);
+    }
     held = false;
+    g = end;
   }
   tape.layer(-1);
   if (held) x = tape.alloc(ends_.sizes().h, Name::kHidden);  // an empty stage, or one that holds only the loss
@@ -298,7 +317,19 @@ Tensor ChunkBuilder::backward(Tape& tape, Pass& pass) const {
   }
   mtp_backward(tape, pass, grad);
   if (offloads_) prefetch(tape, static_cast<std::int64_t>(kinds_.size()) - 1, pass);
+  const std::size_t lowest = chunk_.has_embedding ? 0 : 1;  // the first layer's input is the schedule's
   for (std::size_t g = groups_.size(); g-- > 0;) {
+    std::size_t first = g;
+    if (grad.tensor && !offloads_ && repeats(tape, pass))
+      while (first > lowest && alike(groups_[first - 1], groups_[g])) --first;
+    if (first < g) {
+      if (groups_[g].checkpointed) tape.at(Operation::kReplay);
+      Tape one;
+      group_backward(one, g, pass, grad, false);
+      tape.apply(one.profile().times(static_cast<std::int64_t>(g - first + 1)));
+      g = first;
+      continue;
+    }
     group_backward(tape, g, pass, grad, g == 0 && !chunk_.has_embedding);
     if (encoder_depth_ > 0 && groups_[g].first == encoder_depth_) leave_decoder(tape, pass, grad, head_weight_grad);
   }

@@ -85,6 +85,13 @@ class ChunkBuilder {
     bool checkpointed;
   };
   void add_groups(const job::Recompute& recompute, std::int64_t first, std::int64_t last);
+  // Whether two groups have the same layers under the same recomputation.
+  [[nodiscard]] bool alike(const Group& a, const Group& b) const;
+  // A folded chunk runs one of several groups in a row that are alike and adds it as often, unless something happens
+  // in the first of them alone.
+  [[nodiscard]] bool repeats(const Tape& tape, const Pass& pass) const {
+    return folded_ && encoder_depth_ == 0 && pass.autotune == 0 && !tape.has_armed();
+  }
   // Between the stacks of an encoder-decoder model.
   Tensor enter_decoder(Tape& tape, Pass& pass, Tensor x) const;
   void leave_decoder(Tape& tape, Pass& pass, ResidualGrad& grad, Tensor& head_weight_grad) const;

@@ -84,6 +84,7 @@ class Rank final : public PassRunner {
       if (folded) profiles_.push_back(&layers.profile(builders_.back()));
     }
     in_flight_.resize(chunks.size());
+    usual_.resize(chunks.size());
     tokens_.resize(chunks.size());
   }
 
@@ -95,6 +96,9 @@ class Rank final : public PassRunner {
                             job_.kernels.cuda_graphs != job::CudaGraphs::kFullIteration;
     for (int step = 0; step < 2; ++step) {
       first_step_ = step == 0;
+      // The loss does more in its first step.
+      for (std::size_t i = 0; i < builders_.size(); ++i)
+        if (builders_[i].chunk().has_loss) usual_[i].reset();
       tape_.enter(first_step_ ? Phase::kFirstForward : Phase::kForward);
       state_.begin_step(tape_);
       if (first_step_) first_use();
@@ -131,10 +135,22 @@ class Rank final : public PassRunner {
       return profiles_[slot]->output;
     }
     layers_.new_batch(tape_, tokens_[slot]);
-    Pass& pass = in_flight_[slot].passes.emplace_back();
+    Flight& flight = in_flight_[slot];
+    Pass& pass = flight.passes.emplace_back();
+    Written& written = flight.written.emplace_back();
     pass.received = received;
     pass.autotune = std::exchange(forward_autotune_, 0);
-    return builders_[slot].forward(tape_, pass, first_step_);
+    written.is_plain = tape_.recording() && pass.autotune == 0 && !tape_.has_armed();
+    written.begin = tape_.place();
+    if (const auto& usual = usual_[slot]; usual && written.is_plain) {
+      written.is_repeated = true;
+      const Tape::Renumbered input{usual->received, usual->received + 1, received.id};
+      tape_.repeat(usual->forward, {&input, received ? 1U : 0U});
+      return renumbered(usual->output, usual->forward.begin.id, written.begin.id);
+    }
+    written.output = builders_[slot].forward(tape_, pass, first_step_);
+    written.end = tape_.place();
+    return written.output;
   }
 
   Tensor backward(std::int64_t chunk, std::int64_t micro_batch) override {
@@ -148,17 +164,68 @@ class Rank final : public PassRunner {
       return profile.grad;
     }
     if (!has_backward_workspace_) first_backward();
-    Pass& pass = in_flight_[slot].passes[in_flight_[slot].next];
+    Flight& flight = in_flight_[slot];
+    Pass& pass = flight.passes[flight.next];
+    const Written& written = flight.written[flight.next];
+    ++flight.next;
+    if (written.is_repeated) {
+      const Usual& usual = *usual_[slot];
+      const std::uint32_t begin = tape_.place().id;
+      const Tape::Renumbered others[] = {
+          {usual.forward.begin.id, usual.forward.end.id, written.begin.id},
+          {usual.received, usual.received + 1, pass.received.id},
+      };
+      tape_.repeat(usual.backward, {others, pass.received ? 2U : 1U});
+      return renumbered(usual.grad, usual.backward.begin.id, begin);
+    }
     pass.autotune = std::exchange(backward_autotune_, 0);
     pass.ends.defers_wgrad = defers;
+    const bool is_plain = written.is_plain && tape_.recording() && pass.autotune == 0 && !tape_.has_armed();
+    const Tape::Place begin = tape_.place();
     Tensor grad = builders_[slot].backward(tape_, pass);
     if (defers) deferred_.insert(deferred_.end(), {pass.ends.deferred_input, pass.ends.deferred_grad});
+    if (is_plain && !usual_[slot]) note_usual(slot, written, begin, pass.received, grad);
     pass = Pass{};
-    ++in_flight_[slot].next;
     return grad;
   }
 
  private:
+  // Where a pass through a chunk was written.
+  struct Written {
+    Tape::Place begin, end;  // of its forward
+    Tensor output;
+    bool is_plain = false;  // nothing happened in it that happens once
+    bool is_repeated = false;
+  };
+  // A pass through a chunk as every later one is, but for its micro-batch: written once by the layers, then copied.
+  struct Usual {
+    Tape::Piece forward, backward;
+    Tensor output, grad;
+    std::uint32_t received = 0;  // id of the input
+  };
+  [[nodiscard]] static Tensor renumbered(Tensor tensor, std::uint32_t from, std::uint32_t to) {
+    tensor.id = tensor ? tensor.id - from + to : 0;
+    return tensor;
+  }
+  // What leaves the GPU between the passes, or waits for the end of the step, is not in the two pieces alone.
+  void note_usual(std::size_t slot, const Written& written, const Tape::Place& begin, const Tensor& received,
+                  const Tensor& grad) {
+    const bool is_whole =
+        !job_.offload.activations && !job_.offload.fine_grained && !job_.parallel.defer_embedding_wgrad;
+    if (!is_whole || !tape_.may_repeat() || !tape_.recording()) return;
+    Usual usual{tape_.piece(written.begin, written.end), tape_.piece(begin, tape_.place()), written.output, grad,
+                received.id};
+    const Tape::Renumbered others[] = {{received.id, received.id + 1, 0}, {written.begin.id, written.end.id, 0}};
+    const std::size_t input = received ? 1 : 0;
+    const auto is_own = [](const Tensor& tensor, const Tape::Piece& piece) {
+      return !tensor || (tensor.id >= piece.begin.id && tensor.id < piece.end.id);
+    };
+    if (tape_.touches_only(usual.forward, {others, input}) &&
+        tape_.touches_only(usual.backward, {others + 1 - input, 1 + input}) && is_own(usual.output, usual.forward) &&
+        is_own(usual.grad, usual.backward))
+      usual_[slot] = usual;
+  }
+
   // The output layer's weight gradients of the first micro-batches wait for the pipeline's flush.
   [[nodiscard]] bool defers_wgrad(std::size_t slot) const {
     if (!job_.parallel.defer_embedding_wgrad || !builders_[slot].chunk().has_loss || shape_.stages == 1) return false;
@@ -264,8 +331,10 @@ class Rank final : public PassRunner {
   // Passes of a chunk in the order of their forwards; backwards run in the same order.
   struct Flight {
     std::vector<Pass> passes;
+    std::vector<Written> written;
     std::size_t next = 0;
   };
+  std::vector<std::optional<Usual>> usual_;  // by chunk
   std::vector<Flight> in_flight_;
   std::vector<Tokens> tokens_;
   HeldMessages held_;

@@ -10,7 +10,7 @@ RankLayers::RankLayers(const job::Job& job)
       choices_(choices_of(job)),
       end_sizes_(megatron::end_sizes(job)),
       ends_(choices_, end_sizes_),
-      decoder_end_sizes_(megatron::end_sizes(at_decoder(job))),
+      decoder_end_sizes_(job.model.encoder_depth() > 0 ? megatron::end_sizes(at_decoder(job)) : end_sizes_),
       decoder_ends_(choices_, decoder_end_sizes_) {
   quantised_ = job.precision.fp8 != job::Fp8Recipe::kNone || job.precision.fp4;
   kind_index_.assign(job.model.kinds.size() * 8, nullptr);
@@ -42,8 +42,13 @@ ChunkBuilder RankLayers::builder(const job::Chunk& chunk, bool folded) {
   // activation_offload_fraction keeps the last groups of every chunk on the GPU (fine_grained_activation_offload.py of
   // Megatron core); every layer has the same groups.
   const auto stay = static_cast<std::int64_t>(static_cast<double>(chunk.num_layers) * (1 - job_.offload.fraction));
-  for (std::int64_t i = 0; i < chunk.num_layers; ++i)
-    kinds.push_back(kind_of(chunk.first_layer + i, i < chunk.num_layers - stay));
+  const bool uniform = job_.model.kinds.size() == 1 && !job_.precision.first_last_layers_bf16 &&
+                       !job_.offload.activations && !job_.offload.fine_grained;
+  if (uniform && chunk.num_layers > 0)
+    kinds.assign(static_cast<std::size_t>(chunk.num_layers), kind_of(chunk.first_layer, true));
+  else
+    for (std::int64_t i = 0; i < chunk.num_layers; ++i)
+      kinds.push_back(kind_of(chunk.first_layer + i, i < chunk.num_layers - stay));
   LayerKind* mtp_kind = chunk.mtp_layers > 0 ? kind_of(job_.model.depth() - 1, true) : nullptr;
   const Ends* const decoder_ends = job_.model.encoder_depth() > 0 ? &decoder_ends_ : nullptr;
   return {job_, chunk, ends_, decoder_ends, std::move(kinds), mtp_kind, folded};

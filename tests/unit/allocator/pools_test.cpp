@@ -35,7 +35,7 @@ TEST(PendingFree, is_no_longer_allocated_but_still_active) {
   const auto block = m.take(40 * kMiB);
   m.allocator.request_free(block);
   EXPECT_EQ(m.allocator.stats().allocated, 0);
-  EXPECT_EQ(m.allocator.stats().active, 40 * kMiB);
+  EXPECT_EQ(m.allocator.stats().active(), 40 * kMiB);
   m.take(40 * kMiB);
   EXPECT_EQ(m.reserved(), 80 * kMiB) << "not reusable yet";
   m.allocator.complete_free(block);

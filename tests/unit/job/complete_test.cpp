@@ -199,7 +199,7 @@ TEST(Complete, what_megatron_refuses_is_refused_in_its_words) {
        [](Job& j) { j.parallel.tensor = j.parallel.pipeline = j.parallel.context = 1 << 24; }},
       {"num_moe_experts must be non None", [](Job& j) { j.parallel.expert = 2; }},
       {"is not divisible by micro batch size", [](Job& j) { j.batch.global_batch = 100; }},
-      {"train_batch_size is not equal to", [](Job& j) { j.batch.accumulation = 7; }},
+      {"a batch of 128 is not 1 per GPU * 7 steps * 64", [](Job& j) { j.batch.accumulation = 7; }},
       {"sequence length is not known", [](Job& j) { j.batch.seq_length = 0; }},
       {"attention heads cannot be split over TP 64 (R015",
        [](Job& j) {
@@ -240,7 +240,7 @@ TEST(Complete, what_megatron_refuses_is_refused_in_its_words) {
          j.parallel.layout = "Et*32L";
          j.parallel.account_for_loss = true;
        }},
-      {"conflicts with pipeline_model_parallel_layout",
+      {"virtual_pipeline_model_parallel_size conflicts with",
        [](Job& j) {
          j.parallel.layout = "Et*32L";
          j.parallel.virtual_pipeline = 2;

@@ -114,28 +114,26 @@ TEST(PipelineLayout, every_layout_holds_every_layer_once) {
 }
 
 TEST(PipelineLayout, layers_that_do_not_divide_are_refused) {
-  EXPECT_NE(
-      message(pipeline_layout(job_with(10, 4, 1))).find("should be divisible by the pipeline-model-parallel size"),
-      std::string::npos);
-  EXPECT_NE(message(pipeline_layout(job_with(12, 4, 2))).find("must be divisible by virtual"), std::string::npos);
+  EXPECT_EQ(message(pipeline_layout(job_with(10, 4, 1))), "R035");
+  EXPECT_EQ(message(pipeline_layout(job_with(12, 4, 2))), "R036");
 }
 
 TEST(PipelineLayout, impossible_uneven_stages_are_refused) {
   Job job = job_with(12, 2, 1);
   job.parallel.layers_in_first_stage = 2;
   job.parallel.layers_in_last_stage = 2;
-  EXPECT_NE(message(pipeline_layout(job)).find("Mismatch"), std::string::npos);
+  EXPECT_EQ(message(pipeline_layout(job)), "R050");
 
   job.parallel.layers_in_last_stage = 0;
-  EXPECT_NE(message(pipeline_layout(job)).find("larger than 0"), std::string::npos);
+  EXPECT_EQ(message(pipeline_layout(job)), "R047");
 
   job = job_with(12, 4, 1);
   job.parallel.layers_in_first_stage = 2;
-  EXPECT_NE(message(pipeline_layout(job)).find("number of layers at middle stage"), std::string::npos);
+  EXPECT_EQ(message(pipeline_layout(job)), "R049");
 
   job.parallel.layers_in_first_stage = 3;
   job.parallel.account_for_loss = true;
-  EXPECT_NE(message(pipeline_layout(job)).find("cannot be set at the same time"), std::string::npos);
+  EXPECT_EQ(message(pipeline_layout(job)), "R046");
 }
 
 TEST(PipelineLayout, wrong_layout_strings_are_refused) {
@@ -144,10 +142,9 @@ TEST(PipelineLayout, wrong_layout_strings_are_refused) {
     const char* message;
   };
   for (const Case& c :
-       {Case{"tt|ttL", "first layer must be embedding"}, Case{"Ett|tt", "last layer must be loss"},
-        Case{"EEtt|ttL", "first layer must be embedding"}, Case{"Ett|tL", "must match num_layers"},
-        Case{"Ett|ttmL", "must match mtp_num_layers"}, Case{"Ett|t|tL", "must be divisible"}, Case{"Etx|ttL", "'x'"},
-        Case{"E(tt|ttL", "'(' without ')'"}, Case{"Ett)|ttL", "')' without '('"}, Case{"Et*|tttL", "number after '*'"},
+       {Case{"tt|ttL", "R056"}, Case{"Ett|tt", "R056"}, Case{"EEtt|ttL", "R056"}, Case{"Ett|tL", "R057"},
+        Case{"Ett|ttmL", "R057"}, Case{"Ett|t|tL", "R054"}, Case{"Etx|ttL", "'x'"}, Case{"E(tt|ttL", "'(' without ')'"},
+        Case{"Ett)|ttL", "')' without '('"}, Case{"Et*|tttL", "number after '*'"},
         Case{"Et*99999999999|L", "number after '*'"}, Case{"E(t*1000)*1000000|L", "beyond any model"}}) {
     Job job = job_with(4, 2, 1);
     job.parallel.layout = c.layout;

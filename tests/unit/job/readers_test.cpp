@@ -479,7 +479,7 @@ TEST(DeepSpeed, mistakes_are_named) {
         Case{R"({"zero_optimization": {"stage": 2}})", "train_micro_batch_size_per_gpu needs to be provided"},
         Case{R"({"train_micro_batch_size_per_gpu": "auto"})", "filled in from TrainingArguments"},
         Case{R"({"train_batch_size": 12, "train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 2})",
-             "is not divisible by micro batch"},
+             "train_batch_size is not equal to"},
         Case{R"({"train_batch_size": 32, "train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 2})",
              "train_batch_size is not equal to"},
         Case{R"({"train_batch_size": 8, "fp16": {"enabled": true}, "bf16": {"enabled": true}})",

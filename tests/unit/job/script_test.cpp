@@ -35,6 +35,27 @@ TEST(Shell, words_are_split_quoted_and_continued) {
   EXPECT_EQ(last("cat <<EOF\nrun --a 1\nEOF\nrun b"), "run|b");
 }
 
+TEST(Shell, scripts_that_the_script_writes_are_followed) {
+  EXPECT_EQ(last("C=$(cat <<EOM\nrun --a 1 \\\n  \\$B\nEOM\n)\necho \"$C\" > w.sh\nB=2\nsrun bash w.sh"),
+            "srun|bash|run|--a|1|<B>");  // B is not exported
+  EXPECT_EQ(last("cat <<'EOF' > w.sh\nrun $1 $B\nEOF\nexport B=2\nbash -x w.sh 7"), "bash|-x|run|7|2");
+  EXPECT_EQ(last("cat <<'EOF' > w.sh\nA=9\nexit 0\nEOF\nA=1\nbash w.sh\nrun $A"), "run|1");
+  EXPECT_EQ(last("bash other.sh 1"), "bash|other.sh|1");  // it lies elsewhere
+}
+
+TEST(Shell, other_scripts_are_followed_where_that_is_asked_for) {
+  ShellOptions options;
+  options.read_file = [](const std::string& path) -> std::optional<std::string> {
+    return path == "other.sh" ? std::optional<std::string>("run --n $1") : std::nullopt;
+  };
+  EXPECT_EQ(read_shell("bash other.sh 3", options)->commands.back().words.front().text, "bash");
+  options.follows_scripts = true;
+  const auto shell = read_shell("bash other.sh 3", options);
+  ASSERT_TRUE(shell);
+  EXPECT_EQ(shell->commands.back().words.back().text, "3");
+  EXPECT_EQ(shell->commands.back().words.size(), 4U);  // bash run --n 3
+}
+
 TEST(Shell, variables_and_defaults_expand) {
   EXPECT_EQ(last("A=1\nrun $A ${A} \"x$A\" ${B:-2} ${B-3} ${A:+set}"), "run|1|1|x1|2|3|set");
   EXPECT_EQ(last("A='b c'\nrun $A \"$A\""), "run|b|c|b c");

@@ -68,6 +68,8 @@ inline const std::vector<std::pair<std::string, FileKind>>& samples() {
       {"wandb.yaml", FileKind::kWandbConfig},
       {"megatron.log", FileKind::kMegatronLog},
       {"by-names.yaml", FileKind::kByNames},
+      {"nemo-megatron.yaml", FileKind::kByNames},
+      {"flagscale.yaml", FileKind::kByNames},
   };
   return all;
 }

@@ -2,6 +2,7 @@
 // Every model of the catalogue: its counts come out of its config exactly, and its names find it.
 #include "model/catalog.h"
 
+#include <cctype>
 #include <map>
 #include <string>
 
@@ -42,6 +43,24 @@ TEST(Catalog, every_alias_finds_its_own_model_with_and_without_owner_in_any_case
       }
     }
   }
+}
+
+// A name as it is written in the catalogue is read alone, any other spelling is looked up among all.
+TEST(Catalog, a_name_in_capitals_finds_the_same_as_the_name_itself) {
+  for (const CatalogEntry& entry : catalog_entries()) {
+    std::string capitals = entry.name;
+    for (char& c : capitals) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    ASSERT_NE(capitals, entry.name);
+    const Result<Architecture> one = find_model(entry.name);
+    const Result<Architecture> other = find_model(capitals);
+    ASSERT_TRUE(one && other) << entry.name;
+    EXPECT_EQ(one->name, other->name);
+    EXPECT_EQ(one->rope_base, other->rope_base) << entry.name;
+    EXPECT_EQ(one->layers, other->layers) << entry.name;
+    EXPECT_EQ(count_parameters(*one).total, count_parameters(*other).total) << entry.name;
+  }
+  EXPECT_EQ(find_model("llama-13b\", \"aliases\": [\"huggyllama/llama-7b")->name, "llama-7b")
+      << "the last part of a path";
 }
 
 TEST(Catalog, every_name_and_alias_belongs_to_one_model) {

@@ -131,5 +131,42 @@ TEST(Tools, a_text_cut_anywhere_is_read_or_refused) {
     }
 }
 
+constexpr const char* kSkyRl = R"(#!/bin/bash
+NUM_GPUS=8
+uv run --isolated --extra megatron -m skyrl.train.entrypoints.main_base \
+  trainer.policy.model.path="Qwen/Qwen3-30B-A3B" trainer.strategy=megatron trainer.placement.colocate_all=true \
+  trainer.placement.policy_num_nodes=2 trainer.placement.policy_num_gpus_per_node=$NUM_GPUS \
+  generator.inference_engine.num_engines=2 generator.inference_engine.tensor_parallel_size=8 \
+  trainer.policy.megatron_config.tensor_model_parallel_size=4 trainer.policy.megatron_config.expert_model_parallel_size=8 \
+  trainer.policy.megatron_config.expert_tensor_parallel_size=1 trainer.train_batch_size=512 \
+  trainer.policy_mini_batch_size=32 trainer.micro_train_batch_size_per_gpu=2 trainer.max_prompt_length=2048 \
+  generator.sampling_params.max_generate_length=8192 generator.n_samples_per_prompt=16 \
+  trainer.algorithm.use_kl_loss=false
+)";
+
+TEST(SkyRl, words_of_the_command_become_a_run) {
+  ASSERT_EQ(recognise_tool(kSkyRl), Tool::kSkyRl);
+  const auto read = read_tool_settings(Tool::kSkyRl, "run.sh", kSkyRl, {});
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(value(*read, "gpus"), "16");
+  EXPECT_EQ(value(*read, "number_of_minibatches"), "16");
+  EXPECT_EQ(value(*read, "seq_len"), "20480");  // two sequences of 2048 + 8192 without padding
+  EXPECT_EQ(value(*read, "expert_model_parallel_size"), "8");
+  EXPECT_EQ(value(*read, "recompute_granularity"), "full");  // its default
+  EXPECT_EQ(value(*read, "reference_pass"), "false");
+  Settings settings = read->settings;
+  put_setting(settings, "gpu", "h100-sxm-80gb");
+  const auto run = read_run(std::nullopt, settings);
+  ASSERT_TRUE(run) << to_string(run.error());
+}
+
+TEST(SkyRl, what_speaks_of_memory_and_is_not_read_is_refused) {
+  const std::string text =
+      std::string(kSkyRl).substr(0, std::string(kSkyRl).rfind('\n')) + " trainer.policy.odd_offload_target=4\n";
+  const auto read = read_tool_settings(Tool::kSkyRl, "run.sh", text, {});
+  ASSERT_FALSE(read);
+  EXPECT_NE(read.error().message.find("odd_offload_target"), std::string::npos) << read.error().message;
+}
+
 }  // namespace
 }  // namespace plimsoll::rl

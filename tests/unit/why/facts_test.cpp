@@ -49,6 +49,16 @@ TEST(Facts, a_containers_record_may_deny_that_memory_was_the_reason) {
   EXPECT_EQ(first_of(pod("Error")), "unknown");
 }
 
+// A shell's child is killed by the kernel; a container by whoever runs it.
+TEST(Facts, a_container_that_was_killed_is_less_sure_to_have_run_out_of_memory) {
+  const Answer shell = answer_for("run.sh: line 9:  81 Killed   python tune.py\n");
+  const Answer container = answer_for("command terminated with exit code 137\n");
+  EXPECT_EQ(shell.cause(), "host-ram-kill");
+  EXPECT_GE(shell.diagnosis.confidence, 0.8);
+  EXPECT_EQ(container.cause(), "host-ram-kill");
+  EXPECT_LT(container.diagnosis.confidence, 0.8);
+}
+
 TEST(Facts, a_daemon_that_kills_before_the_kernel_has_to_says_so) {
   EXPECT_EQ(first_of("freemem: low memory: 2 % left, sending SIGKILL to 4711 (python3)\n"), "host-ram-kill");
   EXPECT_EQ(first_of("guard[9]: sending SIGTERM to process 77 \"train\": oom_score 1290, VmRSS 61000 MiB\n"),
@@ -174,6 +184,58 @@ TEST(Facts, a_job_that_is_known_is_not_asked_for) {
     EXPECT_NE(next_evidence(ranking)->command.find("--job"), std::string::npos);
     EXPECT_EQ(next_evidence(ranking, true)->command.find("--job"), std::string::npos);
   }
+}
+
+// A frame of C++ that names neither an exception nor its words is no reason beside a watchdog that names its own.
+TEST(Facts, what_was_raised_without_words_says_less_than_any_other_line) {
+  const Answer answer = answer_for(
+      "terminate called after throwing an instance of 'c10::DistBackendError'\n"
+      "  what():  [PG 1 Rank 2] watchdog caught collective operation timeout: WorkNCCL(SeqNum=8, OpType=BROADCAST)\n"
+      "Exception raised from checkTimeout at group.cpp:60 (most recent call first):\n");
+  EXPECT_EQ(answer.cause(), "not-memory");
+}
+
+// A limit that is a share of the system's memory may be passed by what is already held.
+TEST(Facts, more_than_a_share_of_the_systems_memory_is_still_that_share) {
+  const Answer answer = answer_for(
+      "RuntimeError: MPS backend out of memory (MPS allocated: 12.10 GiB, other allocations: 1.00 MiB, max allowed: "
+      "12.00 GiB). Tried to allocate 512 bytes on shared pool.\n");
+  EXPECT_EQ(answer.cause(), "unified-memory-limit");
+}
+
+// XLA states what it looked at: less than is free, and refused, is not free in one piece.
+TEST(Facts, a_compiler_that_cannot_place_less_than_is_free_has_it_in_pieces) {
+  const char* form =
+      "RESOURCE_EXHAUSTED: Attempting to reserve {} at the bottom of memory. That was not possible. There are 5.20G "
+      "free, 0B reserved, and 2.10G reservable.\n";
+  std::string fits = form;
+  std::string too_large = form;
+  fits.replace(fits.find("{}"), 2, "5.00G");
+  too_large.replace(too_large.find("{}"), 2, "7.00G");
+  EXPECT_EQ(answer_for(fits).cause(), "fragmentation");
+  EXPECT_NE(answer_for(too_large).cause(), "fragmentation");
+}
+
+// A thousand steps before a message without figures: weights, states and ordinary batches fit.
+TEST(Facts, a_bare_message_after_many_steps_is_about_its_batch) {
+  std::string log;
+  for (int step = 4001; step < 4006; ++step) log += "step " + std::to_string(step) + " loss 2.1\n";
+  log += "RuntimeError: CUDA out of memory.\n";
+  const Answer late = answer_for(log);
+  EXPECT_EQ(late.cause(), "longest-batch");
+  EXPECT_LT(late.diagnosis.confidence, 0.8);
+  EXPECT_NE(answer_for("RuntimeError: CUDA out of memory.\n").cause(), "longest-batch");
+}
+
+TEST(Facts, what_is_read_to_resume_holds_the_optimizer_too) {
+  const auto with = [](const std::string& code) {
+    return answer_for("Traceback (most recent call last):\n  File \"tune.py\", line 9, in main\n    " + code +
+                      "\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB.\n")
+        .cause();
+  };
+  EXPECT_EQ(with("state = torch.load(args.resume)"), "checkpoint-spike");
+  EXPECT_EQ(with("state = torch.load(weights)"), "model-load-spike");
+  EXPECT_EQ(with("model = model.merge_and_unload()"), "model-load-spike");
 }
 
 TEST(Facts, a_job_whose_command_failed_has_failed) {

@@ -106,6 +106,20 @@ TEST(Progress, bars_and_steps_are_read) {
   EXPECT_FALSE(parse_step("tokenizer ready, vocabulary cached"));
 }
 
+TEST(Progress, a_bar_shows_memory_beside_its_count) {
+  const auto of = [](std::string_view text) { return step_of_bar(parse_bar(text).value(), text); };
+  const StepLine last = of("Epoch 0:   2%|2 | 40/2000 [01:00<50:00,  0.6it/s, loss=2.1, gpu_mem_gb=31.50]");
+  EXPECT_EQ(last.step, 40);
+  ASSERT_EQ(last.memory.size(), 1U);
+  EXPECT_EQ(last.memory.front().bytes, 33822867456);
+  // A column before the bar, whose first figure counts epochs.
+  const StepLine column = of("  17/300   11.5G   0.041   0.031   112   640: 100%|####| 92/92 [00:31<00:00,  2.9it/s]");
+  EXPECT_EQ(column.step, 17 * 92 + 92);
+  ASSERT_EQ(column.memory.size(), 1U);
+  EXPECT_EQ(column.memory.front().bytes, 12348030976);
+  EXPECT_TRUE(of("train:   2%|2 | 40/2000 [01:00<50:00,  0.6it/s, loss=2.1]").memory.empty());
+}
+
 TEST(Progress, memory_figures_name_their_gauge) {
   const auto first = [](const char* text) {
     std::vector<MemoryFigure> figures;

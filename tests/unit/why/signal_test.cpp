@@ -119,6 +119,40 @@ TEST(Signal, lines_are_recognised_by_what_they_say) {
       {"W0502 torch/elastic/api.py:789] Sending process 4315 closing signal SIGTERM", SignalKind::kPeerLost},
       {"exitcode  : 1 (pid: 66444)", SignalKind::kExit},
       {"| WARNING: ran out of memory on GPU #2, skipping batch", SignalKind::kSkippedBatch},
+      {"systemd[1]: lm.service: Failed with result 'oom-kill'.", SignalKind::kHostKill},
+      {"The session has crashed: it was using all available RAM", SignalKind::kHostKill},
+      {"nanny: worker 3 exceeded 90% of its memory budget, restarting", SignalKind::kHostKill},
+      {"lm.service: Main process exited, code=killed, status=9/KILL", SignalKind::kKilled},
+      {"srun: error: rack4: tasks 8-15: Killed", SignalKind::kKilled},
+      {"=   EXIT CODE: 9", SignalKind::kKilled},
+      {"epilogue: job 77 exit_status=137", SignalKind::kKilled},
+      {"the step ended with a non-zero exit code: container ab12: 137", SignalKind::kKilled},
+      {" 17/90 [====>.........] - ETA: 2:11 - loss: 0.4Killed", SignalKind::kKilled},
+      {"RuntimeError: three background workers are no longer alive", SignalKind::kPeerLost},
+      {"runner: returncode=-9", SignalKind::kKilled},
+      {"pool.KilledWorker: the worker that held shard 4 is gone", SignalKind::kKilled},
+      {"g++: fatal error: Killed signal terminated program cc1plus", SignalKind::kKilled},
+      {"The kernel of notebook 2 appears to have died.", SignalKind::kPeerLost},
+      {"Process finished with exit code -1073741819 (0xC0000005)", SignalKind::kAbort},
+      {"nvcc: ptxas died due to signal 11", SignalKind::kAbort},
+      {"OSError: [WinError 8] Not enough memory resources are available", SignalKind::kHostAllocation},
+      {"Memory access fault by GPU node-3 on address 0x7f. Reason: Page not present.", SignalKind::kAddressing},
+      {"queue aborting: HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION", SignalKind::kAddressing},
+      {"RuntimeError: cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", SignalKind::kLibraryAlloc},
+      {"RuntimeError: CUDA error: CUBLAS_STATUS_INTERNAL_ERROR when calling `cublasLtCreate(h)`",
+       SignalKind::kLibraryAlloc},
+      {"RuntimeError: CUDA error: CUBLAS_STATUS_INTERNAL_ERROR when calling `cublasGemmEx(h, n, k)`",
+       SignalKind::kLibraryOther},
+      {"socketStartConnect: connect to 10.9.0.1<5011> failed: Connection refused", SignalKind::kLibraryOther},
+      {"torch.distributed.DistStoreError: Socket Timeout", SignalKind::kCollectiveTimeout},
+      {"RuntimeError: Decode out of memory. Lower the batch size.", SignalKind::kNoCacheBlocks},
+      {"RuntimeError: Not enough memory for 2048 prefill tokens", SignalKind::kNoCacheBlocks},
+      {"[ERROR] Assertion failed: the kv-cache is too small for one block", SignalKind::kNoCacheBlocks},
+      {"FATAL ERROR :: MODULE:X_DEVMEM Allocation failed for size::2147483648 (2048)MB", SignalKind::kDeviceOom},
+      {"  what():  parallel_for failed: out of memory", SignalKind::kDeviceOom},
+      {"failed assertion: Error: total bytes of array > 2**32", SignalKind::kBlockLimit},
+      {"The node was low on resource: ephemeral-storage.", SignalKind::kDiskFull},
+      {"ValueError: layers were left on the host; you need enough GPU RAM to fit the model", SignalKind::kDeviceOom},
   };
   for (const Row& row : rows) {
     const auto signal = of(row.text);
@@ -134,7 +168,10 @@ TEST(Signal, harmless_lines_are_no_signal) {
         "FutureWarning: deprecated", "ERROR_RATE: 0.1",
         "memory allocation failed with OOM on device 0 while trying to allocate 2147483648 bytes (free: 1, total: 8).",
         "systemd[1]: Listening on Userspace Out-Of-Memory (OOM) Killer Socket.",
-        "slurmstepd: info: task/cgroup: memory limit 512G"})
+        "slurmstepd: info: task/cgroup: memory limit 512G", "make sure that there is enough GPU RAM to fit the model",
+        "prefill takes 3 ms, decode 12 ms", "exit code: 0", "17/90 [====>...] - ETA: 2:11 - loss: 0.4",
+        "12 of 90 samples were killed", "all available GPUs are used by the sampler",
+        "using all available GPU memory; it must be restarted to take less"})
     EXPECT_FALSE(of(text)) << text;
 }
 

@@ -23,13 +23,18 @@ class State:
     observers = []
     history = []  # arguments of _record_memory_history
     resets = 0
+    allocations = 0  # a test counts them up
+    reads = 0  # of the counters
 
 
 def _stats(_device):
+    State.reads += 1
+
     def counter(current, peak):
         return {"all": {"current": current, "peak": peak}}
     return {"allocated_bytes": counter(State.allocated, State.peak_allocated),
             "reserved_bytes": counter(State.reserved, State.peak_reserved),
+            "allocation": {"all": {"allocated": State.allocations}},
             "inactive_split_bytes": counter(0, 0), "num_alloc_retries": State.retries, "num_ooms": State.ooms}
 
 

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "answer/ahead.h"
+
+#include <exception>
+
+#include "rules/rules.h"
+
+namespace plimsoll::answer {
+
+Ahead::Ahead() {
+  const auto read = [] {
+    try {
+      (void)rules::catalogue();
+    } catch (const std::exception&) {  // whoever asks for it next tries again, and says why not
+    }
+  };
+  try {
+    reader_ = std::jthread(read);
+  } catch (const std::exception&) {
+  }
+}
+
+}  // namespace plimsoll::answer

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tools that keep Megatron's or Transformers' settings in sections of their own, harnesses, and trainers on JAX.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support.h"
+
+namespace plimsoll::job {
+namespace {
+
+using test::on;
+using test::read_text;
+using test::text_of;
+using testing::AllOf;
+using testing::HasSubstr;
+
+void expect_small_gpt(const Result<Job>& job) {
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->framework, Framework::kMegatronLm);
+  EXPECT_EQ(job->cluster.gpus, 16);
+  EXPECT_EQ(job->parallel.tensor, 2);
+  EXPECT_EQ(job->parallel.pipeline, 2);
+  EXPECT_TRUE(job->parallel.sequence_parallel);
+  EXPECT_EQ(job->batch.seq_length, 2048);
+  EXPECT_EQ(job->batch.micro_batch, 2);
+  EXPECT_EQ(job->batch.global_batch, 64);
+  EXPECT_EQ(job->model.depth(), 8);
+  EXPECT_EQ(job->model.kinds.front().ffn.width, 2816);
+  EXPECT_TRUE(job->model.kinds.front().ffn.gated);
+  EXPECT_TRUE(job->precision.bf16);
+}
+
+TEST(Sections, nemo_before_2_is_read_as_megatrons_arguments) {
+  const auto job = test::read({"nemo-megatron.yaml"}, on("h100"));
+  expect_small_gpt(job);
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->recompute.granularity, RecomputeGranularity::kFull);
+  EXPECT_TRUE(job->optimizer.distributed);
+  EXPECT_FALSE(job->optimizer.grad_reduce_in_fp32);
+}
+
+TEST(Sections, flagscale_is_read_as_megatrons_arguments) {
+  expect_small_gpt(test::read({"flagscale.yaml"}, on("h100", 16)));
+}
+
+constexpr std::string_view kAutomodel =
+    "recipe: TrainFinetuneRecipeForNextTokenPrediction\n"
+    "step_scheduler: {global_batch_size: 64, local_batch_size: 2, max_steps: 10}\n"
+    "model:\n  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained\n"
+    "  pretrained_model_name_or_path: Qwen/Qwen2.5-7B\n"
+    "distributed: {strategy: fsdp2, dp_size: none, tp_size: 2, cp_size: 1, sequence_parallel: false}\n"
+    "dataset: {_target_: some.data, seq_length: 2048}\n"
+    "packed_sequence: {packed_sequence_size: 0}\n"
+    "optimizer: {_target_: torch.optim.Adam, lr: 1e-5}\n"
+    "lr_scheduler: {lr_decay_style: cosine}\n";
+
+TEST(Sections, automodel_is_transformers_under_fsdp2_with_weights_as_the_checkpoint_has_them) {
+  const auto job = read_text(std::string(kAutomodel), on("h100", 8));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->model.name, "qwen2.5-7b");
+  EXPECT_EQ(job->sharding.kind, ShardingKind::kFsdp2);
+  EXPECT_EQ(job->precision.load_dtype, DType::kBf16);
+  EXPECT_EQ(job->batch.micro_batch, 2);
+  EXPECT_EQ(job->batch.global_batch, 64);
+  EXPECT_EQ(job->parallel.tensor, 2);
+  EXPECT_EQ(job->batch.seq_length, 2048);
+}
+
+TEST(Sections, automodels_adapters_are_read) {
+  const auto job = read_text(std::string(kAutomodel) +
+                                 "peft:\n  _target_: nemo_automodel.components._peft.lora.PeftConfig\n"
+                                 "  match_all_linear: true\n  dim: 16\n  alpha: 32\n",
+                             on("h100", 8));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->adapter.rank, 16);
+}
+
+TEST(Sections, eight_bit_floats_that_are_switched_on_are_not_passed_over) {
+  const auto job =
+      read_text(std::string(kAutomodel) + "fp8: {enabled: true, recipe_name: tensorwise}\n", on("h100", 8));
+  ASSERT_FALSE(job);
+  EXPECT_THAT(job.error().message, HasSubstr("fp8"));
+}
+
+TEST(Sections, olmos_width_counts_gate_and_value) {
+  const auto job = read_text(
+      "run_name: x\nmodel: {d_model: 4096, n_heads: 32, n_layers: 32, mlp_hidden_size: 22016, activation_type: swiglu, "
+      "attention_layer_norm: true, weight_tying: false, vocab_size: 100278, embedding_size: 100352, "
+      "max_sequence_length: 4096}\noptimizer: {name: adamw, learning_rate: 3e-4}\nglobal_train_batch_size: 1024\n"
+      "device_train_microbatch_size: 2\nprecision: amp_bf16\nmax_duration: 1ep\n"
+      "fsdp: {wrapping_strategy: by_block, precision: mixed}\nddp: {grad_sync_mode: batch}\n",
+      on("h100", 64));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->model.kinds.front().ffn.width, 11008);
+  EXPECT_EQ(job->model.vocab, 100352);
+  EXPECT_EQ(job->batch.micro_batch, 2);
+}
+
+TEST(Sections, the_performance_harness_names_a_model_and_its_sizes) {
+  const auto job = read_text(
+      "#!/bin/bash\ntorchrun --nproc-per-node=4 --nnodes=64 scripts/performance/run_script.py --model_family_name "
+      "llama "
+      "--model_recipe_name llama31_405b --gpu gb300 --num_gpus 256 --gpus_per_node 4 --compute_dtype fp8_mx "
+      "--seq_length 8192 --global_batch_size 1536 --micro_batch_size 1 --tensor_model_parallel_size 2 "
+      "--pipeline_model_parallel_size 8 --virtual_pipeline_model_parallel_size 4 --context_parallel_size 2\n",
+      {});
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->framework, Framework::kMegatronBridge);
+  EXPECT_EQ(job->cluster.gpus, 256);
+  EXPECT_EQ(job->parallel.tensor, 2);
+  EXPECT_EQ(job->parallel.pipeline, 8);
+  EXPECT_EQ(job->parallel.context, 2);
+  EXPECT_EQ(job->precision.fp8_recipe, Fp8Recipe::kMxfp8);
+}
+
+TEST(Sections, trainers_on_jax_are_named_with_the_question_that_can_be_answered) {
+  for (const char* text :
+       {"model: {type: llama, seq_len: 4096}\ntrainer: {mp: \"p=f32,c=bfloat16\", train_batch_size: 128}\n"
+        "optimizer: {learning_rate: 1e-4}\n",
+        "model_name: gemma2-2b\nper_device_batch_size: 2\nmax_target_length: 4096\nremat_policy: full\n"
+        "ici_fsdp_parallelism: -1\nsteps: 10\n"}) {
+    const auto job = read_text(text, on("h100", 8));
+    ASSERT_FALSE(job);
+    EXPECT_THAT(job.error().message, HasSubstr("JAX"));
+    EXPECT_THAT(job.error().hint, AllOf(HasSubstr("--framework fsdp2"), HasSubstr("--seq-length 4096")));
+  }
+}
+
+TEST(Sections, the_batch_says_how_many_gpus_there_are_where_nothing_else_does) {
+  const auto job = read_text(
+      "model_name_or_path: Qwen/Qwen2.5-7B-Instruct\nstage: sft\nfinetuning_type: full\ncutoff_len: 16384\n"
+      "global_batch_size: 96\nper_device_train_batch_size: 1\ngradient_accumulation_steps: 3\nbf16: true\n",
+      on("h100"));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->cluster.gpus, 32);
+}
+
+}  // namespace
+}  // namespace plimsoll::job
