@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Alone in its file, so that a new version compiles one file. CMakeLists.txt defines the number and makes the header.
 #include "cli/program.h"
-#include "plimsoll_sources.h"
+#include "cli/sources.h"
 
 namespace plimsoll::cli {
 
