@@ -136,7 +136,7 @@ class Errors(unittest.TestCase):
         with self.assertRaises(pl.InputError) as caught:
             pl.fit(EXAMPLES / "llama3-70b.toml", tp=3)
         self.assertEqual(caught.exception.code, 3)
-        self.assertIn("world size (32) is not divisible", str(caught.exception))
+        self.assertIn("32 GPUs cannot be split into groups of TP 3", str(caught.exception))
         with self.assertRaises(pl.InputError):
             pl.read("no-such-file.toml")
         with self.assertRaises(pl.Error):
