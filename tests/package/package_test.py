@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes all packages twice and tries each: the tarball without the system's libraries, the wheel in a fresh folder."""
+"""Makes all packages twice and tries each: the tarball without the system's libraries, the wheel in a fresh folder.
+
+With PLIMSOLL_LONG the program is built in two folders and compared, too; that takes as long as two builds.
+"""
 import os
 import pathlib
 import subprocess
@@ -33,6 +36,28 @@ class Packages(unittest.TestCase):
     def test_two_builds_are_equal_bit_for_bit(self):
         run(ROOT / "tools" / "package", "all")
         self.assertEqual((OUT / "SHA256SUMS").read_text(), self.first)
+
+    def test_nothing_names_the_folder_it_was_built_in(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with tarfile.open(next(OUT.glob("plimsoll-*-linux-*.tar.gz"))) as archive:
+                archive.extractall(folder)
+            with zipfile.ZipFile(next(OUT.glob("*.whl"))) as archive:
+                archive.extractall(folder)
+            for path in pathlib.Path(folder).rglob("*"):
+                if path.is_file() and not path.is_symlink():
+                    self.assertNotIn(str(ROOT).encode() + b"/", path.read_bytes(), path)
+
+    @unittest.skipUnless(os.environ.get("PLIMSOLL_LONG"), "two builds from nothing: with --long")
+    def test_two_folders_make_one_program(self):
+        made = []
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("one", "another-one"):
+                checkout = pathlib.Path(folder) / name
+                run("git", "clone", "--quiet", "--no-hardlinks", ROOT, checkout)
+                run("cmake", "--preset", "program", cwd=checkout)
+                run("cmake", "--build", "--preset", "program", cwd=checkout)
+                made.append((checkout / "build" / "program" / "src" / "plimsoll").read_bytes())
+        self.assertEqual(made[0], made[1])
 
     def test_the_tarball_answers_wherever_it_is_unpacked(self):
         with tempfile.TemporaryDirectory() as folder:
