@@ -66,7 +66,7 @@ class Notebook(unittest.TestCase):
 
     def test_errors_have_their_words(self):
         said = "".join("".join(output.get("text", "")) for output in self.cells[5]["outputs"])
-        self.assertIn("world size (32) is not divisible", said)
+        self.assertIn("32 GPUs cannot be split into groups of TP 3", said)
 
 
 if __name__ == "__main__":
