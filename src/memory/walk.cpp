@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "allocator/caching.h"
 #include "allocator/roomy.h"
@@ -69,7 +70,7 @@ class Caching {
   using Handle = allocator::BlockId;
 
   Caching(const allocator::Settings& settings, allocator::SimulatedDriver driver)
-      : driver_(driver), allocator_(settings, driver_) {
+      : driver_(std::move(driver)), allocator_(settings, driver_) {
     for (std::size_t i = 0; i < streams_.size(); ++i) streams_[i] = allocator_.add_stream(i);
   }
   bool allocate(const step::Event& event, Handle& block) {
