@@ -47,7 +47,7 @@ def main():
             sys.exit(f"the library says {said[:2]}, the program {wanted}")
         if said[2] != "refused with 3":
             sys.exit(f"a job that is refused: {said[2]}")
-        version = run(program, "--version").split()[-1]
+        version = run(program, "--version").split()[1]  # plimsoll 0.1.0, then the digest of its sources
         if not said[3].endswith(f"version {version}"):
             sys.exit(f"{said[3]}; the program is version {version}")
         symbols = run("nm", "--dynamic", "--defined-only", "--demangle", library / "libplimsoll.so")
