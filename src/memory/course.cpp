@@ -92,6 +92,7 @@ Result<Course> make_course(const job::Job& job, std::int64_t pp_rank) {
   course.pp_rank = pp_rank;
   course.capacity = job.cluster.gpu.capacity;
   const step::RankResult result = step::run_rank(job, layout, pp_rank, course.tape, false);
+  course.tape.write_out();  // pictures go to an event by its number
   if (course.tape.overflowed() || course.tape.events().empty())
     return bad_input(fmt::format("too large to draw: more than {} allocations in a step of rank pp={}",
                                  with_commas(kBudget.events), pp_rank),

@@ -121,13 +121,13 @@ class Walker {
 
   Walk run() {
     const auto& marks = tape_.marks();
-    const std::size_t events = tape_.events().size();
+    const std::size_t events = tape_.size();
     std::size_t next_mark = 0;
     for (std::size_t i = 0; i < events && !result_.out_of_memory;) {
       for (; next_mark < marks.size() && marks[next_mark].event <= i; ++next_mark) enter(marks[next_mark].moment);
       const std::size_t last =
           next_mark < marks.size() ? std::min<std::size_t>(marks[next_mark].event, events) : events;
-      note(levels_ == nullptr ? follow<false>(i, last) : follow<true>(i, last));
+      note(levels_ == nullptr ? follow<false>(last) : follow<true>(last));
       i = last;
     }
     leave_phase();
@@ -151,29 +151,28 @@ class Walker {
     moment_ = moment;
   }
 
-  // Events [first, last), up to the one that cannot be served.
+  // The events before `last`, up to the one that cannot be served.
   template <bool kWithLevels>
-  High follow(std::size_t first, std::size_t last) {
+  High follow(std::size_t last) {
     High high;
-    const step::Event* const events = tape_.events().data();
-    for (std::size_t i = first; i < last; ++i) {
-      const step::Event& event = events[i];
+    tape_.follow(cursor_, last, [this, &high](const step::Event& event, std::uint32_t id) {
       requested_ += event.bytes;
       if (event.bytes < 0) {
-        allocator_.free(block_of_[event.id]);
+        allocator_.free(block_of_[id]);
       } else if (event.bytes > 0) {
-        if (!allocator_.allocate(event, block_of_[event.id])) {
+        if (!allocator_.allocate(event, block_of_[id])) {
           result_.out_of_memory = OutOfMemory{moment_, event.requested, event.name};
-          break;
+          return false;
         }
         const std::int64_t allocated = allocator_.allocated();
-        if (allocated > high.allocated) high = {allocated, requested_, allocator_.reserved(), i};
+        if (allocated > high.allocated) high = {allocated, requested_, allocator_.reserved(), cursor_.event};
       }
       if constexpr (kWithLevels) {
         levels_->allocated.push_back(allocator_.allocated());
         levels_->reserved.push_back(allocator_.reserved());
       }
-    }
+      return true;
+    });
     return high;
   }
 
@@ -186,6 +185,7 @@ class Walker {
   }
 
   const step::Tape& tape_;
+  step::Tape::Cursor cursor_;
   Allocator allocator_;
   Levels* levels_;
   std::vector<typename Allocator::Handle> block_of_;  // by the tensor's id
@@ -217,17 +217,18 @@ std::vector<Alive> alive_at(const step::Tape& tape, std::uint32_t event) {
     std::int64_t bytes = 0;
   };
   std::vector<Live> live;
-  const auto& events = tape.events();
-  for (std::size_t i = 0; i <= event && i < events.size(); ++i) {
-    const step::Event& e = events[i];
-    if (e.bytes > 0) {
-      live.push_back({e.name, e.bytes});
-    } else if (e.bytes < 0) {
-      live[e.id].bytes = 0;
-    } else {
-      live[e.id].name = e.name;
-    }
-  }
+  step::Tape::Cursor cursor;
+  tape.follow(cursor, std::min<std::size_t>(std::size_t{event} + 1, tape.size()),
+              [&live](const step::Event& e, std::uint32_t id) {
+                if (e.bytes > 0) {
+                  live.push_back({e.name, e.bytes});
+                } else if (e.bytes < 0) {
+                  live[id].bytes = 0;
+                } else {
+                  live[id].name = e.name;
+                }
+                return true;
+              });
   std::map<step::Name, Alive> by_name;
   for (const Live& tensor : live) {
     if (tensor.bytes == 0) continue;

@@ -11,6 +11,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cassert>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -158,26 +160,44 @@ class Tape {
   [[nodiscard]] std::int64_t span_peak() const { return span_peak_; }
   [[nodiscard]] const Moment& moment() const { return moment_; }
   [[nodiscard]] const Moment& peak_moment() const { return peak_moment_; }
-  // Valid until the next one is written.
-  [[nodiscard]] std::span<const Event> events() const { return events_; }
+  // How many events there are, those of repeated pieces among them.
+  [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] const std::vector<Mark>& marks() const { return marks_; }
+  // A reader's place: the stretch that it reads and the event before which it stands.
+  struct Cursor {
+    std::size_t stretch = 0;
+    std::size_t event = 0;
+  };
+  // visit(event, id) for the events from the cursor to `last`, in order, until it says false: `id` is the tensor's,
+  // which the event itself names only where it was written first.
+  template <class Visit>
+  void follow(Cursor& cursor, std::size_t last, Visit&& visit) const;
+  // Writes out what was repeated, for readers that go to an event by its number. Moments and sums stay.
+  void write_out();
+  // Of a tape that is written out, or on which nothing was repeated. Valid until the next event is written.
+  [[nodiscard]] std::span<const Event> events() const {
+    assert(is_written_out());
+    return events_;
+  }
+  [[nodiscard]] bool is_written_out() const { return size_ == events_.size(); }
   // How many were recorded: their ids count up from 0.
   [[nodiscard]] std::uint32_t tensors() const { return next_id_; }
 
   // A place on the tape, for pieces between two of them.
   struct Place {
     std::size_t event = 0;
+    std::size_t written = 0;  // events that were not repeated
     std::size_t mark = 0;
     std::uint32_t id = 0;  // of the next tensor
     Moment moment;
     bool has_mark = false;  // one that no event has followed yet
   };
   [[nodiscard]] Place place() const {
-    const bool has_mark = !marks_.empty() && marks_.back().event == events_.size();
-    return {events_.size(), marks_.size(), next_id_, moment_, has_mark};
+    const bool has_mark = !marks_.empty() && marks_.back().event == size_;
+    return {size_, events_.size(), marks_.size(), next_id_, moment_, has_mark};
   }
   // A piece of the tape that may be written again: a pass through a chunk is the same for every micro-batch. It has
-  // tensors that it makes itself and others that it only frees or renames.
+  // tensors that it makes itself and others that it only frees or renames. Nothing in it is repeated itself.
   struct Piece {
     Place begin, end;
     Profile profile;
@@ -189,9 +209,11 @@ class Tape {
     std::uint32_t last = 0;
     std::uint32_t to = 0;
   };
+  static constexpr std::size_t kMostOthers = 2;
   // Whether the piece touches nothing but what it makes and these.
   [[nodiscard]] bool touches_only(const Piece& piece, std::span<const Renumbered> others) const;
-  // Writes the piece again, in the present phase, chunk and micro-batch: the same events as if its writer had run.
+  // The piece again, in the present phase, chunk and micro-batch: the same events as if its writer had run. They are
+  // not copied: a step has hundreds of thousands, a piece a thousand that stay in the processor's cache.
   void repeat(const Piece& piece, std::span<const Renumbered> others);
   // Whether writers should repeat what they can. Tests ask for all to be written.
   void write_all() { may_repeat_ = false; }
@@ -208,11 +230,32 @@ class Tape {
     live_ = peak_ = span_peak_ = 0;
     moment_ = peak_moment_ = {};
     events_.clear();
+    stretches_.clear();
     marks_.clear();
+    size_ = 0;
+    is_open_ = false;
     next_id_ = 0;
   }
 
  private:
+  static constexpr auto kMost = static_cast<std::size_t>(kBudget.events);
+
+  // Events that are read one after the other: as they were written, or a piece again.
+  struct Stretch {
+    std::size_t first = 0;    // among all events
+    std::size_t last = 0;     // the one after its last
+    std::size_t written = 0;  // the first where it was written
+    bool is_repeated = false;
+    std::uint32_t own = 0;   // where it is: ids from here on ...
+    std::uint32_t made = 0;  // ... are this much higher, lower ones are of `others`
+    std::array<Renumbered, kMostOthers> others{};
+
+    [[nodiscard]] std::uint32_t id_of(const Event& event) const {
+      if (event.id >= own) return event.id + made;
+      const Renumbered& other = event.id >= others[0].first && event.id < others[0].last ? others[0] : others[1];
+      return event.id - other.first + other.to;
+    }
+  };
   struct Armed {
     std::int64_t bytes;
     Name name;
@@ -223,8 +266,15 @@ class Tape {
     push({tensor.bytes, requested, tensor.id, tensor.name, stream_});
   }
   void push(const Event& event) {
-    if (events_.size() == events_.capacity() && !make_room()) return;
+    if ((events_.size() == events_.capacity() || size_ >= kMost) && !make_room()) return;
     events_.push_back(event);
+    if (is_open_) {
+      ++stretches_.back().last;
+    } else {
+      stretches_.push_back({size_, size_ + 1, events_.size() - 1, false, 0, 0, {}});
+      is_open_ = true;
+    }
+    ++size_;
   }
   // False, and nothing is recorded any more, where a tape may have no more events.
   bool make_room();
@@ -237,12 +287,12 @@ class Tape {
     moment_ = {phase, operation, chunk, layer, micro_batch};
     if (recording_) mark();
   }
-  void copy(const Piece& piece, std::span<const Renumbered> others);
+  void append(const Piece& piece, std::span<const Renumbered> others);
   // A moment of a piece where it is written again.
   [[nodiscard]] Moment now(const Moment& then) const {
     return {moment_.phase, then.operation, moment_.chunk, then.layer, moment_.micro_batch};
   }
-  void mark() { mark(events_.size(), moment_); }
+  void mark() { mark(size_, moment_); }
   void mark(std::size_t event, const Moment& moment) {
     if (!marks_.empty() && marks_.back().event == event) {
       marks_.back().moment = moment;
@@ -259,7 +309,10 @@ class Tape {
   std::int64_t span_peak_ = 0;
   Moment moment_;
   Moment peak_moment_;
-  std::vector<Event> events_;
+  std::vector<Event> events_;  // as they were written, without repeats
+  std::vector<Stretch> stretches_;
+  bool is_open_ = false;  // the last stretch takes what is written next
+  std::size_t size_ = 0;
   std::vector<Mark> marks_;
   std::vector<Armed> before_product_;
   std::vector<Armed> after_product_;
@@ -267,5 +320,22 @@ class Tape {
   bool may_repeat_ = true;
   std::size_t repeats_ = 0;
 };
+
+template <class Visit>
+void Tape::follow(Cursor& cursor, std::size_t last, Visit&& visit) const {
+  for (; cursor.event < last && cursor.stretch < stretches_.size(); ++cursor.stretch) {
+    const Stretch& stretch = stretches_[cursor.stretch];
+    const Event* event = events_.data() + stretch.written + (cursor.event - stretch.first);
+    const Event* const end = event + (std::min(last, stretch.last) - cursor.event);
+    if (!stretch.is_repeated) {
+      for (; event != end; ++event, ++cursor.event)
+        if (!visit(*event, event->id)) return;
+    } else {
+      for (; event != end; ++event, ++cursor.event)
+        if (!visit(*event, stretch.id_of(*event))) return;
+    }
+    if (cursor.event < stretch.last) return;
+  }
+}
 
 }  // namespace plimsoll::step

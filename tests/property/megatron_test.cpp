@@ -7,6 +7,7 @@
 
 #include "job/pipeline_layout.h"
 #include "memory/answer.h"
+#include "memory/walk.h"
 #include "random_job.h"
 #include "step/program.h"
 
@@ -41,7 +42,7 @@ TEST(MegatronProperty, the_folded_answer_equals_the_walked_one) {
   EXPECT_GT(tried, kJobs / 2) << "most draws should be real jobs";
 }
 
-TEST(MegatronProperty, a_pass_that_is_copied_is_the_pass_that_its_layers_would_write) {
+TEST(MegatronProperty, a_pass_that_is_repeated_is_the_pass_that_its_layers_would_write) {
   std::size_t copied = 0;
   for (std::uint64_t seed = 0; seed < kJobs; ++seed) {
     const auto job = random_megatron_job(seed);
@@ -53,6 +54,8 @@ TEST(MegatronProperty, a_pass_that_is_copied_is_the_pass_that_its_layers_would_w
     step::run_rank(*job, layout, stage, written, false);
     step::Tape repeated(true);
     step::run_rank(*job, layout, stage, repeated, false);
+    const memory::Walk walked = memory::walk(repeated, {}, 0, false);
+    repeated.write_out();
     ASSERT_EQ(repeated.events().size(), written.events().size()) << "seed " << seed;
     for (std::size_t i = 0; i < written.events().size(); ++i) {
       const step::Event& a = repeated.events()[i];
@@ -71,9 +74,13 @@ TEST(MegatronProperty, a_pass_that_is_copied_is_the_pass_that_its_layers_would_w
     ASSERT_EQ(repeated.peak(), written.peak()) << "seed " << seed;
     ASSERT_EQ(repeated.peak_moment(), written.peak_moment()) << "seed " << seed;
     ASSERT_EQ(repeated.moment(), written.moment()) << "seed " << seed;
+    const memory::Walk plain = memory::walk(written, {}, 0, false);
+    ASSERT_EQ(std::tie(walked.peak.allocated, walked.peak.event, walked.peak_reserved, walked.driver_calls),
+              std::tie(plain.peak.allocated, plain.peak.event, plain.peak_reserved, plain.driver_calls))
+        << "seed " << seed;
     copied += repeated.repeats() > 0 ? 1 : 0;
   }
-  EXPECT_GT(copied, kJobs / 4) << "many jobs should have passes to copy";
+  EXPECT_GT(copied, kJobs / 4) << "many jobs should have passes to repeat";
 }
 
 TEST(MegatronProperty, nothing_is_freed_twice_and_ids_are_matched) {
@@ -82,6 +89,7 @@ TEST(MegatronProperty, nothing_is_freed_twice_and_ids_are_matched) {
     if (!job) continue;
     step::Tape tape(true);
     step::run_rank(*job, job::pipeline_layout(*job).value(), 0, tape, false);
+    tape.write_out();
     std::vector<std::int64_t> live;
     for (const step::Event& event : tape.events()) {
       if (event.bytes > 0) {

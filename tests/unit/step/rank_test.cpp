@@ -23,6 +23,7 @@ Tape run(const job::Job& job, std::int64_t rank, bool folded) {
   const auto layout = job::pipeline_layout(job);
   EXPECT_TRUE(layout);
   (void)run_rank(job, *layout, rank, tape, folded);
+  tape.write_out();
   return tape;
 }
 
