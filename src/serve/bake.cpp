@@ -82,10 +82,8 @@ void bake_job(Baker& baker, const std::vector<std::string>& files) {
   const std::int64_t ranks = std::min(kMostRanks, number(fit, {"ranks"}));
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     baker.ask({.path = "step", .files = files, .rank = rank, .axis = "time", .extra = kColumns});
-    const std::string step =
-        baker.ask({.path = "step", .files = files, .rank = rank, .axis = "events", .extra = kColumns});
+    baker.ask({.path = "step", .files = files, .rank = rank, .axis = "events", .extra = kColumns});
     baker.ask({.path = "schedule", .files = files, .rank = rank, .extra = kColumns});
-    baker.ask({.path = "alive", .files = files, .rank = rank, .extra = at_event(number(step, {"peak", "event"}))});
   }
   baker.ask({.path = "plan", .files = files});
 }

@@ -113,11 +113,15 @@ struct Site::Kept {
     if (interrupted()) return tl::make_unexpected(given_up());  // half an answer is not kept for the next asker
     return AskedFit{std::move(asked), std::move(fit), ++fits_asked};
   }
-  // The verdict reads its files again, because they may have been edited. The levers, which take longer than all the
-  // rest, are asked for together with it and are about the same job, as are the pictures that are asked for after it.
+  // The verdict reads its files again, because they may have been edited. The levers and the pictures, which are asked
+  // for after it, are about the same job.
   Text fit(const Query& query) {
+    if (query.has("changes")) return changes(query);
     PLIMSOLL_TRY(found, fits.renew(identity_of(query), [&] { return ask_fit(query); }));
-    if (!query.has("changes")) return answer::to_json(found->fit);
+    return answer::to_json(found->fit);
+  }
+  Text changes(const Query& query) {
+    PLIMSOLL_TRY(found, kept_fit(query));
     answer::Fit with = found->fit;
     answer::price_changes(found->request, world, with);
     return answer::to_json(with);
