@@ -81,6 +81,7 @@ Result<Node> convert(const toml::node& source, int depth) {
   } else {
     node.kind = Node::Kind::kString;
     std::ostringstream out;
+    out.exceptions(std::ios::badbit);  // memory that is not to be had is said, not swallowed
     source.visit([&out](const auto& value) {
       if constexpr (toml::is_date<decltype(value)> || toml::is_time<decltype(value)> ||
                     toml::is_date_time<decltype(value)>)
