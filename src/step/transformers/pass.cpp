@@ -126,8 +126,8 @@ Var Pass::run_base() {
     g_.require_grad(embeds);
   }
   if (!m_.torchtitan) {
-    Var counted = g_.alloc(m_.sequence, 8, Name::kTokens);
-    positions_ = g_.alloc(m_.sequence, 8, Name::kTokens);
+    Var counted = g_.make(m_.sequence, 8, Name::kTokens);
+    positions_ = g_.make(m_.sequence, 8, Name::kTokens);
   }
   Var x = embeds;
   Var rows;  // held by the model's forward
@@ -215,10 +215,12 @@ Var Pass::loss(const Var& logits) {
   Var padded, labels = ids_;
   if (!m_.torchtitan && m_.architecture().head == model::Head::kLanguage &&
       m_.encoder_depth == 0) {  // labels are shifted by one
-    padded = g_.alloc(m_.tokens() + m_.batch, 8, Name::kTokens);
-    labels = g_.alloc(m_.tokens(), 8, Name::kTokens);
+    padded = g_.make(m_.tokens() + m_.batch, 8, Name::kTokens);
+    g_.runs_small(1);  // filled, then copied
+    labels = g_.make(m_.tokens(), 8, Name::kTokens);
   }
   Var value = cross_entropy(g_, upcast, labels);
+  if (!m_.torchtitan) g_.runs_small(2);  // divided by the tokens of all micro-batches, and scaled
   upcast.reset();
   return value;
 }
@@ -296,8 +298,9 @@ Tensor Pass::backward() {
   tape_.at(Operation::kLoss);
   Var averaged, ones;
   if (m_.has_loss) {
-    averaged = g_.alloc(1, 4, Name::kTokens);
-    ones = g_.alloc(1, 4, Name::kTokens);
+    averaged = g_.make(1, 4, Name::kTokens);
+    ones = g_.make(1, 4, Name::kTokens);
+    g_.runs_small(2);  // what divided the loss divides its gradient
   }
   if (units_ != nullptr) units_->before_backward(kRootUnit);
   // A compiled graph is one function: outputs that nobody used get a gradient of zeros.
