@@ -283,14 +283,12 @@ void Pass::hand_out(Var logits) {
   if (!m_.autocast || m_.torchtitan || m_.compiled || m_.job->kernels.keeps_outputs) return;
   tape_.at(Operation::kLoss);
   const bool trained = g_.grad_enabled;
-  g_.grad_enabled = false;                                // no gradient comes back this way
-  Meter* const meter = std::exchange(g_.meter, nullptr);  // the rates were fitted to steps that had these conversions
+  g_.grad_enabled = false;  // no gradient comes back this way
   std::array<Var, 3> converted;
   for (std::size_t i = 0; i < outputs.size(); ++i)
     if (outputs[i]) converted[i] = cast(g_, outputs[i], 4, Name::kLogitsFp32);
   for (Var& output : outputs) output.reset();
   for (Var& output : converted) output.reset();
-  g_.meter = meter;
   g_.grad_enabled = trained;
 }
 
