@@ -101,7 +101,8 @@ FileScore score(RecordFile& file, const ScoreOptions& wanted) {
       options.calibration = wanted.calibration;
       timing::Calibration other_host;
       if (record.host_speed != 1) {
-        other_host = on_host(wanted.calibration != nullptr ? *wanted.calibration : timing::built_in(), record.host_speed);
+        other_host =
+            on_host(wanted.calibration != nullptr ? *wanted.calibration : timing::built_in(), record.host_speed);
         options.calibration = &other_host;
       }
       options.alone = !record.whole_job;
