@@ -67,12 +67,17 @@ Parts price(const job::Job& job, const Prices& prices, const Launches& launches,
   const double one_by_one = m.sms * c.eager_elements;
   // A profile of gpt-oss on an H200: 2.3 ms for each gradient of a bias of 16 experts with 1024 rows each.
   constexpr double kRowInTurn = 2.3e-6;
-  for (const MemoryKernel& s : launches.streams)
-    parts.memory += std::max({s.bytes / m.stream, s.elements / one_by_one, s.in_turn * kRowInTurn}) + c.kernel_floor;
+  double streams = 0;
+  for (const MemoryKernel& s : launches.streams) {
+    const double seconds = std::max({s.bytes / m.stream, s.elements / one_by_one, s.in_turn * kRowInTurn});
+    parts.memory += s.share * (seconds + c.kernel_floor);
+    streams += s.share;
+  }
+  parts.memory += launches.inner * c.kernel_floor;
   // A module costs the host once for its call and once for its gradient, besides the kernels that it launches.
-  const double kernels =
-      static_cast<double>(launches.products.size() + launches.attention.size() + launches.streams.size());
-  parts.host += (kernels * c.host_eager_kernel + tensors / 2 * c.host_eager_module) / m.host_speed;
+  const double kernels = static_cast<double>(launches.products.size() + launches.attention.size()) + streams;
+  parts.host += (kernels * c.host_eager_kernel + tensors / 2 * c.host_eager_module + launches.inner * c.host_launch) /
+                m.host_speed;
   // The host waits for the sizes of the groups, launches their products, and has nothing else to do until the next
   // sizes are there: those products run beside no other work of the host.
   if (one_by_one_experts > 0) {

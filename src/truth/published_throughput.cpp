@@ -330,7 +330,7 @@ Record read_published_throughput(const Node& node) {
     return record;
   }
   job.model = *model;
-  record.groups["kind"] = job.model.has_moe() ? "moe" : "dense";
+  record.groups["kind"] = !job.is_megatron() ? "not Megatron" : job.model.has_moe() ? "moe" : "dense";
   job.cluster.gpu = *gpu;
   cluster::use_typical_node(job.cluster);
   job.cluster.gpus = integer_or(node, "gpus", 1);

@@ -22,6 +22,7 @@ struct Record {
   std::optional<std::int64_t> peak_allocated;  // bytes
   std::optional<std::int64_t> peak_reserved;
   std::optional<double> step_seconds;
+  double host_speed = 1;   // of the machine that ran it, against the one that the built-in costs are of
   bool whole_job = false;  // step_seconds is of all ranks together, else of one rank whose peers answer at once
 };
 

@@ -32,9 +32,18 @@ std::string impossible(const Record& record) {
     return fmt::format("its measured peak_reserved is {}; wanted more than 0", *record.peak_reserved);
   if (record.step_seconds && !is_measured(*record.step_seconds))
     return fmt::format("its measured step_seconds is {}; wanted more than 0", *record.step_seconds);
+  if (!is_measured(record.host_speed))
+    return fmt::format("its host_speed is {}; wanted more than 0, such as 0.5 for half as fast", record.host_speed);
   if (record.peak_allocated && record.peak_reserved && *record.peak_reserved < *record.peak_allocated)
     return "it contradicts itself: less was reserved than allocated";
   return {};
+}
+
+// What the host does, on one that is so much faster.
+timing::Calibration on_host(timing::Calibration usual, double speed) {
+  usual.fallback.host_speed *= speed;
+  for (auto& [name, device] : usual.devices) device.host_speed *= speed;
+  return usual;
 }
 
 // Recordings of one name and rank whose memory differs: at most one is of the job on record. (Published throughputs
@@ -90,6 +99,12 @@ FileScore score(RecordFile& file, const ScoreOptions& wanted) {
     if (wanted.time && record.step_seconds) {
       timing::Options options;
       options.calibration = wanted.calibration;
+      timing::Calibration other_host;
+      if (record.host_speed != 1) {
+        other_host =
+            on_host(wanted.calibration != nullptr ? *wanted.calibration : timing::built_in(), record.host_speed);
+        options.calibration = &other_host;
+      }
       options.alone = !record.whole_job;
       options.rank = record.pp_rank;
       const auto time = timing::predict(record.job, options);

@@ -17,6 +17,7 @@ constexpr Field kFields[] = {
     {"id", Want::kText},
     {"gpu", Want::kText, true},
     {"gpus", Want::kInteger, true},
+    {"host_speed", Want::kNumber},
     {"seq_length", Want::kInteger, true},
     {"config", Want::kTable, true},
     {"config.model_type", Want::kText},
@@ -79,6 +80,7 @@ Record read_trainer_recording(const Node& node) {
   record.peak_allocated = largest(measured, "peak_allocated", "evaluation_peak_allocated");
   record.peak_reserved = largest(measured, "peak_reserved", "evaluation_peak_reserved");
   if (const Node* seconds = measured.find("step_seconds")) record.step_seconds = seconds->as_real();
+  if (const Node* speed = node.find("host_speed")) record.host_speed = speed->as_real();
   record.whole_job = true;
   return record;
 }

@@ -53,6 +53,13 @@ Var Graph::alloc(std::int64_t elements, std::uint8_t width, Name name) {
   return value;
 }
 
+Var Graph::alloc_beside(std::int64_t elements, std::uint8_t width, Name name) {
+  Meter* const silent = std::exchange(meter, nullptr);
+  Var value = alloc(elements, width, name);
+  meter = silent;
+  return value;
+}
+
 Var Graph::view(const Var& of, std::int64_t elements) {
   Var value = of;
   value.elements = stopped_ ? 0 : elements;
@@ -248,7 +255,7 @@ void Graph::take_gradient(std::int32_t id) {
   Var grad = std::move(pending_[static_cast<std::size_t>(id)]);
   arrivals_[static_cast<std::size_t>(id)] = {};
   if (w.grad) {
-    if (meter != nullptr) meter->in_place(2 * w.elements * w.width + grad.bytes());
+    if (meter != nullptr) meter->adds_gradient(2 * w.elements * w.width + grad.bytes(), adding_share);
     grad.reset();  // added in place
   } else if (grad.slot_ != 0 && slots_[grad.slot_].references == 1) {
     w.grad = take(grad);

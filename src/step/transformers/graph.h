@@ -122,6 +122,13 @@ class Graph {
 
   // A fresh tensor.
   Var alloc(std::int64_t elements, std::uint8_t width, Name name);
+  // One that an operation of its own makes, without a gradient: indices, tables, masks.
+  Var make(std::int64_t elements, std::uint8_t width, Name name) {
+    reads(0);
+    return alloc(elements, width, name);
+  }
+  // One of the kernel that was counted last: its scratch, or its second result.
+  Var alloc_beside(std::int64_t elements, std::uint8_t width, Name name);
   // The same storage with another element count (a slice, half a packed tensor); keeps the producer.
   Var view(const Var& of, std::int64_t elements);
   // A tensor whose storage is not of this graph: a weight as stored, a constant, or an input.
@@ -179,6 +186,14 @@ class Graph {
   void scattered(bool is = true) {
     if (is && meter != nullptr && !stopped_) meter->scattered();
   }
+  // Operations on a few numbers, which leave nothing that the tape would show.
+  void runs_small(int operations) {
+    if (meter != nullptr && !stopped_) meter->small(operations);
+  }
+  // Launches from inside the running operation beside the one that is counted.
+  void launches_inside(double launches) {
+    if (meter != nullptr && !stopped_) meter->inner(launches);
+  }
   // The running operation is a product; its result follows.
   void multiplies(const Product& product) {
     if (meter != nullptr && !stopped_) meter->product(product);
@@ -187,6 +202,7 @@ class Graph {
   // Gradient mode and autocast, as the surrounding Python would set them.
   bool grad_enabled = true;
   bool autocast = false;
+  double adding_share = 1;  // of the micro-batches that find a gradient when theirs is complete
   // Called when a weight's gradient is complete (DDP, ZeRO).
   std::function<void(std::int32_t)> on_gradient;
 

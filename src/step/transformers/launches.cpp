@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/transformers/launches.h"
 
+#include <algorithm>
+
 #include "step/transformers/fold.h"
 #include "step/transformers/pass.h"
 
@@ -11,6 +13,11 @@ namespace {
 // From the second micro-batch on, gradients are added to those that exist.
 void set_gradients(Model& m, bool exist) {
   for (Weight& w : m.weights) w.grad = exist ? Tensor{kBlockUnit, 0, Name::kGradient} : Tensor{};
+}
+
+double adding_share(const Model& m) {
+  const auto batches = static_cast<double>(std::max<std::int64_t>(1, m.job->micro_batches));
+  return (batches - 1) / batches;
 }
 
 PartLaunches layer_launches(Model& m, std::int64_t index) {
@@ -28,6 +35,7 @@ PartLaunches layer_launches(Model& m, std::int64_t index) {
     if (m.architecture().rope) make_rotary(g, m, shared);
   }
   g.autocast = m.autocast;
+  g.adding_share = adding_share(m);
   Var x = g.alloc(m.residual_tokens() * m.architecture().hidden, m.width, Name::kLayerInput);
   g.require_grad(x);
   const std::size_t first = g.size();
@@ -57,6 +65,7 @@ PartLaunches end_launches(Model& m) {
   Pass pass(m, tape, workspaces, nullptr, &profiles);
   Meter meter(result.forward);
   pass.graph().meter = &meter;
+  pass.graph().adding_share = adding_share(m);
   pass.load_batch();
   (void)pass.forward();
   meter.report_to(result.backward, true);

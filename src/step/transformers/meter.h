@@ -47,19 +47,20 @@ struct MemoryKernel {
   double bytes = 0;     // read and written
   double elements = 0;  // written one by one: the kernel broadcasts, reorders or widens and cannot vectorise; else 0
   double in_turn = 0;   // rows that are added to one place, one after the other
+  double share = 1;     // of the micro-batches in which it runs: a first gradient is kept, not added
 };
 
 struct Launches {
   std::vector<Product> products;
   std::vector<AttentionCall> attention;
   std::vector<MemoryKernel> streams;
-  double nodes = 0;  // operations as the host sees them: views too, which launch nothing
+  double inner = 0;  // launches from inside an operation: passes of a sort, counters set to zero
 
   void clear() {
     products.clear();
     attention.clear();
     streams.clear();
-    nodes = 0;
+    inner = 0;
   }
 };
 
@@ -77,7 +78,6 @@ class Meter {
   void begin(std::int64_t reads) {
     reads_ = static_cast<double>(reads);
     state_ = State::kNew;
-    into_->nodes += 1;
   }
   // Inside an operation that launches several kernels: what the next one reads.
   void next(std::int64_t reads) {
@@ -126,9 +126,16 @@ class Meter {
   // A kernel that writes where it reads; so many elements one by one.
   void in_place(std::int64_t moved, std::int64_t one_by_one = 0) {
     into_->streams.push_back({static_cast<double>(moved), static_cast<double>(one_by_one)});
-    into_->nodes += 1;
     state_ = State::kCounted;
   }
+  // A gradient that is added to what micro-batches before have left.
+  void adds_gradient(std::int64_t moved, double share) {
+    into_->streams.push_back({static_cast<double>(moved), 0, 0, share});
+    state_ = State::kCounted;
+  }
+  // Operations on a few numbers: indices, a loss that is divided.
+  void small(int operations) { into_->streams.insert(into_->streams.end(), static_cast<std::size_t>(operations), {}); }
+  void inner(double launches) { into_->inner += launches; }
 
  private:
   enum class State : std::uint8_t { kNew, kCounted, kNamed };

@@ -68,17 +68,20 @@ Var experts(Graph& g, const Model& m, const model::FeedForward& ffn, const Layer
   const std::int64_t h = m.architecture().hidden;
   const std::int64_t pairs = m.tokens() * ffn.experts_per_token;
   g.tape().at(Operation::kDispatch);
-  Var sorted = g.alloc(pairs, 8, Name::kRouter);
+  constexpr double kSortPasses = 20;  // ten kernels, each with counters that are set to zero first
+  Var sorted = g.make(pairs, 8, Name::kRouter);
+  g.launches_inside(kSortPasses);
   Var order = g.alloc(pairs, 8, Name::kRouter);
   g.tape().touch(g.stopped() ? 0 : 8 * pairs, Name::kMoeTemp);
   Var selected;
   {
-    Var source = g.alloc(pairs, 8, Name::kRouter);
+    Var source = g.make(pairs, 8, Name::kRouter);
     selected = gather(g, x, source, pairs * h, Name::kRoutedTokens);
   }
   Var weights = gather(g, routing.weights, order, pairs, Name::kRouter);
-  Var narrow_ids = g.alloc(pairs, 4, Name::kRouter);
-  Var mask = g.alloc(pairs, 1, Name::kRouter);
+  Var narrow_ids = g.make(pairs, 4, Name::kRouter);
+  g.runs_small(5);  // rows of each expert (two kernels), their sum up to it, its conversion, indices kept in range
+  Var mask = g.make(pairs, 1, Name::kRouter);
   selected = masked_fill(g, selected, mask, true, Name::kRoutedTokens);
 
   g.tape().at(Operation::kExperts);
@@ -100,7 +103,8 @@ Var experts(Graph& g, const Model& m, const model::FeedForward& ffn, const Layer
   g.tape().at(Operation::kCombine);
   Var weighted = mul(g, hidden, weights, Name::kMoeTemp);
   {
-    Var inverse = g.alloc(pairs, 8, Name::kRouter);
+    Var inverse = g.make(pairs, 8, Name::kRouter);
+    g.runs_small(1);  // numbered, then put in place
     g.tape().touch(g.stopped() ? 0 : 8 * pairs, Name::kMoeTemp);
     weighted = gather(g, weighted, inverse, pairs * h, Name::kMoeTemp);
   }

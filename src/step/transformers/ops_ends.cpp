@@ -64,7 +64,11 @@ void log_softmax_backward(Graph& g, Node& node, Grads& result) {
   result[0] = g.alloc(node.n[0], node.w[0], Name::kLogitsGrad);
 }
 
-void nll_backward(Graph& g, Node& node, Grads& result) { result[0] = g.alloc(node.n[0], node.w[0], Name::kLogitsGrad); }
+// Zeros, and one number for each label among them.
+void nll_backward(Graph& g, Node& node, Grads& result) {
+  result[0] = g.make(node.n[0], node.w[0], Name::kLogitsGrad);
+  g.runs_small(1);
+}
 
 Var log_softmax(Graph& g, const Var& logits) {
   const std::int32_t node = g.node(log_softmax_backward, logits);
@@ -109,6 +113,7 @@ Var cross_entropy(Graph& g, const Var& logits, const Var& labels) {
   }
   g.save(node, probabilities);
   g.save(node, labels);
+  g.reads(labels.bytes());  // and one logarithm for each
   Var loss = g.alloc(1, 4, Name::kTokens);
   Var total = g.alloc(1, 4, Name::kTokens);
   g.save(node, total);
@@ -133,6 +138,7 @@ Var smoothed_cross_entropy(Graph& g, const Var& logits, std::int64_t rows, std::
     g.at(gathered).w[0] = negated.width;
   }
   g.save(gathered, chosen_ids);
+  g.reads(chosen_ids.bytes());
   Var chosen = g.alloc(rows, 4, Name::kTokens);
   if (gathered >= 0) g.produced(chosen, gathered);
   const std::int32_t summed = g.node(spread_backward, negated);

@@ -28,8 +28,9 @@ void softmax_backward(Graph& g, Node& node, Grads& result) {
 void layer_norm_backward(Graph& g, Node& node, Grads& result) {
   const Var laid_out = g.alloc(node.saved[0].head_major ? node.n[0] : 0, node.w[0], Name::kGrad);
   if (node.edges[0].exists()) result[0] = g.alloc(node.n[0], node.w[0], Name::kGrad);
-  for (std::size_t i = 1; i < 3; ++i)
-    if (node.edges[i].exists()) result[i] = g.alloc(node.n[1], node.w[0], Name::kWeightGrad);
+  // One kernel sums the gradients of weight and bias.
+  if (node.edges[1].exists()) result[1] = g.alloc(node.n[1], node.w[0], Name::kWeightGrad);
+  if (node.edges[2].exists()) result[2] = g.alloc_beside(node.n[1], node.w[0], Name::kWeightGrad);
 }
 
 }  // namespace
@@ -40,8 +41,9 @@ void sum_to(Graph& g, Var& grad, std::int64_t elements, bool channels) {
   Var sum = g.alloc(elements, grad.width, channels ? Name::kWeightGrad : Name::kGrad);
   if (channels) {
     const ReduceScratch scratch = outer_reduce_scratch(elements, grad.elements / elements, g.device().multiprocessors);
-    Var partials = g.alloc(scratch.partials, 1, Name::kGrad);
-    Var semaphores = g.alloc(scratch.semaphores, 1, Name::kGrad);
+    Var partials = g.alloc_beside(scratch.partials, 1, Name::kGrad);
+    Var semaphores = g.alloc_beside(scratch.semaphores, 1, Name::kGrad);
+    if (semaphores) g.launches_inside(1);  // set to zero first
     semaphores.reset();
     partials.reset();
   }

@@ -17,8 +17,10 @@ void to_heads_backward(Graph& g, Node& node, Grads& result) {
   }
 }
 
+// Zeros, and the gradient copied to its place among them.
 void slice_backward(Graph& g, Node& node, Grads& result) {
-  result[0] = g.alloc(node.n[0], node.grads[0].width, Name::kGrad);
+  result[0] = g.make(node.n[0], node.grads[0].width, Name::kGrad);
+  if (g.meter != nullptr) g.meter->in_place(2 * node.grads[0].bytes());
   result[0].head_major = node.w[0] != 0;
 }
 

@@ -126,8 +126,8 @@ Var Pass::run_base() {
     g_.require_grad(embeds);
   }
   if (!m_.torchtitan) {
-    Var counted = g_.alloc(m_.sequence, 8, Name::kTokens);
-    positions_ = g_.alloc(m_.sequence, 8, Name::kTokens);
+    Var counted = g_.make(m_.sequence, 8, Name::kTokens);
+    positions_ = g_.make(m_.sequence, 8, Name::kTokens);
   }
   Var x = embeds;
   Var rows;  // held by the model's forward
@@ -215,10 +215,12 @@ Var Pass::loss(const Var& logits) {
   Var padded, labels = ids_;
   if (!m_.torchtitan && m_.architecture().head == model::Head::kLanguage &&
       m_.encoder_depth == 0) {  // labels are shifted by one
-    padded = g_.alloc(m_.tokens() + m_.batch, 8, Name::kTokens);
-    labels = g_.alloc(m_.tokens(), 8, Name::kTokens);
+    padded = g_.make(m_.tokens() + m_.batch, 8, Name::kTokens);
+    g_.runs_small(1);  // filled, then copied
+    labels = g_.make(m_.tokens(), 8, Name::kTokens);
   }
   Var value = cross_entropy(g_, upcast, labels);
+  if (!m_.torchtitan) g_.runs_small(2);  // divided by the tokens of all micro-batches, and scaled
   upcast.reset();
   return value;
 }
@@ -281,14 +283,12 @@ void Pass::hand_out(Var logits) {
   if (!m_.autocast || m_.torchtitan || m_.compiled || m_.job->kernels.keeps_outputs) return;
   tape_.at(Operation::kLoss);
   const bool trained = g_.grad_enabled;
-  g_.grad_enabled = false;                                // no gradient comes back this way
-  Meter* const meter = std::exchange(g_.meter, nullptr);  // the rates were fitted to steps that had these conversions
+  g_.grad_enabled = false;  // no gradient comes back this way
   std::array<Var, 3> converted;
   for (std::size_t i = 0; i < outputs.size(); ++i)
     if (outputs[i]) converted[i] = cast(g_, outputs[i], 4, Name::kLogitsFp32);
   for (Var& output : outputs) output.reset();
   for (Var& output : converted) output.reset();
-  g_.meter = meter;
   g_.grad_enabled = trained;
 }
 
@@ -296,8 +296,9 @@ Tensor Pass::backward() {
   tape_.at(Operation::kLoss);
   Var averaged, ones;
   if (m_.has_loss) {
-    averaged = g_.alloc(1, 4, Name::kTokens);
-    ones = g_.alloc(1, 4, Name::kTokens);
+    averaged = g_.make(1, 4, Name::kTokens);
+    ones = g_.make(1, 4, Name::kTokens);
+    g_.runs_small(2);  // what divided the loss divides its gradient
   }
   if (units_ != nullptr) units_->before_backward(kRootUnit);
   // A compiled graph is one function: outputs that nobody used get a gradient of zeros.

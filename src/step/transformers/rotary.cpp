@@ -93,14 +93,14 @@ void make_rotary(Graph& g, const Model& m, Shared& shared) {
   const std::int64_t axes = m.family.cuts_tables ? 3 : 1;  // time, height, width
   const std::int64_t sequences = m.family.tables_by_sequence ? m.batch : 1;
   const std::int64_t n = axes * sequences * m.sequence * (halves ? dim / 2 : dim);
-  Var positions = g.alloc(m.sequence, 4, Name::kRopeTemp);
-  Var frequencies = g.alloc(halves ? n : n / 2, 4, Name::kRopeTemp);
+  Var positions = g.make(m.sequence, 4, Name::kRopeTemp);
+  Var frequencies = g.make(halves ? n : n / 2, 4, Name::kRopeTemp);
   g.first_forward_product(false);
-  Var both = halves ? Var{} : g.alloc(n, 4, Name::kRopeTemp);
+  Var both = halves ? Var{} : g.make(n, 4, Name::kRopeTemp);
   Var cos, sin;
   for (Var* table : {&cos, &sin}) {
-    Var raw = g.alloc(n, 4, Name::kRopeTemp);
-    *table = g.alloc(n, 4, Name::kRope);
+    Var raw = g.make(n, 4, Name::kRopeTemp);
+    *table = g.make(n, 4, Name::kRope);
   }
   // Tables take the dtype of the hidden states: fp32 under autocast.
   const std::uint8_t width = m.family.wide_tables ? std::uint8_t{4} : m.width;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "support.h"
+#include "truth/score.h"
 
 namespace plimsoll::truth {
 namespace {
@@ -246,6 +247,24 @@ TEST(TrainerRecord, that_fit_would_refuse_says_why) {
   EXPECT_NE(only(with(kTrainer, "\"seq_length\": 512", "\"seq_length\": \"x\"")).skip.find("seq_length"),
             std::string::npos);
   EXPECT_NE(only(with(kTrainer, "\"gpus\": 1", "\"gpus\": 0")).skip, "");
+}
+
+TEST(TrainerRecord, of_a_slower_host_is_predicted_to_take_longer) {
+  const auto seconds = [](const std::string& record) {
+    RecordFile file = read_records("host.json", file_of(record)).value();
+    return score(file, {.memory = false}).rows.at(0).predicted;
+  };
+  const std::string slow = with(kTrainer, "\"gpus\": 1", "\"gpus\": 1, \"host_speed\": 0.5");
+  EXPECT_DOUBLE_EQ(only(slow).host_speed, 0.5);
+  EXPECT_GT(seconds(slow), 1.9 * seconds(std::string(kTrainer)));  // a small model: the host is all of it
+  const auto refused = [](const char* speed) {
+    const std::string record = with(kTrainer, "\"gpus\": 1", std::string("\"gpus\": 1, \"host_speed\": ") + speed);
+    RecordFile file = read_records("host.json", file_of(record)).value();
+    return score(file).skipped.at(0).reason;
+  };
+  EXPECT_NE(refused("0").find("host_speed is 0; wanted more than 0"), std::string::npos);
+  EXPECT_NE(refused("-1").find("host_speed"), std::string::npos);
+  EXPECT_NE(refused("\"fast\"").find("host_speed"), std::string::npos);
 }
 
 TEST(TrainerRecord, may_have_seconds_without_a_peak_but_not_neither) {
