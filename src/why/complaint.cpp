@@ -169,8 +169,9 @@ std::optional<Complaint> parse_complaint(std::string_view whole) {
   }
   const bool small_cache = names_budget(text) && has_any(text, {"too small", "too little"});
   const bool demands = demands_room(text) && parse_exception(text);
-  const bool plain = (is_short(text) || small_cache) && (speaks_of_memory(text) || names_budget(text) || names_disk(text) ||
-                                                         names_files(text) || names_object_store(text));
+  const bool plain =
+      (is_short(text) || small_cache) && (speaks_of_memory(text) || names_budget(text) || names_disk(text) ||
+                                          names_files(text) || names_object_store(text));
   const bool refused = is_refused(text) && speaks_of_memory(text);
   const bool beyond = is_beyond(text) && (speaks_of_memory(text) || names_disk(text));
   const bool block = names_block_limit(text);

@@ -58,6 +58,7 @@ bool names_host(std::string_view text) {
                   "swap",        "cgroup",        "physical memory", "cpuallocator",         "bad_alloc",
                   "on the node", "node was low",  "page file",       "paging file",          "runtime: out of memory",
                   "host_memory", "defaultcpu",    "malloc of size",  "memory allocation of", "memory resources"}) ||
+         (has_whole(text, "cpu") && !names_device(text)) ||
          (has_whole(text, "ram") && !has_any(text, {"gpu ram", "device ram"}));
 }
 

@@ -26,7 +26,7 @@ struct WindowsCode {
   std::int64_t code;
   int number;
 };
-constexpr WindowsCode kWindowsCodes[] = {{4, kEmfile},   {8, kEnomem},    {14, kEnomem}, {39, kEnospc},
+constexpr WindowsCode kWindowsCodes[] = {{4, kEmfile},   {8, kEnomem},    {14, kEnomem},  {39, kEnospc},
                                          {112, kEnospc}, {1450, kEnomem}, {1455, kEnomem}};
 
 std::optional<int> windows_number(std::string_view text) {

@@ -53,7 +53,8 @@ TEST(Unseen, late_and_without_figures_is_a_long_batch_or_a_leak) {
 
 TEST(Unseen, a_server_that_answered_requests_had_found_its_place) {
   const Answer answer = answer_for(
-      "INFO: 10.0.0.1:80 - \"POST /v1/generate HTTP/1.1\" 200 OK\nERROR CUDA out of memory. Tried to allocate 1.20 GiB. "
+      "INFO: 10.0.0.1:80 - \"POST /v1/generate HTTP/1.1\" 200 OK\nERROR CUDA out of memory. Tried to allocate 1.20 "
+      "GiB. "
       "GPU 0 has a total capacity of 39.40 GiB of which 120.00 MiB is free. Of the allocated memory 37.90 GiB is "
       "allocated by PyTorch, and 80.00 MiB is reserved by PyTorch but unallocated.\n");
   EXPECT_EQ(answer.cause(), "serving-headroom");
@@ -84,6 +85,18 @@ TEST(Unseen, an_engine_names_the_pool_that_had_no_room) {
   const Answer answer = answer_for(
       "[E] Executor creation failed due to insufficient GPU memory.\nThis component could not be created: KV cache\n");
   EXPECT_EQ(answer.cause(), "kv-cache-too-small");
+}
+
+TEST(Unseen, the_class_of_an_exception_does_not_say_whose_memory_it_was) {
+  EXPECT_EQ(resource_word(answer_for("MemoryError: Cannot allocate 50.0MB memory on GPU 0, 12.0GB is in use\n")),
+            "device");
+  EXPECT_EQ(resource_word(answer_for("load: failed to allocate CPU buffer of size 437944320\n")), "host");
+}
+
+// A kill by its number alone may be a script's or an operator's.
+TEST(Unseen, a_number_says_less_than_the_word) {
+  EXPECT_LT(answer_for("step web: Exited with code 137\n").diagnosis.confidence, 0.8);
+  EXPECT_GE(answer_for("run.sh: line 3:  77 Killed   python tune.py\n").diagnosis.confidence, 0.8);
 }
 
 // A file's reader restores tensors, weights as well as states: that alone is no resume.
