@@ -427,6 +427,10 @@ void Collector::heed_reason(const Line& line, const Stream& stream, Signal& sign
 
 Findings Collector::take() {
   for (auto& [id, stream] : streams_) add_cut_traceback(stream);
+  // What counts steps is often printed behind a failure that came after them: one stream is buffered, the other is not.
+  if (findings_.last_step >= 0)
+    for (Event& event : findings_.events)
+      if (!event.step && event.attempt == findings_.attempt_ends.size()) event.step = findings_.last_step;
   return std::move(findings_);
 }
 

@@ -53,6 +53,7 @@ class Collector {
   static void strip_pytest(Line& line);
   bool read_notebook_frame(const Line& line, Stream& stream);
   bool read_boxed_frame(const Line& line, Stream& stream);
+  bool read_traced_frame(const Line& line, Stream& stream);
   bool read_traceback(const Line& line, Stream& stream);
   bool read_continuation(const Line& line, Stream& stream);
   void read_progress(const Line& line, Topics topics);

@@ -228,6 +228,8 @@ void Collector::read_device(const Line& line) {
 void Collector::read_facts(const Line& line, Topics topics) {
   const std::string_view text = line.text;
   if (text.size() < 400) read_device(line);
+  // The access log of a server: what is asked of it is answered, or was until now.
+  if (text.find("\"POST /") != kNone && text.find(" HTTP/") != kNone) ++findings_.figures["requests"];
   if (has(topics, Topic::kElastic)) read_elastic(line);
   if (root_cause_ && find_word(text, "exitcode") == 0) read_elastic(line);
   if (has(topics, Topic::kSetting)) read_setting(line);

@@ -72,6 +72,24 @@ bool Collector::read_boxed_frame(const Line& line, Stream& stream) {
   return true;
 }
 
+// A frame of a traced program: "/w/model.py(344): forward".
+bool Collector::read_traced_frame(const Line& line, Stream& stream) {
+  const std::string_view text = line.text;
+  const std::size_t place = text.find(".py(");
+  if (place == kNone || place + 4 >= text.size() || !is_digit(text[place + 4]) || text.find(' ') < place) return false;
+  const std::size_t close = text.find("): ", place);
+  if (close == kNone || close > place + 12) return false;
+  Frame frame;
+  frame.path = std::string{cut_text(text.substr(0, place + 3), 300)};
+  frame.function = std::string{cut_text(trim(text.substr(close + 3)), 120)};
+  mention(frame.path);
+  if (stream.frames.size() >= kMostFrames) stream.frames.erase(stream.frames.begin() + kMostFrames / 2);
+  // Printed from the inside out.
+  stream.frames.insert(stream.frames.begin(), std::move(frame));
+  stream.wants_code = false;
+  return true;
+}
+
 bool Collector::read_traceback(const Line& line, Stream& stream) {
   const std::string_view text = line.text;
   // A box whose head was cut away shows itself by the arrow at the line that raised.
@@ -80,7 +98,21 @@ bool Collector::read_traceback(const Line& line, Stream& stream) {
     stream.frames.assign(1, Frame{});
   }
   if (stream.open && (read_boxed_frame(line, stream) || read_notebook_frame(line, stream))) return true;
+  if (stream.open && read_traced_frame(line, stream)) return true;
+  if (find_word(text, "traceback of torchscript") == 0) {
+    stream.open = true;
+    stream.place = {line.file, line.number};
+    stream.frames.clear();
+    return true;
+  }
   if (const std::size_t head = find_word(text, "traceback (most recent call last)"); head != kNone) {
+    // A bar that was being drawn when it was printed goes on behind it.
+    constexpr std::size_t kHead = std::string_view{"traceback (most recent call last):"}.size();
+    if (text.size() > head + kHead + 8) {
+      Line bar = line;
+      bar.text = trim(text.substr(head + kHead));
+      read_progress(bar, 0);
+    }
     if (stream.open && !stream.frames.empty() && stream.bare_event >= 0) attach_frames(stream, stream.bare_event);
     stream.open = true;
     stream.place = {line.file, line.number};

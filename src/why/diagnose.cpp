@@ -110,6 +110,8 @@ const Event* choose_root(const Findings& findings) {
       value -= 12;
     // Of two lines about the same thing, the one with figures and frames.
     if (event.signal.kind == SignalKind::kDeviceOom) value -= event.signal.oom.has_sizes() ? 1 : 0;
+    // An engine that names the pool says more than that memory was short.
+    if (event.signal.kind == SignalKind::kNoCacheBlocks) value -= 2;
     if (event.has_frames) value -= 2;
     return value;
   };

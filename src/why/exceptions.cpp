@@ -31,6 +31,8 @@ std::optional<ExceptionLine> parse_exception(std::string_view text) {
   }
   if (end == 0 || end > 120 || last >= end) return std::nullopt;
   const std::string_view type = text.substr(last, end - last);
+  // The mark that ended a quotation belongs to nobody's message.
+  if (text.find_first_not_of("`\"'", end) == kNone) text = text.substr(0, end);
   if (end < text.size() && text[end] != ':') return std::nullopt;
   if (type.size() < 4 || type.front() == '.') return std::nullopt;
   const bool named =
@@ -82,6 +84,13 @@ bool is_shell_killed(std::string_view text) {
       rest = tail;
       after_script = true;
     }
+  }
+  // A shell that reports on a job begins with its number: "[1]  + 26478 killed     python test.py".
+  if (const std::size_t close = rest.find(']'); rest.starts_with('[') && close < 6 && leading_integer(rest.substr(1))) {
+    rest.remove_prefix(close + 1);
+    while (!rest.empty() && (is_blank(rest.front()) || rest.front() == '+' || rest.front() == '-'))
+      rest.remove_prefix(1);
+    after_script = true;
   }
   while (!rest.empty() && (is_digit(rest.front()) || is_blank(rest.front()))) {
     rest.remove_prefix(1);

@@ -410,6 +410,10 @@ std::span<const Literal> log_literals() {
       {"total allocation:", Topic::kSummary},
       {"memory.max", Topic::kSummary},
       {"cuda memory summary", Topic::kSummary},
+      {"malloc fail", Topic::kFailure},
+      {"cuda failure", Topic::kNccl},
+      {"hip failure", Topic::kNccl},
+      {"unhandled system error", Topic::kNccl},
   };
   return kLiterals;
 }

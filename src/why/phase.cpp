@@ -81,6 +81,8 @@ bool is_resume(const Frame& frame) {
   if (has_any(frame.path, {"torch/optim/", "torch\\optim\\"}) &&
       has_any(frame.function, {"load_state_dict", "process_value", "_cast"}))
     return true;
+  // The reader of a file puts each tensor back where it was, weights as well as states.
+  if (has_any(frame.path, {"torch/serialization", "torch\\serialization"})) return false;
   return names_resume(frame.function) || names_resume(callee(frame.code)) ||
          (has_text(frame.code, "load(") && has_any(frame.code, {"resume", "optim"})) ||
          has_any(frame.code, {"optimizer.load_state_dict", "opt.load_state_dict", "optim.load_state_dict"});
@@ -164,7 +166,13 @@ bool is_collective(const Frame& frame) {
          name_has_any(frame.function, {"barrier", "all_reduce", "all_gather", "reduce_scatter", "broadcast"});
 }
 
+// "run_model", "_run_models", "call_network": a function that has the model compute.
+bool runs_model(std::string_view name) {
+  return name_has_any(name, {"model", "models", "network", "net"}) && name_has_any(name, {"run", "call", "apply"});
+}
+
 bool is_forward(const Frame& frame) {
+  if (runs_model(frame.function) || runs_model(callee(frame.code))) return true;
   return name_has(frame.function, "forward") || frame.function == "_call_impl" ||
          frame.function == "_wrapped_call_impl" || frame.function == "__call__" ||
          frame.code.find(" model(") != kNone || frame.code.find(" self.model(") != kNone ||

@@ -85,6 +85,22 @@ std::optional<Gauge> gauge_of(std::string_view words) {
   return Gauge::kUsed;
 }
 
+// A bar that does not know its end: "loss: 5.09: 8613it [27:42,  5.34it/s]". What counts lines or files looks the same,
+// so that only one beside a figure of training counts steps.
+std::optional<Bar> parse_endless_bar(std::string_view text) {
+  const std::size_t mark = text.rfind("it [");
+  if (mark == kNone || text.find("it/s", mark) > mark + 48) return std::nullopt;
+  std::size_t begin = mark;
+  while (begin > 0 && is_digit(text[begin - 1])) --begin;
+  const auto at = leading_integer(text.substr(begin, mark - begin));
+  if (!at || !has_any(text, {"loss", "ppl", "perplexity", "epoch", "train"})) return std::nullopt;
+  Bar bar;
+  bar.at = *at;
+  std::string_view label = trim(text.substr(0, begin));
+  bar.label = label.size() > 120 ? label.substr(label.size() - 120) : label;
+  return bar;
+}
+
 }  // namespace
 
 std::optional<Bar> parse_bar(std::string_view text) {
@@ -93,7 +109,8 @@ std::optional<Bar> parse_bar(std::string_view text) {
   if (mark == kNone) {
     // Without a drawing: "Steps:   0% 0/1000 [00:00<?, ?it/s]".
     mark = text.rfind("% ");
-    if (mark == kNone || text.find('/', mark) > mark + 16 || text.find(" [", mark) > mark + 32) return std::nullopt;
+    if (mark == kNone || text.find('/', mark) > mark + 16 || text.find(" [", mark) > mark + 32)
+      return parse_endless_bar(text);
     close = mark;
   }
   std::size_t begin = mark;
@@ -103,7 +120,8 @@ std::optional<Bar> parse_bar(std::string_view text) {
   std::string_view label = trim(text.substr(0, begin));
   if (label.ends_with(':')) label.remove_suffix(1);
   bar.label = label.size() > 120 ? label.substr(label.size() - 120) : label;
-  const std::string_view counts = text.substr(close + 2);
+  std::string_view counts = text.substr(close + 2);
+  if (counts.starts_with('[')) counts.remove_prefix(1);  // "47.90% [24138/50393 1:48:07<1:57:37 1.6910]"
   const auto at = leading_integer(counts);
   if (!at) return std::nullopt;
   bar.at = *at;

@@ -20,6 +20,11 @@ bool beyond_limit(S s) { return s.request_share().value_or(0) > 1 && !beyond_dev
 bool is_garbage(S s) { return s.request_share().value_or(0) > 1024 || s.oom().is_impossible; }
 // Beyond what a layer makes, and yet two dimensions of the data can multiply to it.
 bool is_quadratic(S s) { return s.request_share().value_or(0) > 4 && !is_garbage(s); }
+// The device's size is not known, and yet no device is that large.
+bool beyond_any_device(S s) {
+  constexpr std::int64_t kAnyDevice = 1024 * kGiB;
+  return s.oom().request && !s.request_share() && *s.oom().request > 32 * kAnyDevice;
+}
 bool one_large_tensor(S s) { return s.frames().attention_scores || s.frames().loss; }
 
 // XLA and TensorFlow reserve most of the device before they compute anything.
@@ -27,6 +32,23 @@ bool takes_device_whole(S s) {
   const bool runtime = (s.oom().allocator == Allocator::kXla && !s.oom().needed) ||
                        has_any(s.root.text, {"stream_executor", "cuda_driver.cc", "rocm_driver.cc"});
   return runtime && !s.root.has_frames && s.root.steps_before == 0;
+}
+
+// TensorFlow's allocator asks for the device, then for nine tenths of what it was refused, again and again.
+bool backs_off(S s) {
+  int falls = 0;
+  std::int64_t last = 0;
+  for (const Event& event : s.findings.events) {
+    const std::int64_t asked = event.signal.oom.request.value_or(0);
+    if (event.signal.kind != SignalKind::kDeviceOom || event.has_frames || asked <= 0) continue;
+    if (last > 0 && asked * 100 >= last * 88 && asked * 100 <= last * 92) ++falls;
+    last = asked;
+  }
+  return falls >= 2 && s.root.steps_before == 0;
+}
+// Before a process holds anything on a device it makes a context there.
+bool makes_context(S s) {
+  return has_any(s.root.text, {"ctxretain", "ctxcreate", "ctx_create"}) && s.root.steps_before == 0;
 }
 
 bool others_at_least(S s, double low) { return s.others_share().value_or(0) >= low; }
@@ -88,6 +110,10 @@ const Rule kRules[] = {
      "this runtime takes the device at its start: what it cannot have, somebody else has"},
     {Cause::kOtherProcess, 1.7, [](S s) { return takes_device_whole(s) && s.oom().free && !s.sum.fits_in_free; },
      "this runtime takes the device at its start: what it cannot have, somebody else has"},
+
+    {Cause::kOtherProcess, 1.2, backs_off,
+     "this runtime takes the device at its start: what it cannot have, somebody else has"},
+    {Cause::kOtherProcess, 2.2, makes_context, "not even a context could be made: this process held nothing there"},
 
     // Holders.
     {Cause::kOtherProcess, 6.0,
@@ -195,6 +221,8 @@ const Rule kRules[] = {
     {Cause::kNotMemory, 3.6,
      [](S s) { return s.request_share().value_or(0) > 32 && !is_garbage(s) && !one_large_tensor(s); },
      "no layer makes a tensor that large: its size may be garbage"},
+    {Cause::kNotMemory, 3.6, [](S s) { return beyond_any_device(s) && !one_large_tensor(s); },
+     "no device has room for that: its size may be garbage"},
     {Cause::kActivationBound, 4.5, [](S s) { return is_garbage(s) && one_large_tensor(s); },
      "one request is larger than the device: a score matrix or logits made whole"},
     {Cause::kGenuineCapacity, 0.6,

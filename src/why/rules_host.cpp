@@ -13,6 +13,11 @@ bool announced_load(S s) { return s.root.marker == Phase::kLoad || s.phase == Ph
 // Killed from outside, and nobody says why. In none of the labelled logs that say no more had anybody but the kernel
 // sent the signal.
 bool bare_kill(S s) { return s.is(SignalKind::kKilled); }
+// "exited with code 137": a script may end so by itself, and who stops a container has it end so.
+bool only_a_number(S s) {
+  return bare_kill(s) && has_text(s.root.text, "137") &&
+         !has_any(s.root.text, {"kill", "signal", "container", "pod ", "command terminated"});
+}
 bool denied(S s) { return bare_kill(s) && s.findings.denies_oom; }
 
 const Rule kRules[] = {
@@ -31,6 +36,7 @@ const Rule kRules[] = {
     {Cause::kUnknown, 2.4,
      [](S s) { return bare_kill(s) && has_any(s.root.text, {"container", "command terminated", "pod "}); },
      "a container is killed for its probes and its node too"},
+    {Cause::kUnknown, 2.0, only_a_number, "a shell's number for a signal says less than the word for it"},
     {Cause::kNotMemory, 1.0, [](S s) { return bare_kill(s) && has_text(s.root.text, "srun:"); },
      "the scheduler kills tasks for other reasons too"},
     {Cause::kHostRamKill, -1.4, denied, "the container's record has another reason for its end"},

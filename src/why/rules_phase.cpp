@@ -25,6 +25,11 @@ bool engine_between_requests(S s) {
   return speaker != nullptr && speaker->serves && !s.root.has_frames && !s.trained() && s.in_step() &&
          !s.findings.engine_in_trainer && s.live_share().value_or(1) < 0.93;
 }
+// A server had been answering requests: its weights and its cache had found their place.
+bool answers_requests(S s) {
+  return s.findings.figures.contains("requests") && !s.trained() && s.in_step() && !s.frames().serving &&
+         !engine_between_requests(s) && !s.findings.engine_in_trainer;
+}
 // The engine's own advice beside its refusal.
 bool names_engine_share(S s) {
   return has_any(s.root.text, {"max_num_seqs", "max-num-seqs", "gpu_memory_utilization", "gpu-memory-utilization",
@@ -62,6 +67,8 @@ const Rule kRules[] = {
 
     {Cause::kServingHeadroom, 3.0, engine_between_requests,
      "a serving engine has filled its share of the device, and wanted more beside it"},
+    {Cause::kServingHeadroom, 3.0, answers_requests,
+     "a server was answering requests, and one of them wanted more than lies beside its cache"},
     {Cause::kServingHeadroom, 3.4, names_engine_share, "the engine itself speaks of its share of the device"},
 
     // The optimizer.
@@ -159,6 +166,11 @@ const Rule kRules[] = {
     // One line counts to a hundred; several show that the loop went on.
     {Cause::kLongestBatch, 1.3, [](S s) { return late_without_figures(s) && s.root.steps_before >= 3; },
      "a hundred steps or more were fine, and no figure speaks of anything that grew"},
+    // Of seven such logs four were a long batch and three a leak; ordinary batches had fitted.
+    {Cause::kMemoryLeak, 2.4, [](S s) { return late_without_figures(s) && !s.growth.flat; },
+     "a hundred steps or more were fine: something may have piled up, and no figure says that it did not"},
+    {Cause::kActivationBound, -0.6, late_without_figures, "a hundred ordinary batches had fitted"},
+    {Cause::kGenuineCapacity, -0.6, late_without_figures, "a hundred ordinary batches had fitted"},
     {Cause::kLongestBatch, 0.8,
      [](S s) { return s.in_step() && s.root.steps_before > 0 && s.root.step.value_or(0) >= 1000; },
      "it came late: a thousand steps or more were fine"},

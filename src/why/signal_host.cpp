@@ -2,6 +2,7 @@
 // What the system says: the kernel's and the scheduler's kills, the host's allocators, disks.
 #include "base/text.h"
 #include "why/complaint.h"
+#include "why/resource_words.h"
 #include "why/signal_readers.h"
 #include "why/words.h"
 
@@ -205,8 +206,10 @@ std::optional<Signal> host_allocation(std::string_view text) {
   const bool cpu = has_text(text, "cpuallocator") &&
                    has_any(text, {"can't allocate", "not enough memory", "tried to allocate", "cannot allocate"});
   const auto exception = parse_exception(text);
-  const bool python = exception && (exception->type == "MemoryError" || exception->type == "_ArrayMemoryError" ||
-                                    exception->type == "ArrayMemoryError");
+  // Python has one class for memory, whoever raises it: what is said of a device is the device's.
+  const bool python = exception && !names_device(exception->message) &&
+                      (exception->type == "MemoryError" || exception->type == "_ArrayMemoryError" ||
+                       exception->type == "ArrayMemoryError");
   const bool array = has_text(text, "unable to allocate") && has_any(text, {"for an array", "gib for", "mib for"});
   const bool system =
       has_any(text, {"cannot allocate memory", "can't allocate memory"}) &&

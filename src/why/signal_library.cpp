@@ -60,6 +60,9 @@ std::optional<Signal> nccl(std::string_view text) {
       has_any(text, {"connection refused", "no route to host", "network is unreachable", "no socket interface",
                      "name or service not known", "cannot assign requested address"}))
     return of(SignalKind::kLibraryOther);
+  if (has_text(text, "nccl") && has_any(text, {"unhandled cuda error", "unhandled system error"}) &&
+      !has_text(text, "nccl info"))
+    return of(SignalKind::kUnclear);
   if (has_any(text, {"nccl failure", "nccl error"}) && has_text(text, "unhandled")) return of(SignalKind::kUnclear);
   if (has_any(text, {"connection closed by", "connection reset by", "socketpollconnect", "remote process exited",
                      "ncclremoteerror", "peer has closed", "broken pipe", "socket timeout", "distbackenderror",
@@ -112,6 +115,11 @@ bool is_below_nothing(std::string_view text) {
 std::optional<Signal> serving(std::string_view text) {
   if (is_below_nothing(text)) return of(SignalKind::kNoCacheBlocks);
   if (has_any(text, {"no available memory for the cache blocks", "no available memory for cache"}))
+    return of(SignalKind::kNoCacheBlocks);
+  // An engine names the part of it that there was no room for.
+  if (has_any(text, {"kv cache", "kv_cache", "kvcache"}) &&
+      has_any(text, {"could not be created", "cannot be created", "failed to create", "could not be allocated",
+                     "failed to allocate", "failed to be allocated"}))
     return of(SignalKind::kNoCacheBlocks);
   // A comparison that does not come out is a refusal, whoever prints it.
   const bool compares = has_any(text, {"is larger than", "exceeds the"}) && has_any(text, {"kv cache", "kv_cache"});
