@@ -99,6 +99,11 @@ Result<Truth> ShellRunner::run_words(const ShellNode& node, std::size_t at) {
   const std::string name = command.words.front().text;
   if (node.here_document >= 0 && !node.output.empty() && name == "cat") PLIMSOLL_TRY_STATUS(write_file(node));
   if (const auto found = functions_.find(name); found != functions_.end()) return call(found->second, command);
+  if (name != "sed") stream_.reset();  // what another command makes of it is not known
+  if (name == "sed") {
+    PLIMSOLL_TRY_STATUS(edit_stream(node, command));
+    return is_condition_ ? Truth::kUnknown : Truth::kTrue;
+  }
   if (name == "true" || name == ":") return Truth::kTrue;
   if (name == "false") return Truth::kFalse;
   if (name == "echo" && !node.output.empty()) PLIMSOLL_TRY_STATUS(write_words(node, command));

@@ -94,6 +94,8 @@ class ShellRunner {
   Status write_words(const ShellNode& node, const ShellCommand& command);
   void keep_script(const std::string& path, std::string text);
 
+  // sed "s/A/$A/" template.json | sed ... > config.json: a template that the script fills in.
+  Status edit_stream(const ShellNode& node, const ShellCommand& command);
   // cat <<EOF > file: a configuration that the script writes before it starts.
   Status write_file(const ShellNode& node);
 
@@ -113,6 +115,7 @@ class ShellRunner {
   int steps_ = 0;
   std::map<std::string, std::string> written_;  // files that the script writes, with the marks of what is not known
   std::size_t written_bytes_ = 0;
+  std::optional<std::string> stream_;  // what the command before hands on through a pipe, where it is known
   std::size_t sourced_ = 0;
   std::size_t bytes_ = 0;
 };

@@ -4,6 +4,7 @@
 
 #include "job/readers/shell_read.h"
 #include "job/readers/shell_runner.h"
+#include "job/readers/shell_sed.h"
 
 namespace plimsoll::job {
 
@@ -80,6 +81,31 @@ Status ShellRunner::write_words(const ShellNode& node, const ShellCommand& comma
 void ShellRunner::keep_script(const std::string& path, std::string text) {
   if (path.empty() || path.starts_with("/dev/")) return;
   if (written_bytes_ += text.size(); written_bytes_ < kMaxFileBytes) written_[path] = std::move(text);
+}
+
+Status ShellRunner::edit_stream(const ShellNode& node, const ShellCommand& command) {
+  std::optional<std::string> text = std::exchange(stream_, std::nullopt);
+  const std::optional<SedCommand> edit = parse_sed(command);
+  if (edit && !edit->file.empty()) {
+    const auto written = shell_.files.find(edit->file);
+    text = written != shell_.files.end() ? std::optional(written->second)
+           : options_.read_file          ? options_.read_file(edit->file)
+                                         : std::nullopt;
+    if (text && (sourced_ += text->size()) > kMaxFileBytes) text.reset();
+  }
+  if (edit && text) {
+    text = substitute(*edit, *text, kMaxFileBytes);
+  } else {
+    text.reset();
+  }
+  if (node.is_piped) {
+    stream_ = std::move(text);
+  } else if (text && !node.output.empty()) {
+    PLIMSOLL_TRY(path, variables_.expand_value(node.output));
+    if (path.unknown.empty() && (written_bytes_ += text->size()) < kMaxFileBytes)
+      shell_.files[path.text] = *std::move(text);
+  }
+  return {};
 }
 
 Status ShellRunner::write_file(const ShellNode& node) {
