@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// A DeepSpeed configuration alone: what "auto" leaves to TrainingArguments that are not given.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support.h"
+
+namespace plimsoll::job {
+namespace {
+
+using test::on;
+using test::read_text;
+using test::text_of;
+using testing::HasSubstr;
+
+ReadOptions llama() {
+  ReadOptions options = on("h100", 8, {{"micro_batch_size", "2"}, {"seq_length", "2048"}});
+  options.model = "llama3-8b";
+  return options;
+}
+
+TEST(DeepSpeedAuto, what_the_arguments_would_say_is_assumed_and_told) {
+  const auto job = read_text(
+      R"({"bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto"}, "zero_optimization": {"stage": 2},
+          "gradient_accumulation_steps": "auto", "gradient_clipping": "auto", "train_batch_size": "auto",
+          "train_micro_batch_size_per_gpu": "auto"})",
+      llama());
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_TRUE(job->precision.bf16);
+  EXPECT_FALSE(job->precision.fp16);
+  EXPECT_TRUE(job->clip_grad);
+  EXPECT_EQ(job->batch.accumulation, 1);
+  EXPECT_THAT(job->notes, testing::Contains(HasSubstr("bf16 is assumed")));
+}
+
+TEST(DeepSpeedAuto, a_flag_decides_instead) {
+  ReadOptions options = llama();
+  options.overrides.emplace_back("fp16", "true");
+  const auto job = read_text(
+      R"({"bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto"}, "zero_optimization": {"stage": 2},
+          "train_micro_batch_size_per_gpu": "auto"})",
+      options);
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_TRUE(job->precision.fp16);
+  EXPECT_FALSE(job->precision.bf16);
+}
+
+}  // namespace
+}  // namespace plimsoll::job
