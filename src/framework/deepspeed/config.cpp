@@ -91,7 +91,9 @@ Draft draft_of_missing_file(const std::string& name, Error error) {
   draft.framework = Framework::kDeepSpeed;
   if (const std::optional<int> stage = stage_in_name(name)) {
     draft.assign("zero_stage", integer_node(*stage), "its name");
-    const bool offloads = *stage > 0 && lower(name.substr(name.rfind('/') + 1)).find("offload") != std::string::npos;
+    const std::string words = lower(name.substr(name.rfind('/') + 1));
+    const bool says_no = words.find("no_offload") != std::string::npos || words.find("no-offload") != std::string::npos;
+    const bool offloads = *stage > 0 && !says_no && words.find("offload") != std::string::npos;
     if (offloads) draft.assign("offload_optimizer_device", text_node("cpu"), "its name");
     if (offloads && *stage == 3) draft.assign("offload_param_device", text_node("cpu"), "its name");
     draft.warnings.push_back(

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "job/effective.h"
 #include "support.h"
 
 namespace plimsoll::job {
@@ -43,6 +44,23 @@ TEST(DeepSpeedAuto, a_flag_decides_instead) {
   ASSERT_TRUE(job) << text_of(job);
   EXPECT_TRUE(job->precision.fp16);
   EXPECT_FALSE(job->precision.bf16);
+}
+
+// A file that is not at hand is known by its name alone.
+TEST(DeepSpeedByName, a_name_that_speaks_of_offload_is_taken_at_its_word) {
+  const auto optimizer_of = [](const std::string& name) {
+    const auto job = read_text(
+        "torchrun --nproc_per_node 8 train.py --model_name_or_path Qwen/Qwen2-7B-Instruct --bf16 "
+        "True --per_device_train_batch_size 2 --model_max_length 2048 --learning_rate 1e-5 "
+        "--output_dir out --deepspeed elsewhere/" +
+            name + "\n",
+        on("h100"));
+    EXPECT_TRUE(job) << text_of(job);
+    return job ? optimizer_offload(job->sharding) : OffloadTarget::kNvme;
+  };
+  EXPECT_EQ(optimizer_of("zero3_offload.json"), OffloadTarget::kCpu);
+  EXPECT_EQ(optimizer_of("zero3_no_offload.json"), OffloadTarget::kNone);
+  EXPECT_EQ(optimizer_of("zero3.json"), OffloadTarget::kNone);
 }
 
 }  // namespace
