@@ -66,7 +66,9 @@ Result<std::optional<Assignment>> resolve(const Draft& draft, const Assignment& 
     }
     result.key = alias->target;
   }
-  if (result.value.is_null() && !takes_null(*find_key(result.key).key)) return std::optional<Assignment>{};
+  const FoundKey found = find_key(result.key);
+  if (found.key == nullptr) return tl::make_unexpected(bad_target(given.key, result.key));
+  if (result.value.is_null() && !takes_null(*found.key)) return std::optional<Assignment>{};
   return std::optional<Assignment>(std::move(result));
 }
 

@@ -118,6 +118,14 @@ std::string meant_value(std::string_view words, std::string_view type) {
 
 }  // namespace
 
+Error bad_target(std::string_view name, std::string_view target) {
+  return Error{
+      Code::kBadInput,
+      fmt::format("{}: the table of names has it as '{}', which is no key: a mistake of this program", name, target),
+      {},
+      "report it with the file"};
+}
+
 Status set_canonical(Job& job, const FoundKey& found, const Node& value) {
   job.given.insert(std::string(found.key->name));
   if (found.section->describes_model) {
@@ -223,11 +231,13 @@ Status set_key(Job& job, std::string_view key, const Node& value) {
   if (alias == nullptr) return tl::make_unexpected(unknown_key(key, job.framework));
   switch (alias->kind) {
     case AliasKind::kKey:
-      return set_canonical(job, find_key(alias->target), value);
     case AliasKind::kInverse: {
+      const FoundKey found = find_key(alias->target);
+      if (found.key == nullptr) return tl::make_unexpected(bad_target(name, alias->target));
+      if (alias->kind == AliasKind::kKey) return set_canonical(job, found, value);
       const auto flag = to_bool(value);
       if (!flag) return bad_input(fmt::format("{}: {}", name, flag.error().message));
-      return set_canonical(job, find_key(alias->target), bool_node(!*flag));
+      return set_canonical(job, found, bool_node(!*flag));
     }
     case AliasKind::kNoEffect:
       return {};

@@ -41,9 +41,10 @@ std::int64_t moment_bytes(const job::Job& job) {
 }
 
 // FSDP and ZeRO 3 hold only their shards between steps, while the table of a step has gathered layers among its rows.
+// Ranks that share a sequence (context parallelism, Ulysses) share the shards too.
 States sharded_states(const job::Job& job) {
-  const std::int64_t ranks =
-      std::max<std::int64_t>(1, job.data_parallel / std::max<std::int64_t>(1, job.sharding.replicas));
+  const std::int64_t ranks = std::max<std::int64_t>(
+      1, job.data_parallel * job.parallel.context / std::max<std::int64_t>(1, job.sharding.replicas));
   const std::int64_t elements = model::count_parameters(job.model).total / job.parallel.tensor / job.parallel.pipeline;
   const std::int64_t shard = elements / ranks;
   const bool fsdp = job.sharding.kind == job::ShardingKind::kFsdp2 || job.sharding.kind == job::ShardingKind::kFsdp1;

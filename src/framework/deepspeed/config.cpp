@@ -91,10 +91,15 @@ Draft draft_of_missing_file(const std::string& name, Error error) {
   draft.framework = Framework::kDeepSpeed;
   if (const std::optional<int> stage = stage_in_name(name)) {
     draft.assign("zero_stage", integer_node(*stage), "its name");
+    const std::string words = lower(name.substr(name.rfind('/') + 1));
+    const bool says_no = words.find("no_offload") != std::string::npos || words.find("no-offload") != std::string::npos;
+    const bool offloads = *stage > 0 && !says_no && words.find("offload") != std::string::npos;
+    if (offloads) draft.assign("offload_optimizer_device", text_node("cpu"), "its name");
+    if (offloads && *stage == 3) draft.assign("offload_param_device", text_node("cpu"), "its name");
     draft.warnings.push_back(
-        fmt::format("{}: the file is not here; ZeRO stage {} is taken from its name, without "
+        fmt::format("{}: the file is not here; ZeRO stage {} is taken from its name, {} "
                     "offload and with DeepSpeed's own buckets",
-                    name, *stage));
+                    name, *stage, offloads ? "with" : "without"));
     return draft;
   }
   draft.assignments.push_back({"zero_stage", Node{}, name, false, std::move(error.message)});
@@ -120,6 +125,34 @@ Result<Draft> read_deepspeed_config(const InputFile& file, const ReadOptions& /*
   return read_deepspeed_tree(root, file.path);
 }
 
+namespace {
+
+// A value that TrainingArguments would fill in, where none are given: what they have when nobody sets them, and of the
+// two 16-bit formats the one that is trained in today. False where the size is the user's to say.
+bool assume_for_auto(Assignment& assignment, bool has_bf16, Joined& joined) {
+  const auto note = [&](std::string_view what) {
+    joined.notes.push_back(fmt::format("{}: \"auto\", and no TrainingArguments are given: {}", assignment.where, what));
+  };
+  if (assignment.key == "bf16" || (assignment.key == "fp16" && !has_bf16)) {
+    note(has_bf16 ? "bf16 is assumed (--fp16 changes that)" : "fp16 is assumed (--bf16 changes that)");
+    assignment.value = bool_node(true);
+  } else if (assignment.key == "fp16") {
+    assignment.value = bool_node(false);
+  } else if (assignment.key == "gradient_accumulation_steps") {
+    note("no accumulation is assumed (--gradient-accumulation-steps)");
+    assignment.value = integer_node(1);
+  } else if (assignment.key == "clip_grad") {
+    assignment.value = real_node(1.0);
+  } else if (assignment.key == "global_batch_size") {
+    assignment.key.clear();  // what micro-batch, accumulation and ranks make
+  } else {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 // What Transformers fills in (facts other-frameworks-memory.md 5.2): buckets from the hidden size, and
 // everything else from its TrainingArguments.
 Status resolve_auto(Joined& joined, const ReadOptions& options) {
@@ -128,6 +161,8 @@ Status resolve_auto(Joined& joined, const ReadOptions& options) {
   std::int64_t hidden = joined.model.hidden;
   for (const Assignment& assignment : joined.assignments)
     if (assignment.key == "hidden_size" && assignment.value.is_integer()) hidden = assignment.value.integer;
+  const bool has_bf16 = std::any_of(joined.assignments.begin(), joined.assignments.end(),
+                                    [](const Assignment& given) { return given.key == "bf16"; });
   std::vector<Assignment> resolved;
   for (Assignment& assignment : joined.assignments) {
     if (!is_auto(assignment.value) || assignment.key == "attention_backend") {
@@ -151,6 +186,10 @@ Status resolve_auto(Joined& joined, const ReadOptions& options) {
                (decided_by_option(options, "bf16") || decided_by_option(options, "fp16"))) {
       // The one that is given turns the other off.
     } else if (!has_arguments && !decided_by_option(options, assignment.key)) {
+      if (assume_for_auto(assignment, has_bf16, joined)) {
+        if (!assignment.key.empty()) resolved.push_back(std::move(assignment));
+        continue;
+      }
       return tl::make_unexpected(Error{Code::kBadInput,
                                        "\"auto\" is filled in from TrainingArguments, which are not given",
                                        {assignment.where},

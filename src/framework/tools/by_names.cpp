@@ -363,6 +363,24 @@ void read_adapter(Sayings& sayings) {
   }
 }
 
+// Sizes that a table of overrides lays over the model that is named.
+void read_changed_sizes(Sayings& sayings) {
+  constexpr std::pair<std::string_view, std::string_view> kSizes[] = {
+      {"num_hidden_layers", "num_layers"},         {"hidden_size", "hidden_size"},
+      {"intermediate_size", "ffn_hidden_size"},    {"num_attention_heads", "num_attention_heads"},
+      {"num_key_value_heads", "num_query_groups"}, {"vocab_size", "vocab_size"}};
+  for (Said& said : sayings.said()) {
+    const std::vector<std::string_view> parts = split(said.path, '.');
+    const std::string_view table = parts.size() < 2 ? std::string_view{} : parts[parts.size() - 2];
+    if (table != "config_kwargs" && table != "config_overrides" && table != "hf_config_overrides") continue;
+    for (const auto& [name, key] : kSizes)
+      if (parts.back() == name) {
+        said.done = true;
+        sayings.put(key, said.value, said.path);
+      }
+  }
+}
+
 void read_rest(Sayings& sayings) {
   for (const std::string_view same :
        {"max_length", "tp_size", "cp_size", "pipeline_model_parallel_size", "expert_model_parallel_size",
@@ -432,6 +450,7 @@ Result<Node> from_names(const Node& root, Draft& draft) {
   read_optimizer(sayings);
   read_sharding(sayings);
   read_adapter(sayings);
+  read_changed_sizes(sayings);
   read_rest(sayings);
   return sayings.finish();
 }
@@ -462,8 +481,6 @@ Node with_automodel_defaults(Node root) {
     const Node* stages = key == "distributed" ? value.find("pp_size") : nullptr;
     if (key == "distributed" && (stages == nullptr || document::to_text(*stages) == "1"))
       drop(value, {"pipeline", "moe"});
-    const Node* on = key == "fp8" || key == "compile" ? value.find("enabled") : nullptr;
-    if (on != nullptr && is_off(*on)) value.members.clear();
     if (key == "model" && !value.has("torch_dtype")) value.members.emplace_back("torch_dtype", text_node("bf16"));
     // A packed length of 0 is no packing.
     if (key == "packed_sequence" && value.is_object())
@@ -471,6 +488,19 @@ Node with_automodel_defaults(Node root) {
                     [](const auto& member) { return member.first == "packed_sequence_size" && is_off(member.second); });
   }
   return root;
+}
+
+// A table that is switched off ("fp8_config: {enabled: false, fp8_format: HYBRID}") says nothing more.
+void clear_what_is_off(Node& table) {
+  for (auto& [key, value] : table.members) {
+    if (!value.is_object()) continue;
+    const Node* on = value.find("enabled");
+    if (on != nullptr && value.members.size() > 1 && is_off(*on)) {
+      value.members.clear();
+    } else {
+      clear_what_is_off(value);
+    }
+  }
 }
 
 }  // namespace
@@ -491,6 +521,7 @@ Result<Draft> read_by_names(const InputFile& file, const ReadOptions& /*options*
     draft.read_as = "NeMo Automodel";
     root = with_automodel_defaults(std::move(root));
   }
+  clear_what_is_off(root);
   if (has_other_layers(root))
     return bad_input(
         "model: its keys speak of state spaces or recurrence; such layers of a tool that is not known are "

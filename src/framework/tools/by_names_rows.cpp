@@ -42,7 +42,7 @@ constexpr Row kRows[] = {
     {"model",
      "model_name_or_path pretrained_model_name_or_path model_path model_name model_id checkpoint_dir base_model "
      "base_model_name_or_path pretrained_model pretrained hf_model hf_path hf_checkpoint hf_name model_dir load_path "
-     "pretrain model model_config_path config_path repo_id pretrained_path"},
+     "pretrain model model_config_path config_path repo_id pretrained_path config_name_or_path model_tag"},
     {"precision",
      "precision mixed_precision amp_dtype autocast_dtype mixed_precision_dtype compute_dtype model_dtype param_dtype"},
     {"weights_dtype", "dtype torch_dtype weights_dtype model_data_type"},
@@ -89,7 +89,8 @@ constexpr Row kRows[] = {
     {"rate", "lr learning_rate max_lr"},
     {"duration",
      "epochs num_epochs num_train_epochs max_steps steps train_steps max_duration total_steps max_iters "
-     "num_steps max_epochs train_iters max_train_steps max_tokens total_tokens train_tokens"},
+     "num_steps num_train_steps total_training_steps max_epochs train_iters max_train_steps max_tokens total_tokens "
+     "train_tokens"},
     {"switch",
      "match_all_linear use_nested_quant bnb_4bit_quant_storage_dtype enable_reentrant use_reentrant "
      "activation_checkpointing_reentrant gradient_checkpointing_kwargs"},

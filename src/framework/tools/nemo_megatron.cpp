@@ -3,6 +3,7 @@
 // exp_manager; examples/nlp/language_modeling/conf) and FlagScale (system, model, data). The values are Megatron-LM's
 // arguments.
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -14,6 +15,7 @@
 #include "job/format.h"
 #include "job/readers/omega.h"
 #include "job/readers/parse.h"
+#include "job/readers/resolve.h"
 #include "job/value.h"
 
 namespace plimsoll::job {
@@ -26,9 +28,6 @@ using enum AliasKind;
 
 const Alias kNemoRows[] = {
     {"encoder_seq_length", kKey, "seq_length"},
-    {"activations_checkpoint_granularity", kKey, "recompute_granularity"},
-    {"activations_checkpoint_method", kKey, "recompute_method"},
-    {"activations_checkpoint_num_layers", kKey, "recompute_num_layers"},
     {"activations_checkpoint_layers_per_pipeline", kRefused, "layers recomputed by stage are not modelled"},
     {"num_micro_batches_with_partial_activation_checkpoints", kRefused,
      "micro-batches that are recomputed in part are not modelled"},
@@ -53,7 +52,8 @@ constexpr std::string_view kNemoWithoutEffect = R"(
     fp8_margin fp8_interval fp8_amax_history_len fp8_amax_compute_algo fp8_hybrid fp8_e4m3 fp8_params fp8_wgrad rotary_percentage rotary_interleaved use_cpu_initialization nccl_communicator_config_path fsdp_* deterministic_mode
     enable_megatron_timers logits_soft_cap apply_embedding_scaling layernorm_zero_centered_gamma bias_dropout_add_fusion
     defer_embedding_wgrad_compute wgrad_deferral_limit tp_comm_atomic_* validation_param_sync_overlap answer_only_loss
-    add_lm_head bert_binary_head add_pooler skip_train reset_lr reset_lr_steps nemo_path activations_checkpoint_recurrent
+    activations_checkpoint_granularity activations_checkpoint_method activations_checkpoint_num_layers
+    save_nemo_on_validation_end peft add_lm_head bert_binary_head add_pooler skip_train reset_lr reset_lr_steps nemo_path activations_checkpoint_recurrent
 )";
 
 const std::vector<Alias>& nemo_names() {
@@ -126,14 +126,94 @@ Status read_nemo_layers(const Node& model, Draft& draft) {
   draft.assign("normalization", text_node(norm == "rmsnorm" ? "RMSNorm" : "LayerNorm"), "model.normalization");
   if (const Node* groups = model.find("num_query_groups"); groups != nullptr && !groups->is_null())
     draft.assign("group_query_attention", bool_node(true), "model.num_query_groups");
-  for (const std::string_view other :
-       {"retro", "hyena", "peft", "hybrid_override_pattern", "kd_teacher_restore_from_path"}) {
+  return {};
+}
+
+Status refuse_nemo_models(const Node& model) {
+  for (const std::string_view other : {"retro", "hyena", "hybrid_override_pattern", "kd_teacher_restore_from_path",
+                                       "mm_cfg", "encoder", "decoder", "griffin", "virtual_prompt_style"}) {
     const Node* table = model.find(other);
     if (table == nullptr || table->is_null()) continue;
-    const std::string scheme = lower(word_of(table, "peft_scheme"));
-    if (other == "peft" && (scheme.empty() || scheme == "none" || scheme == "null")) continue;
-    return bad_input(fmt::format("model.{}: such layers and adapters of NeMo before 2.0 are not modelled", other));
+    return bad_input(fmt::format("model.{}: such models of NeMo before 2.0 are not modelled", other));
   }
+  return {};
+}
+
+// activations_checkpoint_*: Megatron's recomputation; "selective" looks at neither method nor number of layers.
+void read_nemo_recompute(const Node& model, Draft& draft) {
+  const std::string granularity = lower(word_of(&model, "activations_checkpoint_granularity"));
+  if (granularity.empty() || granularity == "none") return;
+  for (const std::string_view word : {"granularity", "method", "num_layers"}) {
+    const std::string key = fmt::format("activations_checkpoint_{}", word);
+    const Node* value = model.find(key);
+    if (value == nullptr || value->is_null() || (granularity == "selective" && word != "granularity")) continue;
+    draft.assign(fmt::format("recompute_{}", word), *value, fmt::format("model.{}", key));
+  }
+}
+
+// The linears that NeMo's LoRA is put on; the names, and the query, key and value alone where none is said, are those
+// of the comments in its megatron_gpt_finetuning_config.yaml.
+Result<std::string> nemo_adapter_targets(const Node* listed) {
+  if (listed == nullptr || listed->is_null()) return std::string("linear_qkv");
+  std::string targets;
+  for (const Node& item : listed->is_array() ? listed->items : std::vector<Node>{*listed}) {
+    const std::string word = lower(document::to_text(item));
+    std::string_view names;
+    if (word == "attention_qkv") names = "linear_qkv";
+    if (word == "attention_dense") names = "linear_proj";
+    if (word == "mlp_fc1") names = "linear_fc1";
+    if (word == "mlp_fc2") names = "linear_fc2";
+    if (word == "attention") names = "linear_qkv linear_proj";
+    if (word == "mlp") names = "linear_fc1 linear_fc2";
+    if (word == "all") names = "linear_qkv linear_proj linear_fc1 linear_fc2";
+    if (names.empty())
+      return bad_input(
+          fmt::format("model.peft.lora_tuning.target_modules: found '{}', wanted attention_qkv, "
+                      "attention_dense, mlp_fc1, mlp_fc2, attention, mlp or all",
+                      word));
+    targets += fmt::format("{}{}", targets.empty() ? "" : " ", names);
+  }
+  return targets;
+}
+
+Status read_nemo_adapter(const Node& model, Draft& draft) {
+  const Node* peft = model.find("peft");
+  const std::string scheme = lower(word_of(peft, "peft_scheme"));
+  if (scheme.empty() || scheme == "none" || scheme == "null") return {};
+  if (scheme != "lora")
+    return bad_input(fmt::format("model.peft.peft_scheme: found '{}'; of NeMo's adapters lora is modelled", scheme));
+  const Node* lora = peft->find("lora_tuning");
+  const Node* layers = is_table(lora) ? lora->find("layer_selection") : nullptr;
+  if (layers != nullptr && !layers->is_null())
+    return bad_input("model.peft.lora_tuning.layer_selection: adapters in some layers only are not modelled");
+  draft.assign("peft", text_node("lora"), "model.peft.peft_scheme");
+  const Node* rank = is_table(lora) ? lora->find("adapter_dim") : nullptr;
+  draft.assign("lora_rank", rank == nullptr ? integer_node(32) : *rank, "model.peft.lora_tuning.adapter_dim",
+               rank == nullptr);
+  if (const Node* dropout = is_table(lora) ? lora->find("adapter_dropout") : nullptr; dropout != nullptr)
+    draft.assign("lora_dropout", *dropout, "model.peft.lora_tuning.adapter_dropout");
+  const Node* in_half = model.find("megatron_amp_O2");
+  if (in_half != nullptr && !is_off(*in_half))
+    draft.assign("adapter_dtype", text_node("bf16"), "model.megatron_amp_O2");
+  PLIMSOLL_TRY(targets, nemo_adapter_targets(is_table(lora) ? lora->find("target_modules") : nullptr));
+  draft.assign("lora_target_modules", text_node(targets), "model.peft.lora_tuning.target_modules");
+  return {};
+}
+
+// Tuning restores a .nemo file, so the sizes of the model are not in the file; a launcher's `run` may name it.
+Status read_nemo_tuned_model(const Node& root, const Node& model, Draft& draft) {
+  const Node* train = model.find("data") == nullptr ? nullptr : model.find("data")->find("train_ds");
+  if (is_table(train) && (train->has("max_src_seq_length") || train->has("src_file_name")))
+    return bad_input("model.data: an encoder with a decoder of NeMo before 2.0 is not modelled");
+  for (const auto& [key, target] :
+       {std::pair("max_seq_length", "seq_length"), std::pair("micro_batch_size", "micro_batch_size"),
+        std::pair("global_batch_size", "global_batch_size")}) {
+    const Node* value = is_table(train) ? train->find(key) : nullptr;
+    if (value == nullptr || !value->is_number() || model.has(target)) continue;
+    draft.assign(target, *value, fmt::format("model.data.train_ds.{}", key));
+  }
+  if (const std::string name = word_of(root.find("run"), "model_train_name"); !name.empty())
+    return name_model(name, draft);
   return {};
 }
 
@@ -151,9 +231,21 @@ Status read_nemo_optimizer(const Node& model, Draft& draft) {
 
 }  // namespace
 
+namespace {
+
+bool tunes_nemo_model(const Node& model) {
+  return !model.has("num_layers") && is_table(model.find("data")) && is_table(model.find("data")->find("train_ds")) &&
+         (model.has("restore_from_path") || model.has("restore_from_ckpt")) &&
+         (model.has("megatron_amp_O2") || model.has("tensor_model_parallel_size"));
+}
+
+}  // namespace
+
 bool is_nemo_megatron(const Node& root) {
   const Node* model = root.find("model");
-  return is_table(model) && is_table(root.find("trainer")) && model->has("num_layers") && model->has("hidden_size") &&
+  if (!is_table(model) || !is_table(root.find("trainer"))) return false;
+  if (tunes_nemo_model(*model)) return true;
+  return model->has("num_layers") && model->has("hidden_size") &&
          (model->has("encoder_seq_length") || model->has("mcore_gpt"));
 }
 
@@ -161,11 +253,15 @@ Result<Draft> read_nemo_megatron(const InputFile& file) {
   Draft draft = megatron_draft(file, "NeMo before 2.0");
   PLIMSOLL_TRY(root, parse_omega(file.text, file.path));
   const Node& model = *root.find("model");
+  const bool tunes = tunes_nemo_model(model);
+  PLIMSOLL_TRY_STATUS(refuse_nemo_models(model));
   draft.names = nemo_names();
   for (const auto& [key, value] : model.members)
     if (key != "normalization" && key != "fp8") assign_in("model", key, value, draft);
   PLIMSOLL_TRY_STATUS(read_nemo_precision(root, draft));
-  PLIMSOLL_TRY_STATUS(read_nemo_layers(model, draft));
+  PLIMSOLL_TRY_STATUS(tunes ? read_nemo_tuned_model(root, model, draft) : read_nemo_layers(model, draft));
+  read_nemo_recompute(model, draft);
+  PLIMSOLL_TRY_STATUS(read_nemo_adapter(model, draft));
   PLIMSOLL_TRY_STATUS(read_nemo_optimizer(model, draft));
   take_gpus(root.find("trainer"), "devices", "num_nodes", draft);
   Node others = root;
@@ -176,9 +272,47 @@ Result<Draft> read_nemo_megatron(const InputFile& file) {
   const Node* tokenizer = model.find("tokenizer");
   for (const std::string_view key : {"type", "model", "vocab_file"})
     if (const std::string name = word_of(tokenizer, key); !name.empty()) take_vocabulary_of_tokenizer(name, draft);
-  add_parser_defaults(draft);
+  if (tunes) {
+    settle_megatron(draft);
+  } else {
+    add_parser_defaults(draft);
+  }
   return draft;
 }
+
+namespace {
+
+// The program of an experiment: "experiment.task.entrypoint".
+std::string flagscale_program(const Node& root) {
+  const Node* experiment = root.find("experiment");
+  return is_table(experiment) ? word_of(experiment->find("task"), "entrypoint") : std::string{};
+}
+
+// conf/train/1_5b.yaml has the sizes, conf/train.yaml names the program that they are for.
+Status refuse_flagscale_programs(const Node& root, const std::string& path) {
+  constexpr int kMostFiles = 64;
+  constexpr std::uintmax_t kMostBytes = 1 << 16;
+  std::vector<std::string> programs = {flagscale_program(root)};
+  std::error_code failed;
+  const std::filesystem::path folder = std::filesystem::absolute(path, failed).parent_path().parent_path();
+  int files = 0;
+  if (programs.front().empty() && !failed)
+    for (auto entry = std::filesystem::directory_iterator(folder, failed);
+         !failed && entry != std::filesystem::directory_iterator() && ++files < kMostFiles; entry.increment(failed)) {
+      const std::filesystem::path& name = entry->path();
+      std::error_code no_size;
+      if (name.extension() != ".yaml" || entry->file_size(no_size) > kMostBytes || no_size) continue;
+      const auto text = read_named_file(name.string());
+      const auto experiment = text ? document::parse_yaml(*text) : Result<Node>(Node{});
+      if (experiment && experiment->is_object()) programs.push_back(flagscale_program(*experiment));
+    }
+  for (const std::string& program : programs)
+    if (const std::string_view reason = why_not_modelled(program); !reason.empty())
+      return bad_input(fmt::format("{}: {}", program, reason));
+  return {};
+}
+
+}  // namespace
 
 bool is_flagscale(const Node& root) {
   const Node* train = is_table(root.find("train")) ? root.find("train") : &root;
@@ -190,6 +324,7 @@ bool is_flagscale(const Node& root) {
 Result<Draft> read_flagscale(const InputFile& file) {
   Draft draft = megatron_draft(file, "FlagScale");
   PLIMSOLL_TRY(root, parse_omega(file.text, file.path));
+  PLIMSOLL_TRY_STATUS(refuse_flagscale_programs(root, file.path));
   const Node& train = is_table(root.find("train")) ? *root.find("train") : root;
   static const std::vector<Alias> names = with_names_without_effect(
       {}, "no_shared_fs hetero finetune legacy_tokenizer norm_init_weight norm_init_method_std");

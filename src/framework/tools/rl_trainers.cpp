@@ -153,6 +153,10 @@ Status read_verl_sft_tree(const Node& root, Draft& draft) {
   if (rank != nullptr && !is_off(*rank)) assign_lora(rank, at(root, "model.target_modules"), "model.lora_rank", draft);
   const Node* liger = at(root, "model.use_liger");
   if (liger != nullptr && !is_off(*liger)) draft.assign("use_liger_kernel", *liger, "model.use_liger");
+  if (at(root, "data.micro_batch_size") != nullptr && at(root, "data.micro_batch_size_per_gpu") == nullptr)
+    draft.warnings.emplace_back(
+        "data.micro_batch_size: not counted: first releases deal it out to all GPUs, later ones look at "
+        "micro_batch_size_per_gpu alone; give --micro-batch-size");
   // A micro-batch as many sequences as hold so many tokens.
   const Node* dynamic = at(root, "data.use_dynamic_bsz");
   const Node* tokens = at(root, "data.max_token_len_per_gpu");

@@ -24,6 +24,7 @@ const Alias kRows[] = {
     {"mm_projector_type", kNoEffect},
     {"freeze_backbone", kRefused, "frozen layers are not modelled"},
     {"tune_mm_mlp_adapter", kRefused, "training of the projector alone is not modelled"},
+    {"low_rank_training", kRefused, "adapters of LongLoRA, with norms and embeddings trained, are not modelled"},
     {"num_padding_at_beginning", kRefused, "reward models are not modelled"},
     {"actor_model_name_or_path", kRefused, "reinforcement training is not modelled here"},
     {"lora_bias", kNotModelled, "biases of adapters are not counted", "none"},
@@ -80,9 +81,21 @@ Status read_deepspeed_chat(const Node& root, Translation& to) {
   return {};
 }
 
+// LLaVA-NeXT lists the parts that are trained, VILA has a switch for each.
+Status refuse_projector_alone(const Node& root, Translation& to) {
+  const std::string parts = to.takes_word("mm_tunable_parts");
+  const Node* language = to.take("tune_language_model");
+  const bool leaves_it_out = !parts.empty() && parts.find("language_model") == std::string::npos;
+  if (!leaves_it_out && (language == nullptr || is_on(language))) return {};
+  if (is_on(root.find("lora_enable"))) return {};  // its adapters are trained
+  return bad_input(fmt::format("{}: training of the projector or the tower alone is not modelled",
+                               leaves_it_out ? "mm_tunable_parts" : "tune_language_model"));
+}
+
 // InternVL's three parts: the backbone is the tower for images, the MLP the projector. In LLaVA and others, which have
 // no freeze_llm, the backbone is the language model.
 Status read_frozen_parts(const Node& root, Translation& to, Draft& draft) {
+  PLIMSOLL_TRY_STATUS(refuse_projector_alone(root, to));
   if (!root.has("freeze_llm")) return {};
   to.rename("freeze_backbone", "freeze_vision_tower");
   to.rename("freeze_mlp", "freeze_multi_modal_projector");
@@ -129,6 +142,7 @@ Result<Node> from_trainer_script(const Node& root, Draft& draft) {
   for (const std::string_view key : {"max_seq_len", "max_source_length", "context_length"})
     to.rename(key, "max_length");
   if (root.has("max_length")) to.put("max_length", *root.find("max_length"));
+  for (const std::string_view key : {"use_liger", "enable_liger_kernel"}) to.rename(key, "use_liger_kernel");
   read_groups(root, to, draft);
   PLIMSOLL_TRY_STATUS(read_deepspeed_chat(root, to));
   if (const Node* config = to.take("deepspeed_config"); config != nullptr && !root.has("deepspeed"))

@@ -84,6 +84,9 @@ struct FoundKey {
 // Sets a canonical key and records it in job.given.
 [[nodiscard]] Status set_canonical(Job& job, const FoundKey& found, const document::Node& value);
 
+// For a row of a table of names whose target is no key.
+[[nodiscard]] Error bad_target(std::string_view name, std::string_view target);
+
 }  // namespace plimsoll::job
 
 // A field of the job as a function from job to reference.

@@ -351,6 +351,8 @@ Result<Configured> read_configured_command(std::span<const ShellWord> words, con
                              "--job.config_file"})
       if (const auto value = value_of(flag)) name = *value;
     if (word.size() > 1 && word.front() == '@') name = word.substr(1);
+    // OmegaConf.from_cli: "config=run.yaml" before the other words.
+    if (word.starts_with("config=") && word.find(".y") != std::string::npos) name = word.substr(7);
     for (const char* flag : {"--config-path", "--config_path", "--config-dir"})
       if (const auto value = value_of(flag)) config_folder = *value;
   }

@@ -12,6 +12,7 @@
 #include "job/keys.h"
 #include "job/readers/omega.h"
 #include "model/catalog.h"
+#include "rl/frameworks/easyr1.h"
 #include "rl/frameworks/items.h"
 #include "rl/frameworks/settings.h"
 #include "rl/frameworks/unread.h"
@@ -283,6 +284,10 @@ Result<ConfigSettings> read_config_settings(Framework framework, std::string_vie
   if (!values) return in_file(std::move(values.error()));
   ConfigSettings result;
   if (framework == Framework::kNemoRl) take_nemo_loop(*values, result);
+  if (framework == Framework::kVerl) take_easyr1_names(*values);
+  if (const auto on = values->take_flag("reward_model.enable");
+      framework == Framework::kVerl && (on.value_or(false) || values->has_section("reward_model.prime_model")))
+    result.assumed.emplace_back("reward_model: a model of its own beside trainer and servers, which is not counted");
   if (framework == Framework::kNemoRl && !values->has_section("grpo"))
     return in_file({Code::kBadInput,
                     "has no grpo, ppo or distillation section",
@@ -371,6 +376,7 @@ std::optional<Framework> recognise_config(std::string_view text, const std::stri
     if (text.find(sign.text) != std::string_view::npos ||
         (sign.text.starts_with('\n') && text.starts_with(sign.text.substr(1))))
       return sign.framework;
+  if (is_easyr1(text)) return Framework::kVerl;
   // What a file of a few lines is may be said by the files below it.
   if (text.find("defaults:") != std::string_view::npos && is_yaml(text))
     if (const auto whole = job::load_omega(text, path); whole && whole->is_object()) {

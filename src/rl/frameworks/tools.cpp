@@ -374,6 +374,8 @@ Result<ConfigSettings> read_trl(const std::string& path, std::string_view text, 
   if (setting(settings, "prompt_max").empty()) put_setting(settings, "prompt_max", "512");
   // Trainer shards through a file of accelerate or DeepSpeed that stands elsewhere.
   std::string stage = values.take_word("deepspeed");
+  stage.erase(0,
+              stage.rfind('/') == std::string::npos ? 0 : stage.rfind('/') + 1);  // "configs/zero2.json" says it, too
   const bool is_named = stage.starts_with("zero") && stage.size() > 4 && stage[4] >= '0' && stage[4] <= '3';
   put_setting(settings, "trainer_framework", "deepspeed");
   put_setting(settings, "zero_stage", is_named ? stage.substr(4, 1) : "3");
@@ -390,7 +392,14 @@ Result<ConfigSettings> read_trl(const std::string& path, std::string_view text, 
     std::string targets = values.take_word("target_modules");
     if (targets.empty()) targets = values.take_word("lora_target_modules");
     put_setting(settings, "lora_target_modules", targets.empty() ? "all-linear" : targets);
+    if (const std::string dropout = values.take_word("lora_dropout"); !dropout.empty())
+      put_setting(settings, "lora_dropout", dropout);
   }
+  if (!values.take_flag("use_vllm").value_or(values.has("vllm_mode") || values.has("vllm_gpu_memory_utilization")))
+    result.assumed.emplace_back(
+        "use_vllm: off: Transformers generates inside the trainer, slower and without a pool of its own; servers of "
+        "vLLM "
+        "are counted");
   const std::int64_t launched = take_count(values, "launched_gpus", 0);
   const std::int64_t gpus = integer(given, "gpus") > 0 ? integer(given, "gpus") : launched;
   if (gpus == 0) return bad_input("the number of GPUs is not known", "give --gpus");
@@ -414,6 +423,13 @@ Result<ConfigSettings> read_trl(const std::string& path, std::string_view text, 
   const std::string beta = values.take_word("beta");
   put_setting(settings, "reference_pass",
               beta.empty() || beta == "0" || beta == "0.0" || has_adapter ? "false" : "true");
+  for (const std::string& left : values.left_over()) {
+    const document::Node* on = left.starts_with("freeze") ? values.look(left) : nullptr;
+    if (on == nullptr || job::is_off(*on)) continue;
+    const bool is_tower = left.find("vision") != std::string::npos || left.find("vit") != std::string::npos;
+    if (!is_tower) return bad_input(fmt::format("{}: training of a part of the model is not modelled", left));
+    put_setting(settings, "freeze_vision_tower", "true");
+  }
   result.assumed.push_back(fmt::format("{}: read as GRPO of TRL", path));
   return result;
 }

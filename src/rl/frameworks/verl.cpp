@@ -176,6 +176,18 @@ void take_adapter(Values& values, Settings& settings) {
   put_setting(settings, "lora_target_modules", targets.empty() ? "all-linear" : targets);
 }
 
+// Forks repeat the prompts themselves before they ask the servers: PRIME and DeepScaleR by data.n_samples, Search-R1
+// and what is built on it by rollout.n_agent (trainer/ppo/ray_trainer.py of each).
+void take_repeated_prompts(Values& values, Settings& settings) {
+  for (const char* path : {"actor_rollout_ref.rollout.n_agent", "data.n_samples"}) {
+    const std::int64_t times = values.take_integer(path).value_or(1);
+    const document::Node served = document::parse_scalar(setting(settings, "group_size"));
+    const std::int64_t each = served.is_integer() && served.integer > 0 ? served.integer : 1;
+    if (times > 1 && times < (1 << 16) && each < (1 << 16))
+      put_setting(settings, "group_size", std::to_string(times * each));
+  }
+}
+
 }  // namespace
 
 void decode_verl(Values& values, Settings& settings) {
@@ -184,11 +196,14 @@ void decode_verl(Values& values, Settings& settings) {
   take_adapter(values, settings);
   static_cast<void>(values.take("data.gen_batch_size"));
   if (const std::string word = values.take_word("rollout.n"); !word.empty()) put_setting(settings, "group_size", word);
+  take_repeated_prompts(values, settings);
   if (setting(settings, "group_size").empty() &&
       values.unknown().find("actor_rollout_ref.rollout.n") == values.unknown().end())
     put_setting(settings, "group_size", "1");  // verl's default
   if (const std::string word = values.take_word("algorithm.adv_estimator"); !word.empty())
     put_setting(settings, "critic", word == "gae" ? "true" : "false");
+  else if (values.has_section("critic"))
+    put_setting(settings, "critic", "true");  // gae is verl's default (trainer/config/ppo_trainer.yaml)
 
   const bool streams = values.has("async_training.staleness_threshold") || values.has(kRequired);
   const std::int64_t mini = values.take_integer(kMiniBatch).value_or(0);

@@ -121,5 +121,18 @@ TEST(ByNames, a_name_means_the_same_in_whatever_section) {
   EXPECT_EQ(meaning_of("rank"), "");
 }
 
+TEST(ByNames, overrides_change_the_sizes_of_the_named_model_and_what_is_off_says_nothing) {
+  const auto job = read_text(
+      "config_name_or_path: meta-llama/Llama-3.2-1B\nconfig_kwargs: {num_hidden_layers: 2, hidden_size: 384, "
+      "intermediate_size: 1536, num_attention_heads: 6, num_key_value_heads: 6}\nnum_train_steps: 10\n"
+      "dataset: {micro_batch_size: 1, max_seq_length: 256}\nadamw_kwargs: {lr: 3e-3}\n"
+      "fp8_config: {enabled: false, fp8_format: HYBRID}\n",
+      on("h100", 8));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->model.depth(), 2);
+  EXPECT_EQ(job->model.hidden, 384);
+  EXPECT_EQ(job->batch.seq_length, 256);
+}
+
 }  // namespace
 }  // namespace plimsoll::job
