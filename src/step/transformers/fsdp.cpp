@@ -42,7 +42,9 @@ Fsdp2::Fsdp2(Model& model, Tape& tape) : m_(model), tape_(tape) {
   if (separate) {
     for (const std::int32_t id : head) owned[static_cast<std::size_t>(id)] = true;
     if (m_.embedding >= 0) owned[static_cast<std::size_t>(m_.embedding)] = true;
-    add_unit(kHeadUnit, head, false);
+    // A pipeline of torchtitan reshards only under its policy "always", which leaves nothing out.
+    const bool always = s.units == job::FsdpUnits::kTorchtitan && job.parallel.pipeline > 1;
+    add_unit(kHeadUnit, head, s.reshard_after_forward && (s.reshard_head || always));
   }
   for (std::int32_t id = 0; id < count; ++id)
     if (!owned[static_cast<std::size_t>(id)]) root.push_back(id);

@@ -20,6 +20,7 @@ Pass::Pass(Model& model, Tape& tape, Workspaces& workspaces, UnitHooks* units, L
       folded_(folded) {
   g_.workspaces = &workspaces_;
   g_.selective = m_.job->recompute.granularity == job::RecomputeGranularity::kSelectiveOps;
+  g_.stops_early = !m_.torchtitan;
 }
 
 void Pass::enter_unit(std::int64_t unit) {
@@ -56,7 +57,7 @@ Var Pass::embed() {
   tape_.at(Operation::kEmbedding);
   const model::Architecture& a = m_.architecture();
   const std::int64_t h = a.embedding_dim > 0 ? a.embedding_dim : a.hidden;
-  Var x = embedding(g_, ids_, m_.tokens(), h, m_.embedding);
+  Var x = embedding(g_, ids_, m_.tokens(), h, m_.embedding, m_.tensor);
   if (m_.job->kernels.embedding_noise > 0 && g_.grad_enabled) {
     const Var noise = g_.alloc(x.elements, x.width, Name::kHidden);
     x = add(g_, x, noise, Name::kHidden);
@@ -145,7 +146,7 @@ Var Pass::run_base() {
     if (a.rope) make_rotary(g_, m_, shared_);
   }
   if (m_.has_embedding) {
-    if (m_.sequence_parallel) x = reduce_scatter(g_, x, m_.tensor);
+    if (m_.sequence_parallel) x = reduce_scatter(g_, x, m_.tensor, m_.batch);
     if (a.embedding_norm) x = norm(g_, m_, x, m_.residual_tokens(), m_.embedding_norm, Name::kNormOutput);
     x = dropout(g_, x, a.embedding_dropout, Name::kLayerInput);
   }
@@ -157,7 +158,7 @@ Var Pass::run_base() {
       hidden = norm(g_, m_, hidden, m_.residual_tokens(), m_.final_norm, Name::kNormOutput);
     if (m_.family.drops_output) hidden = dropout(g_, hidden, a.hidden_dropout, Name::kHidden);
     if (m_.project_out.w >= 0) hidden = project(g_, m_, hidden, m_.project_out, Name::kHidden);
-    if (m_.sequence_parallel) hidden = all_gather(g_, hidden, m_.tensor);
+    if (m_.sequence_parallel) hidden = all_gather(g_, hidden, m_.tensor, m_.batch);
   }
   positions_.reset();
   embeds.reset();
@@ -218,7 +219,8 @@ Var Pass::loss(const Var& logits) {
     padded = g_.alloc(m_.tokens() + m_.batch, 8, Name::kTokens);
     labels = g_.alloc(m_.tokens(), 8, Name::kTokens);
   }
-  Var value = cross_entropy(g_, upcast, labels);
+  const bool split = m_.tensor > 1 && g_.grad_enabled;
+  Var value = split ? split_cross_entropy(g_, upcast, labels, m_.tokens()) : cross_entropy(g_, upcast, labels);
   upcast.reset();
   return value;
 }

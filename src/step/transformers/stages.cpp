@@ -48,7 +48,10 @@ std::int64_t Stages::host_bytes() const {
 }
 
 void Stages::run() {
-  for (const auto& stage : stages_) stage->sharder->build();
+  for (const auto& stage : stages_) {
+    stage->sharder->build();
+    hold_frequencies(stage->model, tape_);
+  }
   for (int step = 0; step < 2; ++step) {
     first_step_ = step == 0;
     tape_.enter(first_step_ ? Phase::kFirstForward : Phase::kForward);
