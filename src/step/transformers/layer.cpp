@@ -8,7 +8,7 @@ namespace plimsoll::step::transformers {
 namespace {
 
 // Under sequence parallelism a block gathers its input and scatters its output.
-Var enter_block(Graph& g, const Model& m, const Var& x) { 
+Var enter_block(Graph& g, const Model& m, const Var& x) {
   return m.sequence_parallel ? all_gather(g, x, m.tensor, m.batch) : x;
 }
 Var leave_block(Graph& g, const Model& m, const Var& y) {
