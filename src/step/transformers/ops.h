@@ -56,8 +56,6 @@ Var expand_view(Graph& g, const Var& x, std::int64_t elements);     // broadcast
 // Tensor parallelism (ops_split.cpp). Collectives over the places of sequences: each is the other's backward.
 Var all_gather(Graph& g, const Var& x, std::int64_t ranks, std::int64_t sequences);
 Var reduce_scatter(Graph& g, const Var& x, std::int64_t ranks, std::int64_t sequences);
-// This rank's rows of a table whose gradient is computed whole.
-Var rows_of_rank(Graph& g, std::int32_t weight);
 // The loss of fp32 logits of which every rank has a part.
 Var split_cross_entropy(Graph& g, const Var& logits, const Var& labels, std::int64_t tokens);
 
@@ -131,9 +129,7 @@ Var average_pool(Graph& g, const Var& x, std::int64_t elements, Name name);  // 
 Var sum_copies(Graph& g, const Var& x, std::int64_t elements, Name name);    // over a token's experts
 
 // Ends (ops_ends.cpp)
-// `ranks` share the rows of the table.
-Var embedding(Graph& g, const Var& ids, std::int64_t tokens, std::int64_t hidden, std::int32_t weight,
-              std::int64_t ranks = 1);
+Var embedding(Graph& g, const Var& ids, std::int64_t tokens, std::int64_t hidden, std::int32_t weight);
 // Log-softmax and negative log-likelihood of logits of any width; returns the scalar loss.
 Var cross_entropy(Graph& g, const Var& logits, const Var& labels);
 // The Trainer's label smoothing: logits of all but the last token of each sequence are copied, and their negated

@@ -33,11 +33,6 @@ void scatter_backward(Graph& g, Node& node, Grads& result) {
   result[0] = gathered(g, node.n[0], node.grads[0].width, node.w[0] != 0, Name::kGrad);
 }
 
-// n: elements of this rank's rows.
-void rows_backward(Graph& g, Node& node, Grads& result) {
-  result[0] = g.alloc(node.n[0], node.grads[0].width, Name::kWeightGrad);
-}
-
 // One kernel after the other over this rank's part: targets are marked, probabilities added, and the sum scaled.
 // n: elements, tokens.
 void split_loss_backward(Graph& g, Node& node, Grads& result) {
@@ -88,16 +83,6 @@ Var reduce_scatter(Graph& g, const Var& x, std::int64_t ranks, std::int64_t sequ
   g.keep_result(y, false);
   if (node >= 0) g.produced(y, node);
   return y;
-}
-
-Var rows_of_rank(Graph& g, std::int32_t weight) {
-  Var w = g.use(weight);
-  const std::int32_t node = g.node(rows_backward, w);
-  if (node >= 0) {
-    g.at(node).n[0] = w.elements;
-    g.produced(w, node);
-  }
-  return w;
 }
 
 Var split_cross_entropy(Graph& g, const Var& logits, const Var& labels, std::int64_t tokens) {

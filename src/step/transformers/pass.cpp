@@ -57,7 +57,7 @@ Var Pass::embed() {
   tape_.at(Operation::kEmbedding);
   const model::Architecture& a = m_.architecture();
   const std::int64_t h = a.embedding_dim > 0 ? a.embedding_dim : a.hidden;
-  Var x = embedding(g_, ids_, m_.tokens(), h, m_.embedding, m_.tensor);
+  Var x = embedding(g_, ids_, m_.tokens(), h, m_.embedding);
   if (m_.job->kernels.embedding_noise > 0 && g_.grad_enabled) {
     const Var noise = g_.alloc(x.elements, x.width, Name::kHidden);
     x = add(g_, x, noise, Name::kHidden);
@@ -263,7 +263,8 @@ Tensor Pass::forward() {
   }
   if (!m_.torchtitan || has_fused_loss()) leave_unit(kRootUnit);
   hidden.reset();
-  if (m_.job->kernels.keeps_outputs) kept_logits_ = logits;
+  // A stage of a pipeline keeps its output until its backward is done.
+  if (m_.job->kernels.keeps_outputs || m_.job->parallel.pipeline > 1) kept_logits_ = logits;
   if (smooths()) {
     image_features_.reset();
     encoder_output_.reset();
