@@ -28,9 +28,9 @@ SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_NO_CUDA_ME
 DENSE_STEPS = 64  # written one by one; later ones at most once a second, with their number
 SNAPSHOTS = 3  # of one process: code that catches the error and tries again would fill a disk
 LONGEST_TEXT = 4000
-# What keeping the history adds to one allocation and its free (PyTorch 2.11 on a host of an H200: 0.3 to 0.35 us), and
-# the share of the time that it may take.
-HISTORY_SECONDS = 0.35e-6
+# What keeping the history adds to one allocation and its free, and the share of the time that it may take. PyTorch 2.11
+# on a host of an H200: 0.35 us in a loop of nothing else, 0.7 to 1.4 us between the other work of a training step.
+HISTORY_SECONDS = 1.4e-6
 HISTORY_SHARE = 0.004
 WARM_STEPS = 4  # before the rate of allocations is one that lasts
 ALARM = ".out-of-memory"  # in the folder, once a rank has run out: the others write what they hold
@@ -98,6 +98,8 @@ class Recorder:
         self.history = os.environ.get("PLIMSOLL_RUN_HISTORY", "auto")
         self.keeps = False  # a history that is ours
         self.judged = None  # allocations and time, from which their rate is counted
+        self.mark = None  # an event of the device after a step
+        self.behind = False  # the device had not come to it when the next backward began: the host has time
         self.pid = os.getpid()
         self.rank = 0
         self.torch = None
@@ -224,55 +226,66 @@ class Recorder:
         return self.on and os.getpid() == self.pid
 
     def before_optimizer(self, *_):
-        if not self.active:
+        if not self.on:  # a forked child has it off
             return
         self.phase = "optimizer"
         self.optimizer_begin = clock()
 
     def after_optimizer(self, optimizer, *_):
-        if not self.active:
+        if not self.on:
             return
         now = clock()
         if not self.started:
             self.started = now
-        if id(optimizer) in self.stepped:  # the first one again: a new step
+        stepped = self.stepped
+        if id(optimizer) in stepped:  # the first one again: a new step
             self.close_step()
-        self.stepped[id(optimizer)] = True
-        self.optimizer_seconds += now - self.optimizer_begin if self.optimizer_begin else 0.0
+            stepped = self.stepped
+        stepped[id(optimizer)] = True
+        if self.optimizer_begin:
+            self.optimizer_seconds += now - self.optimizer_begin
         self.phase = "between"
-        self.reading = {"at": now, "backward": self.backward_seconds, "optimizer": self.optimizer_seconds}
-        if self.is_due(now):
-            self.reading["counters"] = self.counters()
-        if len(self.stepped) == self.expected:
+        # Whether this step gets a line. Reading the counters takes longer than the rest, so no other step does it.
+        is_due = (self.step < DENSE_STEPS or now - self.written > 1.0) and self.active
+        self.reading = (now, self.backward_seconds, self.optimizer_seconds, self.counters() if is_due else None)
+        if is_due and self.keeps and self.history == "auto":
+            attempt(self.set_mark)
+        if len(stepped) == self.expected:
             self.close_step()
 
-    def is_due(self, now):
-        """Whether this step gets a line. Reading the counters takes longer than the rest, so no other step does it."""
-        return self.step < DENSE_STEPS or now - self.written > 1.0
+    def set_mark(self):
+        cuda = self.torch.cuda
+        if cuda.is_initialized() and not cuda.is_current_stream_capturing():
+            self.mark = cuda.Event()
+            self.mark.record()
+
+    def look_at_mark(self):
+        """By now the host has sent a whole forward since the mark. A device that is not there yet waits for no host."""
+        mark, self.mark = self.mark, None
+        if not self.torch.cuda.is_current_stream_capturing():
+            self.behind = not mark.query()
 
     def close_step(self):
-        reading = self.reading
-        if reading is None:
+        if self.reading is None:
             return
+        at, backward, optimizer, reading = self.reading
         self.reading = None
         self.expected = len(self.stepped)
         self.stepped = {}
         self.step += 1
-        at = reading["at"]
         seconds = at - self.last_end if self.last_end else None
         self.last_end = at
         count, held = self.held
         count, held = count + 1, held + (seconds or 0.0)
-        line = {"event": "step", "n": self.step, "count": count, "t": round(at - self.started, 6),
-                "time": round(wall(), 3), "seconds": round(held / count, 6) if seconds is not None else None,
-                "backward": round(reading["backward"], 6), "optimizer": round(reading["optimizer"], 6)}
         # What came after the reading, where only the next step closed this one, is the next one's.
-        self.backward_seconds -= reading["backward"]
-        self.optimizer_seconds -= reading["optimizer"]
-        reading = reading.get("counters")
+        self.backward_seconds -= backward
+        self.optimizer_seconds -= optimizer
         if reading is None:
             self.held = (count, held)
             return
+        line = {"event": "step", "n": self.step, "count": count, "t": round(at - self.started, 6),
+                "time": round(wall(), 3), "seconds": round(held / count, 6) if seconds is not None else None,
+                "backward": round(backward, 6), "optimizer": round(optimizer, 6)}
         self.held = (0, 0.0)
         if self.keeps and self.history == "auto" and self.step >= WARM_STEPS:
             attempt(self.judge_history, at)
@@ -285,7 +298,7 @@ class Recorder:
         self.write(line, now=self.step <= 4)
 
     def judge_history(self, now):
-        """Gives the history up where it would take more of the time than it may."""
+        """Gives the history up where it would take more of the time than it may and the device waits for the host."""
         if self.judged is None:
             self.judged = (self.allocations, now)
             return
@@ -294,7 +307,7 @@ class Recorder:
             return
         rate = (self.allocations - count) / (now - since)
         self.judged = (self.allocations, now)
-        if rate * HISTORY_SECONDS <= HISTORY_SHARE:
+        if rate * HISTORY_SECONDS <= HISTORY_SHARE or self.behind:
             return
         self.torch.cuda.memory._record_memory_history(enabled=None)
         self.keeps = False
@@ -461,6 +474,8 @@ def follow_backward(torch):
     @functools.wraps(original)
     def backward(*arguments, **named):
         begin = clock()
+        if RECORDER.mark is not None:
+            attempt(RECORDER.look_at_mark)
         outer, RECORDER.phase = RECORDER.phase, "backward"
         done = False
         try:

@@ -366,6 +366,18 @@ def titan_config(spec, manager):
     return config
 
 
+def describe_messages(torch, config, hidden):
+    """A stage asks the one before it for the shape of what it will receive; a fake process group carries no objects."""
+    degree = config.parallelism.tensor_parallel_degree
+    shape = (config.parallelism.pipeline_parallel_microbatch_size, config.training.seq_len // degree, hidden)
+    dtype = getattr(torch, config.training.mixed_precision_param)
+
+    def receive(objects, *_, **__):
+        objects[0] = (torch.empty(shape, dtype=dtype, device="meta"),)
+
+    torch.distributed.recv_object_list = receive
+
+
 def train_with_torchtitan(spec, torch, meter):
     titan_utils, parts, manager, trainer_class = titan_modules()
     config = titan_config(spec, manager)
@@ -384,6 +396,8 @@ def train_with_torchtitan(spec, torch, meter):
         found.state_dict_adapter = None
         found.build_dataloader_fn = lambda *_, **__: titan_batches(
             torch, spec["vocabulary"], config.training.local_batch_size, config.training.seq_len)
+        if config.parallelism.pipeline_parallel_degree > 1:
+            describe_messages(torch, config, found.model_args[config.model.flavor].dim)
         return found
 
     parts.get_train_spec = parts_of

@@ -189,6 +189,7 @@ bool has_effect(const Job& job, std::string_view key) {
   if (is({"reshard_after_forward", "reduce_dtype", "stored_dtype", "fsdp_cpu_offload", "sync_each_micro_batch",
           "fsdp_units"}))
     return is_fsdp(job);
+  if (key == "reshard_head") return is_fsdp(job) && job.sharding.reshard_head;
   if (is({"data_parallel_sharding_strategy", "outer_dp_sharding_strategy", "fsdp_double_buffer",
           "megatron_fsdp_main_grads_dtype", "megatron_fsdp_main_params_dtype"}))
     return job.sharding.kind == job::ShardingKind::kMegatronFsdp;

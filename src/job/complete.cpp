@@ -185,6 +185,10 @@ Status complete_tersely(Job& job) {
   if (job.sharding.within_node)
     job.sharding.replicas =
         std::max<std::int64_t>(1, job.cluster.gpus / std::max<std::int64_t>(1, job.cluster.gpus_per_node));
+  // torchtitan's policy "default": a stage would gather again for every micro-batch (facts
+  // other-frameworks-memory.md 6.4).
+  if (job.derives && job.sharding.units == FsdpUnits::kTorchtitan && !job.has("reshard_after_forward"))
+    job.sharding.reshard_after_forward = job.parallel.pipeline == 1;
   PLIMSOLL_TRY_STATUS(count_micro_batches(job));
   PLIMSOLL_TRY_STATUS(pad_vocabulary(job));
   if (job.derives && job.facts().replicates && !job.has("sharding"))

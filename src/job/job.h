@@ -138,6 +138,7 @@ struct Sharding {
   ShardingKind kind = ShardingKind::kNone;
   // FSDP2, FSDP1, torchtitan
   bool reshard_after_forward = true;
+  bool reshard_head = false;    // where norm and head are a unit: that one, too (torchtitan's policy "always")
   std::int64_t reshard_to = 0;  // reshard_after_forward=int; 0: all or nothing
   std::int64_t replicas = 1;    // HSDP: replicate dimension
   bool within_node = false;     // HYBRID_SHARD: complete() sets replicas to the number of nodes

@@ -108,9 +108,25 @@ std::vector<Chunk> from_string(const std::vector<std::string>& stages) {
   return chunks;
 }
 
+// torchtitan counts embedding and head as a layer each and gives what does not divide to the first stages
+// (distributed/pipeline_parallel.py, with one layer less in the first and the last stage).
+Result<std::vector<std::int64_t>> dealt_out(std::int64_t layers, std::int64_t stages) {
+  const std::int64_t all = layers + 2;
+  if (all < stages)
+    return bad_input(fmt::format("{} layers, embedding and head do not make {} stages", layers, stages),
+                     "use fewer stages");
+  std::vector<std::int64_t> per_stage;
+  for (std::int64_t i = 0; i < stages; ++i) per_stage.push_back(all / stages + (i < all % stages ? 1 : 0));
+  --per_stage.front();
+  --per_stage.back();
+  return per_stage;
+}
+
 // Layers of each stage where no layout string is given.
 Result<std::vector<std::int64_t>> counted(const Job& job) {
   const Parallel& parallel = job.parallel;
+  if (job.kernels.implementation == Implementation::kTorchtitan && parallel.pipeline > 1)
+    return dealt_out(job.model.depth(), parallel.pipeline * parallel.virtual_pipeline);
   const std::int64_t p = parallel.pipeline;
   const std::int64_t v = parallel.virtual_pipeline;
   const std::int64_t layers = job.model.depth();

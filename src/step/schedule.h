@@ -28,7 +28,7 @@ struct PipelineShape {
   std::int64_t micro_batches = 1;  // m
   std::int64_t group = 1;          // micro-batches per group of virtual passes; p by default
   std::int64_t message = 0;        // bytes of one hidden state
-  bool overlap = false;            // p2p overlap: one more receive buffer on each side
+  bool overlap = false;            // overlap_p2p_comm: inputs are received while a backward pass runs
   bool prefetches = false;         // overlap_p2p_comm_warmup_flush: there, too, the next message is awaited early
   bool extra_warmup = false;       // overlap_moe_expert_parallel_comm
   bool deallocates_outputs = true;

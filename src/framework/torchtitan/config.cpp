@@ -161,11 +161,10 @@ Status read_parallelism(const Node& root, Draft& draft) {
   const std::string policy = reshard != nullptr && reshard->is_string() ? reshard->text : "default";
   const bool reshards = policy == "always" || (policy == "default" && pipeline == 1);
   draft.assign("reshard_after_forward", bool_node(reshards), "parallelism.fsdp_reshard_after_forward");
-  if (policy == "always")
-    draft.warnings.push_back(
-        "parallelism.fsdp_reshard_after_forward = always reshards norm and head, too: they are counted as gathered "
-        "until "
-        "their backward, as under default");
+  // Norm and head stay gathered for their backward under every policy but "always"; a pipeline has no other that
+  // reshards.
+  if (policy == "always" && pipeline == 1)
+    draft.assign("reshard_head", bool_node(true), "parallelism.fsdp_reshard_after_forward");
   if (policy != "default" && policy != "always" && policy != "never")
     refuse(draft, "parallelism.fsdp_reshard_after_forward",
            fmt::format("Invalid reshard_after_forward_policy: '{}', wanted default, always or never", policy));

@@ -112,8 +112,8 @@ void say_parallelism(const Job& job, Writer& out) {
               "num_layers_per_virtual_pipeline_stage");
     out.say(kSection, "pipeline_parallel_microbatch_size", integer_node(job.batch.micro_batch), "micro_batch_size");
   }
-  // "always" would reshard norm and head as well, which "default" keeps gathered for their backward.
-  const bool by_default = job.sharding.reshard_after_forward == (p.pipeline == 1);
+  // "always" reshards norm and head as well, which "default" keeps gathered for their backward.
+  const bool by_default = job.sharding.reshard_after_forward == (p.pipeline == 1) && !job.sharding.reshard_head;
   out.say(kSection, "fsdp_reshard_after_forward",
           text_node(by_default                           ? "default"
                     : job.sharding.reshard_after_forward ? "always"

@@ -122,6 +122,8 @@ const Key kShardingKeys[] = {
     {"sharding", kBoth, PLIMSOLL_FIELD(sharding.kind), "how model state is sharded over data-parallel ranks"},
     {"reshard_after_forward", kBoth, Custom{set_reshard, "boolean or integer"},
      "FSDP frees gathered weights after forward"},
+    {"reshard_head", kBytes, PLIMSOLL_FIELD(sharding.reshard_head),
+     "FSDP: those of a last norm and head that are gathered together, too; torchtitan's policy always"},
     {"dp_replicate", kBoth, PLIMSOLL_FIELD(sharding.replicas), "HSDP: replicas of the sharded model", kRanks},
     {"shard_within_node", kBoth, PLIMSOLL_FIELD(sharding.within_node), "HSDP: every node holds one replica"},
     {"reduce_dtype", kBoth, PLIMSOLL_FIELD(sharding.reduce), "FSDP: dtype in which gradients are reduced"},

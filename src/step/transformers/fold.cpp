@@ -40,6 +40,7 @@ MeasuredLayer LayerProfiles::measure(std::int64_t index, const LayerSituation& s
   g.grad_enabled = situation.training;
   g.autocast = scratch_.autocast;
   g.selective = scratch_.job->recompute.granularity == job::RecomputeGranularity::kSelectiveOps;
+  g.stops_early = !scratch_.torchtitan;
 
   // Tables have a storage here only where their end is part of the measurement.
   Shared tables;

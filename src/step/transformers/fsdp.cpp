@@ -42,7 +42,9 @@ Fsdp2::Fsdp2(Model& model, Tape& tape) : m_(model), tape_(tape) {
   if (separate) {
     for (const std::int32_t id : head) owned[static_cast<std::size_t>(id)] = true;
     if (m_.embedding >= 0) owned[static_cast<std::size_t>(m_.embedding)] = true;
-    add_unit(kHeadUnit, head, false);
+    // A pipeline of torchtitan reshards only under its policy "always", which leaves nothing out.
+    const bool always = s.units == job::FsdpUnits::kTorchtitan && job.parallel.pipeline > 1;
+    add_unit(kHeadUnit, head, s.reshard_after_forward && (s.reshard_head || always));
   }
   for (std::int32_t id = 0; id < count; ++id)
     if (!owned[static_cast<std::size_t>(id)]) root.push_back(id);
@@ -199,8 +201,21 @@ void Fsdp2::accumulate(Unit& unit) {
     Weight& w = m_.weights[static_cast<std::size_t>(id)];
     if (!w.grad) continue;
     Tensor& waiting = unit.accumulated[id];
-    if (!waiting) waiting = tape_.alloc(w.elements * reduce_width_, Name::kGradient);
+    if (!waiting) waiting = tape_.alloc(w.elements * w.grad_parts * reduce_width_, Name::kGradient);
     tape_.free(w.grad);
+  }
+}
+
+void Fsdp2::cut_whole_gradients(Unit& unit) {
+  for (const std::int32_t id : unit.weights) {
+    Weight& w = m_.weights[static_cast<std::size_t>(id)];
+    if (w.grad_parts == 1) continue;
+    const auto waiting = unit.accumulated.find(id);
+    Tensor& whole = waiting != unit.accumulated.end() && waiting->second ? waiting->second : w.grad;
+    if (!whole) continue;
+    Tensor part = tape_.alloc(whole.bytes / w.grad_parts, Name::kGradient);
+    tape_.free(whole);
+    whole = part;
   }
 }
 
@@ -238,9 +253,27 @@ void Fsdp2::reduce(Unit& unit) {
   }
 }
 
+// A stage of PyTorch's pipelines neither reshards nor reduces before its last micro-batch is done; then it finishes one
+// unit after the other (torch/distributed/pipelining/stage.py).
+void Fsdp2::after_backward_of_stage(std::int64_t id) {
+  for (Unit& unit : units_) {
+    const bool late = unit.id == kEmbeddingUnit || unit.id == kRootUnit;  // with the root's callback
+    if (unit.id == id || (id == kRootUnit && late)) accumulate(unit);
+  }
+  if (id != kRootUnit || !last_micro_batch_) return;
+  for (Unit& unit : units_) {
+    cut_whole_gradients(unit);
+    release(unit);
+    reduce(unit);
+  }
+  tape_.free(reduce_input_);
+}
+
 void Fsdp2::after_backward(std::int64_t id) {
+  if (m_.job->parallel.pipeline > 1) return after_backward_of_stage(id);
   const bool synchronises = last_micro_batch_ || m_.job->sharding.sync_each_micro_batch;
   const auto finish = [&](Unit& unit) {
+    if (synchronises) cut_whole_gradients(unit);
     release(unit);
     if (synchronises) {
       reduce(unit);

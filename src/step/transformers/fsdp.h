@@ -50,8 +50,10 @@ class Fsdp2 final : public Sharder {
   void copy_out(Unit& unit);  // finishes: parameters
   void release(Unit& unit);   // reshards
   void prefetch_after(const Unit& unit);
+  void cut_whole_gradients(Unit& unit);
   void reduce(Unit& unit);
   void accumulate(Unit& unit);
+  void after_backward_of_stage(std::int64_t id);
 
   Model& m_;
   Tape& tape_;

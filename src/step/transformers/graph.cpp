@@ -142,7 +142,7 @@ void Graph::save(std::int32_t index, const Var& value) {
       return;
     case Mode::kReplaying:
       region_->values.push_back(value);
-      if (static_cast<std::int32_t>(region_->values.size()) == region_->saves) stopped_ = true;
+      if (stops_early && static_cast<std::int32_t>(region_->values.size()) == region_->saves) stopped_ = true;
       return;
   }
 }

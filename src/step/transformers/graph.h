@@ -159,6 +159,8 @@ class Graph {
   Var checkpoint(const Var& x, std::function<Var(const Var&)> fn);
   // Per-operation checkpointing: products in turn and attention results stay, so a replay reuses them.
   bool selective = false;
+  // A replay ends with the last tensor that backward needs; torchtitan's runs to the end of its region.
+  bool stops_early = true;
   [[nodiscard]] Var reuse_result(bool is_product);
   void keep_result(const Var& value, bool is_product);
   // True after the last saved tensor of a replay: the rest of the region does nothing.

@@ -8,9 +8,11 @@ namespace plimsoll::step::transformers {
 namespace {
 
 // Under sequence parallelism a block gathers its input and scatters its output.
-Var enter_block(Graph& g, const Model& m, const Var& x) { return m.sequence_parallel ? all_gather(g, x, m.tensor) : x; }
+Var enter_block(Graph& g, const Model& m, const Var& x) {
+  return m.sequence_parallel ? all_gather(g, x, m.tensor, m.batch) : x;
+}
 Var leave_block(Graph& g, const Model& m, const Var& y) {
-  return m.sequence_parallel ? reduce_scatter(g, y, m.tensor) : y;
+  return m.sequence_parallel ? reduce_scatter(g, y, m.tensor, m.batch) : y;
 }
 
 Var attend_block(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,

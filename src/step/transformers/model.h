@@ -240,6 +240,8 @@ Var class_head(Graph& g, const Model& m, const Var& hidden);
 // adapter.cpp: a linear with its LoRA or DoRA adapter, or 4-bit weight
 Var project(Graph& g, const Model& m, const Var& x, const LinearIds& ids, Name name);
 // rotary.cpp
+// torchtitan's table of frequencies is a buffer of the model, for the longest sequence of the training.
+void hold_frequencies(const Model& m, Tape& tape);
 void make_rotary(Graph& g, const Model& m, Shared& shared);
 // Replaces q and k; returns what the surrounding function still holds.
 std::array<Var, 4> rotate(Graph& g, const Model& m, const Shared& shared, std::int64_t head_dim, Var& q, Var& k);

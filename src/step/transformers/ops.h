@@ -18,6 +18,8 @@ Var neg(Graph& g, const Var& x, Name name);
 Var pow(Graph& g, const Var& x, Name name);
 Var keeps_input(Graph& g, const Var& x, Name name);   // SiLU, one-kernel GELU
 Var keeps_result(Graph& g, const Var& x, Name name);  // tanh, sigmoid, ReLU
+// By a table of complex numbers, whose conjugate backward writes out.
+Var mul_complex(Graph& g, const Var& x, const Var& table, Name name);
 Var mul(Graph& g, const Var& a, const Var& b, Name name);
 // A product of tensors that broadcast against one another to `elements`, and the same summed to `result` at once.
 Var mul_sized(Graph& g, const Var& a, const Var& b, std::int64_t elements, Name name);
@@ -51,9 +53,11 @@ Var by_head(Graph& g, const Var& x, Name name);  // a copy that is stored head b
 Var expand(Graph& g, const Var& x, std::int64_t times, Name name);  // repeat_kv; backward sums groups
 Var expand_view(Graph& g, const Var& x, std::int64_t elements);     // broadcast without a copy
 
-// Collectives of sequence parallelism: each is the other's backward.
-Var all_gather(Graph& g, const Var& x, std::int64_t ranks);
-Var reduce_scatter(Graph& g, const Var& x, std::int64_t ranks);
+// Tensor parallelism (ops_split.cpp). Collectives over the places of sequences: each is the other's backward.
+Var all_gather(Graph& g, const Var& x, std::int64_t ranks, std::int64_t sequences);
+Var reduce_scatter(Graph& g, const Var& x, std::int64_t ranks, std::int64_t sequences);
+// The loss of fp32 logits of which every rank has a part.
+Var split_cross_entropy(Graph& g, const Var& logits, const Var& labels, std::int64_t tokens);
 
 // Matrices (ops_matrix.cpp)
 Var linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name);

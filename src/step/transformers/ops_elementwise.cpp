@@ -98,6 +98,15 @@ void mul_backward(Graph& g, Node& node, Grads& result) {
   }
 }
 
+// saved: the table.
+void mul_complex_backward(Graph& g, Node& node, Grads& result) {
+  g.reads(node.saved[0].bytes());
+  const Var conjugate = g.alloc(node.saved[0].elements, node.saved[0].width, Name::kGrad);
+  g.reads(node.grads[0].bytes() + conjugate.bytes());
+  g.scattered();
+  result[0] = like(g, node.grads[0], Name::kGrad);
+}
+
 // A sum spreads its gradient without a copy.
 void spread_backward(Graph& g, Node& node, Grads& result) {
   result[0] = g.constant(node.n[0], node.w[0]);
@@ -202,6 +211,13 @@ Var mul(Graph& g, const Var& a, const Var& b, Name name) {
   if (a.has_grad()) g.save(node, b);
   if (b.has_grad()) g.save(node, a);
   return binary(g, a, b, node, name);
+}
+
+Var mul_complex(Graph& g, const Var& x, const Var& table, Name name) {
+  const std::int32_t node = g.node(mul_complex_backward, x, table);
+  g.save(node, table);
+  g.scattered();
+  return unary(g, x, node, name);
 }
 
 Var mul_sized(Graph& g, const Var& a, const Var& b, std::int64_t elements, Name name) {

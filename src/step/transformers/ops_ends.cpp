@@ -94,7 +94,7 @@ void spread_backward(Graph& g, Node& node, Grads& result) {
 Var embedding(Graph& g, const Var& ids, std::int64_t tokens, std::int64_t hidden, std::int32_t weight) {
   const Var w = g.use(weight);
   const std::int32_t node = g.node(embedding_backward, w);
-  if (node >= 0) g.at(node).n = {tokens, hidden, g.weight(weight).rows};
+  if (node >= 0) g.at(node).n = {tokens, hidden, g.weight(weight).rows * g.weight(weight).grad_parts};
   g.save(node, ids);
   Var y = g.alloc(tokens * hidden, w.width, Name::kHidden);
   if (node >= 0) g.produced(y, node);

@@ -49,10 +49,6 @@ void split_backward(Graph& g, Node& node, Grads& result) {
   result[0].head_major = node.w[0] != 0;
 }
 
-void resize_backward(Graph& g, Node& node, Grads& result) {
-  result[0] = g.alloc(node.n[0], node.grads[0].width, Name::kGrad);
-}
-
 void copy_backward(Graph&, Node& node, Grads& result) { result[0] = node.grads[0]; }
 
 void expand_backward(Graph& g, Node& node, Grads& result) {
@@ -137,22 +133,6 @@ Var expand_view(Graph& g, const Var& x, std::int64_t elements) {
   const std::int32_t node = g.node(expand_backward, x);
   if (node >= 0) g.at(node).n[0] = x.elements;
   Var y = g.view(x, elements);
-  if (node >= 0) g.produced(y, node);
-  return y;
-}
-
-Var all_gather(Graph& g, const Var& x, std::int64_t ranks) {
-  const std::int32_t node = g.node(resize_backward, x);
-  if (node >= 0) g.at(node).n[0] = x.elements;
-  Var y = g.alloc(x.elements * ranks, x.width, Name::kGatheredHidden);
-  if (node >= 0) g.produced(y, node);
-  return y;
-}
-
-Var reduce_scatter(Graph& g, const Var& x, std::int64_t ranks) {
-  const std::int32_t node = g.node(resize_backward, x);
-  if (node >= 0) g.at(node).n[0] = x.elements;
-  Var y = g.alloc(x.elements / ranks, x.width, Name::kHidden);
   if (node >= 0) g.produced(y, node);
   return y;
 }

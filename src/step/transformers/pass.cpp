@@ -20,6 +20,7 @@ Pass::Pass(Model& model, Tape& tape, Workspaces& workspaces, UnitHooks* units, L
       folded_(folded) {
   g_.workspaces = &workspaces_;
   g_.selective = m_.job->recompute.granularity == job::RecomputeGranularity::kSelectiveOps;
+  g_.stops_early = !m_.torchtitan;
 }
 
 void Pass::enter_unit(std::int64_t unit) {
@@ -145,7 +146,7 @@ Var Pass::run_base() {
     if (a.rope) make_rotary(g_, m_, shared_);
   }
   if (m_.has_embedding) {
-    if (m_.sequence_parallel) x = reduce_scatter(g_, x, m_.tensor);
+    if (m_.sequence_parallel) x = reduce_scatter(g_, x, m_.tensor, m_.batch);
     if (a.embedding_norm) x = norm(g_, m_, x, m_.residual_tokens(), m_.embedding_norm, Name::kNormOutput);
     x = dropout(g_, x, a.embedding_dropout, Name::kLayerInput);
   }
@@ -157,7 +158,7 @@ Var Pass::run_base() {
       hidden = norm(g_, m_, hidden, m_.residual_tokens(), m_.final_norm, Name::kNormOutput);
     if (m_.family.drops_output) hidden = dropout(g_, hidden, a.hidden_dropout, Name::kHidden);
     if (m_.project_out.w >= 0) hidden = project(g_, m_, hidden, m_.project_out, Name::kHidden);
-    if (m_.sequence_parallel) hidden = all_gather(g_, hidden, m_.tensor);
+    if (m_.sequence_parallel) hidden = all_gather(g_, hidden, m_.tensor, m_.batch);
   }
   positions_.reset();
   embeds.reset();
@@ -219,7 +220,8 @@ Var Pass::loss(const Var& logits) {
     g_.runs_small(1);  // filled, then copied
     labels = g_.make(m_.tokens(), 8, Name::kTokens);
   }
-  Var value = cross_entropy(g_, upcast, labels);
+  const bool split = m_.tensor > 1 && g_.grad_enabled;
+  Var value = split ? split_cross_entropy(g_, upcast, labels, m_.tokens()) : cross_entropy(g_, upcast, labels);
   if (!m_.torchtitan) g_.runs_small(2);  // divided by the tokens of all micro-batches, and scaled
   upcast.reset();
   return value;
@@ -263,7 +265,8 @@ Tensor Pass::forward() {
   }
   if (!m_.torchtitan || has_fused_loss()) leave_unit(kRootUnit);
   hidden.reset();
-  if (m_.job->kernels.keeps_outputs) kept_logits_ = logits;
+  // A stage of a pipeline keeps its output until its backward is done.
+  if (m_.job->kernels.keeps_outputs || m_.job->parallel.pipeline > 1) kept_logits_ = logits;
   if (smooths()) {
     image_features_.reset();
     encoder_output_.reset();

@@ -14,7 +14,7 @@ bool Pass::checkpoints(std::int64_t layer) const {
   if (r.granularity != job::RecomputeGranularity::kFull) return false;
   if (r.memory_budget >= 0)  // the budget's share of layers keeps its activations
     return static_cast<double>(layer) >= r.memory_budget * static_cast<double>(m_.depth());
-  return r.every_nth_layer <= 1 || layer % r.every_nth_layer == 0;
+  return r.every_nth_layer <= 1 || (layer + 1) % r.every_nth_layer == 0;
 }
 
 LayerSituation Pass::situation_of(std::int64_t index) const {

@@ -76,6 +76,7 @@ class Rank {
 
   RankResult run() {
     sharder_->build();
+    hold_frequencies(model_, tape_);
     if (job_.batch.inference_only) return infer();
     if (sharder_->makes_states_early()) {
       tape_.enter(Phase::kOptimizer);

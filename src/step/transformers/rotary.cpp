@@ -46,6 +46,20 @@ Var turn_halves(Graph& g, const Var& x, const Shared& shared) {
   return cat(g, turned[0], turned[1], Name::kQuery);
 }
 
+// torchtitan: as complex numbers in fp32, query and key side by side, and every expression lives to the function's end.
+std::array<Var, 4> rotate_together(Graph& g, const Shared& shared, Var& q, Var& k) {
+  Var wide_q = cast(g, q, 4, Name::kRopeTemp);
+  Var wide_k = cast(g, k, 4, Name::kRopeTemp);
+  Var turned_q = mul_complex(g, wide_q, shared.cos, Name::kRopeTemp);
+  Var turned_k = mul_complex(g, wide_k, shared.cos, Name::kRopeTemp);
+  Var new_q = cast(g, turned_q, q.width, Name::kQuery);
+  Var new_k = cast(g, turned_k, k.width, Name::kKey);
+  for (Var* done : {&wide_q, &wide_k, &turned_q, &turned_k}) done->reset();
+  q = std::move(new_q);
+  k = std::move(new_k);
+  return {};
+}
+
 // GPT-J: tables are gathered from a buffer and widened to pairs in every layer, for keys, then for queries.
 void rotate_pairs(Graph& g, const Model& m, std::int64_t head_dim, std::int64_t dim, Var& q, Var& k) {
   const std::int64_t n = m.sequence * dim;
@@ -75,6 +89,11 @@ void rotate_pairs(Graph& g, const Model& m, std::int64_t head_dim, std::int64_t 
 }
 
 }  // namespace
+
+void hold_frequencies(const Model& m, Tape& tape) {
+  if (!m.torchtitan || !m.architecture().rope) return;
+  tape.alloc(m.job->batch.seq_length * model::softmax_attention(m.architecture()).head_dim * 4, Name::kRope);
+}
 
 void make_rotary(Graph& g, const Model& m, Shared& shared) {
   const model::Attention& a = model::softmax_attention(m.architecture());
@@ -118,7 +137,8 @@ std::array<Var, 4> rotate(Graph& g, const Model& m, const Shared& shared, std::i
     k = in_place(g, k, shared.cos, shared.sin);
     return {};
   }
-  if (m.torchtitan || m.family.rotation == Rotation::kComplex) {  // as complex numbers in fp32
+  if (m.torchtitan) return rotate_together(g, shared, q, k);
+  if (m.family.rotation == Rotation::kComplex) {  // as complex numbers in fp32
     for (Var* x : {&q, &k}) {
       Var wide = cast(g, *x, 4, Name::kRopeTemp);
       Var turned = mul(g, wide, shared.cos, Name::kRopeTemp);

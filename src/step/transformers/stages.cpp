@@ -22,9 +22,11 @@ Stages::Stages(const job::Job& job, const std::vector<job::Chunk>& chunks, std::
   shape_.chunks = static_cast<std::int64_t>(chunks.size());
   shape_.micro_batches = std::max<std::int64_t>(1, job.micro_batches);
   shape_.group = job.parallel.microbatch_group_size.value_or(job.parallel.pipeline);
-  shape_.message = first.residual_tokens() * job.model.hidden * first.width;
+  message_ = first.residual_tokens() * job.model.hidden * first.width;
+  shape_.message = 0;  // buffers of their own, below
   shape_.deallocates_outputs = false;
   shape_.gpipe = job.parallel.schedule == job::PipelineSchedule::kGpipe;
+  received_ = shape_.micro_batches;
   shape_.micro_batches = micro_batches_to_simulate(shape_);
 }
 
@@ -48,7 +50,16 @@ std::int64_t Stages::host_bytes() const {
 }
 
 void Stages::run() {
-  for (const auto& stage : stages_) stage->sharder->build();
+  for (const auto& stage : stages_) {
+    stage->sharder->build();
+    hold_frequencies(stage->model, tape_);
+  }
+  // PyTorch's pipelines make a buffer for every message of a step, and keep it (torch/distributed/pipelining/stage.py).
+  for (const auto& stage : stages_)
+    for (std::int64_t i = 0; i < received_; ++i) {
+      if (!stage->model.has_embedding) tape_.alloc(message_, Name::kMessage);
+      if (!stage->model.has_loss) tape_.alloc(message_, Name::kMessage);
+    }
   for (int step = 0; step < 2; ++step) {
     first_step_ = step == 0;
     tape_.enter(first_step_ ? Phase::kFirstForward : Phase::kForward);

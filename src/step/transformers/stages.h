@@ -37,6 +37,8 @@ class Stages final : public PassRunner {
   std::vector<std::unique_ptr<Stage>> stages_;
   Workspaces workspaces_;
   PipelineShape shape_;
+  std::int64_t message_ = 0;   // bytes of one hidden state
+  std::int64_t received_ = 0;  // messages of a stage in one step, from either side
   HeldMessages held_;
   bool first_step_ = true;
 };

@@ -72,6 +72,7 @@ Model make_model(const job::Job& job, const job::Chunk& stage) {
     if (a.token_types > 0) m.token_types = collect.table(a.token_types, a.hidden, WeightKind::kEmbedding);
     if (a.embedding_norm) m.embedding_norm = collect.norm(a.hidden);
   }
+  if (m.embedding >= 0 && !m.tied) m.weights[static_cast<std::size_t>(m.embedding)].grad_parts = m.tensor;
   m.encoder_depth = a.encoder_depth();
   const std::int64_t heads = a.kinds.front().attention.heads;
   const auto relative = [&](std::size_t which) {

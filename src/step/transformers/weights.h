@@ -31,6 +31,8 @@ struct Weight {
   bool loose = false;        // used through a transpose: autocast does not keep its copy
   bool per_channel = false;  // a vector along the last dimension
   std::int32_t layer = -1;
+  // DTensor computes the gradient of a split table whole, so many times the weight, and cuts it when it is reduced.
+  std::int64_t grad_parts = 1;
   Tensor memory{};
   Tensor grad{};
 };

@@ -123,6 +123,7 @@ TEST(Schedule, overlapped_expert_communication_warms_up_once_more) {
 TEST(Schedule, messages_awaited_early_cost_one_more_where_all_passes_are_in_the_warm_up) {
   const auto peak = [](PipelineShape shape, bool prefetches) {
     shape.message = 1024;
+    shape.overlap = true;
     shape.prefetches = prefetches;
     Tape tape;
     CountingRunner runner(tape, shape);

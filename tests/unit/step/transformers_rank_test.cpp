@@ -276,7 +276,6 @@ job::Job random_job(std::mt19937& random) {
     if (chance(70)) job.precision.params = job::DType::kFp32;
   }
   if (chance(40)) job.recompute.granularity = job::RecomputeGranularity::kFull;
-  if (chance(20)) job.recompute.every_nth_layer = 2;
   if (chance(20)) job.kernels.attention = job::AttentionBackend::kUnfused;
   if (chance(25)) {
     job.adapter.kind = job::AdapterKind::kLora;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "job/pipeline_layout.h"
 #include "step/transformers/rank.h"
 
 namespace plimsoll::step::transformers {
@@ -245,12 +246,44 @@ job::Job titan(std::int64_t layers, std::int64_t stages, std::int64_t micro_batc
 TEST(TorchtitanStages, TheFirstStageHoldsAsManyMicroBatchesAsThereAreStages) {
   const auto highest = [](std::int64_t rank, std::int64_t micro_batches) {
     Tape tape;
-    run_rank(titan(8, 4, micro_batches), tape, false, rank);
+    run_rank(titan(14, 4, micro_batches), tape, false, rank);
     return tape.peak();
   };
-  EXPECT_EQ(highest(0, 8), highest(0, 16));
-  EXPECT_GT(highest(0, 8), highest(1, 8));
-  EXPECT_GT(highest(1, 8), highest(2, 8));
+  const std::int64_t message = 512 * kHidden * 2;
+  EXPECT_EQ(highest(0, 16) - highest(0, 8), 8 * message) << "a buffer for every message, and nothing else";
+  EXPECT_EQ(highest(1, 16) - highest(1, 8), 2 * 8 * message) << "from both sides";
+  EXPECT_GT(highest(1, 8), highest(2, 8)) << "four layers each";
+}
+
+TEST(TorchtitanStages, EmbeddingAndHeadCountAsALayerEachAndTheFirstStagesGetTheRest) {
+  const auto layout = job::pipeline_layout(titan(16, 4, 8)).value();
+  std::vector<std::int64_t> layers;
+  for (const auto& rank : layout.ranks) layers.push_back(rank.front().num_layers);
+  EXPECT_EQ(layers, (std::vector<std::int64_t>{4, 5, 4, 3}));
+}
+
+TEST(Torchtitan, AFoldedRunReachesThePeakOfTheRecordedOne) {
+  for (const std::int64_t tensor : {1, 2, 4})
+    for (const std::int64_t sequences : {1, 3})
+      for (const std::int64_t every_nth : {0, 2, 3})
+        for (const auto granularity : {job::RecomputeGranularity::kNone, job::RecomputeGranularity::kFull,
+                                       job::RecomputeGranularity::kSelectiveOps})
+          for (const bool reshards : {false, true}) {
+            job::Job job = titan(5, 1, 2);
+            job.parallel.tensor = tensor;
+            job.parallel.sequence_parallel = true;
+            job.batch.micro_batch = sequences;
+            job.recompute.granularity = granularity;
+            job.recompute.every_nth_layer = every_nth;
+            job.sharding.reshard_after_forward = job.sharding.reshard_head = reshards;
+            Tape recorded(true);
+            Tape folded;
+            run_rank(job, recorded, false);
+            run_rank(job, folded, true);
+            ASSERT_EQ(folded.peak(), recorded.peak()) << "TP " << tensor << ", " << sequences << " sequences, every "
+                                                      << every_nth << ", " << static_cast<int>(granularity);
+            ASSERT_EQ(folded.live(), recorded.live());
+          }
 }
 
 TEST(TorchtitanStages, StagesShareTheModel) {
