@@ -215,8 +215,8 @@ class EveryVerb(live.Live):
         learned = self.plimsoll(*words, "b", "--calibration", "learned.json", "--", "true")
         self.assertNotIn("learned from", plain.stderr)
         self.assertIn("learned from 4 runs", learned.stderr)
-        self.assertIn("predicted 77.50 GiB", plain.stderr)
-        self.assertIn("predicted 80.00 GiB", learned.stderr)
+        self.assertIn("predicted 77.58 GiB", plain.stderr)
+        self.assertIn("predicted 80.08 GiB", learned.stderr)
 
     def test_watching(self):
         self.plimsoll("run", "--job", JOB, "--out", "r", "--", "true")
