@@ -236,7 +236,7 @@ const Key kKernelKeys[] = {
     {"torch_compile", kBoth, PLIMSOLL_FIELD(kernels.torch_compile), "the model is compiled"},
     {"cuda_graph_impl", kBoth, PLIMSOLL_FIELD(kernels.cuda_graphs), "what is captured in CUDA graphs"},
     {"cuda_graph_modules", kSeconds, PLIMSOLL_FIELD(kernels.cuda_graph_modules), "per layer: which modules"},
-    {"keeps_outputs", kBytes, PLIMSOLL_FIELD(kernels.keeps_outputs),
+    {"keeps_outputs", kBoth, PLIMSOLL_FIELD(kernels.keeps_outputs),
      "the training loop holds the logits through backward"},
     {"label_smoothing_factor", kBoth, PLIMSOLL_FIELD(kernels.label_smoothing),
      "Trainer: share of the loss that is spread over all words; the loss is computed outside the model", kFraction},
