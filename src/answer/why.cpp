@@ -62,6 +62,13 @@ Result<std::optional<KnownJob>> find_job(const WhyQuestion& question, const leve
   return std::move(recovered.job);
 }
 
+// Only a run that ran out of the device's memory has used more than a job that fits.
+const char* verdict_beside(const why::Diagnosis& diagnosis, bool fits) {
+  if (!fits) return "which does not fit";
+  return diagnosis.resource == why::Resource::kDevice ? "which should fit: the run used more than the job says"
+                                                      : "which should fit";
+}
+
 }  // namespace
 
 bool Why::found() const { return diagnosis.cause != why::Cause::kNotMemory && diagnosis.cause != why::Cause::kUnknown; }
@@ -95,8 +102,7 @@ Result<Why> why(const WhyQuestion& question, const lever::World& world, const Pr
     const memory::RankAnswer& worst = known->answer.ranks[known->answer.worst];
     notes.insert(notes.begin(), fmt::format("plimsoll fit on {}: {} of {} on the worst rank, {}", known->origin,
                                             format_bytes(worst.device_used), format_bytes(worst.capacity),
-                                            known->answer.fits ? "which should fit: the run used more than the job says"
-                                                               : "which does not fit"));
+                                            verdict_beside(answer.diagnosis, known->answer.fits)));
     answer.figures = reconcile(*known, answer.findings);
     const std::vector<std::string> told = sentences_of(answer.figures);
     notes.insert(notes.begin() + 1, told.begin(), told.end());

@@ -3,7 +3,9 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
+#include <new>
 
 #include <fmt/format.h>
 
@@ -86,12 +88,16 @@ std::optional<live::Prediction> predict(const Arguments& arguments, const Consol
   const std::vector<std::string> files = arguments.values("job");
   if (files.empty() && !arguments.has("model")) return std::nullopt;
   const auto made = [&]() -> Result<live::Prediction> {
-    PLIMSOLL_TRY(input, input_of(arguments));
-    input.operands = files;
-    PLIMSOLL_TRY(world, world_of(arguments));
-    auto prediction = live::predict(std::move(input), world);
-    if (prediction) say_learned(world, prediction->job, console);
-    return prediction;
+    try {
+      PLIMSOLL_TRY(input, input_of(arguments));
+      input.operands = files;
+      PLIMSOLL_TRY(world, world_of(arguments));
+      auto prediction = live::predict(std::move(input), world);
+      if (prediction) say_learned(world, prediction->job, console);
+      return prediction;
+    } catch (const std::bad_alloc&) {
+      return tl::make_unexpected(Error{Code::kMissing, "there is not enough memory for it", {}, {}});
+    }
   }();
   if (!made) {
     console.warn(fmt::format("nothing can be predicted: {}", to_string(made.error())));
@@ -114,6 +120,41 @@ void keep_file(const std::string& folder, const char* name, const std::string& t
   if (folder.empty() || text.empty()) return;
   if (const Status written = write_whole(folder + "/" + name, text, Existing::kReplace); !written)
     run.problems.push_back(to_string(written.error()));
+}
+
+// What follows a command that has run, for days perhaps: without memory for it the report is lost, not the exit code.
+template <class Work>
+void sheltered(Work work) {
+  try {
+    work();
+  } catch (const std::bad_alloc&) {
+    std::fputs("plimsoll: there is not enough memory to say more about this run\n", stderr);
+  }
+}
+
+// What is known once the command has ended: the ranks, against the prediction, written down.
+void account(live::Run& run, const live::Sampler& sampler, const live::Prediction* prediction, bool has_log,
+             double begun) {
+  run.most = sampler.most();
+  if (!sampler.trouble().empty()) run.problems.push_back(sampler.trouble());
+  if (!run.ending.log_trouble.empty()) run.problems.push_back("the log is not complete: " + run.ending.log_trouble);
+  if (!run.ending.started) return;
+  if (!run.folder.empty()) run.ranks = live::read_ranks(run.folder, run.problems);
+  if (!run.ranks.empty()) run.hook = "on";
+  for (const live::RankRun& rank : run.ranks)
+    if (!rank.trouble.empty())
+      run.problems.push_back(fmt::format("rank {}: the hook gave up: {}", rank.rank, rank.trouble));
+  run.rows = live::compare(run.ranks, prediction, run.most);
+  run.differences = live::differences(run.rows, run.ranks, prediction);
+  if (run.ending.code() != 0) {
+    const std::vector<std::string> kernel = live::kernel_messages(begun);
+    keep_file(run.folder, live::kStepsFile, live::steps_text(run.ranks), run);
+    if (const std::string word = live::word_on_kill(run.ending, run.most, kernel); !word.empty())
+      run.differences.push_back(word);
+    keep_file(run.folder, live::kEvidenceFile, live::evidence_text({run.ending, run.most, run.ranks, kernel, has_log}),
+              run);
+  }
+  keep_file(run.folder, live::kRunFile, live::run_json(run, prediction), run);
 }
 
 // One attempt: the command, measured, compared and written down.
@@ -149,26 +190,7 @@ live::Run attempt(const Asked& asked, const std::vector<std::string>& words,
   const double begun = monotonic_seconds();
   run.ending = live::run_command(launch);
   sampler.stop();
-  run.most = sampler.most();
-  if (!sampler.trouble().empty()) run.problems.push_back(sampler.trouble());
-  if (!run.ending.log_trouble.empty()) run.problems.push_back("the log is not complete: " + run.ending.log_trouble);
-  if (!run.ending.started) return run;
-  if (!run.folder.empty()) run.ranks = live::read_ranks(run.folder, run.problems);
-  if (!run.ranks.empty()) run.hook = "on";
-  for (const live::RankRun& rank : run.ranks)
-    if (!rank.trouble.empty())
-      run.problems.push_back(fmt::format("rank {}: the hook gave up: {}", rank.rank, rank.trouble));
-  run.rows = live::compare(run.ranks, prediction, run.most);
-  run.differences = live::differences(run.rows, run.ranks, prediction);
-  if (run.ending.code() != 0) {
-    const std::vector<std::string> kernel = live::kernel_messages(begun);
-    keep_file(run.folder, live::kStepsFile, live::steps_text(run.ranks), run);
-    if (const std::string word = live::word_on_kill(run.ending, run.most, kernel); !word.empty())
-      run.differences.push_back(word);
-    keep_file(run.folder, live::kEvidenceFile,
-              live::evidence_text({run.ending, run.most, run.ranks, kernel, !launch.log.empty()}), run);
-  }
-  keep_file(run.folder, live::kRunFile, live::run_json(run, prediction), run);
+  sheltered([&] { account(run, sampler, prediction, !launch.log.empty(), begun); });
   return run;
 }
 
@@ -197,6 +219,28 @@ bool ran_out(const live::Run& run) {
   return false;
 }
 
+// The cheapest change that should fit, after a run that ran out; nothing where there is none, which is said.
+std::optional<live::Retry> retry_of(const live::Run& done, const live::Prediction& prediction,
+                                    const Arguments& arguments, const std::vector<std::string>& words,
+                                    const std::vector<std::string>& job_files, const Console& console) {
+  const auto planned = [&]() -> Result<live::Retry> {
+    PLIMSOLL_TRY(world, world_of(arguments));
+    return live::plan_retry(done, prediction, world, words, job_files);
+  }();
+  if (planned) return *planned;
+  console.warn(fmt::format("no retry: {}", to_string(planned.error())));
+  return std::nullopt;
+}
+
+void report(const live::Run& done, const live::Prediction* prediction, const Arguments& arguments,
+            const Console& console) {
+  if (console.quiet) return;
+  const bool as_json = arguments.has("json");
+  console.print(as_json ? live::run_json(done, prediction) : "\n" + run_report(done, prediction, console));
+  const bool interrupted = done.ending.signal == SIGINT || done.ending.signal == SIGTERM;
+  if (done.ending.code() != 0 && !interrupted && !as_json) explain(done, arguments, console);
+}
+
 Result<ExitCode> run(const Arguments& arguments, const Console& given) {
   PLIMSOLL_TRY(asked, asked_of(arguments));
   live::block_signals();
@@ -214,26 +258,21 @@ Result<ExitCode> run(const Arguments& arguments, const Console& given) {
     const live::Run done = attempt(asked, words, environment, out, prediction ? &*prediction : nullptr,
                                    nvml ? nvml->get() : nullptr, nvml ? std::string{} : to_string(nvml.error()));
     if (!done.ending.started) return not_started(words, done.ending.error, console);
-    if (!console.quiet)
-      console.print(arguments.has("json") ? live::run_json(done, prediction ? &*prediction : nullptr)
-                                          : "\n" + run_report(done, prediction ? &*prediction : nullptr, console));
-    const bool interrupted = done.ending.signal == SIGINT || done.ending.signal == SIGTERM;
-    if (done.ending.code() != 0 && !interrupted && !console.quiet && !arguments.has("json"))
-      explain(done, arguments, console);
-    if (left > 0 && prediction && ran_out(done)) {
-      PLIMSOLL_TRY(world, world_of(arguments));
-      auto next = live::plan_retry(done, *prediction, world, words, job_files);
-      if (next) {
-        console.print("\n" + next->shown);
-        words = next->words;
-        job_files = next->job_files;
-        environment = next->environment;
-        prediction = next->prediction;
-        out = (asked.out.empty() ? done.folder : asked.out) + fmt::format("-retry-{}", asked.retries - left + 1);
-        continue;
-      }
-      console.warn(fmt::format("no retry: {}", to_string(next.error())));
-    }
+    bool again = false;
+    sheltered([&] {
+      report(done, prediction ? &*prediction : nullptr, arguments, console);
+      if (left == 0 || !prediction || !ran_out(done)) return;
+      std::optional<live::Retry> next = retry_of(done, *prediction, arguments, words, job_files, console);
+      if (!next) return;
+      console.print("\n" + next->shown);
+      out = (asked.out.empty() ? done.folder : asked.out) + fmt::format("-retry-{}", asked.retries - left + 1);
+      words = std::move(next->words);
+      job_files = std::move(next->job_files);
+      environment = std::move(next->environment);
+      prediction = std::move(next->prediction);
+      again = true;
+    });
+    if (again) continue;
     if (done.ending.signal > 0) {
       static_cast<void>(console.flush());
       live::end_like(done.ending.signal);

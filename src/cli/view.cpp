@@ -84,8 +84,9 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   if (const auto path = arguments.value("html")) {
     if (arguments.operands.empty())
       return usage_error("--html wants files to show", "plimsoll view job.toml --html job.html");
-    const std::string baked = serve::bake(site, shelf, std::string{version()});
-    PLIMSOLL_TRY_STATUS(write_whole(*path, page.whole(baked), existing_files(arguments)));
+    PLIMSOLL_TRY(baked, serve::bake(site, shelf, std::string{version()}));
+    PLIMSOLL_TRY_STATUS(write_whole(*path, page.whole(baked.text), existing_files(arguments)));
+    for (const std::string& panel : baked.refused) console.warn("the page shows no " + panel);
     console.print("written: " + *path + "\n");
     return ExitCode::kYes;
   }

@@ -14,7 +14,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <memory>
+#include <span>
 
 #include "live/signals.h"
 #include "live/streams.h"
@@ -110,19 +110,21 @@ void forward(const signalfd_siginfo& info, pid_t command, Streams& streams) {
   kill(command, number);
 }
 
-void attend(pid_t command, Streams& streams, int signals, int& status) {
+// Until the command has ended and its output is passed on; false where the machine does not let us wait so.
+bool attend(pid_t command, Streams& streams, int signals, int& status) {
   bool ended = false;
+  std::array<pollfd, Streams::kMost + 1> polled{};
   while (true) {
-    std::vector<pollfd> polled = streams.polled();
-    const std::size_t outputs = polled.size();
-    if (ended && outputs == 0) return;
-    if (!ended) polled.push_back({signals, POLLIN, 0});
-    const int ready = poll(polled.data(), polled.size(), ended ? kDrainMilliseconds : -1);
-    if (ready == 0) return;  // ended, and what it left behind is silent
-    if (ready < 0 && errno != EINTR) return;
+    const std::size_t outputs = streams.polled(std::span(polled).first<Streams::kMost>());
+    if (ended && outputs == 0) return true;
+    polled[outputs] = {signals, POLLIN, 0};
+    const int ready = poll(polled.data(), ended ? outputs : outputs + 1, ended ? kDrainMilliseconds : -1);
+    if (ready == 0) return true;  // ended, and what it left behind is silent
+    if (ready < 0 && errno != EINTR) return ended;
+    if (ready < 0) continue;
     for (std::size_t i = 0; i < outputs; ++i)
       if (polled[i].revents != 0) streams.pass_on(polled[i].fd);
-    if (ended || polled.back().revents == 0) continue;
+    if (ended || polled[outputs].revents == 0) continue;
     signalfd_siginfo info{};
     if (read(signals, &info, sizeof info) == sizeof info) forward(info, command, streams);
     ended = reap(command, status);
@@ -146,13 +148,10 @@ Ending run_command(const Launch& launch) {
   const int signals = open_signals();
   if (launch.started) launch.started(child.pid);
   int status = 0;
-  if (signals >= 0)
-    attend(child.pid, streams, signals, status);
-  else
-    waitpid(child.pid, &status, 0);
+  if (signals < 0 || !attend(child.pid, streams, signals, status)) waitpid(child.pid, &status, 0);
   ending.seconds = std::chrono::duration<double>(Clock::now() - begun).count();
   streams.finish();
-  ending.log_trouble = streams.trouble();
+  ending.log_trouble = streams.take_trouble();
   if (signals >= 0) close(signals);
   if (WIFSIGNALED(status)) ending.signal = WTERMSIG(status);
   if (WIFEXITED(status)) ending.exit_code = WEXITSTATUS(status);

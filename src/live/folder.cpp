@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "live/folder.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
@@ -11,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/write.h"
 
 namespace plimsoll::catalog {
@@ -22,6 +25,11 @@ namespace plimsoll::live {
 namespace {
 
 namespace fs = std::filesystem;
+
+struct RemovedAtEnd {
+  const std::string& path;
+  ~RemovedAtEnd() { unlink(path.c_str()); }
+};
 
 std::string default_name() {
   const std::time_t now = std::time(nullptr);
@@ -35,13 +43,10 @@ tl::unexpected<Error> cannot(const std::string& path, const std::string& why) {
   return tl::make_unexpected(Error{Code::kMissing, fmt::format("{}: {}", path, why), {}, "--out names another folder"});
 }
 
-bool has_rank_file(const fs::path& folder) {
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("rank-") && name.ends_with(".jsonl")) return true;
-  }
-  return false;
+bool has_rank_file(const std::string& folder) {
+  const std::vector<std::string> names = names_in(folder);
+  return std::any_of(names.begin(), names.end(),
+                     [](const std::string& name) { return name.starts_with("rank-") && name.ends_with(".jsonl"); });
 }
 
 // "rank-12.oom.pickle" -> 12, so that names sort as numbers do.
@@ -73,11 +78,12 @@ Result<std::string> make_run_folder(const std::string& asked) {
   fs::create_directories(path, error);
   if (error) return cannot(path.string(), error.message());
   // A folder of others, or of a disk that is full or read-only, shows now.
-  const std::string probe = (path / ".probe").string();
+  const std::string folder = path.string();
+  const std::string probe = folder + "/.probe";
+  const RemovedAtEnd removed{probe};
   if (const Status written = write_whole(probe, "plimsoll\n", Existing::kReplace); !written)
     return tl::make_unexpected(written.error());
-  fs::remove(probe, error);
-  return path.string();
+  return folder;
 }
 
 bool is_run_folder(const std::string& path) {
@@ -112,11 +118,8 @@ RunFiles files_of(const std::string& folder) {
   for (const char* name : {kStepsFile, kLogFile, kEvidenceFile})
     if (std::string path = existing(name); !path.empty()) files.logs.push_back(std::move(path));
   files.job = existing(kJobFile);
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("rank-") && is_snapshot(name)) files.snapshots.push_back(entry.path().string());
-  }
+  for (const std::string& name : names_in(folder))
+    if (name.starts_with("rank-") && is_snapshot(name)) files.snapshots.push_back(folder + "/" + name);
   std::sort(files.snapshots.begin(), files.snapshots.end(), [](const std::string& a, const std::string& b) {
     const auto key = [](const std::string& path) { return std::tuple(is_of_peer(path), rank_in(path), path); };
     return key(a) < key(b);

@@ -6,21 +6,19 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <map>
 
 #include <fmt/format.h>
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/lines.h"
 #include "base/text.h"
 
 namespace plimsoll::live {
 
 namespace {
-
-namespace fs = std::filesystem;
 
 // More processes than any node has ranks, workers and helpers; a loop in a made-up /proc ends here.
 constexpr std::size_t kMostProcesses = 4096;
@@ -46,10 +44,10 @@ std::string proc(const std::string& root, std::int64_t pid, std::string_view fil
 
 // From the kernel's own list, which not every kernel is built with.
 bool listed_children(const std::string& root, std::int64_t pid, std::vector<std::int64_t>& children) {
-  std::error_code error;
   bool listed = false;
-  for (const fs::directory_entry& task : fs::directory_iterator(proc(root, pid, "task"), error)) {
-    const auto text = read_file((task.path() / "children").string(), kMostStatus);
+  const std::string tasks = proc(root, pid, "task");
+  for (const std::string& task : names_in(tasks)) {
+    const auto text = read_file(fmt::format("{}/{}/children", tasks, task), kMostStatus);
     if (!text) continue;
     listed = true;
     for (const std::string_view word : split(*text, ' '))
@@ -60,9 +58,8 @@ bool listed_children(const std::string& root, std::int64_t pid, std::vector<std:
 
 std::multimap<std::int64_t, std::int64_t> children_by_parent(const std::string& root) {
   std::multimap<std::int64_t, std::int64_t> found;
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(root + "/proc", error)) {
-    const std::int64_t pid = integer_of(entry.path().filename().string());
+  for (const std::string& name : names_in(root + "/proc")) {
+    const std::int64_t pid = integer_of(name);
     if (pid <= 0) continue;
     const auto text = read_file(proc(root, pid, "stat"), kMostStatus);
     // The name stands in brackets and may hold any character: "12 (a) b) S 1 ...".

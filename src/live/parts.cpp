@@ -14,6 +14,7 @@
 #include "answer/recording.h"
 #include "base/crew.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/text.h"
 #include "live/folder.h"
 #include "live/nodes.h"
@@ -50,9 +51,7 @@ std::optional<std::int64_t> number_in(const std::string& name) {
 std::vector<std::string> files_in(const std::string& folder) {
   std::vector<std::string> snapshots;
   std::vector<std::string> ranks;
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
+  for (const std::string& name : names_in(folder)) {
     if (is_snapshot(name)) snapshots.push_back(name);
     if (is_rank_file(name)) ranks.push_back(name);
   }

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
 #include <tuple>
 
 #include <fmt/format.h>
 
 #include "base/crew.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/text.h"
 #include "live/nodes.h"
 
@@ -18,7 +18,6 @@ namespace plimsoll::live {
 namespace {
 
 using document::Node;
-namespace fs = std::filesystem;
 
 constexpr std::size_t kMostSteps = 1024;  // of one rank: thousands of them stay below a gigabyte
 constexpr std::int64_t kMostFile = 256LL << 20;
@@ -175,18 +174,13 @@ Result<RankRun> read_rank(const std::string& name, std::string_view text) {
 }
 
 std::vector<RankRun> read_ranks(const std::string& folder, std::vector<std::string>& problems) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("rank-") && name.ends_with(".jsonl")) names.push_back(name);
-  }
-  std::sort(names.begin(), names.end());
+  std::vector<std::string> names = names_in(folder);
+  std::erase_if(names, [](const std::string& name) { return !name.starts_with("rank-") || !name.ends_with(".jsonl"); });
   std::vector<std::optional<Result<RankRun>>> read(names.size());
   std::atomic<std::size_t> next{0};
   share_work(0, [&](unsigned) {
     for (std::size_t i = next++; i < names.size(); i = next++) {
-      const auto text = read_file((fs::path(folder) / names[i]).string(), kMostFile);
+      const auto text = read_file(folder + "/" + names[i], kMostFile);
       read[i] = text ? read_rank(names[i], *text) : Result<RankRun>{tl::make_unexpected(text.error())};
     }
   });

@@ -6,7 +6,8 @@
 
 #include <cerrno>
 #include <cstring>
-#include <system_error>
+#include <exception>
+#include <new>
 
 #include <fmt/format.h>
 
@@ -29,8 +30,12 @@ Sampler::~Sampler() {
 void Sampler::start(std::int64_t pid) {
   try {
     thread_ = std::thread([this, pid] { loop(pid); });
-  } catch (const std::system_error&) {
-    trouble_ = "the machine refuses a thread: nothing is sampled";
+  } catch (const std::exception&) {
+    try {
+      trouble_ = "the machine refuses a thread: nothing is sampled";
+    } catch (const std::bad_alloc&) {
+      trouble_ = "not sampled";  // short enough to need no memory
+    }
   }
 }
 
@@ -55,16 +60,24 @@ void Sampler::loop(std::int64_t pid) {
   }
 }
 
-void Sampler::take(std::int64_t pid) {
-  Sample sample = take_sample(pid, nvml_, options_.root);
-  sample.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
-  most_.add(sample);
-  if (file_ < 0) return;
+void Sampler::take(std::int64_t pid) noexcept {
+  try {
+    Sample sample = take_sample(pid, nvml_, options_.root);
+    sample.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+    most_.add(sample);
+    if (file_ >= 0) write(sample);
+  } catch (const std::bad_alloc&) {
+    if (trouble_.empty()) trouble_ = "a sample lost";  // short enough to need no memory
+  }
+}
+
+void Sampler::write(const Sample& sample) {
   const std::string line = to_line(sample);
-  if (write(file_, line.data(), line.size()) == static_cast<ssize_t>(line.size())) return;
-  trouble_ = fmt::format("{}: {}", options_.file, std::strerror(errno));
+  if (::write(file_, line.data(), line.size()) == static_cast<ssize_t>(line.size())) return;
+  const int error = errno;
   close(file_);
   file_ = -1;
+  trouble_ = fmt::format("{}: {}", options_.file, std::strerror(error));
 }
 
 }  // namespace plimsoll::live

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread that samples a run at a steady pace and writes what it saw. A full disk ends the writing, not the sampling.
+// A thread that samples a run at a steady pace and writes what it saw. A full disk ends the writing, not the sampling;
+// a sample for which there is no memory is left out. Neither reaches the command.
 #pragma once
 
 #include <chrono>
@@ -35,7 +36,8 @@ class Sampler {
 
  private:
   void loop(std::int64_t pid);
-  void take(std::int64_t pid);
+  void take(std::int64_t pid) noexcept;
+  void write(const Sample& sample);
 
   const Nvml* nvml_;
   Options options_;

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 namespace plimsoll::live {
 
@@ -129,11 +130,11 @@ void Streams::copy_window_size() const {
   }
 }
 
-std::vector<pollfd> Streams::polled() const {
-  std::vector<pollfd> all;
+std::size_t Streams::polled(std::span<pollfd, kMost> ends) const {
+  std::size_t count = 0;
   for (const Channel& channel : channels_)
-    if (channel.ours >= 0) all.push_back({channel.ours, POLLIN, 0});
-  return all;
+    if (channel.ours >= 0) ends[count++] = {channel.ours, POLLIN, 0};
+  return count;
 }
 
 void Streams::pass_on(int from) {
@@ -144,7 +145,11 @@ void Streams::pass_on(int from) {
     if (got < 0 && errno == EINTR) return;
     if (got <= 0) return shut(channel);  // a terminal whose other end is closed says EIO
     const auto count = static_cast<std::size_t>(got);
-    keep(channel, bytes.data(), count);
+    try {
+      keep(channel, bytes.data(), count);
+    } catch (const std::bad_alloc&) {
+      give_up_copy("no memory");
+    }
     // A reader that has left (head) ends the command's writing as it would have without us.
     if (!write_all(channel.to, bytes.data(), count)) shut(channel);
     return;
@@ -166,9 +171,17 @@ void Streams::keep(Channel& channel, const char* bytes, std::size_t count) {
 
 void Streams::write_copy(const char* bytes, std::size_t count) {
   if (log_ < 0 || count == 0 || write_all(log_, bytes, count)) return;
-  trouble_ = std::strerror(errno);
+  give_up_copy(std::strerror(errno));
+}
+
+void Streams::give_up_copy(const char* why) {
   close(log_);
   log_ = -1;
+  try {
+    trouble_ = why;
+  } catch (const std::bad_alloc&) {
+    trouble_ = "no memory";  // short enough to need none
+  }
 }
 
 void Streams::finish() {

@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/text.h"
 
 namespace plimsoll::live {
@@ -98,13 +99,13 @@ Watcher::Watcher(Target target, const Nvml* nvml, std::string nvml_problem)
 
 void Watcher::follow() {
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(target_.folder, error)) {
-    const std::string name = entry.path().filename().string();
+  for (const std::string& name : names_in(target_.folder)) {
     if (!name.starts_with("rank-") || !name.ends_with(".jsonl")) continue;
     Followed& file = files_.try_emplace(name, Followed{RankReader(name), 0}).first->second;
-    const auto size = static_cast<std::int64_t>(entry.file_size(error));
+    const std::string path = target_.folder + "/" + name;
+    const auto size = static_cast<std::int64_t>(fs::file_size(path, error));
     if (error || size <= file.offset) continue;  // thousands of files stand still between two looks
-    std::ifstream stream(entry.path(), std::ios::binary);
+    std::ifstream stream(path, std::ios::binary);
     stream.seekg(file.offset);
     std::string text(static_cast<std::size_t>(std::min(size - file.offset, kMostPerLook)), '\0');
     stream.read(text.data(), static_cast<std::streamsize>(text.size()));

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/folder.h"
 #include "base/text.h"
 
 namespace plimsoll::measure {
@@ -31,10 +32,7 @@ void add(const fs::path& folder, std::vector<std::string>& folders) {
 
 std::vector<fs::path> children(const fs::path& folder) {
   std::vector<fs::path> found;
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
-    found.push_back(it->path());
-  std::sort(found.begin(), found.end());
+  for (const std::string& name : names_in(folder.string())) found.push_back(folder / name);
   return found;
 }
 

@@ -46,18 +46,47 @@ class Baker {
  public:
   explicit Baker(Site& site) : site_(site) {}
 
-  // The answer as it was baked.
-  std::string ask(const Question& question) {
-    const Reply reply = site_.answer("/api/" + question.path, question.body());
-    if (!text_.empty()) text_ += ",\n";
-    text_ += json_quoted(question.key()) + ": " + reply.body;
-    return reply.status == 200 ? reply.body : std::string{};
+  // The answer as it was baked, without which there is nothing to show.
+  Result<std::string> need(const Question& question) {
+    Reply reply = put(question);
+    if (reply.status != kAnswered) return tl::make_unexpected(error_of(reply.body));
+    return std::move(reply.body);
   }
-  [[nodiscard]] const std::string& text() const { return text_; }
+  // A panel beside it.
+  void ask(const Question& question) {
+    const Reply reply = put(question);
+    if (reply.status == kAnswered) return;
+    std::string line = fmt::format("{}: {}", question.path, error_of(reply.body).message);
+    if (std::find(refused_.begin(), refused_.end(), line) == refused_.end()) refused_.push_back(std::move(line));
+  }
+  [[nodiscard]] Baked take(const std::string& version) {
+    return {fmt::format("{{\"version\": {}, \"answers\": {{\n{}\n}}}}\n", json_quoted(version), text_),
+            std::move(refused_)};
+  }
 
  private:
+  static constexpr int kAnswered = 200;
+
+  Reply put(const Question& question) {
+    Reply reply = site_.answer("/api/" + question.path, question.body());
+    if (!text_.empty()) text_ += ",\n";
+    text_ += json_quoted(question.key()) + ": " + reply.body;
+    return reply;
+  }
+  // What refusal() wrote.
+  static Error error_of(const std::string& body) {
+    const auto node = document::parse_json(body);
+    const document::Node* told = node ? node->find("error") : nullptr;
+    const auto text = [told](std::string_view member) {
+      const document::Node* found = told != nullptr ? told->find(member) : nullptr;
+      return found != nullptr ? found->text : std::string{};
+    };
+    return {Code::kBadInput, text("message"), {}, text("hint")};
+  }
+
   Site& site_;
   std::string text_;
+  std::vector<std::string> refused_;
 };
 
 std::int64_t number(const std::string& json, std::initializer_list<std::string_view> path) {
@@ -75,8 +104,8 @@ constexpr const char* kColumns = ", \"columns\": 3000";
 
 std::string at_event(std::int64_t event) { return fmt::format(", \"event\": {}", event); }
 
-void bake_job(Baker& baker, const std::vector<std::string>& files) {
-  const std::string fit = baker.ask({.path = "fit", .files = files});
+Status bake_job(Baker& baker, const std::vector<std::string>& files) {
+  PLIMSOLL_TRY(fit, baker.need({.path = "fit", .files = files}));
   baker.ask({.path = "fit", .files = files, .flags = {"changes"}});
   constexpr std::int64_t kMostRanks = 64;
   const std::int64_t ranks = std::min(kMostRanks, number(fit, {"ranks"}));
@@ -86,10 +115,11 @@ void bake_job(Baker& baker, const std::vector<std::string>& files) {
     baker.ask({.path = "schedule", .files = files, .rank = rank, .extra = kColumns});
   }
   baker.ask({.path = "plan", .files = files});
+  return {};
 }
 
-void bake_recording(Baker& baker, const std::vector<std::string>& files) {
-  const std::string overview = baker.ask({.path = "recording", .files = files});
+Status bake_recording(Baker& baker, const std::vector<std::string>& files) {
+  PLIMSOLL_TRY(overview, baker.need({.path = "recording", .files = files}));
   baker.ask({.path = "replay", .files = files});
   baker.ask({.path = "replay", .files = files, .flags = {"leaks", "peak"}});
   baker.ask({.path = "replay", .files = files, .flags = {"what-if"}});
@@ -102,11 +132,18 @@ void bake_recording(Baker& baker, const std::vector<std::string>& files) {
       baker.ask({.path = "blocks", .files = files, .axis = axis, .by = by, .extra = kColumns});
     }
   }
+  return {};
+}
+
+Status bake_run(Baker& baker, const std::string& id) {
+  PLIMSOLL_TRY_STATUS(baker.need({.path = "rl", .files = {id}}));
+  for (const char* flag : {"splits", "knobs"}) baker.ask({.path = "rl", .files = {id}, .flags = {flag}});
+  return {};
 }
 
 }  // namespace
 
-std::string bake(Site& site, const Shelf& shelf, const std::string& version) {
+Result<Baked> bake(Site& site, const Shelf& shelf, const std::string& version) {
   Baker baker(site);
   baker.ask({.path = "start"});
   std::vector<std::string> jobs;
@@ -114,17 +151,15 @@ std::string bake(Site& site, const Shelf& shelf, const std::string& version) {
   for (const Item& item : shelf.items()) {
     if (item.kind == Kind::kJob) jobs.push_back(item.id);
     if (item.kind == Kind::kLog) logs.push_back(item.id);
-    if (item.kind == Kind::kRecording) bake_recording(baker, {item.id});
-    if (item.kind == Kind::kMetrics) baker.ask({.path = "observe", .files = {item.id}});
-    if (item.kind == Kind::kRun)
-      for (const std::vector<std::string>& flags : {std::vector<std::string>{}, {"splits"}, {"knobs"}})
-        baker.ask({.path = "rl", .files = {item.id}, .flags = flags});
+    if (item.kind == Kind::kRecording) PLIMSOLL_TRY_STATUS(bake_recording(baker, {item.id}));
+    if (item.kind == Kind::kMetrics) PLIMSOLL_TRY_STATUS(baker.need({.path = "observe", .files = {item.id}}));
+    if (item.kind == Kind::kRun) PLIMSOLL_TRY_STATUS(bake_run(baker, item.id));
   }
-  if (!jobs.empty()) bake_job(baker, jobs);
-  if (!logs.empty()) baker.ask({.path = "why", .files = logs});
+  if (!jobs.empty()) PLIMSOLL_TRY_STATUS(bake_job(baker, jobs));
+  if (!logs.empty()) PLIMSOLL_TRY_STATUS(baker.need({.path = "why", .files = logs}));
   for (const std::string& log : logs)
     baker.ask({.path = "log", .files = {log}, .extra = ", \"event\": 1, \"columns\": 2000"});
-  return fmt::format("{{\"version\": {}, \"answers\": {{\n{}\n}}}}\n", json_quoted(version), baker.text());
+  return baker.take(version);
 }
 
 }  // namespace plimsoll::serve

@@ -89,12 +89,15 @@ Result<Kind> kind_of(const std::string& path) {
   head.resize(*got);
   constexpr char kPickle = '\x80';
   if (!head.empty() && (head.front() == kPickle || head.find('\0') != std::string::npos)) return Kind::kRecording;
-  auto text = read_file(path, kLargestConfiguration);
-  if (!text) return Kind::kLog;
-  if (snapshot::looks_like_memory_stats(*text) || snapshot::looks_like_memory_summary(*text)) return Kind::kRecording;
-  if (is_run(path, *text)) return Kind::kRun;
-  if (is_job(path, *text)) return Kind::kJob;
-  return is_metrics(path, *text) ? Kind::kMetrics : Kind::kLog;
+  std::error_code ignored;
+  if (const auto bytes = std::filesystem::file_size(path, ignored);
+      !ignored && std::cmp_greater(bytes, kLargestConfiguration))
+    return Kind::kLog;
+  PLIMSOLL_TRY(text, read_file(path, kLargestConfiguration));
+  if (snapshot::looks_like_memory_stats(text) || snapshot::looks_like_memory_summary(text)) return Kind::kRecording;
+  if (is_run(path, text)) return Kind::kRun;
+  if (is_job(path, text)) return Kind::kJob;
+  return is_metrics(path, text) ? Kind::kMetrics : Kind::kLog;
 }
 
 Shelf::~Shelf() {

@@ -93,6 +93,7 @@ Main g_main;
 
 int counted_main(int argc, char** argv, char** environment) {
   read_wish();
+  unsetenv("LD_PRELOAD");  // what the program starts is not ours to fail
   std::atexit(report);
   g_counts = true;
   return g_main(argc, argv, environment);

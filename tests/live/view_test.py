@@ -72,6 +72,13 @@ class View(live.Live):
         for folder in ("empty", "bare", "nowhere"):
             self.assertEqual(self.plimsoll("view", folder, "--html", "x.html", env=self.env).returncode, 3, folder)
 
+    def test_a_job_without_an_answer_leaves_no_page(self):
+        (self.folder / "job.toml").write_text('framework = "megatron-lm"\nmodel = "no-such-model"\n')
+        done = self.plimsoll("view", "job.toml", "--html", "x.html", env=self.env)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("no-such-model", done.stderr)
+        self.assertFalse((self.folder / "x.html").exists())
+
     def test_what_was_learned_acts_and_is_said_on_the_page(self):
         (self.folder / "learned.json").write_text(json.dumps(
             {"schema": 1, "kind": "plimsoll-learned",

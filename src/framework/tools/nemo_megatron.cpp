@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/folder.h"
 #include "base/text.h"
 #include "framework/megatron_lm/flags.h"
 #include "framework/megatron_lm/tokenizer.h"
@@ -297,12 +298,12 @@ Status refuse_flagscale_programs(const Node& root, const std::string& path) {
   const std::filesystem::path folder = std::filesystem::absolute(path, failed).parent_path().parent_path();
   int files = 0;
   if (programs.front().empty() && !failed)
-    for (auto entry = std::filesystem::directory_iterator(folder, failed);
-         !failed && entry != std::filesystem::directory_iterator() && ++files < kMostFiles; entry.increment(failed)) {
-      const std::filesystem::path& name = entry->path();
+    for (const std::string& name : names_in(folder.string())) {
+      if (++files == kMostFiles) break;
+      const std::string path_of_it = (folder / name).string();
       std::error_code no_size;
-      if (name.extension() != ".yaml" || entry->file_size(no_size) > kMostBytes || no_size) continue;
-      const auto text = read_named_file(name.string());
+      if (!name.ends_with(".yaml") || std::filesystem::file_size(path_of_it, no_size) > kMostBytes || no_size) continue;
+      const auto text = read_named_file(path_of_it);
       const auto experiment = text ? document::parse_yaml(*text) : Result<Node>(Node{});
       if (experiment && experiment->is_object()) programs.push_back(flagscale_program(*experiment));
     }
