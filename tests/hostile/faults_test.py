@@ -24,7 +24,7 @@ from hostile import PATIENCE, ROOT, SMALL_PLAN
 
 ALLOCATIONS = int(os.environ.get("PLIMSOLL_FAULTS", "0" if "PLIMSOLL_LONG" in os.environ else "60"))
 OLD = "what was there\n"
-RUN = ('framework = "telescope"\nmodel = "qwen3-1.7b"\ngpu = "h100"\ngpus = 8\ngroup_size = 8\n'
+RUN = ('framework = "telescope"\nmodel = "qwen3-1.7b"\ngpu = "h100"\ngpus = 2\ngroup_size = 8\n'
        "prompts_batch_size_for_trainer = 16\nprompt_mean = 200\ncompletion_mean = 500\nmax_tokens = 1000\n")
 JOB = ('framework = "megatron-lm"\nmodel = "llama3.2-1b"\ngpu = "h100"\ngpus = 4\nseq_length = 1024\n'
        "micro_batch_size = 1\nglobal_batch_size = 8\npipeline_model_parallel_size = 2\nbf16 = true\n")

@@ -60,10 +60,12 @@ class Watch(live.Live):
         process.stdout.close()
 
     def test_a_process_is_watched_from_outside(self):
-        process = subprocess.Popen([sys.executable, "-c", "import time; x = bytearray(50 << 20); time.sleep(30)"])
+        program = "import time; x = bytearray(50 << 20); print('holds it', flush=True); time.sleep(30)"
+        process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+        self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
-        time.sleep(0.5)
+        process.stdout.readline()
         view = json.loads(self.plimsoll("watch", process.pid, "--count", "1", "--json").stdout)
         self.assertGreater(view["host_run"], 50 << 20)
 
