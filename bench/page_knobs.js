@@ -27,7 +27,7 @@ const turn = (name) =>
         knob.click();
         const look = () => {
           const now = performance.now() - started;
-          const stale = document.querySelector('.verdict.stale') !== null;
+          const stale = document.querySelector('.verdict').ariaBusy === 'true';
           if (verdict === 0 && !stale && now > 5) verdict = now;
           quiet = root.dataset.waiting === '0' ? quiet + 1 : 0;
           if (quiet === 1) all = now;
