@@ -109,6 +109,25 @@ RoomyAllocator::Block* RoomyAllocator::map_more(Pool& pool, std::int64_t size) {
   return block;
 }
 
+bool RoomyAllocator::release_cached() {
+  if (expandable_) return false;
+  reserved_before_release_ = std::max(reserved_before_release_, reserved_);
+  for (Pool& pool : pools_) {
+    for (Block* block = first_from(pool, 0); block != nullptr;) {
+      Block* const next = after(pool, block);
+      if (block->prev == nullptr && block->next == nullptr) {
+        driver_.release(block->address, block->size);
+        reserved_ -= block->size;
+        ++driver_calls_;
+        erase(pool, block);
+        spare_.push_back(block);
+      }
+      block = next;
+    }
+  }
+  return true;
+}
+
 RoomyAllocator::Block* RoomyAllocator::after(const Pool& pool, const Block* block) {
   Block* found = nullptr;
   for (Block* b = pool.roots[block->bin]; b != nullptr;) {

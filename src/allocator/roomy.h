@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // PyTorch's caching allocator as long as the device has room: rounding, small and large pools per stream, best fit,
-// splitting, merging, growth of expandable segments. It has no memory limit, no garbage collection, no release and no
-// private pools; where a request would need one of these it gives up, and the caller turns to CachingAllocator. A step
-// that fits needs none of them, and most walks are of steps that fit: this one takes a third of the time.
-// Invariant: request by request the same bytes as CachingAllocator, until it gives up; a property test holds the two
-// together.
+// splitting, merging, growth of expandable segments. It has no memory limit, no garbage collection, no release of
+// expandable segments and no private pools; where a request would need one of these it gives up, and the caller turns
+// to CachingAllocator. A step that fits needs none of them, and most walks are of steps that fit: this one takes a
+// third of the time. Invariant: request by request the same bytes as CachingAllocator, until it gives up; a property
+// test holds the two together.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -86,8 +87,13 @@ class RoomyAllocator {
     insert(pool, block, bin_of(block->size));
   }
 
+  // empty_cache(): segments that nobody uses go back to the driver. False, and nothing was done, where they expand.
+  [[nodiscard]] bool release_cached();
+
   [[nodiscard]] std::int64_t allocated() const { return allocated_; }
-  [[nodiscard]] std::int64_t reserved() const { return reserved_; }  // it never falls
+  [[nodiscard]] std::int64_t reserved() const { return reserved_; }
+  // Only release_cached() lets it fall.
+  [[nodiscard]] std::int64_t peak_reserved() const { return std::max(reserved_, reserved_before_release_); }
   [[nodiscard]] std::int64_t driver_calls() const { return driver_calls_; }
 
  private:
@@ -222,6 +228,7 @@ class RoomyAllocator {
   std::vector<Block*> spare_;
   std::int64_t allocated_ = 0;
   std::int64_t reserved_ = 0;
+  std::int64_t reserved_before_release_ = 0;
   std::int64_t driver_calls_ = 0;
 };
 

@@ -66,6 +66,7 @@ struct FrameworkFacts {
   ShardingKind own_sharding = ShardingKind::kNone;  // the one that it is there for
   bool drives_others = false;                       // its arguments stand beside files of what it shards through
   bool replicates = false;                          // DDP on several GPUs, unless it is told to shard
+  bool empties_cache = false;                       // once the model is built, before it trains
 
   // How it reads what it is given.
   Assumed assumed = Assumed::kNowhere;

@@ -250,6 +250,7 @@ struct Kernels {
   bool loss_fusion = false;
   LossKind loss_fusion_impl = LossKind::kNativeFused;
   bool keeps_outputs = false;  // the caller holds the model's logits through backward
+  bool own_loop = false;       // not the framework's: nothing empties the cache before the first step
   double label_smoothing = 0;  // Trainer: a loss of its own, outside the model
   double embedding_noise = 0;  // NEFTune
 };

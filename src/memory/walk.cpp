@@ -83,6 +83,10 @@ class Caching {
   [[nodiscard]] std::int64_t reserved() const { return allocator_.stats().reserved; }
   [[nodiscard]] std::int64_t peak_reserved() const { return allocator_.stats().peak_reserved; }
   [[nodiscard]] std::int64_t driver_calls() const { return allocator_.stats().driver_calls(); }
+  bool release_cached() {
+    allocator_.release_cached();
+    return true;
+  }
 
  private:
   allocator::SimulatedDriver driver_;
@@ -104,8 +108,9 @@ class Roomy {
   void free(Handle block) { allocator_.free(block); }
   [[nodiscard]] std::int64_t allocated() const { return allocator_.allocated(); }
   [[nodiscard]] std::int64_t reserved() const { return allocator_.reserved(); }
-  [[nodiscard]] std::int64_t peak_reserved() const { return allocator_.reserved(); }
+  [[nodiscard]] std::int64_t peak_reserved() const { return allocator_.peak_reserved(); }
   [[nodiscard]] std::int64_t driver_calls() const { return allocator_.driver_calls(); }
+  bool release_cached() { return allocator_.release_cached(); }
 
  private:
   allocator::RoomyAllocator allocator_;
@@ -124,7 +129,8 @@ class Walker {
     const std::size_t events = tape_.size();
     std::size_t next_mark = 0;
     for (std::size_t i = 0; i < events && !result_.out_of_memory;) {
-      for (; next_mark < marks.size() && marks[next_mark].event <= i; ++next_mark) enter(marks[next_mark].moment);
+      for (; next_mark < marks.size() && marks[next_mark].event <= i; ++next_mark) enter(marks[next_mark]);
+      if (result_.out_of_memory) break;
       const std::size_t last =
           next_mark < marks.size() ? std::min<std::size_t>(marks[next_mark].event, events) : events;
       note(levels_ == nullptr ? follow<false>(last) : follow<true>(last));
@@ -146,9 +152,12 @@ class Walker {
   void leave_phase() {
     result_.by_phase[static_cast<std::size_t>(moment_.phase)].allocated_after = allocator_.allocated();
   }
-  void enter(const step::Moment& moment) {
-    if (moment.phase != moment_.phase) leave_phase();
-    moment_ = moment;
+  void enter(const step::Mark& mark) {
+    if (mark.moment.phase != moment_.phase) leave_phase();
+    moment_ = mark.moment;
+    // An allocator that cannot do it gives up, as it does where it has no room.
+    if (mark.empties_cache && !allocator_.release_cached())
+      result_.out_of_memory = OutOfMemory{moment_, 0, step::Name::kHidden};
   }
 
   // The events before `last`, up to the one that cannot be served.

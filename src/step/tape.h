@@ -50,6 +50,7 @@ struct Event {
 struct Mark {
   std::uint32_t event = 0;
   Moment moment;
+  bool empties_cache = false;  // before it, cached memory goes back to the device
 };
 
 // What a piece of a step does to memory, without its details: the highest point above its start, and
@@ -136,6 +137,13 @@ class Tape {
       peak_moment_ = moment_;
     }
     live_ += profile.net;
+  }
+
+  // torch.cuda.empty_cache(): what the allocator keeps for later and nobody uses goes back to the device.
+  void empty_cache() {
+    if (!recording_) return;
+    mark();
+    marks_.back().empties_cache = true;
   }
 
   // Allocations from here on are made on this stream.
@@ -297,7 +305,7 @@ class Tape {
     if (!marks_.empty() && marks_.back().event == event) {
       marks_.back().moment = moment;
     } else {
-      marks_.push_back({static_cast<std::uint32_t>(event), moment});
+      marks_.push_back({static_cast<std::uint32_t>(event), moment, false});
     }
   }
 

@@ -117,6 +117,7 @@ Record read_torch_recording(const Node& node) {
   const bool fsdp = text_of(node, "framework") == "fsdp2";
   job::Job job = job::defaults_for(fsdp ? job::Framework::kFsdp2 : job::Framework::kTransformers);
   job.name = record.id;
+  job.kernels.own_loop = true;
   auto model = model::read_hf_config(table_of(node, "model"));
   auto gpu = cluster::find_gpu(text_of(node, "gpu"));
   if (!model || !gpu) {

@@ -24,11 +24,12 @@ from hostile import PATIENCE, ROOT, SMALL_PLAN
 
 ALLOCATIONS = int(os.environ.get("PLIMSOLL_FAULTS", "0" if "PLIMSOLL_LONG" in os.environ else "60"))
 OLD = "what was there\n"
-RUN = ('framework = "telescope"\nmodel = "qwen3-1.7b"\ngpu = "h100"\ngpus = 2\ngroup_size = 8\n'
+RUN = ('framework = "telescope"\nmodel = "qwen3-1.7b"\ngpu = "h100"\ngpus = 8\ngroup_size = 8\n'
        "prompts_batch_size_for_trainer = 16\nprompt_mean = 200\ncompletion_mean = 500\nmax_tokens = 1000\n")
 JOB = ('framework = "megatron-lm"\nmodel = "llama3.2-1b"\ngpu = "h100"\ngpus = 4\nseq_length = 1024\n'
        "micro_batch_size = 1\nglobal_batch_size = 8\npipeline_model_parallel_size = 2\nbf16 = true\n")
-TIGHT = JOB.replace("llama3.2-1b", "llama3-8b").replace("1024", "16384")
+TIGHT = ('framework = "transformers"\nmodel = "llama3.2-1b"\ngpu = "h100"\ngpus = 1\nseq_length = 8192\n'
+         "micro_batch_size = 16\nbf16 = true\n")
 CAPTURE = ROOT / "tests/data/captures/gpt2-w32.capture"
 SNAPSHOT = sorted((ROOT / "tests/data/snapshots").glob("*.pickle.gz"), key=lambda p: p.stat().st_size)[0]
 LIST = '[[job]]\nname = "small"\nfiles = ["job.toml"]\n'
@@ -69,7 +70,9 @@ VERBS = {
     "view --html": ["view", "job.toml", "--html", "out.svg", "--force"],
     "complete": ["complete", "--", "fit", "--gpu", "h1"],
     "man --into": ["man", "--into", "pages"],
-    "rl --plan": ["rl", "run.toml", "--plan", "--steps", "2"],
+    "rl --plan": ["rl", "run.toml", "--plan", "--steps", "2", "--gpus", "2", "--trainer-num-workers", "1",
+                  "--inference-num-workers", "1",
+                  "--max-concurrent-prompts-per-server", "5", "--seq-len", "4864", "--max-async-rollout", "2"],
     "why of a job": ["why", "run.log", "--job", "job.toml"],
     "plan --from": ["plan", "--from", "tight.toml"],
 }

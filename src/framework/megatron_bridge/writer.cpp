@@ -54,7 +54,7 @@ constexpr Place kPlaces[] = {
 constexpr std::string_view kNotCarried =
     " sharding loss params_dtype compute_dtype autocast fsdp_units sync_each_micro_batch "
     "reshard_after_forward reduce_dtype stored_dtype fsdp_cpu_offload dp_replicate gradient_as_bucket_view loss_chunks "
-    "keeps_outputs use_liger_kernel torch_compile paged_optimizer load_in_4bit bnb_4bit_use_double_quant "
+    "keeps_outputs own_loop use_liger_kernel torch_compile paged_optimizer load_in_4bit bnb_4bit_use_double_quant "
     "prepare_model_for_kbit_training enable_input_require_grads offload_checkpointed_inputs "
     "recompute_every_nth_layer activation_memory_budget pipeline_schedule zero_stage padded_vocab_size "
     "bias_gelu_fusion bias_swiglu_fusion gradient_accumulation_steps peft use_flash_attn recipe recompute_activations "

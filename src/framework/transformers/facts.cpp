@@ -57,6 +57,8 @@ constinit const FrameworkFacts transformers_facts = {
     .shardings = bit(ShardingKind::kZero) | bit(ShardingKind::kFsdp1) | bit(ShardingKind::kFsdp2),
     .drives_others = true,
     .replicates = true,
+    // Trainer.train() begins with accelerator.free_memory() (Transformers 5.17; seen in recorded histories).
+    .empties_cache = true,
     .assumed = Assumed::kForOneGpu,
     .usual = kTrainsInBf16,
     .needs_gpu_count = false,

@@ -48,6 +48,7 @@ bool is_fact_of_trainer(std::string_view key) {
                                            "enable_input_require_grads",
                                            "adapter_dtype",
                                            "keeps_outputs",
+                                           "own_loop",
                                            "loss_chunks",
                                            "sgd_momentum"};
   return (is_fact(key) && key != "packed_sequences" && key != "eval_micro_batch_size") ||

@@ -238,6 +238,8 @@ const Key kKernelKeys[] = {
     {"cuda_graph_modules", kSeconds, PLIMSOLL_FIELD(kernels.cuda_graph_modules), "per layer: which modules"},
     {"keeps_outputs", kBoth, PLIMSOLL_FIELD(kernels.keeps_outputs),
      "the training loop holds the logits through backward"},
+    {"own_loop", kBytes, PLIMSOLL_FIELD(kernels.own_loop),
+     "a loop of your own in place of the Trainer, which empties the cache before it trains"},
     {"label_smoothing_factor", kBoth, PLIMSOLL_FIELD(kernels.label_smoothing),
      "Trainer: share of the loss that is spread over all words; the loss is computed outside the model", kFraction},
     {"neftune_noise_alpha", kBoth, PLIMSOLL_FIELD(kernels.embedding_noise), "noise on the embedding output (NEFTune)",

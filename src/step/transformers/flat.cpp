@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "step/transformers/replicated.h"
 
 namespace plimsoll::step::transformers {
 
@@ -45,6 +46,7 @@ void Fsdp1::build() {
   tape_.at(Operation::kBuild);
   std::vector<Tensor> originals;
   for (const Weight& w : m_.weights) originals.push_back(tape_.alloc(w.elements * stored_width_, Name::kWeight));
+  begin_training(*m_.job, tape_);
   tape_.enter(Phase::kWrap);
   for (Unit& unit : units_) {
     Tensor flat = tape_.alloc(unit.elements * stored_width_, Name::kConstruction);

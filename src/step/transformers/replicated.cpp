@@ -49,6 +49,10 @@ void build_weights(Model& m, Tape& tape) {
   }
 }
 
+void begin_training(const job::Job& job, Tape& tape) {
+  if (job.facts().empties_cache && !job.kernels.own_loop) tape.empty_cache();
+}
+
 Replicated::Replicated(Model& model, Tape& tape) : m_(model), tape_(tape) {
   const job::Sharding& s = m_.job->sharding;
   buckets_exist_ = s.kind == job::ShardingKind::kDdp && m_.job->data_parallel > 1;
@@ -59,6 +63,7 @@ void Replicated::build() {
   tape_.enter(Phase::kModel);
   tape_.at(Operation::kBuild);
   build_weights(m_, tape_);
+  begin_training(*m_.job, tape_);
   if (!buckets_exist_) return;
   tape_.enter(Phase::kWrap);
   tape_.at(Operation::kBuild);

@@ -9,6 +9,8 @@ namespace plimsoll::step::transformers {
 
 // Weights of a model built on the GPU, with the head's transient where it is tied.
 void build_weights(Model& model, Tape& tape);
+// Where the framework empties the cache first: what building the model left behind is not there for the first step.
+void begin_training(const job::Job& job, Tape& tape);
 
 class Replicated final : public Sharder {
  public:

@@ -86,6 +86,7 @@ void Zero::build() {
     return;
   }
   build_weights(m_, tape_);
+  begin_training(*m_.job, tape_);
   tape_.enter(Phase::kWrap);
   // Weights leave for the host one by one and come back as views of one flat buffer.
   for (Weight& w : m_.weights)

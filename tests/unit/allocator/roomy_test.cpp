@@ -27,7 +27,8 @@ struct Outcome {
 };
 
 // Both allocators through the same requests; what is alive swings between nothing and `most` blocks.
-Outcome run_both(const Settings& settings, std::int64_t capacity, unsigned seed, int requests) {
+Outcome run_both(const Settings& settings, std::int64_t capacity, unsigned seed, int requests,
+                 bool empties_cache = false) {
   const SimulatedDriver driver(capacity, capacity);
   SimulatedDriver whole_driver = driver;
   CachingAllocator whole(settings, whole_driver);
@@ -42,6 +43,12 @@ Outcome run_both(const Settings& settings, std::int64_t capacity, unsigned seed,
   Outcome run;
   for (int i = 0; i < requests; ++i) {
     const std::size_t most = 40 + 400 * static_cast<std::size_t>(i / 1500 % 3);
+    if (empties_cache && i % 700 == 699) {
+      whole.release_cached();
+      EXPECT_TRUE(roomy.release_cached());
+      EXPECT_EQ(whole.stats().reserved, roomy.reserved()) << "request " << i;
+      EXPECT_EQ(whole.stats().peak_reserved, roomy.peak_reserved()) << "request " << i;
+    }
     if (!live.empty() && random() % 100 < (live.size() < most ? 30U : 80U)) {
       Live& freed = live[random() % 3 == 0 ? live.size() - 1 : random() % live.size()];
       whole.free(freed.block);
@@ -81,6 +88,25 @@ TEST(RoomyAllocator, does_what_the_whole_policy_does) {
       EXPECT_FALSE(run.gave_up) << text << ", seed " << seed;
     }
   }
+}
+
+TEST(RoomyAllocator, an_emptied_cache_leaves_what_the_whole_policy_leaves) {
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    const Outcome run = run_both({}, std::int64_t{1} << 50, seed, 6000, true);
+    ASSERT_FALSE(HasFailure()) << "seed " << seed;
+    EXPECT_FALSE(run.gave_up) << "seed " << seed;
+  }
+}
+
+TEST(RoomyAllocator, leaves_expandable_segments_to_the_whole_policy) {
+  Settings settings;
+  settings.expandable_segments = true;
+  RoomyAllocator roomy(settings, SimulatedDriver(kGiB, kGiB), 1);
+  RoomyAllocator::Block* const block = roomy.allocate(64 * kMiB, 0);
+  roomy.free(block);
+  const std::int64_t reserved = roomy.reserved();
+  EXPECT_FALSE(roomy.release_cached());
+  EXPECT_EQ(roomy.reserved(), reserved);
 }
 
 TEST(RoomyAllocator, gives_up_where_the_whole_policy_would_have_to_release) {
