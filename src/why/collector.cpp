@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "why/complaint.h"
+#include "why/graph_node.h"
 #include "why/words.h"
 
 namespace plimsoll::why {
@@ -154,7 +155,7 @@ void Collector::read_segment(std::string_view raw, std::int64_t number) {
     return;
   }
   if (read_traceback(line, stream)) return;
-  if (read_continuation(line, stream)) return;
+  if (read_node(line) || read_continuation(line, stream)) return;
   // The loop's answer to the message above it.
   if (stream.bare_event >= 0 && line.text.size() < 60 && has_text(line.text, "skipping batch")) {
     Event& event = findings_.events[static_cast<std::size_t>(stream.bare_event)];
@@ -216,6 +217,19 @@ void Collector::strip_host(Line& line) {
   }
   line.text = rest;
   line.stream ^= text_hash(host);
+}
+
+// The node of a graph stands on the line of its failure or on the next.
+bool Collector::read_node(const Line& line) {
+  constexpr std::int64_t kNear = 2;  // lines
+  if (!line.text.starts_with("[[") || findings_.events.empty()) return false;
+  Event& event = findings_.events.back();
+  if (event.signal.kind != SignalKind::kDeviceOom || event.node != Phase::kUnknown || event.place.file != line.file ||
+      line.number - event.place.line > kNear)
+    return false;
+  const auto node = phase_of_graph_node(line.text);
+  if (node) event.node = *node;
+  return node.has_value();
 }
 
 bool Collector::read_continuation(const Line& line, Stream& stream) {
@@ -295,6 +309,7 @@ void Collector::add_event(const Line& line, Signal signal, Stream& stream) {
   if (findings_.last_step >= 0) event.step = findings_.last_step;
   if (elastic_rank_ && !event.rank && (signal.kind == SignalKind::kKilled || signal.kind == SignalKind::kAbort))
     event.rank = elastic_rank_;
+  if (signal.kind == SignalKind::kDeviceOom) event.node = phase_of_graph_node(line.text).value_or(Phase::kUnknown);
   event.signal = std::move(signal);
   mention(line.text);
   findings_.events.push_back(std::move(event));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -265,6 +266,8 @@ void read_details(const std::vector<Frame>& frames, FramesPhase& found) {
                                  "_prepare_deepspeed", "_broadcast_model", "_configure_distributed_model"}) ||
         has_any(frame.code, {"fsdp(", "fully_shard(", "deepspeed.initialize(", "distributeddataparallel("}))
       found.wraps = true;
+    if (name_has(frame.function, "profile") || (name_has(frame.function, "dummy") && name_has(frame.function, "run")))
+      found.profiles = true;
     if (name_has_any(frame.function, {"generate", "infer", "inference", "sample"}) ||
         has_any(frame.code, {".generate(", "pipe(", "pipeline(", "session.run("}) ||
         has_text(frame.path, "diffusers/pipelines"))
@@ -280,6 +283,7 @@ void read_details(const std::vector<Frame>& frames, FramesPhase& found) {
     if (frame.function == "__init__" &&
         has_any(frame.code, {"Linear(", "linear(", "embedding(", "layer", "mlp", "attention"}))
       found.builds_module = true;
+    if (has_text(frame.code, "variables_initializer(")) found.builds_module = true;
     if (frame.function == "reset_parameters" || has_text(frame.code, "factory_kwargs")) found.builds_module = true;
     if (has_any(frame.code, {"_foreach_"}) || has_text(frame.function, "_multi_tensor_"))
       found.foreach_optimizer = true;
@@ -291,6 +295,10 @@ void read_details(const std::vector<Frame>& frames, FramesPhase& found) {
       found.custom_all_reduce = true;
   }
   if (frames.empty()) return;
+  // A cache of keys and values that grows: text is being generated, nothing is trained.
+  if (has_text(frames.back().code, "cat(") &&
+      has_any(frames.back().code, {"past_key", "past_value", "kv_cache", "layer_past"}))
+    found.generates = true;
   found.convolution = has_any(file_name(frames.back().path), {"conv.py", "conv_"}) ||
                       has_any(frames.back().code, {"conv1d(", "conv2d(", "conv3d(", "conv_transpose", "convolution("});
   const std::string_view file = file_name(frames.back().path);
@@ -306,6 +314,25 @@ void read_details(const std::vector<Frame>& frames, FramesPhase& found) {
       found.attention_scores = true;
     if (has_any(frame.code, {"cross_entropy", "log_softmax", "logits.float", "lm_head", "logits"})) found.loss = true;
   }
+}
+
+}  // namespace
+
+namespace {
+
+// "Saving batch to x.pt", "saving the images": what was computed or read, not the state of the training.
+bool saves_data(std::string_view text) {
+  const std::size_t at = find_word(text, "saving ");
+  if (at == kNone) return false;
+  std::string_view rest = text.substr(at + 7);
+  for (const std::string_view article :
+       {std::string_view{"the "}, std::string_view{"current "}, std::string_view{"a "}})
+    if (find_word(rest.substr(0, article.size()), article) == 0) rest.remove_prefix(article.size());
+  static constexpr std::string_view kData[] = {
+      "batch",     "sample", "image", "prediction", "plot",      "figure", "result", "feature", "config", "args",
+      "tokenizer", "vocab",  "log",   "metric",     "embedding", "cache",  "video",  "audio",   "label",  "dataset"};
+  return std::any_of(std::begin(kData), std::end(kData),
+                     [&](std::string_view word) { return find_word(rest.substr(0, word.size()), word) == 0; });
 }
 
 }  // namespace
@@ -368,6 +395,7 @@ Phase phase_of_marker(std::string_view text) {
   if (has_any(text, {"resuming", "restoring"}) ||
       (has_text(text, "loading") && has_any(text, {"optimizer", "checkpoint from", "resume"})))
     return Phase::kResume;
+  if (saves_data(text)) return Phase::kUnknown;
   if (has_any(text,
               {"saving", "about to save", "writing checkpoint", "gathering full state", "gathering the full state"}))
     return Phase::kSave;
