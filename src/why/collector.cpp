@@ -219,19 +219,6 @@ void Collector::strip_host(Line& line) {
   line.stream ^= text_hash(host);
 }
 
-// The node of a graph stands on the line of its failure or on the next.
-bool Collector::read_node(const Line& line) {
-  constexpr std::int64_t kNear = 2;  // lines
-  if (!line.text.starts_with("[[") || findings_.events.empty()) return false;
-  Event& event = findings_.events.back();
-  if (event.signal.kind != SignalKind::kDeviceOom || event.node != Phase::kUnknown || event.place.file != line.file ||
-      line.number - event.place.line > kNear)
-    return false;
-  const auto node = phase_of_graph_node(line.text);
-  if (node) event.node = *node;
-  return node.has_value();
-}
-
 bool Collector::read_continuation(const Line& line, Stream& stream) {
   if (stream.continued_event < 0) return false;
   Event& event = findings_.events[static_cast<std::size_t>(stream.continued_event)];
