@@ -27,8 +27,11 @@ bool saves_data(std::string_view text) {
 
 }  // namespace
 
-Phase phase_of_marker(std::string_view text) {
-  if (text.size() > 300) return Phase::kUnknown;
+Phase phase_of_marker(std::string_view whole) {
+  // Of a long line the first sentence is the announcement; advice follows it.
+  constexpr std::size_t kLongest = 300;
+  const std::string_view text = whole.size() > kLongest ? whole.substr(0, whole.find(". ")) : whole;
+  if (text.size() > kLongest) return Phase::kUnknown;
   // A setting has its value after a colon, an equals sign or dots; an announcement does not.
   if (has_any(text, {"interval", "_steps", " ....", "every ", "disabled", "will be", "skipp", "enabled", "warning:"}))
     return Phase::kUnknown;
