@@ -19,7 +19,8 @@ bool reads_checkpoint(S s) { return s.phase == Phase::kLoad && s.is_loading(); }
 bool at_request_time(S s) {
   const bool elsewhere = s.phase == Phase::kLoad || s.phase == Phase::kKvInit || s.phase == Phase::kGraphCapture ||
                          s.phase == Phase::kWakeUp || s.phase == Phase::kResume || s.phase == Phase::kSave;
-  return s.frames().serving && !elsewhere && !s.frames().converts && !s.findings.engine_in_trainer;
+  return s.frames().serving && !elsewhere && !s.frames().converts && !s.frames().profiles &&
+         !s.findings.engine_in_trainer;
 }
 // A serving engine speaks, and no frame shows what it was doing: a server that runs has filled its share, not all.
 bool engine_between_requests(S s) {
@@ -46,7 +47,7 @@ bool late_without_figures(S s) {
   return s.in_step() && (s.root.has_frames || s.root.steps_before >= 3) && s.root.steps_before > 0 &&
          s.root.step.value_or(0) >= 100 && no_figures(s) && !s.growth.rising;
 }
-bool tries_largest_batch(S s) { return s.phase == Phase::kKvInit && s.frames().profiles; }
+bool tries_largest_batch(S s) { return s.frames().profiles && (s.phase == Phase::kKvInit || s.frames().serving); }
 // A process that holds nothing yet is refused its first bytes: the device was full before it came.
 bool first_touch(S s) {
   const bool early = s.phase == Phase::kLoad || s.phase == Phase::kResume || s.phase == Phase::kStartup ||
