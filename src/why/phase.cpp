@@ -282,6 +282,8 @@ void read_details(const std::vector<Frame>& frames, FramesPhase& found) {
     if (frame.function == "__init__" &&
         has_any(frame.code, {"Linear(", "linear(", "embedding(", "layer", "mlp", "attention"}))
       found.builds_module = true;
+    // A layer's own constructor, or the session that makes every variable.
+    if (frame.function == "__init__" && has_any(frame.path, {"nn/modules", "nn\\modules"})) found.builds_module = true;
     if (has_text(frame.code, "variables_initializer(")) found.builds_module = true;
     if (frame.function == "reset_parameters" || has_text(frame.code, "factory_kwargs")) found.builds_module = true;
     if (has_any(frame.code, {"_foreach_"}) || has_text(frame.function, "_multi_tensor_"))
