@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "why/complaint.h"
+#include "why/graph_node.h"
 #include "why/words.h"
 
 namespace plimsoll::why {
@@ -154,7 +155,7 @@ void Collector::read_segment(std::string_view raw, std::int64_t number) {
     return;
   }
   if (read_traceback(line, stream)) return;
-  if (read_continuation(line, stream)) return;
+  if (read_node(line) || read_continuation(line, stream)) return;
   // The loop's answer to the message above it.
   if (stream.bare_event >= 0 && line.text.size() < 60 && has_text(line.text, "skipping batch")) {
     Event& event = findings_.events[static_cast<std::size_t>(stream.bare_event)];
@@ -295,6 +296,7 @@ void Collector::add_event(const Line& line, Signal signal, Stream& stream) {
   if (findings_.last_step >= 0) event.step = findings_.last_step;
   if (elastic_rank_ && !event.rank && (signal.kind == SignalKind::kKilled || signal.kind == SignalKind::kAbort))
     event.rank = elastic_rank_;
+  if (signal.kind == SignalKind::kDeviceOom) event.node = phase_of_graph_node(line.text).value_or(Phase::kUnknown);
   event.signal = std::move(signal);
   mention(line.text);
   findings_.events.push_back(std::move(event));

@@ -55,6 +55,7 @@ class Collector {
   bool read_boxed_frame(const Line& line, Stream& stream);
   bool read_traced_frame(const Line& line, Stream& stream);
   bool read_traceback(const Line& line, Stream& stream);
+  bool read_node(const Line& line);
   bool read_continuation(const Line& line, Stream& stream);
   void read_progress(const Line& line, Topics topics);
   void read_facts(const Line& line, Topics topics);

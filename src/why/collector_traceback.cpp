@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "why/collector.h"
+#include "why/graph_node.h"
 #include "why/words.h"
 
 namespace plimsoll::why {
@@ -149,6 +150,19 @@ bool Collector::read_traceback(const Line& line, Stream& stream) {
     return true;
   }
   return false;
+}
+
+// The node of a graph stands on the line of its failure or on the next.
+bool Collector::read_node(const Line& line) {
+  constexpr std::int64_t kNear = 2;  // lines
+  if (!line.text.starts_with("[[") || findings_.events.empty()) return false;
+  Event& event = findings_.events.back();
+  if (event.signal.kind != SignalKind::kDeviceOom || event.node != Phase::kUnknown || event.place.file != line.file ||
+      line.number - event.place.line > kNear)
+    return false;
+  const auto node = phase_of_graph_node(line.text);
+  if (node) event.node = *node;
+  return node.has_value();
 }
 
 void Collector::attach_frames(Stream& stream, std::int64_t index) {

@@ -32,7 +32,8 @@ struct Candidate {
 // Rising use from step to step.
 struct Growth {
   bool rising = false;
-  bool flat = false;  // figures over many steps, and they do not move
+  bool flat = false;    // figures over many steps, and they do not move
+  bool varies = false;  // steps need a quarter more than others, and neither do they rise
   bool is_host = false;
   bool is_noisy = false;  // rises on the whole, not from reading to reading
   std::int64_t per_step = 0;

@@ -75,6 +75,9 @@ bool is_shell_killed(std::string_view text) {
                                                 "tapettu",
                                                 "\xC3\xB6ld\xC3\xBCr\xC3\xBCld\xC3\xBC"};
   std::string_view rest = trim(text);
+  // Whoever quotes a log sets the word in bold.
+  while (rest.size() > 2 && (rest.front() == '*' || rest.front() == '`') && rest.front() == rest.back())
+    rest = rest.substr(1, rest.size() - 2);
   // "run.sh: line 12:  4242 Killed   python train.py": after the last colon come a pid, the word, the command.
   const std::size_t colon = rest.rfind(": ", std::min<std::size_t>(rest.size(), 120));
   bool after_script = false;

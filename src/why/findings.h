@@ -33,6 +33,7 @@ struct Event {
   std::uint64_t stream = 0;
   bool has_frames = false;
   FramesPhase frames;
+  Phase node = Phase::kUnknown;    // where in the step the node of a graph lies that failed
   Phase marker = Phase::kUnknown;  // what the last marker or bar before it announced
   Place marker_place;
   std::string marker_text;

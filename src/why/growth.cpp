@@ -83,6 +83,9 @@ Growth growth_of(const Findings& findings) {
       const bool rising = trend.rising_share >= 0.7 && trend.late_share >= 0.2 && rise * 20 > trend.first;
       const bool flat = trend.points >= 5 && (trend.most - trend.least) * 33 <= trend.most;
       const bool noisy = !rising && trend.points >= 5 && trend.peaks_late && trend.thirds >= 1.2;
+      // What lives between steps does not follow the batch, a step's peak does.
+      const bool follows_batch = choice.gauge == &StepPoint::used || choice.gauge == &StepPoint::peak;
+      if (!rising && !noisy && follows_batch && (trend.most - trend.least) * 4 >= trend.least) growth.varies = true;
       if (!rising && !noisy && !(flat && !growth.flat)) continue;
       growth.rising = rising || noisy;
       growth.is_noisy = noisy;

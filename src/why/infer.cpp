@@ -16,7 +16,7 @@ namespace {
 constexpr double kUnthought = 1.3;
 constexpr double kMostSure = 0.97;
 
-// Share of right first answers by the probability that the weights give: measured over the labelled logs and over 645
+// Share of right first answers by the probability that the weights give: measured over the labelled logs and over 815
 // that nobody had seen (docs/accuracy.md, reliability). Where two causes are close, the first is right more often than
 // their weights say. The step keeps what is not sure below the threshold of a sure answer.
 struct Knot {

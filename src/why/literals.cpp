@@ -241,6 +241,8 @@ std::span<const Literal> log_literals() {
       {"disk is full", Topic::kDisk},
       {"file too large", Topic::kDisk},
       {"write failed", Topic::kDisk},
+      {"write error", Topic::kDisk},
+      {"short write", Topic::kDisk},
       {"error: ", Topic::kException},
       {"error:\n", Topic::kException},
       {"exception: ", Topic::kException},

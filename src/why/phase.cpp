@@ -265,6 +265,8 @@ void read_details(const std::vector<Frame>& frames, FramesPhase& found) {
                                  "_prepare_deepspeed", "_broadcast_model", "_configure_distributed_model"}) ||
         has_any(frame.code, {"fsdp(", "fully_shard(", "deepspeed.initialize(", "distributeddataparallel("}))
       found.wraps = true;
+    if (name_has(frame.function, "profile") || (name_has(frame.function, "dummy") && name_has(frame.function, "run")))
+      found.profiles = true;
     if (name_has_any(frame.function, {"generate", "infer", "inference", "sample"}) ||
         has_any(frame.code, {".generate(", "pipe(", "pipeline(", "session.run("}) ||
         has_text(frame.path, "diffusers/pipelines"))
@@ -280,6 +282,9 @@ void read_details(const std::vector<Frame>& frames, FramesPhase& found) {
     if (frame.function == "__init__" &&
         has_any(frame.code, {"Linear(", "linear(", "embedding(", "layer", "mlp", "attention"}))
       found.builds_module = true;
+    // A layer's own constructor, or the session that makes every variable.
+    if (frame.function == "__init__" && has_any(frame.path, {"nn/modules", "nn\\modules"})) found.builds_module = true;
+    if (has_text(frame.code, "variables_initializer(")) found.builds_module = true;
     if (frame.function == "reset_parameters" || has_text(frame.code, "factory_kwargs")) found.builds_module = true;
     if (has_any(frame.code, {"_foreach_"}) || has_text(frame.function, "_multi_tensor_"))
       found.foreach_optimizer = true;
@@ -291,6 +296,10 @@ void read_details(const std::vector<Frame>& frames, FramesPhase& found) {
       found.custom_all_reduce = true;
   }
   if (frames.empty()) return;
+  // A cache of keys and values that grows: text is being generated, nothing is trained.
+  if (has_text(frames.back().code, "cat(") &&
+      has_any(frames.back().code, {"past_key", "past_value", "kv_cache", "layer_past"}))
+    found.generates = true;
   found.convolution = has_any(file_name(frames.back().path), {"conv.py", "conv_"}) ||
                       has_any(frames.back().code, {"conv1d(", "conv2d(", "conv3d(", "conv_transpose", "convolution("});
   const std::string_view file = file_name(frames.back().path);
@@ -344,43 +353,6 @@ FramesPhase phase_of_frames(const std::vector<Frame>& frames) {
     if (!frames.empty()) found.decisive = shown(frames.back());
   }
   return found;
-}
-
-Phase phase_of_marker(std::string_view text) {
-  if (text.size() > 300) return Phase::kUnknown;
-  // A setting has its value after a colon, an equals sign or dots; an announcement does not.
-  if (has_any(text, {"interval", "_steps", " ....", "every ", "disabled", "will be", "skipp", "enabled", "warning:"}))
-    return Phase::kUnknown;
-  if (has_any(text, {"finished", "done", "complete", " took ", "saved ", "loaded ", "ready"})) {
-    if (has_any(text, {"evaluat", "validat"}) && has_any(text, {"epoch done", "step done"})) return Phase::kEvaluate;
-    if (has_any(text, {"forward and backward done", "backward done", "backward pass done"}))
-      return Phase::kOptimizerStep;
-    if (has_any(text, {"model loaded, ", "sizing the kv"})) return Phase::kKvInit;
-    return has_any(text, {"wak", "rollout engine"}) ? Phase::kWakeUp : Phase::kUnknown;
-  }
-  if (has_any(text, {"initializing optimizer", "initialising optimizer", "creating optimizer states"}))
-    return Phase::kOptimizerInit;
-  if (has_any(text, {"waking", "wake up", "wake_up"})) return Phase::kWakeUp;
-  if (has_any(text, {"capturing"}) && has_any(text, {"graph", "capturing:"})) return Phase::kGraphCapture;
-  if (has_any(text, {"kv cache", "kv-cache"}) &&
-      has_any(text, {"sizing", "profil", "initializ", "initialis", "allocating"}))
-    return Phase::kKvInit;
-  if (has_any(text, {"resuming", "restoring"}) ||
-      (has_text(text, "loading") && has_any(text, {"optimizer", "checkpoint from", "resume"})))
-    return Phase::kResume;
-  if (has_any(text,
-              {"saving", "about to save", "writing checkpoint", "gathering full state", "gathering the full state"}))
-    return Phase::kSave;
-  if (has_any(text, {"evaluating", "evaluation", "validation", "validating"}) &&
-      has_any(text, {"start", "begin", "running", "on the", "***", "evaluating", "validating", "entering"}))
-    return Phase::kEvaluate;
-  if (has_any(text, {"loading weights", "loading model", "loading checkpoint", "loading the model",
-                     "loading pretrained", "loading safetensors", "loading shard", "loading base model"}))
-    return Phase::kLoad;
-  if (has_any(text, {"begin training", "training start", "start training", "starting training", "running training",
-                     "training begins"}))
-    return Phase::kTrain;
-  return Phase::kUnknown;
 }
 
 }  // namespace plimsoll::why

@@ -61,6 +61,7 @@ struct FramesPhase {
   bool managed = false;      // memory that host and device share
   bool converts = false;     // weights are changed after they were read: quantised, repacked, cast
   bool wraps = false;        // FSDP, ZeRO or the like take the modules over
+  bool profiles = false;     // an engine tries its largest batch before it sizes its cache
   bool generates = false;    // inference: generate(), a pipeline of diffusers
   bool convolution = false;  // the innermost frame is a convolution's
   bool memory_saver = false;

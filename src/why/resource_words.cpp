@@ -52,12 +52,33 @@ bool names_device(std::string_view text) {
 }
 
 bool names_host(std::string_view text) {
-  return has_any(text,
-                 {"host memory", "system memory", "cpu memory",      "main memory",          "java",
-                  "jvm",         "native memory", "heap space",      "heap memory",          "virtual memory",
-                  "swap",        "cgroup",        "physical memory", "cpuallocator",         "bad_alloc",
-                  "on the node", "node was low",  "page file",       "paging file",          "runtime: out of memory",
-                  "host_memory", "defaultcpu",    "malloc of size",  "memory allocation of", "memory resources"}) ||
+  return has_any(text, {"host memory",
+                        "system memory",
+                        "cpu memory",
+                        "main memory",
+                        "java",
+                        "jvm",
+                        "native memory",
+                        "heap space",
+                        "heap memory",
+                        "virtual memory",
+                        "swap",
+                        "cgroup",
+                        "physical memory",
+                        "cpuallocator",
+                        "bad_alloc",
+                        "on the node",
+                        "on this node",
+                        "memory on node",
+                        "node was low",
+                        "page file",
+                        "paging file",
+                        "runtime: out of memory",
+                        "host_memory",
+                        "defaultcpu",
+                        "malloc of size",
+                        "memory allocation of",
+                        "memory resources"}) ||
          (has_whole(text, "cpu") && !names_device(text)) ||
          (has_whole(text, "ram") && !has_any(text, {"gpu ram", "device ram"}));
 }

@@ -48,7 +48,10 @@ bool backs_off(S s) {
 }
 // Before a process holds anything on a device it makes a context there.
 bool makes_context(S s) {
-  return has_any(s.root.text, {"ctxretain", "ctxcreate", "ctx_create"}) && s.root.steps_before == 0;
+  // By the call, or by the source file that reports: the one in which a library starts.
+  return has_any(s.root.text,
+                 {"ctxretain", "ctxcreate", "ctx_create", "/init.c", "\\init.c", "/init.cc", "/init.cpp"}) &&
+         s.root.steps_before == 0;
 }
 
 bool others_at_least(S s, double low) { return s.others_share().value_or(0) >= low; }
@@ -98,6 +101,10 @@ bool driver_disagrees(S s) {
   return driver && total && *driver > 0 && (*total * 10 < *driver * 9 || *total * 9 > *driver * 10);
 }
 
+// The driver refuses before its last free bytes are used (facts pytorch-allocator.md 0): what is free counts as free
+// from a tenth of the device on.
+bool much_is_free(S s) { return s.sum.total > 0 && s.sum.free * 10 >= s.sum.total; }
+
 bool is_hip(S s) { return s.oom().allocator == Allocator::kHip; }
 
 const Rule kRules[] = {
@@ -105,6 +112,10 @@ const Rule kRules[] = {
     {Cause::kActivationBound, 1.5, [](S) { return true; }, "activations are what grows with the batch", true},
     {Cause::kOtherProcess, 1.2, [](S s) { return !s.oom().allocated && !s.oom().free; },
      "no figures say who holds the device"},
+
+    // Of such messages before any step the labels were weights too large 12 times, somebody else 4 times, a batch once.
+    {Cause::kActivationBound, -0.5,
+     [](S s) { return s.has_no_figures() && s.phase == Phase::kUnknown && !s.trained(); }, "no batch had been touched"},
 
     {Cause::kOtherProcess, 0.5, [](S s) { return takes_device_whole(s) && !s.oom().allocated && !s.oom().free; },
      "this runtime takes the device at its start: what it cannot have, somebody else has"},
@@ -161,8 +172,10 @@ const Rule kRules[] = {
      "one block is more than this driver hands out, and the device is not full"},
     {Cause::kRocmHip, 6.5, [](S s) { return is_hip(s) && driver_disagrees(s); },
      "the runtime and the driver disagree about the size of the device"},
-    {Cause::kRocmHip, 6.0, [](S s) { return is_hip(s) && fits_in_free(s) && !s.sum.has_limit; },
+    {Cause::kRocmHip, 6.0, [](S s) { return is_hip(s) && fits_in_free(s) && !s.sum.has_limit && much_is_free(s); },
      "less was asked for than is free, and refused"},
+    {Cause::kRocmHip, 2.2, [](S s) { return is_hip(s) && fits_in_free(s) && !s.sum.has_limit && !much_is_free(s); },
+     "less was asked for than is free, though little is"},
 
     // Pieces. Only where defragmenting could have served the request at all.
     {Cause::kFragmentation, kExcluded, [](S s) { return s.sum.known && !s.sum.pieces_might_serve && !fits_in_free(s); },

@@ -9,6 +9,8 @@ namespace {
 
 using S = const Situation&;
 
+// A line before it says so, no frame: what it announced may have ended without a word.
+bool only_announced(S s) { return !s.frames_say(s.phase); }
 bool weights_move(S s) {
   return s.phase == Phase::kLoad && !s.is_loading() && !s.frames().wraps && !s.frames().converts &&
          !s.frames().offload_hook;
@@ -17,7 +19,8 @@ bool reads_checkpoint(S s) { return s.phase == Phase::kLoad && s.is_loading(); }
 bool at_request_time(S s) {
   const bool elsewhere = s.phase == Phase::kLoad || s.phase == Phase::kKvInit || s.phase == Phase::kGraphCapture ||
                          s.phase == Phase::kWakeUp || s.phase == Phase::kResume || s.phase == Phase::kSave;
-  return s.frames().serving && !elsewhere && !s.frames().converts && !s.findings.engine_in_trainer;
+  return s.frames().serving && !elsewhere && !s.frames().converts && !s.frames().profiles &&
+         !s.findings.engine_in_trainer;
 }
 // A serving engine speaks, and no frame shows what it was doing: a server that runs has filled its share, not all.
 bool engine_between_requests(S s) {
@@ -44,6 +47,14 @@ bool late_without_figures(S s) {
   return s.in_step() && (s.root.has_frames || s.root.steps_before >= 3) && s.root.steps_before > 0 &&
          s.root.step.value_or(0) >= 100 && no_figures(s) && !s.growth.rising;
 }
+bool tries_largest_batch(S s) { return s.frames().profiles && (s.phase == Phase::kKvInit || s.frames().serving); }
+// A process that holds nothing yet is refused its first bytes: the device was full before it came.
+bool first_touch(S s) {
+  const bool early = s.phase == Phase::kLoad || s.phase == Phase::kResume || s.phase == Phase::kStartup ||
+                     s.phase == Phase::kData || s.phase == Phase::kConfig;
+  return s.is_below_allocator() && early && !s.trained() && !s.findings.is_multi_rank() && !s.frames().pins &&
+         !(s.root.marker == Phase::kLoad && s.root.bar_unfinished);
+}
 bool large(S s, double part) { return s.request_share().value_or(0) >= part; }
 
 const Rule kRules[] = {
@@ -52,16 +63,23 @@ const Rule kRules[] = {
      "training ran, and it happened in evaluation"},
     {Cause::kEvalAccumulation, 3.6, [](S s) { return s.phase == Phase::kEvaluate && !s.trained(); },
      "it happened in evaluation"},
-    {Cause::kCheckpointSpike, 5.0, [](S s) { return s.phase == Phase::kSave; },
+    {Cause::kCheckpointSpike, 5.0, [](S s) { return s.phase == Phase::kSave && !only_announced(s); },
      "it happened while the state was gathered or saved"},
-    {Cause::kCheckpointSpike, 5.0, [](S s) { return s.phase == Phase::kResume; },
+    {Cause::kCheckpointSpike, 5.0, [](S s) { return s.phase == Phase::kResume && !only_announced(s); },
      "it happened while the state was restored"},
+    {Cause::kCheckpointSpike, 4.0, [](S s) { return s.phase == Phase::kSave && only_announced(s); },
+     "the last thing announced was that the state is saved"},
+    {Cause::kCheckpointSpike, 4.0, [](S s) { return s.phase == Phase::kResume && only_announced(s); },
+     "the last thing announced was that the state is restored"},
     {Cause::kCudaGraphMemory, 5.0, [](S s) { return s.phase == Phase::kGraphCapture; },
      "it happened while graphs were captured"},
     {Cause::kRlColocation, 5.5, [](S s) { return s.phase == Phase::kWakeUp; },
      "the rollout engine was waking up while the trainer held the device"},
     {Cause::kKvCacheTooSmall, 2.6, [](S s) { return s.phase == Phase::kKvInit; },
      "it happened while the KV cache was sized or made"},
+    {Cause::kGenuineCapacity, 1.4, tries_largest_batch,
+     "weights and the largest batch exceed the device without a cache"},
+    {Cause::kActivationBound, 1.0, tries_largest_batch, "the largest batch did not fit, and there is no cache yet"},
     {Cause::kServingHeadroom, 4.2, at_request_time,
      "the engine was running: its cache leaves too little for a request"},
 
@@ -97,6 +115,10 @@ const Rule kRules[] = {
     {Cause::kModelLoadSpike, 1.4, weights_move, "it happened while weights were moved"},
     {Cause::kGenuineCapacity, 2.2, weights_move, "the weights alone do not fit while they are moved or made"},
     {Cause::kGenuineCapacity, 0.8, reads_checkpoint, "the weights may be too large for the device"},
+    // In none of the labelled logs was it a second copy where one process alone had filled the device with weights.
+    {Cause::kGenuineCapacity, 2.2,
+     [](S s) { return reads_checkpoint(s) && !s.findings.is_multi_rank() && s.live_share().value_or(0) >= 0.9; },
+     "the device is full of the weights that one process has read so far"},
 
     // The step.
     {Cause::kActivationBound, 1.0, [](S s) { return s.frames_say(Phase::kForward) && s.phase == Phase::kForward; },
@@ -110,7 +132,8 @@ const Rule kRules[] = {
      "one tensor of the graph could not be made"},
     {Cause::kActivationBound, 1.2, [](S s) { return s.phase == Phase::kBackward; },
      "it failed in backward, where every saved activation is alive"},
-    {Cause::kActivationBound, 0.5, [](S s) { return s.in_step() && s.root.steps_before > 0 && s.root.has_frames; },
+    {Cause::kActivationBound, 0.5,
+     [](S s) { return s.in_step() && s.root.steps_before > 0 && (s.root.has_frames || s.root.steps_before >= 3); },
      "weights and states had fitted: steps were done before it"},
     {Cause::kGenuineCapacity, 0.6, [](S s) { return s.phase == Phase::kBackward; }, "gradients add to the weights"},
     {Cause::kGenuineCapacity, 2.2,
@@ -128,6 +151,12 @@ const Rule kRules[] = {
               !s.sum.known;
      },
      "it failed before this job held anything"},
+
+    {Cause::kOtherProcess, 3.2, first_touch, "the first bytes on the device were refused: it was full before"},
+    // Until PyTorch 1.1 the allocator itself said no more: alone such a message decides nothing.
+    {Cause::kOtherProcess, 0.5,
+     [](S s) { return s.is_below_allocator() && s.phase == Phase::kUnknown && !s.trained(); },
+     "a call around the allocator was refused, and nothing says that this process held anything"},
 
     // What went before.
     {Cause::kMemoryLeak, 6.0, [](S s) { return leaks(s) && !s.growth.is_noisy && s.growth.gauge != "peak"; },
@@ -154,9 +183,15 @@ const Rule kRules[] = {
      "steps had fitted, and then one tensor wanted a quarter of the device or more"},
     {Cause::kLongestBatch, 1.6, [](S s) { return s.in_step() && s.root.steps_before >= 3 && s.findings.shapes >= 3; },
      "the shapes of batches vary"},
+    {Cause::kLongestBatch, 2.2,
+     [](S s) { return s.in_step() && s.root.steps_before >= 3 && s.growth.varies && !s.growth.rising; },
+     "what a step needs varies by a quarter and more"},
+    {Cause::kMemoryLeak, 1.2,
+     [](S s) { return s.in_step() && s.root.steps_before >= 3 && s.growth.varies && !s.growth.rising; },
+     "what a step needs is not the same as before"},
     {Cause::kLongestBatch, 1.2, [](S s) { return s.in_step() && s.root.steps_before >= 50; },
      "many steps before it were fine"},
-    {Cause::kGenuineCapacity, -0.3, [](S s) { return s.in_step() && s.root.steps_before >= 3 && s.root.has_frames; },
+    {Cause::kGenuineCapacity, -0.3, [](S s) { return s.in_step() && s.root.steps_before >= 3; },
      "steps were done: weights and states fit"},
     {Cause::kLongestBatch, 1.0,
      [](S s) { return s.in_step() && s.root.steps_before > 0 && s.root.step.value_or(0) >= 100; },

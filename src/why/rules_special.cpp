@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device memory ran out for somebody who says so in words of its own: NCCL, cuBLAS and cuDNN, an engine, a loop.
 #include "why/rules.h"
+#include "why/words.h"
 
 namespace plimsoll::why {
 
 namespace {
 
 using S = const Situation&;
+
+// The library's word for a start that failed, whatever it failed for.
+bool only_uninitialised(S s) {
+  return has_text(s.root.text, "not_initialized") && !has_any(s.root.text, {"alloc_failed", "memory"});
+}
 
 const Rule kRules[] = {
     {Cause::kLongestBatch, 8.0, [](S s) { return s.is(SignalKind::kSkippedBatch); },
@@ -27,8 +33,15 @@ const Rule kRules[] = {
      "it happened while state was restored or saved"},
     {Cause::kRlColocation, 4.6, [](S s) { return s.is(SignalKind::kNcclMemory) && s.findings.engine_in_trainer; },
      "a rollout engine shares the device"},
-    {Cause::kCublasCudnnAlloc, 7.0, [](S s) { return s.is(SignalKind::kLibraryAlloc) && !s.also_addressing; },
+    {Cause::kCublasCudnnAlloc, 7.0,
+     [](S s) { return s.is(SignalKind::kLibraryAlloc) && !s.also_addressing && !only_uninitialised(s); },
      "a library handle could not be made: the device is full"},
+    {Cause::kCublasCudnnAlloc, 5.0,
+     [](S s) { return s.is(SignalKind::kLibraryAlloc) && !s.also_addressing && only_uninitialised(s); },
+     "a library could not start: the device is likely full"},
+    {Cause::kNotMemory, 3.6,
+     [](S s) { return s.is(SignalKind::kLibraryAlloc) && !s.also_addressing && only_uninitialised(s); },
+     "a library that does not suit the driver says the same"},
     {Cause::kCublasCudnnAlloc, 5.2, [](S s) { return s.is(SignalKind::kNcclMemory) && s.also_library; },
      "a library handle failed as well"},
     {Cause::kNotMemory, 6.0, [](S s) { return s.is(SignalKind::kLibraryAlloc) && s.also_addressing; },

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "why/complaint.h"
+#include "why/resource_words.h"
 #include "why/signal_readers.h"
 #include "why/words.h"
 
@@ -87,7 +88,10 @@ std::optional<Signal> device_oom(const Line& line) {
   }
   const auto numbers = parse_oom_message(text);
   if (!numbers) return std::nullopt;
-  if (parse_exception(text) && has_text(text, "ray.exceptions")) return of(SignalKind::kHostKill);
+  // Ray's own classes speak of the memory of a node; those of a task's are printed inside brackets.
+  if (const auto exception = parse_exception(text);
+      exception && text.starts_with("ray.") && !names_device(exception->message))
+    return of(SignalKind::kHostKill);
   Signal signal = of(numbers->is_impossible ? SignalKind::kAddressing : SignalKind::kDeviceOom);
   if (has_any(text, {"cumem_allocator", "memory_saver"})) signal.kind = SignalKind::kEngineOom;
   signal.oom = *numbers;

@@ -183,12 +183,14 @@ std::optional<Signal> host_allocation(std::string_view text) {
                     has_any(text, {"signal", "core dumped", "unexpected", "encountered", "sigbus", "worker", "task "}));
   const bool shm = bus ||
                    has_any(text, {"insufficient shared memory", "out of shared memory",
-                                  "unable to open shared memory object", "creating shared memory segment"}) ||
+                                  "creating shared memory segment", "unable to open shared memory object"}) ||
                    ((has_text(text, "/dev/shm") || has_text(text, "</torch_")) &&
                     has_any(text, {"no space", "errno 28", "unable to", "failed", "cannot", "error"}));
   // Another error of the system with such a path: no right to it, no such file.
   const auto error = parse_system_error(text);
   if (error && resource_of(*error, text) == Resource::kUnknown) return std::nullopt;
+  // What is written or mapped needs room; what is only opened needs a descriptor.
+  if (!error && has_text(text, "unable to open shared memory object")) return of(SignalKind::kDescriptors);
   if (shm && !has_any(text, {"warning:", "make sure", "consider", "would ", "if "})) {
     Signal signal = of(SignalKind::kSharedMemory);
     signal.is_shm = true;
@@ -226,7 +228,19 @@ std::optional<Signal> host_allocation(std::string_view text) {
   return signal;
 }
 
+namespace {
+
+// "wrote 39776036 blocks instead of 41251350": a file takes less than it is given only where no more has room.
+bool is_short_write(std::string_view text) {
+  const auto wrote = integer_after(text, "wrote");
+  const auto wanted = integer_after(text, "instead of");
+  return wrote && wanted && *wrote < *wanted && has_any(text, {"write error", "short write", "error", "fail"});
+}
+
+}  // namespace
+
 std::optional<Signal> disk(std::string_view text) {
+  if (is_short_write(text)) return of(SignalKind::kDiskFull);
   // A descriptor that the kernel could not hand over any more is left out of the message between the processes.
   if (has_any(text, {"errno 24", "os error 24", "0 items of ancdata"}) ||
       (has_text(text, "too many open files") && !has_any(text, {"warning:", "may ", "consider"})))

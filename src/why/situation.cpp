@@ -60,6 +60,8 @@ Resource resource_of_device_oom(const Event& event) {
 
 Phase phase_of(const Event& event) {
   const Phase frames = event.has_frames ? event.frames.phase : Phase::kUnknown;
+  const bool says_little = frames == Phase::kUnknown || frames == Phase::kStartup || frames == Phase::kForward;
+  if (event.node != Phase::kUnknown && says_little && event.marker != Phase::kEvaluate) return event.node;
   if (frames != Phase::kUnknown) {
     // Module-level code and start-up frames say less than a marker does.
     if (frames == Phase::kStartup && event.marker != Phase::kUnknown) return event.marker;
@@ -173,6 +175,17 @@ bool Situation::is_full_of_own() const {
   const auto live = live_share();
   const auto wanted = request_share();
   return live && *live >= 0.86 && wanted && *wanted <= 0.03 && (in_step() || phase == Phase::kLoad);
+}
+
+bool Situation::has_no_figures() const {
+  return !oom().request && !oom().needed && !oom().total && !oom().free && !oom().allocated;
+}
+
+// PyTorch checks every call of the runtime in these words. Its allocator has named what it was asked for since 1.1, so
+// what failed is a call around it: a context, a handle, the first touch of the device.
+bool Situation::is_below_allocator() const {
+  return is(SignalKind::kDeviceOom) && has_no_figures() &&
+         has_any(root.text, {"cuda error: out of memory", "hip error: out of memory"});
 }
 
 bool Situation::is_crumbs() const {

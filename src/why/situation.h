@@ -31,7 +31,9 @@ struct Situation {
   [[nodiscard]] const FramesPhase& frames() const { return root.frames; }
   [[nodiscard]] bool is(SignalKind kind) const { return root.signal.kind == kind; }
   // The frames say so, not only a line before them.
-  [[nodiscard]] bool frames_say(Phase wanted) const { return root.has_frames && root.frames.phase == wanted; }
+  [[nodiscard]] bool frames_say(Phase wanted) const {
+    return (root.has_frames && root.frames.phase == wanted) || root.node == wanted;
+  }
 
   // Shares of the device (or of this process's limit); absent where a figure is missing.
   [[nodiscard]] std::optional<double> others_share() const;
@@ -43,6 +45,9 @@ struct Situation {
   [[nodiscard]] bool trained() const;         // steps, or the frames of a trainer, came before
   [[nodiscard]] bool is_loading() const;      // an unfinished bar or frames that read a checkpoint
   [[nodiscard]] bool is_full_of_own() const;  // nearly all of it live tensors of this process, and a small request
+  // Not even one figure, and the words of the runtime: no allocator was asked, which would have named a size.
+  [[nodiscard]] bool is_below_allocator() const;
+  [[nodiscard]] bool has_no_figures() const;  // of the message: neither a size nor a device's
   [[nodiscard]] bool is_crumbs() const;       // what is free and cached is hardly more than rounding
   [[nodiscard]] double steady_share() const;  // of the device, over the steps before; 0: not known
 };
