@@ -197,6 +197,10 @@ Result<Run> read_draft(const std::optional<job::InputFile>& file, const Settings
   Node root;
   root.kind = Node::Kind::kObject;
   if (file) {
+    if (const auto kind = job::recognise(*file); kind && *kind == job::FileKind::kLaunchScript)
+      return bad_input(fmt::format("{}: the script starts no post-training run that is known", file->path),
+                       "verl, OpenRLHF, NeMo-RL, slime, open-instruct, SkyRL and GRPO of TRL are read from scripts; "
+                       "plimsoll fit reads pretraining, supervised and preference training");
     auto parsed = job::parse_document(file->text);
     if (!parsed) return tl::make_unexpected(std::move(parsed.error()).with_context(file->path));
     root = *std::move(parsed);

@@ -15,6 +15,7 @@
 #include "framework/megatron_lm/tp_overlap.h"
 #include "framework/tools/by_names.h"
 #include "framework/tools/dialects.h"
+#include "framework/tools/manifest.h"
 #include "framework/transformers/include.h"
 #include "job/format.h"
 #include "job/keys.h"
@@ -413,6 +414,17 @@ Status take_loop_of_program(std::string_view program, Node& table) {
   return {};
 }
 
+// Lightning's strategy "deepspeed..." reads the file that this variable names, and nothing else of DeepSpeed then.
+void take_lightning_config(const std::map<std::string, std::string>& own,
+                           const std::map<std::string, std::string>& exported, Node& table) {
+  const Node* strategy = table.find("strategy");
+  if (strategy == nullptr || !strategy->is_string() || !strategy->text.starts_with("deepspeed")) return;
+  for (const auto* environment : {&own, &exported})
+    if (const auto found = environment->find("PL_DEEPSPEED_CONFIG_PATH");
+        found != environment->end() && !table.has("deepspeed"))
+      table.members.emplace_back("deepspeed", text_node(found->second));
+}
+
 Status read_trainer_command(const Candidate& candidate, const Shell& shell, Draft& draft) {
   LaunchFlags flags = read_flags(candidate.launch.arguments, never);
   note_holes(flags, draft);
@@ -428,8 +440,9 @@ Status read_trainer_command(const Candidate& candidate, const Shell& shell, Draf
   if (candidate.kind == FileKind::kOumi) nest_dotted_keys(table);
   // Flags over the file that the program is given.
   for (const ShellWord& operand : flags.operands) {
-    const bool is_file =
-        operand.text.ends_with(".yaml") || operand.text.ends_with(".yml") || operand.text.ends_with(".json");
+    const bool is_file = operand.text.ends_with(".yaml") || operand.text.ends_with(".yml") ||
+                         operand.text.ends_with(".json") ||
+                         (candidate.kind == FileKind::kXtuner && operand.text.ends_with(".py"));
     if (is_file) PLIMSOLL_TRY_STATUS(lay_over_file(operand.text, table, draft));
   }
   for (const std::string_view key : {"config", "c"})
@@ -438,6 +451,7 @@ Status read_trainer_command(const Candidate& candidate, const Shell& shell, Draf
       std::erase_if(table.members, [key](const auto& member) { return member.first == key; });
       PLIMSOLL_TRY_STATUS(lay_over_file(name, table, draft));
     }
+  take_lightning_config(candidate.command->environment, shell.environment, table);
   write_here_documents(shell.files, table);
   if (candidate.kind == FileKind::kTrainingArguments || candidate.kind == FileKind::kByNames)
     PLIMSOLL_TRY_STATUS(take_loop_of_program(candidate.launch.program, table));
@@ -495,14 +509,6 @@ bool says_what_is_trained(const Draft& draft) {
   });
 }
 
-// `run: |` of a job for SkyPilot and tools like it; empty where the file is a script itself.
-std::string script_in_yaml(std::string_view text) {
-  if (text.find("\nrun:") == std::string_view::npos || trim(text).starts_with("#!")) return {};
-  const auto root = document::parse_yaml(text);
-  const Node* run = root && root->is_object() ? root->find("run") : nullptr;
-  return run != nullptr && run->is_string() ? run->text : std::string{};
-}
-
 }  // namespace
 
 Result<Draft> read_launch_script(const InputFile& file, const ReadOptions& options) {
@@ -520,14 +526,17 @@ Result<Draft> read_launch_script(const InputFile& file, const ReadOptions& optio
       draft.notes.push_back(fmt::format("{}: started as its comment shows: {} (--script-args changes that)", file.path,
                                         join(usual, " ")));
   }
-  shell_options.read_file = [&file](const std::string& path) -> std::optional<std::string> {
+  PLIMSOLL_TRY(inside, script_in_yaml(file.text));
+  shell_options.read_file = [&file, &inside](const std::string& path) -> std::optional<std::string> {
+    const auto written = inside.files.find(path.substr(path.rfind('/') + 1));
+    if (written != inside.files.end()) return written->second;
     const auto found = locate(path, parent_folder(file.path));
     if (!found) return std::nullopt;
     auto text = read_named_file(*found);
     return text ? std::optional(*std::move(text)) : std::nullopt;
   };
-  const std::string run = script_in_yaml(file.text);
-  PLIMSOLL_TRY(shell, read_shell(run.empty() ? file.text : run, shell_options));
+  const std::string& run = inside.text.empty() ? file.text : inside.text;
+  PLIMSOLL_TRY(shell, read_shell(run, shell_options));
   // A script that only sets flags for another one is read as that command would be.
   const bool only_sets = shell.commands.empty() && !shell.unused.empty();
   if (only_sets) shell.commands.push_back(ShellCommand{shell.unused, 1, true, {}});
@@ -535,12 +544,14 @@ Result<Draft> read_launch_script(const InputFile& file, const ReadOptions& optio
   if (!found && !shell.commands.empty()) {
     // It may only start another script.
     shell_options.follows_scripts = true;
-    if (auto whole = read_shell(run.empty() ? file.text : run, shell_options);
-        whole && whole->commands.size() > shell.commands.size()) {
+    if (auto whole = read_shell(run, shell_options); whole && whole->commands.size() > shell.commands.size()) {
       shell = *std::move(whole);
       found = find_training_command(shell, file.text, options);
     }
   }
+  if (!found && inside.is_manifest && found.error().hint.empty())
+    return bad_input("no container of the manifest starts a training whose flags are known",
+                     "what it trains may be in a file or program that the container has: give that one");
   if (!found) return tl::make_unexpected(std::move(found.error()));
   const Candidate& candidate = *found;
   if (only_sets)
@@ -556,6 +567,8 @@ Result<Draft> read_launch_script(const InputFile& file, const ReadOptions& optio
       read.error().hint = fmt::format("{} is not set; {}", variable, hint);
     return tl::make_unexpected(std::move(read.error()));
   }
+  // The launcher of a replica knows its own GPUs alone.
+  if (inside.gpus > 0) draft.assign("gpus", integer_node(inside.gpus), "resources.limits");
   if (!says_what_is_trained(draft))
     return bad_input(
         fmt::format("line {}: the command names no model, batch, length or parallel size", candidate.command->line),

@@ -201,7 +201,7 @@ class Lexer {
       end = closed;
     } else if (c == '\\') {
       end = std::min(at_ + 2, text_.size());
-    } else if (c == '`' || (c == '$' && at_ + 1 < text_.size() && (text_[at_ + 1] == '(' || text_[at_ + 1] == '{'))) {
+    } else if (opens_substitution(text_, at_)) {
       end = end_of_substitution(text_, at_);
       if (end == std::string_view::npos) return unclosed("a $(...) or ${...}");
     }
@@ -215,10 +215,9 @@ class Lexer {
     std::size_t end = at_ + 1;
     while (end < text_.size() && text_[end] != '"') {
       const char c = text_[end];
-      const char next = end + 1 < text_.size() ? text_[end + 1] : '\0';
       if (c == '\\') {
         end += 2;
-      } else if ((c == '$' && (next == '(' || next == '{')) || c == '`') {
+      } else if (opens_substitution(text_, end)) {
         end = end_of_substitution(text_, end);
         if (end == std::string_view::npos) return tl::make_unexpected(unclosed("a $(...) or ${...}").error());
       } else {
@@ -559,35 +558,6 @@ class Parser {
 };
 
 }  // namespace
-
-std::size_t end_of_substitution(std::string_view text, std::size_t at) {
-  if (text[at] == '`') {
-    const std::size_t end = text.find('`', at + 1);
-    return end == std::string_view::npos ? end : end + 1;
-  }
-  std::string closers;
-  for (std::size_t i = at + 1; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '\\') {
-      ++i;
-    } else if (c == '\'' && (closers.empty() || closers.back() != '"')) {
-      i = text.find('\'', i + 1);
-      if (i == std::string_view::npos) return i;
-    } else if (c == '"') {
-      if (!closers.empty() && closers.back() == '"') {
-        closers.pop_back();
-      } else {
-        closers += '"';
-      }
-    } else if (c == '(' || c == '{') {
-      if (closers.empty() || closers.back() != '"' || text[i - 1] == '$') closers += c == '(' ? ')' : '}';
-    } else if (!closers.empty() && c == closers.back()) {
-      closers.pop_back();
-      if (closers.empty()) return i + 1;
-    }
-  }
-  return std::string_view::npos;
-}
 
 Result<ShellScript> parse_shell(std::string_view text) {
   ShellScript script;
