@@ -214,6 +214,13 @@ Result<Run> read_draft(const std::optional<job::InputFile>& file, const Settings
   Run run = defaults_for(*framework);
   run.name = file ? file->path : "the command line";
   auto given = keys_of(root);
+  if (!given && file && !root.has("framework"))
+    return in_file(
+        {Code::kBadInput,
+         fmt::format("not recognised as a post-training run: as one in our own keys, {}", given.error().message),
+         {},
+         "configurations of verl, OpenRLHF, NeMo-RL, prime-rl, slime, AReaL, open-instruct, SkyRL, "
+         "Trinity-RFT and GRPO of TRL are read; plimsoll fit reads other training"});
   if (!given) return in_file(std::move(given.error()));
   if (auto done = refuse_twice(*given); !done) return in_file(std::move(done.error()));
   if (auto done = apply(run, *std::move(given)); !done) return in_file(std::move(done.error()));

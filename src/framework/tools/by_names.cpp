@@ -226,13 +226,32 @@ void read_changed_sizes(Sayings& sayings) {
   for (Said& said : sayings.said()) {
     const std::vector<std::string_view> parts = split(said.path, '.');
     const std::string_view table = parts.size() < 2 ? std::string_view{} : parts[parts.size() - 2];
-    if (table != "config_kwargs" && table != "config_overrides" && table != "hf_config_overrides") continue;
+    if (table != "config_kwargs" && table != "config_overrides" && table != "hf_config_overrides" &&
+        table != "model_config")
+      continue;
     for (const auto& [name, key] : kSizes)
       if (parts.back() == name) {
         said.done = true;
         sayings.put(key, said.value, said.path);
       }
   }
+}
+
+// "llama_type: llama_peft": what a kind of model says of adapters is not in its sizes.
+Status refuse_adapters_by_type(Sayings& sayings) {
+  for (Said& said : sayings.said()) {
+    const std::string_view last = std::string_view(said.path).substr(said.path.rfind('.') + 1);
+    if (last == "num_labels") {
+      said.done = true;
+      sayings.draft().warnings.push_back(said.path + ": the head of a classifier is counted as the language model's");
+    }
+    if (said.done || !last.ends_with("_type") || !said.value.is_string()) continue;
+    if (contains_any(lower(said.value.text), {"peft", "lora", "adapter"}))
+      return bad_input(
+          fmt::format("{}: '{}' speaks of adapters, in words of a tool that is not known", said.path, said.value.text),
+          "give the model and --peft, --lora-rank by flags");
+  }
+  return {};
 }
 
 void read_rest(Sayings& sayings) {
@@ -317,18 +336,60 @@ bool speaks_of_training(const Node& root) {
   return model || is_spelled_out || architecture_of_names(root).has_value();
 }
 
-Result<Node> from_names(const Node& root, Draft& draft) {
+namespace {
+
+// A DeepSpeed configuration in the table has words of its own; it goes on as it is.
+std::optional<Node> take_engine(Node& root) {
+  std::optional<Node> engine;
+  for (const std::string_view name : {"deepspeed", "deepspeed_config", "ds_config"})
+    if (const Node* found = root.find(name); is_table(found) && !engine) engine = *found;
+  std::erase_if(root.members, [](const auto& member) {
+    return member.second.is_object() && meaning_of(member.first) == "deepspeed";
+  });
+  return engine;
+}
+
+void put_engine(const Node& engine, Sayings& sayings) {
+  for (const char* type : {"fp16", "bf16"}) {
+    const Node* table = engine.find(type);
+    const Node* on = is_table(table) ? table->find("enabled") : nullptr;
+    if (on != nullptr && !is_off(*on)) sayings.put(type, bool_node(true), {});
+  }
+  sayings.put("deepspeed", engine, "deepspeed");
+  for (const char* meaning : {"fsdp", "zero_stage"}) sayings.pass(meaning);
+}
+
+bool says_precision(const Node& engine) {
+  for (const char* type : {"fp16", "bf16"})
+    if (is_table(engine.find(type))) return true;
+  return false;
+}
+
+}  // namespace
+
+Result<Node> from_names(const Node& whole, Draft& draft) {
+  Node root = whole;
+  const std::optional<Node> engine = take_engine(root);
   Sayings sayings(root, draft);
   PLIMSOLL_TRY_STATUS(refuse_other_loops(sayings));
   read_model(sayings);
   read_batch(sayings);
-  read_precision(sayings);
+  if (engine && says_precision(*engine)) {
+    for (const char* meaning : {"precision", "bf16", "fp16"}) sayings.pass(meaning);
+  } else {
+    read_precision(sayings);
+  }
   read_recompute(sayings);
   read_optimizer(sayings);
-  read_sharding(sayings);
+  if (engine) {
+    put_engine(*engine, sayings);
+  } else {
+    read_sharding(sayings);
+  }
   read_adapter(sayings);
   read_changed_sizes(sayings);
   read_rest(sayings);
+  PLIMSOLL_TRY_STATUS(refuse_adapters_by_type(sayings));
   return sayings.finish();
 }
 

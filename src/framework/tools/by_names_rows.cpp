@@ -43,7 +43,8 @@ constexpr Row kRows[] = {
     {"model",
      "model_name_or_path pretrained_model_name_or_path model_path model_name model_id checkpoint_dir base_model "
      "base_model_name_or_path pretrained_model pretrained hf_model hf_path hf_checkpoint hf_name model_dir load_path "
-     "pretrain pretrained_model_path model model_config_path config_path repo_id pretrained_path config_name_or_path "
+     "pretrain pretrained_model_path pretrained_model_name model model_config_path config_path repo_id pretrained_path "
+     "config_name_or_path "
      "model_tag"},
     {"precision",
      "precision mixed_precision amp_dtype autocast_dtype mixed_precision_dtype compute_dtype model_dtype param_dtype"},

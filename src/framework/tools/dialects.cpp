@@ -96,6 +96,26 @@ void write_here_documents(const std::map<std::string, std::string>& files, Node&
   }
 }
 
+void take_lightning_config(const std::map<std::string, std::string>& environment, const Shell& shell, Node& table) {
+  constexpr const char* kName = "PL_DEEPSPEED_CONFIG_PATH";
+  const Node* strategy = table.find("strategy");
+  const bool is_asked = strategy != nullptr && strategy->is_string() && strategy->text.starts_with("deepspeed");
+  if (!is_asked || table.has("deepspeed")) return;
+  for (const auto* known : {&environment, &shell.environment})
+    if (const auto found = known->find(kName); found != known->end()) {
+      table.members.emplace_back("deepspeed", text_node(found->second));
+      return;
+    }
+  // Its name may hold what only the run knows (the number of the batch job); the script writes one such file.
+  const std::string* only = nullptr;
+  for (const auto& [path, text] : shell.files) {
+    if (text.find("\"zero_optimization\"") == std::string::npos) continue;
+    if (only != nullptr) return;
+    only = &path;
+  }
+  if (only != nullptr) table.members.emplace_back("deepspeed", text_node(*only));
+}
+
 Status read_dialect_tree(FileKind kind, const Node& root, Draft& draft) {
   draft.kind = FileKind::kTrainingArguments;
   draft.vocabulary = Framework::kTransformers;

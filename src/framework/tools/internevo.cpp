@@ -143,14 +143,15 @@ Result<Draft> read_internevo(const Node& root, const std::string& path) {
     draft.assign("gradient_accumulation_steps", *steps, "data.micro_num");
   // Gradients are of the weights' type, from the first micro-batch to the last.
   draft.assign("accumulate_allreduce_grads_in_fp32", bool_node(false), "hybrid_zero_optimizer");
-  keep_unread(root,
+  Node rest;
+  rest.kind = Node::Kind::kObject;
+  for (const char* section : {"data", "model"}) rest.members.emplace_back(section, *root.find(section));
+  keep_unread(rest,
               "seq_len micro_bsz micro_num num_layers hidden_size num_attention_heads vocab_size mlp_ratio dtype "
               "checkpoint num_kv_attention_heads num_chunks sequence_parallel mode size packed_length use_flash_attn "
               "embed_split_hidden parallel_output num_experts rampup_batch_size valid_micro_num use_packed_dataset "
               "embed_grad_scale",
-              "ckpt monitor lr_scheduler beta2_scheduler grad_scaler hybrid_zero_optimizer adam loss moe parallel "
-              "generation",
-              draft);
+              "", draft);
   draft.notes.push_back(fmt::format("{}: counted with Megatron-LM's layers, InternEvo's own are not modelled", path));
   return draft;
 }

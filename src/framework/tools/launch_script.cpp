@@ -85,7 +85,7 @@ bool is_other_work(const Launch& launch) {
 
 // Reinforcement learning has a verb of its own.
 bool is_reinforcement(const Launch& launch) {
-  for (const std::string_view part : {"sft", "train_dpo", "train_kto", "train_rm"})
+  for (const std::string_view part : {"sft", "train_dpo", "train_kto", "train_rm", "train_kd"})
     if (launch.program.find(part) != std::string::npos) return false;
   for (const std::string_view part : {"verl.", "main_ppo", "openrlhf", "train_ppo", "nemo_rl", "slime", "train_async"})
     if (launch.program.find(part) != std::string::npos) return true;
@@ -120,13 +120,16 @@ bool names_settings_file(const Launch& launch) {
 bool speaks_in_common_words(const Launch& launch) {
   if (launch.program.empty() || names_trainer(launch)) return false;
   const std::string name = launch.program.substr(launch.program.rfind('/') + 1);
-  if (name.starts_with("pretrain_")) return false;
   const Node table = table_of(read_flags(launch.arguments, never));
+  if (name.starts_with("pretrain_") && !table.has("max_epochs")) return false;
   if (table.has("hidden_width") || table.has("hidden_dim")) return signs_of_training(table) >= 2;
   for (const std::string_view flag :
-       {"num_layers", "tensor_model_parallel_size", "micro_batch_size", "global_batch_size",
-        "pipeline_model_parallel_size", "encoder_seq_length", "train_iters"})
+       {"num_layers", "tensor_model_parallel_size", "pipeline_model_parallel_size", "encoder_seq_length"})
     if (table.has(flag)) return false;
+  // Megatron-LM has these too, but none of its releases has what it calls recomputation and accumulates by the batch.
+  const bool is_others = table.has("gradient_checkpointing") || table.has("gradient_accumulation_steps");
+  for (const std::string_view flag : {"micro_batch_size", "global_batch_size", "train_iters"})
+    if (table.has(flag) && !is_others) return false;
   return signs_of_training(table) >= 2;
 }
 
@@ -401,6 +404,9 @@ Status take_loop_of_program(std::string_view program, Node& table) {
       if (part == other)
         return bad_input(fmt::format("{}: the program trains by reinforcement or distillation", program),
                          "plimsoll rl reads runs of verl, OpenRLHF, NeMo-RL, prime-rl, slime, AReaL and TRL");
+    if (part == "kd" || part == "distill" || part == "distillation")
+      return bad_input(
+          fmt::format("{}: the program distils a second model, whose weights and outputs are not modelled", program));
     if (part == "reward" || part == "rm" || part == "prm")
       return bad_input(
           fmt::format("{}: the program trains a reward model, whose head and loss are not modelled", program));
@@ -412,17 +418,6 @@ Status take_loop_of_program(std::string_view program, Node& table) {
       if (part == alone) table.members.emplace_back("loss_type", text_node("simpo"));
   }
   return {};
-}
-
-// Lightning's strategy "deepspeed..." reads the file that this variable names, and nothing else of DeepSpeed then.
-void take_lightning_config(const std::map<std::string, std::string>& own,
-                           const std::map<std::string, std::string>& exported, Node& table) {
-  const Node* strategy = table.find("strategy");
-  if (strategy == nullptr || !strategy->is_string() || !strategy->text.starts_with("deepspeed")) return;
-  for (const auto* environment : {&own, &exported})
-    if (const auto found = environment->find("PL_DEEPSPEED_CONFIG_PATH");
-        found != environment->end() && !table.has("deepspeed"))
-      table.members.emplace_back("deepspeed", text_node(found->second));
 }
 
 Status read_trainer_command(const Candidate& candidate, const Shell& shell, Draft& draft) {
@@ -451,7 +446,7 @@ Status read_trainer_command(const Candidate& candidate, const Shell& shell, Draf
       std::erase_if(table.members, [key](const auto& member) { return member.first == key; });
       PLIMSOLL_TRY_STATUS(lay_over_file(name, table, draft));
     }
-  take_lightning_config(candidate.command->environment, shell.environment, table);
+  take_lightning_config(candidate.command->environment, shell, table);
   write_here_documents(shell.files, table);
   if (candidate.kind == FileKind::kTrainingArguments || candidate.kind == FileKind::kByNames)
     PLIMSOLL_TRY_STATUS(take_loop_of_program(candidate.launch.program, table));

@@ -120,6 +120,7 @@ class Lexer {
     return ++words_ > kMaxWords ? Status{bad_input("the script has more words than any launch script")} : Status{};
   }
   [[nodiscard]] std::size_t sign_length() const {
+    if (is_value_to_fill_in()) return 0;
     for (const std::string_view sign :
          {"&>>", "<<-", "<<<", ";;&", "&&", "||", ";;", ";&", "|&", "&>", ">>", "<<", ">&",
           "<&",  ">|",  "<>",  "<(",  ">(", ";",  "&",  "|",  "(",  ")",  "<",  ">",  "\n"})
@@ -161,7 +162,7 @@ class Lexer {
     RawWord word;
     PLIMSOLL_TRY_STATUS(count());
     while (at_ < text_.size()) {
-      if (is_place_holder(word)) {
+      if (is_place_holder(word) || (word.text.empty() && is_value_to_fill_in())) {
         const std::size_t end = text_.find('>', at_) + 1;
         word.text += fmt::format("'{}'", replace(text_.substr(at_, end - at_), '\'', ' '));
         at_ = end;
@@ -182,11 +183,26 @@ class Lexer {
   }
   // NAME=<path of the data>: what examples leave to the reader.
   [[nodiscard]] bool is_place_holder(const RawWord& word) const {
-    if (text_[at_] != '<' || word.text.empty() || word.text.back() != '=' || at_ + 1 >= text_.size()) return false;
+    return !word.text.empty() && word.text.back() == '=' && starts_place_holder(">\n");
+  }
+  // <...> of one word, or of one line.
+  [[nodiscard]] bool starts_place_holder(std::string_view ends) const {
+    if (at_ + 1 >= text_.size() || text_[at_] != '<') return false;
     const char next = text_[at_ + 1];
     const bool is_letter = (next >= 'a' && next <= 'z') || (next >= 'A' && next <= 'Z');
-    const std::size_t end = text_.find_first_of(">\n", at_);
+    const std::size_t end = text_.find_first_of(ends, at_);
     return is_letter && end != std::string_view::npos && text_[end] == '>';
+  }
+  // --model <PATH-OF-THE-MODEL>: a shell would redirect, but nobody reads a file behind a flag.
+  [[nodiscard]] bool is_value_to_fill_in() const {
+    if (at_ < 4 || !starts_place_holder("> \t\n")) return false;
+    std::size_t end = at_;
+    while (end > 0 && (text_[end - 1] == ' ' || text_[end - 1] == '\t')) --end;
+    constexpr std::size_t kLongestFlag = 80;
+    const std::size_t start = text_.substr(0, end).find_last_of(" \t\n");
+    const std::size_t flag = start == std::string_view::npos ? 0 : start + 1;
+    return end < at_ && end - flag < kLongestFlag && text_.substr(flag, 2) == "--" &&
+           text_.substr(flag, end - flag).find('=') == std::string_view::npos;
   }
   // One character, quoted run or substitution.
   Status read_piece(std::string& out) {
