@@ -38,7 +38,9 @@ void read_model(Sayings& sayings) {
       chosen = said;
       break;
     }
-    if (chosen == nullptr && name.find('/') != std::string::npos) chosen = said;
+    // Without a folder it may be a word for a class of models, unless the key speaks of its weights.
+    const bool is_of_weights = contains_any(said->path.substr(said->path.rfind('.') + 1), {"pretrained", "or_path"});
+    if (chosen == nullptr && (name.find('/') != std::string::npos || is_of_weights)) chosen = said;
   }
   if (chosen == nullptr) return;
   Node name = chosen->value;

@@ -123,11 +123,16 @@ bool speaks_in_common_words(const Launch& launch) {
   const Node table = table_of(read_flags(launch.arguments, never));
   if (name.starts_with("pretrain_") && !table.has("max_epochs")) return false;
   if (table.has("hidden_width") || table.has("hidden_dim")) return signs_of_training(table) >= 2;
+  // Megatron-LM has no layers without their width.
+  if (table.has("num_layers") && (table.has("hidden_size") || table.has("num_attention_heads"))) return false;
   for (const std::string_view flag :
-       {"num_layers", "tensor_model_parallel_size", "pipeline_model_parallel_size", "encoder_seq_length"})
+       {"tensor_model_parallel_size", "pipeline_model_parallel_size", "encoder_seq_length", "use_checkpoint_args"})
     if (table.has(flag)) return false;
   // Megatron-LM has these too, but none of its releases has what it calls recomputation and accumulates by the batch.
-  const bool is_others = table.has("gradient_checkpointing") || table.has("gradient_accumulation_steps");
+  const bool is_others = std::any_of(table.members.begin(), table.members.end(), [](const auto& member) {
+    const std::string_view meaning = meaning_of(member.first);
+    return meaning == "gradient_checkpointing" || meaning == "gradient_accumulation_steps";
+  });
   for (const std::string_view flag : {"micro_batch_size", "global_batch_size", "train_iters"})
     if (table.has(flag) && !is_others) return false;
   return signs_of_training(table) >= 2;
