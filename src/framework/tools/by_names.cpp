@@ -241,13 +241,15 @@ void read_changed_sizes(Sayings& sayings) {
 
 // "llama_type: llama_peft": what a kind of model says of adapters is not in its sizes.
 Status refuse_adapters_by_type(Sayings& sayings) {
+  const bool reads_adapter = sayings.find("lora_r") != nullptr || sayings.find("use_lora") != nullptr;
   for (Said& said : sayings.said()) {
     const std::string_view last = std::string_view(said.path).substr(said.path.rfind('.') + 1);
     if (last == "num_labels") {
       said.done = true;
       sayings.draft().warnings.push_back(said.path + ": the head of a classifier is counted as the language model's");
     }
-    if (said.done || !last.ends_with("_type") || !said.value.is_string()) continue;
+    if (reads_adapter && last == "peft_type" && lower(document::to_text(said.value)) == "lora") said.done = true;
+    if (said.done || reads_adapter || !last.ends_with("_type") || !said.value.is_string()) continue;
     if (contains_any(lower(said.value.text), {"peft", "lora", "adapter"}))
       return bad_input(
           fmt::format("{}: '{}' speaks of adapters, in words of a tool that is not known", said.path, said.value.text),

@@ -85,7 +85,7 @@ bool is_other_work(const Launch& launch) {
 
 // Reinforcement learning has a verb of its own.
 bool is_reinforcement(const Launch& launch) {
-  for (const std::string_view part : {"sft", "train_dpo", "train_kto", "train_rm", "train_kd"})
+  for (const std::string_view part : {"sft", "train_dpo", "train_kto", "train_rm", "train_prm", "train_kd"})
     if (launch.program.find(part) != std::string::npos) return false;
   for (const std::string_view part : {"verl.", "main_ppo", "openrlhf", "train_ppo", "nemo_rl", "slime", "train_async"})
     if (launch.program.find(part) != std::string::npos) return true;

@@ -444,7 +444,7 @@ std::optional<Tool> recognise_tool(std::string_view text) {
   if (has("--num_unique_prompts_rollout") && has("--num_samples_per_prompt_rollout")) return Tool::kOpenInstruct;
   const bool is_skyrl = has("trainer.policy.model.path") || has("trainer.placement.");
   if (is_skyrl && (has("generator.") || has("trainer.policy_mini_batch_size"))) return Tool::kSkyRl;
-  if (has("\nexplorer:") && has("algorithm_type:") && has("\nbuffer:")) return Tool::kTrinity;
+  if (has("algorithm_type:") && has("\nbuffer:")) return Tool::kTrinity;
   const bool is_grpo =
       has("rlhf_type grpo") || has("rlhf_type: grpo") || has("num_generations") || has("/grpo.py") || has(" grpo.py");
   if (is_grpo && (has("per_device_train_batch_size") || has("max_completion_length"))) return Tool::kTrl;

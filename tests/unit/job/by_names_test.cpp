@@ -60,6 +60,16 @@ TEST(ByNames, strategies_of_lightning_are_deepspeeds_stages) {
   EXPECT_EQ(job->batch.micro_batch, 4);
 }
 
+TEST(ByNames, a_kind_of_model_with_adapters_is_not_the_whole_model) {
+  const std::string rest =
+      "model: {name: qwen2.5-7b}\nloader: {seq_len: 1024, batch_size: 4}\nsolver: {lr: 1e-4, max_steps: 10}\n";
+  EXPECT_NE(text_of(read_text("llama_type: llama_peft\n" + rest, on("a100", 8))).find("speaks of adapters"),
+            std::string::npos);
+  const auto job = read_text("peft_config: {peft_type: LORA, r: 16}\n" + rest, on("a100", 8));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->adapter.rank, 16);
+}
+
 TEST(ByNames, a_job_of_a_cluster_carries_the_programs_file) {
   const auto job = read_text(
       "command: composer train.py\ncompute: {gpus: 16}\nparameters:\n  variables: {len: 4096}\n"
