@@ -4,6 +4,7 @@
 // weights (isp with weight parallelism) is refused.
 #include "framework/tools/internevo.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -115,7 +116,8 @@ Status read_recompute(const Node& root, Draft& draft) {
   const std::int64_t stages = std::max<std::int64_t>(size_of(root, "pipeline", 1), 1);
   draft.assign("recompute_granularity", text_node("full"), "model.checkpoint");
   draft.assign("recompute_method", text_node(*share >= 1 ? "uniform" : "block"), "model.checkpoint");
-  const auto some = static_cast<std::int64_t>(std::floor(*share * static_cast<double>(*layers / stages)));
+  const std::int64_t of_stage = *layers / stages;
+  const auto some = static_cast<std::int64_t>(std::floor(*share * static_cast<double>(of_stage)));
   draft.assign("recompute_num_layers", integer_node(*share >= 1 ? 1 : std::max<std::int64_t>(some, 1)),
                "model.checkpoint");
   return {};
