@@ -36,7 +36,8 @@
   ROW(kLlamaFactory, llama_factory) \
   ROW(kMsSwift, ms_swift)           \
   ROW(kOumi, oumi)                  \
-  ROW(kTorchtune, torchtune)
+  ROW(kTorchtune, torchtune)        \
+  ROW(kXtuner, xtuner)
 
 // Kinds of files, and their readers.
 #define PLIMSOLL_FORMATS(ROW)                                                                    \
@@ -59,6 +60,7 @@
   ROW(kPrimeRl, read_prime_rl_config)              /* TOML of its SFT */                         \
   ROW(kVerlSft, read_verl_sft_config)              /* Hydra keys */                              \
   ROW(kByNames, read_by_names)                     /* a tool that is not known */                \
+  ROW(kPythonConfig, read_python_config)           /* Python that only assigns */                \
   ROW(kLaunchScript, read_launch_script)           /* a shell script that starts a trainer */
 
 // What a file is known by, in the order in which the signs are tried; job/format.h says what the strengths mean.
@@ -66,6 +68,8 @@
   ROW(kTrainingArguments, kBytes, is_saved_arguments)      \
   ROW(kMegatronLog, kLog, is_megatron_log)                 \
   ROW(kTorchtitanPython, kText, is_torchtitan_registry)    \
+  ROW(kPythonConfig, kText, is_python_config)              \
+  ROW(kLaunchScript, kText, is_manifest)                   \
   ROW(kLaunchScript, kCommands, has_megatron_flags)        \
   ROW(kBridgeOverrides, kLines, has_override_lines)
 #define PLIMSOLL_TABLE_SIGNS(ROW)                           \
@@ -85,6 +89,7 @@
   ROW(kMsSwift, kTool, is_ms_swift)                         \
   ROW(kOumi, kTool, is_oumi)                                \
   ROW(kTorchtune, kTool, is_torchtune)                      \
+  ROW(kXtuner, kTool, is_xtuner)                            \
   ROW(kPrimeRl, kTypical, is_prime_rl_sft)                  \
   ROW(kTorchtitanConfig, kTypical, is_torchtitan)           \
   ROW(kAccelerateConfig, kTypical, is_accelerate)           \

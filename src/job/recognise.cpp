@@ -121,12 +121,34 @@ bool has_sections_of_job(const Node& root) {
   return has_any(root, {"framework", "model"});
 }
 
+namespace {
+
+// Lines that only Python has at its left edge.
+bool looks_like_python(std::string_view text) {
+  for (const std::string_view line : lines(text.substr(0, 1 << 16))) {
+    const bool imports =
+        line.starts_with("import ") || (line.starts_with("from ") && line.find(" import ") != line.npos);
+    const bool defines = (line.starts_with("def ") || line.starts_with("class ")) && trim(line).ends_with(':');
+    if (imports || defines || line.find(" = dict(") != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 Result<FileKind> recognise(const InputFile& file) {
   if (trim(file.text).empty()) return bad_input("the file is empty");
   if (const auto kind = recognise_text(file)) return *kind;
-  PLIMSOLL_TRY(root, parse_document(file.text));
-  if (root.is_object())
-    if (const auto kind = recognise_table(std::move(root), file)) return *kind;
+  auto root = parse_document(file.text);
+  const bool is_table_of_keys = root && root->is_object();
+  if (!is_table_of_keys && looks_like_python(file.text))
+    return bad_input(
+        "a Python program, which is not run here: configurations that assign a model and its training in known words, "
+        "registries of torchtitan and recipes of Megatron-Bridge are read",
+        "give the script that starts it, or the configuration that it reads");
+  if (!root) return tl::make_unexpected(std::move(root.error()));
+  if (is_table_of_keys)
+    if (const auto kind = recognise_table(*std::move(root), file)) return *kind;
   return bad_input(
       "not recognised: it is neither a job file (framework, model, [cluster], ...), nor config.json (model_type), "
       "Megatron-LM "

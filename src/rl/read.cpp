@@ -197,6 +197,10 @@ Result<Run> read_draft(const std::optional<job::InputFile>& file, const Settings
   Node root;
   root.kind = Node::Kind::kObject;
   if (file) {
+    if (const auto kind = job::recognise(*file); kind && *kind == job::FileKind::kLaunchScript)
+      return bad_input(fmt::format("{}: the script starts no post-training run that is known", file->path),
+                       "verl, OpenRLHF, NeMo-RL, slime, open-instruct, SkyRL and GRPO of TRL are read from scripts; "
+                       "plimsoll fit reads pretraining, supervised and preference training");
     auto parsed = job::parse_document(file->text);
     if (!parsed) return tl::make_unexpected(std::move(parsed.error()).with_context(file->path));
     root = *std::move(parsed);
@@ -210,6 +214,13 @@ Result<Run> read_draft(const std::optional<job::InputFile>& file, const Settings
   Run run = defaults_for(*framework);
   run.name = file ? file->path : "the command line";
   auto given = keys_of(root);
+  if (!given && file && !root.has("framework"))
+    return in_file(
+        {Code::kBadInput,
+         fmt::format("not recognised as a post-training run: as one in our own keys, {}", given.error().message),
+         {},
+         "configurations of verl, OpenRLHF, NeMo-RL, prime-rl, slime, AReaL, open-instruct, SkyRL, "
+         "Trinity-RFT and GRPO of TRL are read; plimsoll fit reads other training"});
   if (!given) return in_file(std::move(given.error()));
   if (auto done = refuse_twice(*given); !done) return in_file(std::move(done.error()));
   if (auto done = apply(run, *std::move(given)); !done) return in_file(std::move(done.error()));

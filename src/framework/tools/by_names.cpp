@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "framework/jax/jax.h"
+#include "framework/tools/by_names_sayings.h"
 #include "framework/tools/sections.h"
 #include "framework/transformers/include.h"
 #include "job/format.h"
@@ -26,104 +27,6 @@ using document::Node;
 
 namespace {
 
-struct Said {
-  std::string path;
-  Node value;
-  bool done = false;
-};
-
-bool has_segment(std::string_view path, std::string_view wanted) {
-  const std::vector<std::string_view> parts = split(path, '.');
-  return std::find(parts.begin(), parts.end(), wanted) != parts.end();
-}
-
-// Everything that the file says, and what was made of it.
-class Sayings {
- public:
-  Sayings(const Node& root, Draft& draft) : draft_(draft) {
-    result_.kind = Node::Kind::kObject;
-    for_each_leaf(root, [this](const std::string& path, const Node& value) {
-      if (!value.is_null()) said_.push_back({path, value});
-    });
-  }
-
-  // The value that the file has for a meaning. What stands in the model's own table gives way (the longest sequence
-  // of a model is not the one it is trained with); where two others differ the first counts, and is told.
-  const Said* find(std::string_view meaning) {
-    const Said* best = nullptr;
-    for (Said& one : said_) {
-      if (meaning_of(one.path) != meaning) continue;
-      one.done = true;
-      if (best == nullptr || (has_segment(best->path, "model") && !has_segment(one.path, "model"))) {
-        best = &one;
-      } else if (!has_segment(one.path, "model") && !same_value(one.value, best->value) &&
-                 document::to_text(one.value).find("${") == std::string::npos) {
-        draft_.notes.push_back(fmt::format("{}: {} says {}, {} says {}; the first is taken", draft_.path, best->path,
-                                           shown(best->value), one.path, shown(one.value)));
-      }
-    }
-    return best;
-  }
-
-  std::vector<const Said*> all(std::string_view meaning) {
-    std::vector<const Said*> found;
-    for (Said& one : said_) {
-      if (meaning_of(one.path) != meaning) continue;
-      one.done = true;
-      found.push_back(&one);
-    }
-    return found;
-  }
-
-  std::optional<std::int64_t> number(std::string_view meaning) {
-    const Said* said = find(meaning);
-    if (said == nullptr) return std::nullopt;
-    const auto value = to_integer(said->value, Range{1, 1 << 24});
-    return value ? std::optional(*value) : std::nullopt;
-  }
-
-  bool says_on(std::string_view meaning) {
-    const Said* said = find(meaning);
-    return said != nullptr && !is_off(said->value);
-  }
-
-  void put(std::string_view key, Node value, std::string_view from) {
-    if (!from.empty()) draft_.written_names[std::string(key)] = from;
-    result_.members.emplace_back(std::string(key), std::move(value));
-  }
-  void assume(std::string_view what) { draft_.notes.push_back(fmt::format("{}: {}", draft_.path, what)); }
-  void pass(const std::string& meaning) { static_cast<void>(all(meaning)); }
-  // A value that has another meaning than its name stays for the table of unknown keys, which refuses it.
-  void leave(const Said& said) {
-    for (Said& one : said_)
-      if (&one == &said) one.done = false;
-  }
-  bool any_segment(std::string_view start) const {
-    return std::any_of(said_.begin(), said_.end(), [start](const Said& one) {
-      const std::vector<std::string_view> parts = split(one.path, '.');
-      return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) { return part.starts_with(start); });
-    });
-  }
-  std::vector<Said>& said() { return said_; }
-  Draft& draft() { return draft_; }
-
-  Node finish() {
-    for (Said& one : said_)
-      if (!one.done) result_.members.emplace_back(one.path, std::move(one.value));
-    return std::move(result_);
-  }
-
- private:
-  Draft& draft_;
-  std::vector<Said> said_;
-  Node result_;
-};
-
-bool contains(std::string_view text, std::initializer_list<std::string_view> words) {
-  return std::any_of(words.begin(), words.end(),
-                     [text](std::string_view word) { return text.find(word) != std::string_view::npos; });
-}
-
 // The first name that the catalogue knows, else the first that looks like one of the Hub or of a folder.
 void read_model(Sayings& sayings) {
   const Said* chosen = nullptr;
@@ -135,7 +38,9 @@ void read_model(Sayings& sayings) {
       chosen = said;
       break;
     }
-    if (chosen == nullptr && name.find('/') != std::string::npos) chosen = said;
+    // Without a folder it may be a word for a class of models, unless the key speaks of its weights.
+    const bool is_of_weights = contains_any(said->path.substr(said->path.rfind('.') + 1), {"pretrained", "or_path"});
+    if (chosen == nullptr && (name.find('/') != std::string::npos || is_of_weights)) chosen = said;
   }
   if (chosen == nullptr) return;
   Node name = chosen->value;
@@ -180,20 +85,20 @@ void read_precision(Sayings& sayings) {
   bool known = false;
   for (const Said* said : sayings.all("precision")) {
     const std::string word = lower(document::to_text(said->value));
-    if (contains(word, {"fp8", "float8", "fp4", "int8"})) {
+    if (contains_any(word, {"fp8", "float8", "fp4", "int8"})) {
       sayings.leave(*said);
       continue;
     }
-    if (known || !contains(word, {"16", "32", "no", "full"})) continue;
+    if (known || !contains_any(word, {"16", "32", "no", "full"})) continue;
     known = true;
-    const bool is_bf16 = contains(word, {"bf16", "bfloat16"});
-    const bool is_half = !is_bf16 && contains(word, {"16"});
+    const bool is_bf16 = contains_any(word, {"bf16", "bfloat16"});
+    const bool is_half = !is_bf16 && contains_any(word, {"16"});
     if (!is_bf16 && !is_half) sayings.put("load_dtype", text_node("fp32"), said->path);
-    if (contains(word, {"true", "pure"}) && (is_bf16 || is_half)) {
+    if (contains_any(word, {"true", "pure"}) && (is_bf16 || is_half)) {
       sayings.put("load_dtype", text_node(is_bf16 ? "bf16" : "fp16"), said->path);
     } else if (is_bf16 || is_half) {
       sayings.put(is_bf16 ? "bf16" : "fp16", bool_node(true), said->path);
-      if (contains(word, {"mixed", "amp"})) sayings.put("load_dtype", text_node("fp32"), said->path);
+      if (contains_any(word, {"mixed", "amp"})) sayings.put("load_dtype", text_node("fp32"), said->path);
     }
   }
   for (const char* key : {"bf16", "fp16"})
@@ -235,12 +140,12 @@ void read_recompute(Sayings& sayings) {
 // Trainer's name of the optimizer; one that is not known stands as it is and is refused by name.
 std::string optimizer_of(std::string_view written) {
   std::string name = lower(written.substr(written.rfind('.') + 1));
-  const bool is_paged = contains(name, {"paged"});
-  if (contains(name, {"8bit"}) && contains(name, {"adam"})) return is_paged ? "paged_adamw_8bit" : "adamw_8bit";
-  if (contains(name, {"adafactor"})) return "adafactor";
-  if (contains(name, {"adam"}) && !contains(name, {"mini", "lomo", "galore", "4bit"}))
-    return is_paged ? "paged_adamw_32bit" : contains(name, {"fused"}) ? "adamw_torch_fused" : "adamw_torch";
-  if (contains(name, {"lion"}) && !contains(name, {"8bit"})) return "lion_32bit";
+  const bool is_paged = contains_any(name, {"paged"});
+  if (contains_any(name, {"8bit"}) && contains_any(name, {"adam"})) return is_paged ? "paged_adamw_8bit" : "adamw_8bit";
+  if (contains_any(name, {"adafactor"})) return "adafactor";
+  if (contains_any(name, {"adam"}) && !contains_any(name, {"mini", "lomo", "galore", "4bit"}))
+    return is_paged ? "paged_adamw_32bit" : contains_any(name, {"fused"}) ? "adamw_torch_fused" : "adamw_torch";
+  if (contains_any(name, {"lion"}) && !contains_any(name, {"8bit"})) return "lion_32bit";
   return name;
 }
 
@@ -250,56 +155,6 @@ void read_optimizer(Sayings& sayings) {
       sayings.put("optim", text_node(optimizer_of(said->value.text)), said->path);
       return;
     }
-}
-
-void read_sharding(Sayings& sayings) {
-  if (const Said* stage = sayings.find("zero_stage"); stage != nullptr) {
-    Node zero, config;
-    zero.kind = config.kind = Node::Kind::kObject;
-    zero.members.emplace_back("stage", stage->value);
-    for (Said& said : sayings.said())
-      if (said.path.ends_with("adam_offload") && !is_off(said.value)) {
-        Node device;
-        device.kind = Node::Kind::kObject;
-        device.members.emplace_back("device", text_node("cpu"));
-        zero.members.emplace_back("offload_optimizer", std::move(device));
-        said.done = true;
-      }
-    config.members.emplace_back("zero_optimization", std::move(zero));
-    sayings.put("deepspeed", std::move(config), stage->path);
-    sayings.pass("deepspeed");
-    return;
-  }
-  if (const Said* named = sayings.find("deepspeed"); named != nullptr && named->value.is_string()) {
-    sayings.put("deepspeed", named->value, named->path);
-    return;
-  }
-  std::string strategy;
-  int version = 2;
-  bool shards = sayings.any_segment("fsdp");
-  for (const Said* said : sayings.all("fsdp")) {
-    const std::string word = lower(document::to_text(said->value));
-    // A strategy may be one of many things; those of sharding say so.
-    const bool names_sharding = contains(word, {"fsdp", "shard", "ddp", "zero", "deepspeed"});
-    if (said->path.ends_with("strategy") && !names_sharding) continue;
-    if (is_off(said->value) || word == "ddp" || word == "no_shard") {
-      if (meaning_of(said->path) == "fsdp" && word != "") shards = false;
-      continue;
-    }
-    shards = true;
-    if (contains(word, {"fsdp1"})) version = 1;
-    for (const std::string_view known : {"hybrid_shard", "shard_grad_op", "full_shard"})
-      if (word == known) strategy = word;
-  }
-  const Said* offload = sayings.find("fsdp_offload");
-  if (!shards) return;
-  Node config;
-  config.kind = Node::Kind::kObject;
-  config.members.emplace_back("version", integer_node(strategy == "hybrid_shard" ? 1 : version));
-  if (!strategy.empty()) config.members.emplace_back("sharding_strategy", text_node(strategy));
-  if (offload != nullptr && !is_off(offload->value)) config.members.emplace_back("offload_params", bool_node(true));
-  sayings.put("fsdp", bool_node(true), {});
-  sayings.put("fsdp_config", std::move(config), {});
 }
 
 // Which linears have an adapter, one switch each.
@@ -337,10 +192,11 @@ void read_adapter(Sayings& sayings) {
     if (said.path.ends_with("lora_alpha")) said.done = true;
   const bool is_switch = asked != nullptr && (asked->value.is_bool() || is_off(asked->value));
   const bool on = is_switch ? !is_off(asked->value) : rank != nullptr && !is_off(rank->value);
-  if (asked != nullptr && asked->value.is_string() && contains(lower(asked->value.text), {"freeze", "ia3", "prompt"}))
+  if (asked != nullptr && asked->value.is_string() &&
+      contains_any(lower(asked->value.text), {"freeze", "ia3", "prompt"}))
     sayings.leave(*asked);  // another way to train a part of the model
   const std::string bits = quantize == nullptr ? "" : lower(document::to_text(quantize->value));
-  const bool four = contains(bits, {"nf4", "fp4", "4bit", "true"}) || bits == "4";
+  const bool four = contains_any(bits, {"nf4", "fp4", "4bit", "true"}) || bits == "4";
   const bool is_whole = bits == "16" || bits == "32";  // of a number of bits: not quantised
   if (!on) {
     if (quantize != nullptr && !is_off(quantize->value) && !is_whole) sayings.leave(*quantize);
@@ -357,7 +213,7 @@ void read_adapter(Sayings& sayings) {
   }
   if (four) {
     sayings.put("load_in_4bit", bool_node(true), quantize->path);
-    sayings.put("bnb_4bit_use_double_quant", bool_node(contains(bits, {"dq", "double"})), quantize->path);
+    sayings.put("bnb_4bit_use_double_quant", bool_node(contains_any(bits, {"dq", "double"})), quantize->path);
   } else if (quantize != nullptr && !is_off(quantize->value) && !is_whole) {
     sayings.leave(*quantize);
   }
@@ -372,13 +228,34 @@ void read_changed_sizes(Sayings& sayings) {
   for (Said& said : sayings.said()) {
     const std::vector<std::string_view> parts = split(said.path, '.');
     const std::string_view table = parts.size() < 2 ? std::string_view{} : parts[parts.size() - 2];
-    if (table != "config_kwargs" && table != "config_overrides" && table != "hf_config_overrides") continue;
+    if (table != "config_kwargs" && table != "config_overrides" && table != "hf_config_overrides" &&
+        table != "model_config")
+      continue;
     for (const auto& [name, key] : kSizes)
       if (parts.back() == name) {
         said.done = true;
         sayings.put(key, said.value, said.path);
       }
   }
+}
+
+// "llama_type: llama_peft": what a kind of model says of adapters is not in its sizes.
+Status refuse_adapters_by_type(Sayings& sayings) {
+  const bool reads_adapter = sayings.find("lora_r") != nullptr || sayings.find("use_lora") != nullptr;
+  for (Said& said : sayings.said()) {
+    const std::string_view last = std::string_view(said.path).substr(said.path.rfind('.') + 1);
+    if (last == "num_labels") {
+      said.done = true;
+      sayings.draft().warnings.push_back(said.path + ": the head of a classifier is counted as the language model's");
+    }
+    if (reads_adapter && last == "peft_type" && lower(document::to_text(said.value)) == "lora") said.done = true;
+    if (said.done || reads_adapter || !last.ends_with("_type") || !said.value.is_string()) continue;
+    if (contains_any(lower(said.value.text), {"peft", "lora", "adapter"}))
+      return bad_input(
+          fmt::format("{}: '{}' speaks of adapters, in words of a tool that is not known", said.path, said.value.text),
+          "give the model and --peft, --lora-rank by flags");
+  }
+  return {};
 }
 
 void read_rest(Sayings& sayings) {
@@ -393,9 +270,9 @@ void read_rest(Sayings& sayings) {
     const std::string word = lower(attention->value.text);
     const bool plain = word == "torch" || word == "eager";
     sayings.put("attn_implementation",
-                text_node(contains(word, {"flash"}) ? "flash_attention_2"
-                          : plain                   ? "eager"
-                                                    : "sdpa"),
+                text_node(contains_any(word, {"flash"}) ? "flash_attention_2"
+                          : plain                       ? "eager"
+                                                        : "sdpa"),
                 attention->path);
   }
   const std::optional<std::int64_t> devices = sayings.number("devices");
@@ -405,9 +282,32 @@ void read_rest(Sayings& sayings) {
   for (const char* meaning : {"derived", "rate", "duration", "elsewhere"}) sayings.pass(meaning);
 }
 
-Status refuse_other_loops(const Sayings& sayings) {
-  for (const std::string_view word : {"ppo", "grpo", "dpo", "kto", "orpo", "rollout", "reward_model", "critic",
-                                      "teacher", "distillation", "reward_funcs"})
+// "algo: SFT", "algorithm_type: sft": a program of many loops is told which one to run.
+bool is_told_to_imitate(Sayings& sayings) {
+  for (const Said& said : sayings.said()) {
+    const std::string_view last = std::string_view(said.path).substr(said.path.rfind('.') + 1);
+    const bool chooses = last == "algo" || last == "algorithm" || last == "algorithm_type" || last == "trainer_type";
+    if (chooses && said.value.is_string() && lower(said.value.text) == "sft") return true;
+  }
+  return false;
+}
+
+Status refuse_other_loops(Sayings& sayings) {
+  if (is_told_to_imitate(sayings)) {
+    for (Said& said : sayings.said())
+      if (contains_any(said.path, {"rollout", "critic", "buffer"})) said.done = true;
+    return {};
+  }
+  for (const std::string_view word : {"teacher", "distillation"})
+    if (sayings.any_segment(word))
+      return bad_input(
+          fmt::format("{}: distillation holds a second model beside the one that is trained, whose weights "
+                      "and outputs are not modelled",
+                      word),
+          "without the teacher's keys the student alone is answered");
+  if (sayings.any_segment("reward_model"))
+    return bad_input("reward_model: a reward model has another head and loss, which are not modelled");
+  for (const std::string_view word : {"ppo", "grpo", "dpo", "kto", "orpo", "rollout", "critic", "reward_funcs"})
     if (sayings.any_segment(word))
       return bad_input(
           fmt::format("{}: preference and reinforcement training of a tool that is not known is not read", word),
@@ -440,18 +340,60 @@ bool speaks_of_training(const Node& root) {
   return model || is_spelled_out || architecture_of_names(root).has_value();
 }
 
-Result<Node> from_names(const Node& root, Draft& draft) {
+namespace {
+
+// A DeepSpeed configuration in the table has words of its own; it goes on as it is.
+std::optional<Node> take_engine(Node& root) {
+  std::optional<Node> engine;
+  for (const std::string_view name : {"deepspeed", "deepspeed_config", "ds_config"})
+    if (const Node* found = root.find(name); is_table(found) && !engine) engine = *found;
+  std::erase_if(root.members, [](const auto& member) {
+    return member.second.is_object() && meaning_of(member.first) == "deepspeed";
+  });
+  return engine;
+}
+
+void put_engine(const Node& engine, Sayings& sayings) {
+  for (const char* type : {"fp16", "bf16"}) {
+    const Node* table = engine.find(type);
+    const Node* on = is_table(table) ? table->find("enabled") : nullptr;
+    if (on != nullptr && !is_off(*on)) sayings.put(type, bool_node(true), {});
+  }
+  sayings.put("deepspeed", engine, "deepspeed");
+  for (const char* meaning : {"fsdp", "zero_stage"}) sayings.pass(meaning);
+}
+
+bool says_precision(const Node& engine) {
+  for (const char* type : {"fp16", "bf16"})
+    if (is_table(engine.find(type))) return true;
+  return false;
+}
+
+}  // namespace
+
+Result<Node> from_names(const Node& whole, Draft& draft) {
+  Node root = whole;
+  const std::optional<Node> engine = take_engine(root);
   Sayings sayings(root, draft);
   PLIMSOLL_TRY_STATUS(refuse_other_loops(sayings));
   read_model(sayings);
   read_batch(sayings);
-  read_precision(sayings);
+  if (engine && says_precision(*engine)) {
+    for (const char* meaning : {"precision", "bf16", "fp16"}) sayings.pass(meaning);
+  } else {
+    read_precision(sayings);
+  }
   read_recompute(sayings);
   read_optimizer(sayings);
-  read_sharding(sayings);
+  if (engine) {
+    put_engine(*engine, sayings);
+  } else {
+    read_sharding(sayings);
+  }
   read_adapter(sayings);
   read_changed_sizes(sayings);
   read_rest(sayings);
+  PLIMSOLL_TRY_STATUS(refuse_adapters_by_type(sayings));
   return sayings.finish();
 }
 
@@ -503,6 +445,18 @@ void clear_what_is_off(Node& table) {
   }
 }
 
+// A job for a cluster that carries the program's own file: "parameters" beside "command" and "compute: {gpus: 8}".
+void unwrap_parameters(Node& root) {
+  const Node* parameters = root.find("parameters");
+  const Node* compute = root.find("compute");
+  if (!is_table(parameters) || !has_any(root, {"command", "compute"})) return;
+  Node inner = *parameters;
+  interpolate(inner);  // its references are to the file as the program sees it
+  const Node* gpus = is_table(compute) ? compute->find("gpus") : nullptr;
+  if (gpus != nullptr && !gpus->is_null() && !inner.has("gpus")) inner.members.emplace_back("gpus", *gpus);
+  root = std::move(inner);
+}
+
 }  // namespace
 
 Result<Draft> read_by_names(const InputFile& file, const ReadOptions& /*options*/) {
@@ -514,6 +468,7 @@ Result<Draft> read_by_names(const InputFile& file, const ReadOptions& /*options*
   draft.read_as = "a tool that is not known, by the names of its keys";
   PLIMSOLL_TRY(root, parse_omega(file.text, file.path));
   if (!root.is_object()) return bad_input("wanted a table of keys");
+  unwrap_parameters(root);
   if (is_nemo_megatron(root)) return read_nemo_megatron(file);
   if (is_flagscale(root)) return read_flagscale(file);
   if (is_jax_config(root)) return refuse_jax_config(root);

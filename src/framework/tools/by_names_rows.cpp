@@ -20,7 +20,7 @@ constexpr Row kRows[] = {
     {"max_length",
      "max_seq_len max_seq_length seq_len seq_length sequence_length sequence_len max_sequence_length context_length "
      "context_len max_context_length block_size model_max_length max_length cutoff_len max_len train_seq_len "
-     "max_token_length max_seqlen packed_sequence_size encoder_seq_length"},
+     "max_token_length max_seqlen packed_sequence_size encoder_seq_length max_words"},
     {"per_device_train_batch_size",
      "micro_batch_size microbatch_size micro_batch_size_per_gpu micro_batch_size_per_device train_micro_batch_size "
      "train_microbatch_size device_train_microbatch_size device_train_batch_size device_batch_size "
@@ -34,7 +34,8 @@ constexpr Row kRows[] = {
     {"batch", "batch_size train_batch_size training_batch_size"},
     {"gradient_accumulation_steps",
      "gradient_accumulation_steps grad_accum_steps grad_acc_steps gradient_accumulation grad_accumulation_steps "
-     "accumulate_grad_batches accumulation_steps grad_accum gradient_accumulation_step accum_steps"},
+     "accumulate_grad_batches accumulation_steps grad_accum gradient_accumulation_step accum_steps accum_iter "
+     "gradient_accumulate_step accumulative_counts"},
     {"devices",
      "num_gpus n_gpus ngpus gpus devices num_devices n_gpus_per_node num_gpus_per_node gpus_per_node nproc_per_node"},
     {"nodes", "num_nodes n_nodes nnodes num_machines"},
@@ -42,7 +43,9 @@ constexpr Row kRows[] = {
     {"model",
      "model_name_or_path pretrained_model_name_or_path model_path model_name model_id checkpoint_dir base_model "
      "base_model_name_or_path pretrained_model pretrained hf_model hf_path hf_checkpoint hf_name model_dir load_path "
-     "pretrain model model_config_path config_path repo_id pretrained_path config_name_or_path model_tag"},
+     "pretrain pretrained_model_path pretrained_model_name model model_config_path config_path repo_id pretrained_path "
+     "config_name_or_path "
+     "model_tag"},
     {"precision",
      "precision mixed_precision amp_dtype autocast_dtype mixed_precision_dtype compute_dtype model_dtype param_dtype"},
     {"weights_dtype", "dtype torch_dtype weights_dtype model_data_type"},
@@ -52,13 +55,13 @@ constexpr Row kRows[] = {
      "gradient_checkpointing activation_checkpointing grad_checkpoint use_gradient_checkpointing remat "
      "enable_gradient_checkpointing enable_activation_checkpointing use_activation_checkpointing activation_checkpoint "
      "gradient_checkpoint gradient_checkpointing_enable activation_checkpointing_mode fsdp_activation_checkpointing "
-     "use_grad_checkpoint "
+     "use_grad_checkpoint checkpointing "
      "grad_checkpointing recompute"},
     {"selective", "selective_activation_checkpointing selective_checkpointing"},
     {"optim", "optimizer optim optimizer_type optimizer_name optim_type"},
     {"fsdp",
      "fsdp fsdp_type sharding_strategy fsdp_mode fsdp_sharding_strategy use_fsdp enable_fsdp data_parallel_mode "
-     "dist_config distributed_strategy strategy"},
+     "dist_config distributed_strategy strategy data_parallel"},
     {"fsdp_offload", "fsdp_cpu_offload offload_params enable_fsdp_offload"},
     {"deepspeed", "deepspeed deepspeed_config deepspeed_config_file ds_config"},
     {"zero_stage", "zero_stage deepspeed_stage ds_stage"},
@@ -68,10 +71,11 @@ constexpr Row kRows[] = {
     {"lora_target_modules", "lora_target_modules target_modules lora_target lora_targets lora_modules"},
     {"quantize", "quantize quantization load_in_4bit use_4bit quantization_bit use_4bit_quantization load_in_kbits"},
     {"tp_size",
-     "tp tp_size tensor_parallel_size tensor_parallel tensor_parallel_degree tensor_model_parallel_size tp_degree"},
+     "tp tp_size tensor_parallel_size model_parallel_size tensor_parallel tensor_parallel_degree "
+     "tensor_model_parallel_size tp_degree"},
     {"cp_size",
      "cp cp_size context_parallel_size context_parallel_degree ulysses_size ulysses_sequence_parallel_size "
-     "ulysses_parallel_size sequence_parallel_size sp_size"},
+     "ulysses_parallel_size sequence_parallel_size seq_parallel_size sp_size"},
     {"pipeline_model_parallel_size",
      "pp pp_size pipeline_parallel_size pipeline_parallel_degree pipeline_model_parallel_size"},
     {"expert_model_parallel_size", "ep ep_size expert_parallel_size expert_parallel_degree expert_model_parallel_size"},
@@ -119,10 +123,18 @@ bool holds(std::string_view names, std::string_view word) {
   return false;
 }
 
+// "train_batchsize" is "train_batch_size".
+std::string with_parted_words(std::string path) {
+  constexpr std::string_view kJoined = "batchsize";
+  for (std::size_t at = path.find(kJoined); at != std::string::npos; at = path.find(kJoined, at + 1))
+    path.insert(at + 5, "_");
+  return path;
+}
+
 }  // namespace
 
 std::string_view meaning_of(std::string_view path) {
-  const std::string spelled = replace(lower(path), '-', '_');
+  const std::string spelled = with_parted_words(replace(lower(path), '-', '_'));
   std::vector<std::string_view> parts = split(spelled, '.');
   for (std::size_t i = 0; i + 1 < parts.size(); ++i)
     if (is_elsewhere(parts[i])) return "elsewhere";
@@ -131,7 +143,7 @@ std::string_view meaning_of(std::string_view path) {
     parts.pop_back();
   }
   const std::string_view last = parts.back();
-  for (const std::string_view other : {"icl_", "eval_", "val_", "test_"})
+  for (const std::string_view other : {"icl_", "eval_", "val_", "valid_", "test_"})
     if (last.starts_with(other)) return "elsewhere";
   const std::string_view above = parts.size() > 1 ? parts[parts.size() - 2] : std::string_view{};
   // "lora: {r: 8}", "lora_config: {rank: 8, alpha: 16}", "peft_config: {r: 16}".

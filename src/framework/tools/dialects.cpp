@@ -14,6 +14,7 @@
 #include "job/keys.h"
 #include "job/readers/omega.h"
 #include "job/readers/parse.h"
+#include "job/readers/python_module.h"
 #include "job/readers/resolve.h"
 #include "job/value.h"
 
@@ -33,7 +34,7 @@ constexpr const Dialect* kDialects[] = {
 
 const std::vector<Command>& tool_commands() {
   static const std::vector<Command> commands = [] {
-    std::vector<Command> all = {{"trl", "sft dpo kto"}, {"xtuner", "train"}};  // read in common words
+    std::vector<Command> all = {{"trl", "sft dpo kto"}};  // read in common words
     for (const Dialect* dialect : kDialects) all.insert(all.end(), dialect->commands.begin(), dialect->commands.end());
     return all;
   }();
@@ -76,7 +77,7 @@ bool names_trainer(const Launch& launch) {
 Status lay_over_file(const std::string& name, Node& table, const Draft& draft) {
   PLIMSOLL_TRY(path, locate(name, parent_folder(draft.path)));
   PLIMSOLL_TRY(text, read_named_file(path));
-  auto root = parse_json_or_yaml(text);
+  auto root = path.ends_with(".py") ? read_python_module(text) : parse_json_or_yaml(text);
   if (!root) return tl::make_unexpected(std::move(root.error()).with_context(path));
   if (!root->is_object()) return bad_input(fmt::format("{}: wanted a table of keys", path));
   // What the command says wins, also inside a section.
@@ -93,6 +94,26 @@ void write_here_documents(const std::map<std::string, std::string>& files, Node&
     if (written == files.end()) continue;
     if (auto root = parse_json_or_yaml(written->second); root && root->is_object()) value = *std::move(root);
   }
+}
+
+void take_lightning_config(const std::map<std::string, std::string>& environment, const Shell& shell, Node& table) {
+  constexpr const char* kName = "PL_DEEPSPEED_CONFIG_PATH";
+  const Node* strategy = table.find("strategy");
+  const bool is_asked = strategy != nullptr && strategy->is_string() && strategy->text.starts_with("deepspeed");
+  if (!is_asked || table.has("deepspeed")) return;
+  for (const auto* known : {&environment, &shell.environment})
+    if (const auto found = known->find(kName); found != known->end()) {
+      table.members.emplace_back("deepspeed", text_node(found->second));
+      return;
+    }
+  // Its name may hold what only the run knows (the number of the batch job); the script writes one such file.
+  const std::string* only = nullptr;
+  for (const auto& [path, text] : shell.files) {
+    if (text.find("\"zero_optimization\"") == std::string::npos) continue;
+    if (only != nullptr) return;
+    only = &path;
+  }
+  if (only != nullptr) table.members.emplace_back("deepspeed", text_node(*only));
 }
 
 Status read_dialect_tree(FileKind kind, const Node& root, Draft& draft) {

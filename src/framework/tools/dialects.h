@@ -46,6 +46,10 @@ PLIMSOLL_DIALECTS(PLIMSOLL_ROW)
 // A DeepSpeed configuration that the script writes itself takes the place of its name.
 void write_here_documents(const std::map<std::string, std::string>& files, document::Node& table);
 
+// Lightning's strategy "deepspeed..." reads the file that PL_DEEPSPEED_CONFIG_PATH names, and nothing else then.
+void take_lightning_config(const std::map<std::string, std::string>& environment, const Shell& shell,
+                           document::Node& table);
+
 // What `accelerate launch` is given: its file, and its flags over it.
 [[nodiscard]] Status add_accelerate_settings(const Launch& launch, Draft& draft);
 

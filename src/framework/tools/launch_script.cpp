@@ -15,6 +15,7 @@
 #include "framework/megatron_lm/tp_overlap.h"
 #include "framework/tools/by_names.h"
 #include "framework/tools/dialects.h"
+#include "framework/tools/manifest.h"
 #include "framework/transformers/include.h"
 #include "job/format.h"
 #include "job/keys.h"
@@ -84,7 +85,7 @@ bool is_other_work(const Launch& launch) {
 
 // Reinforcement learning has a verb of its own.
 bool is_reinforcement(const Launch& launch) {
-  for (const std::string_view part : {"sft", "train_dpo", "train_kto", "train_rm"})
+  for (const std::string_view part : {"sft", "train_dpo", "train_kto", "train_rm", "train_prm", "train_kd"})
     if (launch.program.find(part) != std::string::npos) return false;
   for (const std::string_view part : {"verl.", "main_ppo", "openrlhf", "train_ppo", "nemo_rl", "slime", "train_async"})
     if (launch.program.find(part) != std::string::npos) return true;
@@ -119,13 +120,21 @@ bool names_settings_file(const Launch& launch) {
 bool speaks_in_common_words(const Launch& launch) {
   if (launch.program.empty() || names_trainer(launch)) return false;
   const std::string name = launch.program.substr(launch.program.rfind('/') + 1);
-  if (name.starts_with("pretrain_")) return false;
   const Node table = table_of(read_flags(launch.arguments, never));
+  if (name.starts_with("pretrain_") && !table.has("max_epochs")) return false;
   if (table.has("hidden_width") || table.has("hidden_dim")) return signs_of_training(table) >= 2;
+  // Megatron-LM has no layers without their width.
+  if (table.has("num_layers") && (table.has("hidden_size") || table.has("num_attention_heads"))) return false;
   for (const std::string_view flag :
-       {"num_layers", "tensor_model_parallel_size", "micro_batch_size", "global_batch_size",
-        "pipeline_model_parallel_size", "encoder_seq_length", "train_iters"})
+       {"tensor_model_parallel_size", "pipeline_model_parallel_size", "encoder_seq_length", "use_checkpoint_args"})
     if (table.has(flag)) return false;
+  // Megatron-LM has these too, but none of its releases has what it calls recomputation and accumulates by the batch.
+  const bool is_others = std::any_of(table.members.begin(), table.members.end(), [](const auto& member) {
+    const std::string_view meaning = meaning_of(member.first);
+    return meaning == "gradient_checkpointing" || meaning == "gradient_accumulation_steps";
+  });
+  for (const std::string_view flag : {"micro_batch_size", "global_batch_size", "train_iters"})
+    if (table.has(flag) && !is_others) return false;
   return signs_of_training(table) >= 2;
 }
 
@@ -400,6 +409,9 @@ Status take_loop_of_program(std::string_view program, Node& table) {
       if (part == other)
         return bad_input(fmt::format("{}: the program trains by reinforcement or distillation", program),
                          "plimsoll rl reads runs of verl, OpenRLHF, NeMo-RL, prime-rl, slime, AReaL and TRL");
+    if (part == "kd" || part == "distill" || part == "distillation")
+      return bad_input(
+          fmt::format("{}: the program distils a second model, whose weights and outputs are not modelled", program));
     if (part == "reward" || part == "rm" || part == "prm")
       return bad_input(
           fmt::format("{}: the program trains a reward model, whose head and loss are not modelled", program));
@@ -428,8 +440,9 @@ Status read_trainer_command(const Candidate& candidate, const Shell& shell, Draf
   if (candidate.kind == FileKind::kOumi) nest_dotted_keys(table);
   // Flags over the file that the program is given.
   for (const ShellWord& operand : flags.operands) {
-    const bool is_file =
-        operand.text.ends_with(".yaml") || operand.text.ends_with(".yml") || operand.text.ends_with(".json");
+    const bool is_file = operand.text.ends_with(".yaml") || operand.text.ends_with(".yml") ||
+                         operand.text.ends_with(".json") ||
+                         (candidate.kind == FileKind::kXtuner && operand.text.ends_with(".py"));
     if (is_file) PLIMSOLL_TRY_STATUS(lay_over_file(operand.text, table, draft));
   }
   for (const std::string_view key : {"config", "c"})
@@ -438,6 +451,7 @@ Status read_trainer_command(const Candidate& candidate, const Shell& shell, Draf
       std::erase_if(table.members, [key](const auto& member) { return member.first == key; });
       PLIMSOLL_TRY_STATUS(lay_over_file(name, table, draft));
     }
+  take_lightning_config(candidate.command->environment, shell, table);
   write_here_documents(shell.files, table);
   if (candidate.kind == FileKind::kTrainingArguments || candidate.kind == FileKind::kByNames)
     PLIMSOLL_TRY_STATUS(take_loop_of_program(candidate.launch.program, table));
@@ -495,14 +509,6 @@ bool says_what_is_trained(const Draft& draft) {
   });
 }
 
-// `run: |` of a job for SkyPilot and tools like it; empty where the file is a script itself.
-std::string script_in_yaml(std::string_view text) {
-  if (text.find("\nrun:") == std::string_view::npos || trim(text).starts_with("#!")) return {};
-  const auto root = document::parse_yaml(text);
-  const Node* run = root && root->is_object() ? root->find("run") : nullptr;
-  return run != nullptr && run->is_string() ? run->text : std::string{};
-}
-
 }  // namespace
 
 Result<Draft> read_launch_script(const InputFile& file, const ReadOptions& options) {
@@ -520,14 +526,17 @@ Result<Draft> read_launch_script(const InputFile& file, const ReadOptions& optio
       draft.notes.push_back(fmt::format("{}: started as its comment shows: {} (--script-args changes that)", file.path,
                                         join(usual, " ")));
   }
-  shell_options.read_file = [&file](const std::string& path) -> std::optional<std::string> {
+  PLIMSOLL_TRY(inside, script_in_yaml(file.text));
+  shell_options.read_file = [&file, &inside](const std::string& path) -> std::optional<std::string> {
+    const auto written = inside.files.find(path.substr(path.rfind('/') + 1));
+    if (written != inside.files.end()) return written->second;
     const auto found = locate(path, parent_folder(file.path));
     if (!found) return std::nullopt;
     auto text = read_named_file(*found);
     return text ? std::optional(*std::move(text)) : std::nullopt;
   };
-  const std::string run = script_in_yaml(file.text);
-  PLIMSOLL_TRY(shell, read_shell(run.empty() ? file.text : run, shell_options));
+  const std::string& run = inside.text.empty() ? file.text : inside.text;
+  PLIMSOLL_TRY(shell, read_shell(run, shell_options));
   // A script that only sets flags for another one is read as that command would be.
   const bool only_sets = shell.commands.empty() && !shell.unused.empty();
   if (only_sets) shell.commands.push_back(ShellCommand{shell.unused, 1, true, {}});
@@ -535,12 +544,14 @@ Result<Draft> read_launch_script(const InputFile& file, const ReadOptions& optio
   if (!found && !shell.commands.empty()) {
     // It may only start another script.
     shell_options.follows_scripts = true;
-    if (auto whole = read_shell(run.empty() ? file.text : run, shell_options);
-        whole && whole->commands.size() > shell.commands.size()) {
+    if (auto whole = read_shell(run, shell_options); whole && whole->commands.size() > shell.commands.size()) {
       shell = *std::move(whole);
       found = find_training_command(shell, file.text, options);
     }
   }
+  if (!found && inside.is_manifest && found.error().hint.empty())
+    return bad_input("no container of the manifest starts a training whose flags are known",
+                     "what it trains may be in a file or program that the container has: give that one");
   if (!found) return tl::make_unexpected(std::move(found.error()));
   const Candidate& candidate = *found;
   if (only_sets)
@@ -556,6 +567,8 @@ Result<Draft> read_launch_script(const InputFile& file, const ReadOptions& optio
       read.error().hint = fmt::format("{} is not set; {}", variable, hint);
     return tl::make_unexpected(std::move(read.error()));
   }
+  // The launcher of a replica knows its own GPUs alone.
+  if (inside.gpus > 0) draft.assign("gpus", integer_node(inside.gpus), "resources.limits");
   if (!says_what_is_trained(draft))
     return bad_input(
         fmt::format("line {}: the command names no model, batch, length or parallel size", candidate.command->line),

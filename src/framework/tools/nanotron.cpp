@@ -114,7 +114,8 @@ Result<Draft> read_nanotron_config(const InputFile& file, const ReadOptions& /*o
 bool is_nanotron(const Node& root) {
   const Node* model = root.find("model");
   const Node* parallelism = root.find("parallelism");
-  return (is_table(model) && is_table(model->find("model_config"))) ||
+  const bool has_sections = has_any(root, {"parallelism", "tokens", "general", "checkpoints"});
+  return (has_sections && is_table(model) && is_table(model->find("model_config"))) ||
          (is_table(parallelism) && parallelism->has("dp") && parallelism->has("tp"));
 }
 

@@ -234,6 +234,26 @@ Status read_nemo_optimizer(const Node& model, Draft& draft) {
 
 namespace {
 
+// NeMo-Aligner's loops stand below the trainer.
+Status refuse_aligner_loops(const Node& trainer) {
+  for (const auto& [section, what] :
+       {std::pair("knowledge_distillation", "distillation needs a teacher's outputs, which are"),
+        std::pair("rm", "a reward model has another head and loss, which are"),
+        std::pair("ppo", "runs of NeMo-Aligner are"), std::pair("reinforce", "runs of NeMo-Aligner are"),
+        std::pair("rs", "runs of NeMo-Aligner are"), std::pair("spin", "SPIN generates between its steps, which is"),
+        std::pair("dpo", "preference training of NeMo-Aligner is"),
+        std::pair("kto", "preference training of NeMo-Aligner is")})
+    if (is_table(trainer.find(section))) return bad_input(fmt::format("trainer.{}: {} not modelled", section, what));
+  return {};
+}
+
+// Its models are restored from a file, too.
+bool is_aligner(const Node& root) {
+  const Node* model = root.find("model");
+  const Node* start = root.find("pretrained_checkpoint");
+  return is_table(start) && start->has("restore_from_path") && is_table(model) && model->has("mcore_gpt");
+}
+
 bool tunes_nemo_model(const Node& model) {
   return !model.has("num_layers") && is_table(model.find("data")) && is_table(model.find("data")->find("train_ds")) &&
          (model.has("restore_from_path") || model.has("restore_from_ckpt")) &&
@@ -245,7 +265,7 @@ bool tunes_nemo_model(const Node& model) {
 bool is_nemo_megatron(const Node& root) {
   const Node* model = root.find("model");
   if (!is_table(model) || !is_table(root.find("trainer"))) return false;
-  if (tunes_nemo_model(*model)) return true;
+  if (tunes_nemo_model(*model) || is_aligner(root)) return true;
   return model->has("num_layers") && model->has("hidden_size") &&
          (model->has("encoder_seq_length") || model->has("mcore_gpt"));
 }
@@ -254,7 +274,8 @@ Result<Draft> read_nemo_megatron(const InputFile& file) {
   Draft draft = megatron_draft(file, "NeMo before 2.0");
   PLIMSOLL_TRY(root, parse_omega(file.text, file.path));
   const Node& model = *root.find("model");
-  const bool tunes = tunes_nemo_model(model);
+  const bool tunes = tunes_nemo_model(model) || (is_aligner(root) && !model.has("num_layers"));
+  PLIMSOLL_TRY_STATUS(refuse_aligner_loops(*root.find("trainer")));
   PLIMSOLL_TRY_STATUS(refuse_nemo_models(model));
   draft.names = nemo_names();
   for (const auto& [key, value] : model.members)

@@ -37,6 +37,8 @@ Result<std::int64_t> integer_at(const Node& root, std::string_view section, std:
 Status read_model(const Node& root, Draft& draft) {
   const Node* name = at(root, "model", "name");
   const Node* flavor = at(root, "model", "flavor");
+  const Node* config = at(root, "model", "config");  // of forks that take a model of the Hub
+  if (name == nullptr && config != nullptr && config->is_string()) return name_model(config->text, draft);
   if (name == nullptr || !name->is_string()) return {};
   if (flavor == nullptr || !flavor->is_string())
     return bad_input("model.flavor is not given; wanted the size of the model, such as 8B");

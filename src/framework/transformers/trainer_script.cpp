@@ -21,6 +21,13 @@ constexpr std::string_view kMultimodal = "the vision tower and its projector are
 
 const Alias kRows[] = {
     {"vision_tower", kNotModelled, kMultimodal},
+    {"vision_encoder", kNotModelled, kMultimodal},
+    {"image_tower", kNotModelled, kMultimodal},
+    {"video_tower", kNotModelled, "the tower for video and its projector are not counted"},
+    {"audio_tower", kNotModelled, "the tower for sound and its projector are not counted"},
+    {"speech_encoder", kNotModelled, "the tower for sound and its projector are not counted"},
+    {"num_labels", kNotModelled, "the head of a classifier is counted as the language model's"},
+    {"seq_parallel_size", kKey, "context_parallel_size"},
     {"mm_projector_type", kNoEffect},
     {"freeze_backbone", kRefused, "frozen layers are not modelled"},
     {"tune_mm_mlp_adapter", kRefused, "training of the projector alone is not modelled"},
@@ -92,10 +99,23 @@ Status refuse_projector_alone(const Node& root, Translation& to) {
                                leaves_it_out ? "mm_tunable_parts" : "tune_language_model"));
 }
 
+// Rates for the projector and the tower, and none for the language model: it is not trained (VideoLLaMA's programs).
+Status refuse_rates_of_other_parts(const Node& root) {
+  if (root.has("learning_rate") || root.has("llm_lr") || root.has("lr")) return {};
+  for (const std::string_view part : {"vision_encoder_lr", "vision_tower_lr", "vision_lr", "mm_projector_lr"})
+    if (root.has(part))
+      return bad_input(
+          fmt::format("{}: the language model has no learning rate, and training of the projector or the "
+                      "tower alone is not modelled",
+                      part));
+  return {};
+}
+
 // InternVL's three parts: the backbone is the tower for images, the MLP the projector. In LLaVA and others, which have
 // no freeze_llm, the backbone is the language model.
 Status read_frozen_parts(const Node& root, Translation& to, Draft& draft) {
   PLIMSOLL_TRY_STATUS(refuse_projector_alone(root, to));
+  PLIMSOLL_TRY_STATUS(refuse_rates_of_other_parts(root));
   if (!root.has("freeze_llm")) return {};
   to.rename("freeze_backbone", "freeze_vision_tower");
   to.rename("freeze_mlp", "freeze_multi_modal_projector");
@@ -143,6 +163,10 @@ Result<Node> from_trainer_script(const Node& root, Draft& draft) {
     to.rename(key, "max_length");
   if (root.has("max_length")) to.put("max_length", *root.find("max_length"));
   for (const std::string_view key : {"use_liger", "enable_liger_kernel"}) to.rename(key, "use_liger_kernel");
+  if (!root.has("model_name_or_path"))
+    for (const std::string_view key :
+         {"model_path", "pretrained_model_name_or_path", "pretrained_model_path", "base_model", "model_id"})
+      if (!to.has("model_name_or_path")) to.rename(key, "model_name_or_path");
   read_groups(root, to, draft);
   PLIMSOLL_TRY_STATUS(read_deepspeed_chat(root, to));
   if (const Node* config = to.take("deepspeed_config"); config != nullptr && !root.has("deepspeed"))

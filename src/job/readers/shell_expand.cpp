@@ -462,12 +462,13 @@ Status ShellVariables::expand_dollar(std::string_view raw, std::size_t& at, bool
                           out);
   }
   const char next = at + 1 < raw.size() ? raw[at + 1] : '\0';
-  if (next == '(' || next == '{') {
+  if (opens_substitution(raw, at)) {
     const std::size_t end = end_of_substitution(raw, at);
     if (end == std::string_view::npos) return bad_input("a ${...} or $(...) is not closed");
     const std::string_view whole = raw.substr(at, end - at);
     at = end;
     if (next == '{') return expand_braces(whole.substr(2, whole.size() - 3), quoted, depth, out);
+    if (next == '[') return expand_arithmetic(whole.substr(2, whole.size() - 3), depth, out);
     if (whole.substr(0, 3) == "$((" && whole.size() >= 5)
       return expand_arithmetic(whole.substr(3, whole.size() - 5), depth, out);
     return expand_command(whole.substr(2, whole.size() - 3), quoted, depth + 1, out);

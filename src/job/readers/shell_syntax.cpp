@@ -120,6 +120,7 @@ class Lexer {
     return ++words_ > kMaxWords ? Status{bad_input("the script has more words than any launch script")} : Status{};
   }
   [[nodiscard]] std::size_t sign_length() const {
+    if (is_value_to_fill_in()) return 0;
     for (const std::string_view sign :
          {"&>>", "<<-", "<<<", ";;&", "&&", "||", ";;", ";&", "|&", "&>", ">>", "<<", ">&",
           "<&",  ">|",  "<>",  "<(",  ">(", ";",  "&",  "|",  "(",  ")",  "<",  ">",  "\n"})
@@ -161,7 +162,7 @@ class Lexer {
     RawWord word;
     PLIMSOLL_TRY_STATUS(count());
     while (at_ < text_.size()) {
-      if (is_place_holder(word)) {
+      if (is_place_holder(word) || (word.text.empty() && is_value_to_fill_in())) {
         const std::size_t end = text_.find('>', at_) + 1;
         word.text += fmt::format("'{}'", replace(text_.substr(at_, end - at_), '\'', ' '));
         at_ = end;
@@ -182,11 +183,26 @@ class Lexer {
   }
   // NAME=<path of the data>: what examples leave to the reader.
   [[nodiscard]] bool is_place_holder(const RawWord& word) const {
-    if (text_[at_] != '<' || word.text.empty() || word.text.back() != '=' || at_ + 1 >= text_.size()) return false;
+    return !word.text.empty() && word.text.back() == '=' && starts_place_holder(">\n");
+  }
+  // <...> of one word, or of one line.
+  [[nodiscard]] bool starts_place_holder(std::string_view ends) const {
+    if (at_ + 1 >= text_.size() || text_[at_] != '<') return false;
     const char next = text_[at_ + 1];
     const bool is_letter = (next >= 'a' && next <= 'z') || (next >= 'A' && next <= 'Z');
-    const std::size_t end = text_.find_first_of(">\n", at_);
+    const std::size_t end = text_.find_first_of(ends, at_);
     return is_letter && end != std::string_view::npos && text_[end] == '>';
+  }
+  // --model <PATH-OF-THE-MODEL>: a shell would redirect, but nobody reads a file behind a flag.
+  [[nodiscard]] bool is_value_to_fill_in() const {
+    if (at_ < 4 || !starts_place_holder("> \t\n")) return false;
+    std::size_t end = at_;
+    while (end > 0 && (text_[end - 1] == ' ' || text_[end - 1] == '\t')) --end;
+    constexpr std::size_t kLongestFlag = 80;
+    const std::size_t start = text_.substr(0, end).find_last_of(" \t\n");
+    const std::size_t flag = start == std::string_view::npos ? 0 : start + 1;
+    return end < at_ && end - flag < kLongestFlag && text_.substr(flag, 2) == "--" &&
+           text_.substr(flag, end - flag).find('=') == std::string_view::npos;
   }
   // One character, quoted run or substitution.
   Status read_piece(std::string& out) {
@@ -201,7 +217,7 @@ class Lexer {
       end = closed;
     } else if (c == '\\') {
       end = std::min(at_ + 2, text_.size());
-    } else if (c == '`' || (c == '$' && at_ + 1 < text_.size() && (text_[at_ + 1] == '(' || text_[at_ + 1] == '{'))) {
+    } else if (opens_substitution(text_, at_)) {
       end = end_of_substitution(text_, at_);
       if (end == std::string_view::npos) return unclosed("a $(...) or ${...}");
     }
@@ -215,10 +231,9 @@ class Lexer {
     std::size_t end = at_ + 1;
     while (end < text_.size() && text_[end] != '"') {
       const char c = text_[end];
-      const char next = end + 1 < text_.size() ? text_[end + 1] : '\0';
       if (c == '\\') {
         end += 2;
-      } else if ((c == '$' && (next == '(' || next == '{')) || c == '`') {
+      } else if (opens_substitution(text_, end)) {
         end = end_of_substitution(text_, end);
         if (end == std::string_view::npos) return tl::make_unexpected(unclosed("a $(...) or ${...}").error());
       } else {
@@ -559,35 +574,6 @@ class Parser {
 };
 
 }  // namespace
-
-std::size_t end_of_substitution(std::string_view text, std::size_t at) {
-  if (text[at] == '`') {
-    const std::size_t end = text.find('`', at + 1);
-    return end == std::string_view::npos ? end : end + 1;
-  }
-  std::string closers;
-  for (std::size_t i = at + 1; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '\\') {
-      ++i;
-    } else if (c == '\'' && (closers.empty() || closers.back() != '"')) {
-      i = text.find('\'', i + 1);
-      if (i == std::string_view::npos) return i;
-    } else if (c == '"') {
-      if (!closers.empty() && closers.back() == '"') {
-        closers.pop_back();
-      } else {
-        closers += '"';
-      }
-    } else if (c == '(' || c == '{') {
-      if (closers.empty() || closers.back() != '"' || text[i - 1] == '$') closers += c == '(' ? ')' : '}';
-    } else if (!closers.empty() && c == closers.back()) {
-      closers.pop_back();
-      if (closers.empty()) return i + 1;
-    }
-  }
-  return std::string_view::npos;
-}
 
 Result<ShellScript> parse_shell(std::string_view text) {
   ShellScript script;

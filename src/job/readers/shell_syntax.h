@@ -57,7 +57,9 @@ struct ShellScript {
 
 [[nodiscard]] Result<ShellScript> parse_shell(std::string_view text);
 
-// The end of a $(...), $((...)), ${...} or `...` that starts at `at`; npos where it is not closed.
+// Whether a $(...), $((...)), $[...], ${...} or `...` starts at `at`.
+[[nodiscard]] bool opens_substitution(std::string_view text, std::size_t at);
+// The end of one that starts at `at`; npos where it is not closed.
 [[nodiscard]] std::size_t end_of_substitution(std::string_view text, std::size_t at);
 
 }  // namespace plimsoll::job

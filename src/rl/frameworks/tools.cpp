@@ -444,7 +444,9 @@ std::optional<Tool> recognise_tool(std::string_view text) {
   if (has("--num_unique_prompts_rollout") && has("--num_samples_per_prompt_rollout")) return Tool::kOpenInstruct;
   const bool is_skyrl = has("trainer.policy.model.path") || has("trainer.placement.");
   if (is_skyrl && (has("generator.") || has("trainer.policy_mini_batch_size"))) return Tool::kSkyRl;
-  const bool is_grpo = has("rlhf_type grpo") || has("rlhf_type: grpo") || has("num_generations");
+  if (has("algorithm_type:") && has("\nbuffer:")) return Tool::kTrinity;
+  const bool is_grpo =
+      has("rlhf_type grpo") || has("rlhf_type: grpo") || has("num_generations") || has("/grpo.py") || has(" grpo.py");
   if (is_grpo && (has("per_device_train_batch_size") || has("max_completion_length"))) return Tool::kTrl;
   return std::nullopt;
 }
@@ -455,6 +457,7 @@ Result<ConfigSettings> read_tool_settings(Tool tool, const std::string& path, st
                                 : tool == Tool::kAreal        ? read_areal(path, text)
                                 : tool == Tool::kOpenInstruct ? read_open_instruct(path, text)
                                 : tool == Tool::kSkyRl        ? read_skyrl(path, text)
+                                : tool == Tool::kTrinity      ? read_trinity(path, text)
                                                               : read_trl(path, text, given);
   if (!read) return read;
   assume_means(given, *read);

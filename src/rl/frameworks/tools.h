@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tools that are read and not written: slime, AReaL, open-instruct, SkyRL, and GRPO of TRL and of tools around it.
-// Their runs are described with our own keys.
+// Tools that are read and not written: slime, AReaL, open-instruct, SkyRL, Trinity-RFT, and GRPO of TRL and of tools
+// around it. Their runs are described with our own keys.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,13 @@
 
 namespace plimsoll::rl {
 
-enum class Tool { kSlime, kAreal, kOpenInstruct, kSkyRl, kTrl };
+enum class Tool { kSlime, kAreal, kOpenInstruct, kSkyRl, kTrinity, kTrl };
 
 // Whose file this is, by keys that only one tool has.
 [[nodiscard]] std::optional<Tool> recognise_tool(std::string_view text);
 
 [[nodiscard]] Result<ConfigSettings> read_skyrl(const std::string& path, std::string_view text);
+[[nodiscard]] Result<ConfigSettings> read_trinity(const std::string& path, std::string_view text);
 
 // `given` are the keys that flags decide; GRPO of TRL counts its prompts by the number of GPUs.
 [[nodiscard]] Result<ConfigSettings> read_tool_settings(Tool tool, const std::string& path, std::string_view text,

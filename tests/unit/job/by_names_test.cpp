@@ -50,6 +50,38 @@ TEST(ByNames, what_a_file_does_not_say_is_assumed_and_told) {
   EXPECT_TRUE(notes(*job, "nothing says whether layers are recomputed"));
 }
 
+TEST(ByNames, strategies_of_lightning_are_deepspeeds_stages) {
+  const std::string rest =
+      "model: {name: qwen2.5-7b}\nloader: {seq_len: 1024, train_batchsize: 4}\nsolver: {lr: 1e-4, max_steps: 10}\n";
+  const auto job = read_text("trainer: {strategy: deepspeed_stage_3_offload}\n" + rest, on("a100", 8));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->framework, Framework::kDeepSpeed);
+  EXPECT_EQ(job->sharding.zero_stage, 3);
+  EXPECT_EQ(job->batch.micro_batch, 4);
+}
+
+TEST(ByNames, a_kind_of_model_with_adapters_is_not_the_whole_model) {
+  const std::string rest =
+      "model: {name: qwen2.5-7b}\nloader: {seq_len: 1024, batch_size: 4}\nsolver: {lr: 1e-4, max_steps: 10}\n";
+  EXPECT_NE(text_of(read_text("llama_type: llama_peft\n" + rest, on("a100", 8))).find("speaks of adapters"),
+            std::string::npos);
+  const auto job = read_text("peft_config: {peft_type: LORA, r: 16}\n" + rest, on("a100", 8));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->adapter.rank, 16);
+}
+
+TEST(ByNames, a_job_of_a_cluster_carries_the_programs_file) {
+  const auto job = read_text(
+      "command: composer train.py\ncompute: {gpus: 16}\nparameters:\n  variables: {len: 4096}\n"
+      "  max_seq_len: ${variables.len}\n  model: {name: hf_causal_lm, pretrained_model_name_or_path: llama3-8b}\n"
+      "  optimizer: {name: decoupled_adamw, lr: 1e-5}\n  max_duration: 1ep\n  global_train_batch_size: 64\n"
+      "  fsdp_config: {sharding_strategy: FULL_SHARD}\n",
+      on("h100"));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->batch.seq_length, 4096);
+  EXPECT_EQ(job->cluster.gpus, 16);
+}
+
 TEST(ByNames, a_model_in_sizes_is_built_of_them) {
   const std::string_view rest = "data: {seq_len: 512, batch_size: 2}\noptim: {lr: 1e-3}\nsteps: 100\n";
   auto job = read_text(

@@ -35,6 +35,17 @@ TEST(Shell, words_are_split_quoted_and_continued) {
   EXPECT_EQ(last("cat <<EOF\nrun --a 1\nEOF\nrun b"), "run|b");
 }
 
+TEST(Shell, values_to_fill_in_are_words) {
+  EXPECT_EQ(last("run --out <OUT-DIR> \\\n --model <PATH-TO-X> --n 4"),
+            "run|--out|<OUT-DIR>|--model|<PATH-TO-X>|--n|4");
+  EXPECT_EQ(last("run a < in > out b"), "run|a|b");
+}
+
+TEST(Shell, arithmetic_in_square_brackets_is_that_of_old_scripts) {
+  EXPECT_EQ(last("A=128\nB=$[$A/(2*8*2)]\nrun $B \"n$[B + 1]\""), "run|4|n5");
+  EXPECT_EQ(last("run \"^a$[0\" b$[1"), "run|^a$[0|b$[1");  // not closed: text
+}
+
 TEST(Shell, scripts_that_the_script_writes_are_followed) {
   EXPECT_EQ(last("C=$(cat <<EOM\nrun --a 1 \\\n  \\$B\nEOM\n)\necho \"$C\" > w.sh\nB=2\nsrun bash w.sh"),
             "srun|bash|run|--a|1|<B>");  // B is not exported

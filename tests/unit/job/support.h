@@ -70,6 +70,9 @@ inline const std::vector<std::pair<std::string, FileKind>>& samples() {
       {"by-names.yaml", FileKind::kByNames},
       {"nemo-megatron.yaml", FileKind::kByNames},
       {"flagscale.yaml", FileKind::kByNames},
+      {"xtuner.py", FileKind::kPythonConfig},
+      {"internevo.py", FileKind::kPythonConfig},
+      {"manifest.yaml", FileKind::kLaunchScript},
   };
   return all;
 }

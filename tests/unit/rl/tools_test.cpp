@@ -99,6 +99,26 @@ TEST(OpenInstruct, learners_and_engines_have_gpus_of_their_own) {
   EXPECT_EQ(value(*read, "reference_pass"), "false");
 }
 
+const std::string kTrinity =
+    "mode: both\nmodel:\n  model_path: Qwen/Qwen2.5-1.5B-Instruct\n  max_prompt_tokens: 256\n"
+    "  max_response_tokens: 1024\nalgorithm:\n  algorithm_type: grpo\n  repeat_times: 8\n  optimizer: {lr: 1e-6}\n"
+    "cluster:\n  node_num: 2\n  gpu_per_node: 8\nbuffer:\n  batch_size: 96\n"
+    "explorer:\n  rollout_model:\n    engine_num: 4\n    tensor_parallel_size: 2\n"
+    "trainer:\n  max_token_len_per_gpu: 6400\nsynchronizer:\n  sync_interval: 3\n";
+
+TEST(Trinity, the_trainer_has_the_gpus_that_engines_leave) {
+  ASSERT_EQ(recognise_tool(kTrinity), Tool::kTrinity);
+  const auto read = read_tool_settings(Tool::kTrinity, "run.yaml", kTrinity, {});
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(value(*read, "inference_num_workers"), "8");
+  EXPECT_EQ(value(*read, "trainer_num_workers"), "8");
+  EXPECT_EQ(value(*read, "prompts_batch_size_for_trainer"), "96");
+  EXPECT_EQ(value(*read, "group_size"), "8");
+  EXPECT_EQ(value(*read, "seq_len"), "6400");
+  EXPECT_EQ(value(*read, "max_async_rollout"), "2");
+  EXPECT_EQ(value(*read, "reference_pass"), "true");
+}
+
 TEST(Trl, a_script_says_its_gpus) {
   const std::string text =
       "NPROC_PER_NODE=4 swift rlhf --rlhf_type grpo --model qwen2.5-7b --num_generations 8 "
@@ -121,7 +141,7 @@ TEST(Trl, prompts_follow_from_batch_and_gpus) {
 }
 
 TEST(Tools, a_text_cut_anywhere_is_read_or_refused) {
-  for (const std::string* text : {&kSlime, &kAreal, &kOpenInstruct})
+  for (const std::string* text : {&kSlime, &kAreal, &kOpenInstruct, &kTrinity})
     for (std::size_t size = 0; size < text->size(); ++size) {
       const std::string cut = text->substr(0, size);
       const auto tool = recognise_tool(cut);
