@@ -98,6 +98,8 @@ Architecture read_vit(Fields& in) {
 
 constexpr Family kFamilies[] = {{"bert", read_masked},
                                 {"roberta", read_masked},
+                                {"xlm-roberta", read_masked},
+                                {"camembert", read_masked},
                                 {"distilbert", read_masked},
                                 {"modernbert", read_modernbert},
                                 {"vit", read_vit}};

@@ -26,6 +26,7 @@ Var mul_sized(Graph& g, const Var& a, const Var& b, std::int64_t elements, Name 
 Var sum_along(Graph& g, const Var& x, std::int64_t result, Name name);  // its gradient is spread without a copy
 Var mul_sum(Graph& g, const Var& a, const Var& b, std::int64_t elements, std::int64_t result, Name name);
 Var dropout(Graph& g, const Var& x, double p, Name name);
+Var select(Graph& g, const Var& mask, const Var& a, const Var& b, Name name);  // torch.where; keeps the mask
 
 // Rows and channels (ops_rows.cpp). A value of `rows` rows; channels = elements / rows.
 Var mean_rows(Graph& g, const Var& x, std::int64_t rows, Name name);
