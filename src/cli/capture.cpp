@@ -22,8 +22,18 @@ namespace plimsoll::cli {
 namespace {
 
 // Flags that the program in Python takes under the same name.
-constexpr std::string_view kPassed[] = {"config", "script", "out",  "batch",          "seq", "weights", "autocast",
-                                        "attn",   "optim",  "task", "label-smoothing", "gradient-accumulation"};
+constexpr std::string_view kPassed[] = {"config",
+                                        "script",
+                                        "out",
+                                        "batch",
+                                        "seq",
+                                        "weights",
+                                        "autocast",
+                                        "attn",
+                                        "optim",
+                                        "task",
+                                        "label-smoothing",
+                                        "gradient-accumulation"};
 
 Result<int> run_python(const std::string& python, const std::vector<std::string>& words) {
   std::vector<std::string> all = {python, "-c", std::string(catalog::kCapturePy)};

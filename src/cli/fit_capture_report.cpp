@@ -34,9 +34,10 @@ Result<std::optional<std::int64_t>> size_key(const Arguments& arguments, std::st
 Status check_keys(const Arguments& arguments) {
   for (const auto& [key, value] : arguments.keys)
     if (key != "micro_batch_size" && key != "seq_length" && key != "gradient_accumulation_steps")
-      return usage_error(fmt::format("--{} with a capture: what ran was captured as it was", replace(key, '_', '-')),
-                         "--gpu, --allocator, --micro-batch-size, --seq-length and --gradient-accumulation-steps can be asked of "
-                         "a capture");
+      return usage_error(
+          fmt::format("--{} with a capture: what ran was captured as it was", replace(key, '_', '-')),
+          "--gpu, --allocator, --micro-batch-size, --seq-length and --gradient-accumulation-steps can be asked of "
+          "a capture");
   for (const std::string_view flag : {"framework", "model", "sweep", "rank", "all-ranks", "calibration", "script-args"})
     if (arguments.has(flag)) return usage_error(fmt::format("--{} does nothing with a capture", flag));
   return {};

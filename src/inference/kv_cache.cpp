@@ -47,8 +47,7 @@ bool keeps_state(const Attention& attention) {
 }
 
 LayerCache layer_cache(const Server& server, const Attention& attention, std::int64_t block_size) {
-  if (keeps_state(attention))
-    return {CacheKind::kState, 0, layer_state_bytes(server, attention)};
+  if (keeps_state(attention)) return {CacheKind::kState, 0, layer_state_bytes(server, attention)};
   const std::int64_t page = block_size * layer_bytes_per_token(server, attention);
   const bool by_kind = server.engine == Engine::kVllm && server.version >= kHybridCache;
   if (attention.sliding_window > 0 && by_kind) return {CacheKind::kWindow, attention.sliding_window, page};

@@ -48,8 +48,7 @@ Architecture read_cwm(Fields& in) {
 
 // Gemma 2 without the norms after its blocks.
 Architecture read_vaultgemma(Fields& in) {
-  Draft draft =
-      start_gated(in, {.kv_heads = 4, .head_dim = 256, .tied = true, .activation = "gelu_pytorch_tanh"});
+  Draft draft = start_gated(in, {.kv_heads = 4, .head_dim = 256, .tied = true, .activation = "gelu_pytorch_tanh"});
   set_attention_bias(draft.layer, in.flag("attention_bias", false));
   draft.model.norm_in_fp32_to_the_end = true;
   draft.layer.attention.softcap = !in.is_null("attn_logit_softcapping");

@@ -69,8 +69,8 @@ Architecture read_exaone_moe(Fields& in) {
   const bool windows = !in.is_null("sliding_window");
   const std::int64_t window = windows ? in.size_or("sliding_window", limits::kPositions, 4096) : 0;
   const std::int64_t period = in.size_or("sliding_window_pattern", limits::kDepth, 4);
-  const LayerRule full = full_attention_layers(
-      in, draft.depth, "sliding_attention", [=](std::int64_t i) { return !windows || (i + 1) % period == 0; });
+  const LayerRule full = full_attention_layers(in, draft.depth, "sliding_attention",
+                                               [=](std::int64_t i) { return !windows || (i + 1) % period == 0; });
   const std::int64_t dense = in.size_or("first_k_dense_replace", limits::kDepth, 1, 0);
   const LayerRule is_moe = moe_layers(in, draft.depth, [=](std::int64_t i) { return i >= dense; });
   draft.layer.ffn.width = in.size("intermediate_size", limits::kWidth);

@@ -39,7 +39,8 @@ Architecture read_selective(Fields& in, StepNorm norm) {
   if (!in.flag("residual_in_fp32", true))
     in.fail("residual_in_fp32 is false; only a residual stream in fp32 is modelled for Mamba");
   StateSpace mamba;
-  mamba.head_dim = in.size_or("expand", 64, 2) * draft.model.hidden;
+  // The class computes it, and a file that states it wins.
+  mamba.head_dim = in.size_or("intermediate_size", limits::kHeadDim, in.size_or("expand", 64, 2) * draft.model.hidden);
   mamba.state = in.size("state_size", limits::kHeadDim);
   mamba.conv = in.size("conv_kernel", limits::kConv);
   mamba.bias = in.flag("use_bias", false);
@@ -58,7 +59,8 @@ Architecture read_falcon_mamba(Fields& in) { return read_selective(in, StepNorm:
 LayerRule periodic(Fields& in, const std::string& name, std::int64_t period, std::int64_t offset) {
   period = in.size_or(name + "_period", limits::kDepth, period);
   offset = in.size_or(name + "_offset", limits::kDepth, offset, 0);
-  if (in.ok() && offset >= period) in.fail(fmt::format("{0}_offset ({1}) is not below {0}_period ({2})", name, offset, period));
+  if (in.ok() && offset >= period)
+    in.fail(fmt::format("{0}_offset ({1}) is not below {0}_period ({2})", name, offset, period));
   return [=](std::int64_t i) { return i % period == offset; };
 }
 
@@ -86,8 +88,7 @@ Architecture read_jamba(Fields& in) {
   });
 }
 
-constexpr Family kFamilies[] = {
-    {"mamba", read_mamba}, {"falcon_mamba", read_falcon_mamba}, {"jamba", read_jamba}};
+constexpr Family kFamilies[] = {{"mamba", read_mamba}, {"falcon_mamba", read_falcon_mamba}, {"jamba", read_jamba}};
 
 }  // namespace
 

@@ -105,7 +105,8 @@ Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds&
   if (!ffn.gated) {
     Var hidden = project(g, m, x, ids.up, Name::kFc1);
     tape.at(Operation::kActivationFunction);
-    hidden = ffn.activation == model::Activation::kXielu ? bent(g, ids, hidden) : activate(g, m, ffn.activation, hidden);
+    hidden =
+        ffn.activation == model::Activation::kXielu ? bent(g, ids, hidden) : activate(g, m, ffn.activation, hidden);
     hidden = before_down(g, m, ids, hidden);
     tape.at(Operation::kFc2Linear);
     return project(g, m, hidden, ids.down, Name::kHidden);

@@ -54,7 +54,7 @@ struct LayerIds {
   LinearIds decays;           // delta net: decay and step of every head
   NormIds q_norm, k_norm;     // per head or over all heads; MLA: of the latents
   LinearIds gate, up, gate_up, down;
-  LinearIds gate_out;                  // lightning attention: on its output
+  LinearIds gate_out;                 // lightning attention: on its output
   std::int32_t slopes[2] = {-1, -1};  // of the activation (Apertus)
   LinearIds router;
   std::int32_t experts_up = -1;
@@ -122,6 +122,7 @@ struct Family {
   bool wide_rotation = false;   // rotation in fp32, converted back (OLMo 2, Command-R)
   bool wide_inputs = false;     // queries and keys are converted to fp32 before they turn (Command-R)
   bool wide_tables = false;     // rotary tables stay in fp32 (OLMo 2)
+  bool repeats_tables = false;  // every layer repeats the halves of the tables for itself (ERNIE 4.5)
   bool weight_in_fp32 = false;  // the norm's weight multiplies before the conversion (OLMo 2, gpt-oss)
   bool wide_router = false;     // routing in fp32 from the hidden state on (DeepSeek)
   bool narrow_weights = false;  // routing weights are converted to the hidden state's dtype
@@ -137,16 +138,16 @@ struct Family {
   bool narrow_loss = false;     // the loss takes the logits as they come, not in fp32 (encoders)
   bool drops_output = false;    // dropout after the last norm (T5)
   NormForm norm = NormForm::kUsual;
-  bool splits_heads = false;  // the packed projection is split per head, after the transpose (GPT-NeoX)
-  bool slices_qkv = false;    // the packed projection is sliced, not split (Phi-3)
-  bool copies_heads = false;  // query, key and value are laid out anew before the product (BLOOM)
-  bool clamps_qkv = false;    // DBRX
+  bool splits_heads = false;   // the packed projection is split per head, after the transpose (GPT-NeoX)
+  bool slices_qkv = false;     // the packed projection is sliced, not split (Phi-3)
+  bool copies_heads = false;   // query, key and value are laid out anew before the product (BLOOM)
+  bool clamps_qkv = false;     // DBRX
   bool scales_places = false;  // queries are multiplied by a factor per place (Ministral 3)
-  bool picks_heads = false;   // keys and values are picked by index and repeated (Falcon)
-  bool eager = false;         // Transformers has no fused attention for it
-  bool masks_always = false;  // the mask is built where the causal flag would do (Falcon)
-  bool loose_bias = false;    // a linear is a product and an addition (Falcon)
-  bool scaled_query = false;  // OPT
+  bool picks_heads = false;    // keys and values are picked by index and repeated (Falcon)
+  bool eager = false;          // Transformers has no fused attention for it
+  bool masks_always = false;   // the mask is built where the causal flag would do (Falcon)
+  bool loose_bias = false;     // a linear is a product and an addition (Falcon)
+  bool scaled_query = false;   // OPT
   Scores scores = Scores::kStandard;
 };
 
