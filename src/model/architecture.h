@@ -28,13 +28,13 @@ enum class Activation : std::uint8_t {
   kXielu,      // two learned slopes, a chain of operations (Apertus)
 };
 enum class AttentionKind : std::uint8_t {
-  kGqa,     // multi-head, grouped or multi-query
-  kMla,     // multi-head latent attention (DeepSeek)
-  kLinear,  // gated delta net (Qwen3-Next)
-  kMamba2,  // state-space mixer, of the first or second kind
+  kGqa,          // multi-head, grouped or multi-query
+  kMla,          // multi-head latent attention (DeepSeek)
+  kLinear,       // gated delta net (Qwen3-Next)
+  kMamba2,       // state-space mixer, of the first or second kind
   kConvolution,  // a short convolution between two gates (LFM2)
   kLightning,    // linear attention in blocks whose decay is fixed (MiniMax)
-  kNone,    // a layer that is only an MLP (Nemotron-H)
+  kNone,         // a layer that is only an MLP (Nemotron-H)
 };
 enum class QkNorm : std::uint8_t {
   kNone,
@@ -54,16 +54,14 @@ struct StateSpace {
   std::int64_t conv = 0;   // kernel of the causal convolution
   std::int64_t chunk = 0;  // tokens of one block of the scan
   bool conv_bias = true;
-  bool bias = false;  // of both projections
-  bool norm = true;   // gated norm before the output projection
+  bool bias = false;           // of both projections
+  bool norm = true;            // gated norm before the output projection
   std::int64_t step_rank = 0;  // of the projection to steps; 0: Mamba-2
   StepNorm step_norm = StepNorm::kNone;
 
   [[nodiscard]] std::int64_t inner() const { return heads * head_dim; }
   [[nodiscard]] bool is_first_kind() const { return step_rank > 0; }
-  [[nodiscard]] std::int64_t conv_channels() const {
-    return is_first_kind() ? inner() : inner() + 2 * groups * state;
-  }
+  [[nodiscard]] std::int64_t conv_channels() const { return is_first_kind() ? inner() : inner() + 2 * groups * state; }
   friend bool operator==(const StateSpace&, const StateSpace&) = default;
 };
 
@@ -98,7 +96,7 @@ struct Attention {
   std::int64_t linear_value_dim = 0;
   std::int64_t linear_conv = 0;   // also of kConvolution
   std::int64_t linear_block = 0;  // kLightning: tokens that look at one another
-  StateSpace mamba;  // kMamba2, or beside the attention of the same layer (Falcon-H1) where heads > 0
+  StateSpace mamba;               // kMamba2, or beside the attention of the same layer (Falcon-H1) where heads > 0
 
   friend bool operator==(const Attention&, const Attention&) = default;
 };

@@ -4,35 +4,11 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/checked.h"
 #include "step/transformers/model.h"
 #include "step/transformers/ops.h"
 
 namespace plimsoll::step::transformers {
-
-namespace {
-
-// n: elements of what came before and of the piece.
-void append_backward(Graph& g, Node& node, Grads& result) {
-  for (std::size_t i = 0; i < 2; ++i) {
-    if (!node.edges[i].exists()) continue;
-    result[i] = g.view(node.grads[0], node.n[i]);
-    result[i].is_view = true;
-  }
-}
-
-// One tensor of many pieces is made when the last is there; until then it has no storage.
-Var append(Graph& g, const Var& before, const Var& piece) {
-  if (!before) return piece;
-  const std::int32_t node = g.node(append_backward, before, piece);
-  Var joined = g.constant(before.elements + piece.elements, piece.width);
-  if (node >= 0) {
-    g.at(node).n = {before.elements, piece.elements};
-    g.produced(joined, node);
-  }
-  return joined;
-}
-
-}  // namespace
 
 Var lightning_attention(Graph& g, const Model& m, const model::Attention& a, const LayerIds& ids, const Var& x) {
   const std::int64_t heads = a.heads / m.tensor;
@@ -59,8 +35,10 @@ Var lightning_attention(Graph& g, const Model& m, const model::Attention& a, con
   state.head_major = true;
   std::vector<Var> pieces;
   Var output;
-  for (std::int64_t start = 0; start < m.sequence; start += a.linear_block) {
-    const std::int64_t block = std::min(a.linear_block, m.sequence - start);
+  constexpr std::int64_t kMostBlocks = 4096;  // more are counted as larger ones
+  const std::int64_t usual = std::max(a.linear_block, ceil_div(m.sequence, kMostBlocks));
+  for (std::int64_t start = 0; start < m.sequence; start += usual) {
+    const std::int64_t block = std::min(usual, m.sequence - start);
     const std::int64_t size = lines * block * a.head_dim;
     const Var q = slice(g, qkv[0], size, false);
     const Var k = slice(g, qkv[1], size, false);

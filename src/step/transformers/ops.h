@@ -47,6 +47,9 @@ Var to_heads(Graph& g, const Var& x);  // backward copies a head-major gradient
 // Part of the last dimension; backward fills a tensor of the full size in the order of x's dimensions.
 Var slice(Graph& g, const Var& x, std::int64_t elements, bool head_major);
 Var cat(Graph& g, const Var& a, const Var& b, Name name);
+// One tensor of many pieces is made (by copy) when the last is there; until then it has no storage, and the caller
+// keeps the pieces.
+Var append(Graph& g, const Var& before, const Var& piece);
 // A packed tensor cut along its last dimension; backward concatenates.
 std::array<Var, 3> split(Graph& g, const Var& x, const std::array<std::int64_t, 3>& elements, bool head_major);
 Var copy(Graph& g, const Var& x, Name name);     // clone or contiguous; backward passes the gradient on

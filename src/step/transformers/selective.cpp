@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Mamba mixer of the first kind as Transformers writes it without the kernels of mamba-ssm: a causal convolution, and
 // a scan whose decays and inputs are laid out for every token, channel and state before a loop in Python walks them.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/checked.h"
 #include "step/transformers/model.h"
 #include "step/transformers/ops.h"
 
@@ -8,44 +13,67 @@ namespace plimsoll::step::transformers {
 
 namespace {
 
-// n: elements of decays, of C and of one state; tokens of a sequence. w: width of what the loop multiplies.
-// Backward walks the tokens from the last: each puts its gradient into a tensor of the full size and adds that to what
-// the others left, so that three of them are there at once.
-void walk_backward(Graph& g, Node& node, Grads& result) {
-  const std::int64_t all = node.n[0];
-  constexpr int kOperations = 14;  // of one token
-  g.runs_small(kOperations * static_cast<int>(node.n[3]));
-  const Var of_state = g.alloc(node.n[2], 4, Name::kGrad);
-  if (node.edges[2].exists()) {
-    result[2] = g.alloc(node.n[1], node.w[0], Name::kGrad);
-    const Var one = g.alloc(node.n[1], node.w[0], Name::kGrad);
+// The loop of a longer sequence is walked in this many pieces of several tokens each.
+constexpr std::int64_t kMostPieces = 4096;
+
+// state = decay * state + input; output = state @ C. n: elements of the state, of its output and of C; w: the width of
+// what is multiplied. grads: of the state, which the next token gave, and of the output.
+void token_backward(Graph& g, Node& node, Grads& result) {
+  constexpr int kOperations = 6;
+  g.runs_small(kOperations);
+  const std::uint8_t width = node.w[0];
+  {
+    const Var of_output = g.alloc(node.n[1], width, Name::kGrad);
+    const Var of_narrow = g.alloc(node.n[0], width, Name::kGrad);
+    if (node.edges[2].exists()) result[2] = g.alloc(node.n[2], width, Name::kGrad);
+    Var of_state = g.alloc(width < 4 ? node.n[0] : 0, 4, Name::kGrad);
+    if (!node.grads[0]) node.grads[0] = of_state ? std::move(of_state) : of_narrow;
   }
-  result[1] = g.alloc(all, 4, Name::kGrad);
-  result[0] = g.alloc(all, 4, Name::kGrad);
-  const Var one = g.alloc(all, 4, Name::kGrad);
+  if (node.edges[1].exists()) result[1] = node.grads[0];
+  if (node.edges[0].exists()) result[0] = g.alloc(node.n[0], 4, Name::kGrad);
+  if (node.edges[3].exists()) result[3] = g.alloc(node.n[0], 4, Name::kGrad);
 }
 
-// The loop: state = decay * state + input; output = state @ C. What it keeps of every token is counted together.
+// One token after the other. Each takes its part of decays, inputs and C, whose gradients are tensors of the full size
+// that are added up.
 Var walk(Graph& g, const Model& m, const Var& decays, const Var& inputs, const Var& c, std::int64_t inner,
          std::int64_t state, std::uint8_t width) {
-  const std::int64_t each = m.batch * inner * state;
-  const std::int32_t node = g.node(walk_backward, decays, inputs, c);
-  constexpr int kOperations = 4;  // of one token
-  g.runs_small(kOperations * static_cast<int>(m.sequence));
-  const Var states = g.alloc((m.sequence - 1) * each, 4, Name::kHidden);
-  const Var narrow = g.alloc(width < 4 ? m.sequence * each : 0, width, Name::kHidden);
-  const Var outputs = g.alloc(m.tokens() * inner, width, Name::kHidden);  // one of every token, until they are stacked
-  if (node >= 0) {
-    g.at(node).n = {decays.elements, c.elements, each, m.sequence};
-    g.at(node).w[0] = width;
+  const std::int64_t pieces = std::min(m.sequence, kMostPieces);
+  const std::int64_t tokens = ceil_div(m.sequence, pieces);
+  const std::int64_t each = m.batch * inner * state * tokens;
+  Var before = g.alloc(m.batch * inner * state, width, Name::kHidden);
+  std::vector<Var> outputs;
+  Var joined;
+  for (std::int64_t i = 0; i < pieces; ++i) {
+    const Var decay = slice(g, decays, each, false);
+    const Var input = slice(g, inputs, each, false);
+    const Var seen = slice(g, c, m.batch * state * tokens, false);
+    const std::int32_t node = g.node(token_backward, decay, input, seen, before);
+    g.runs_small(2);
+    if (node >= 0) {
+      g.at(node).n = {each, m.batch * inner * tokens, seen.elements};
+      g.at(node).w[0] = width;
+    }
+    Var next;
+    {
+      const Var faded = g.alloc(each, 4, Name::kHidden);
+      next = g.alloc(each, 4, Name::kHidden);
+    }
+    const Var narrow = width < 4 ? g.alloc(each, width, Name::kHidden) : next;
+    Var output = g.alloc(m.batch * inner * tokens, width, Name::kHidden);
+    g.save(node, decay);
+    g.save(node, before);
+    g.save(node, narrow);
+    g.save(node, seen);
+    if (node >= 0) {
+      g.produced(next, node);
+      g.produced(output, node, 1);
+    }
+    before = std::move(next);
+    joined = append(g, joined, output);
+    outputs.push_back(std::move(output));
   }
-  g.save(node, decays);
-  g.save(node, states);
-  g.save(node, narrow);
-  g.save(node, c);
-  Var y = g.alloc(m.tokens() * inner, width, Name::kAttentionOutput);
-  if (node >= 0) g.produced(y, node);
-  return y;
+  return copy(g, joined, Name::kAttentionOutput);
 }
 
 // Channels along tokens, in the type of the convolution's weight; its end is cut, and SiLU keeps what it cut from.
