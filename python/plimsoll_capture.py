@@ -652,11 +652,13 @@ def run_backward(torch, loss, gradient=None, retain_graph=False, create_graph=Fa
 
 def run_step(torch, writer, model, inputs, optimizer, loss_of, options, step):
     first = "first " if step == 0 else ""
-    writer.phase(first + "forward")
-    loss = loss_of(model, inputs)
-    writer.phase(first + "backward")
-    run_backward(torch, loss)
-    del loss
+    # The second micro-batch finds gradients; those after it are like it.
+    for _ in range(min(2, options.get("gradient_accumulation", 1))):
+        writer.phase(first + "forward")
+        loss = loss_of(model, inputs)
+        writer.phase(first + "backward")
+        run_backward(torch, loss)
+        del loss
     writer.phase(first + "update")
     if options.get("max_grad_norm", 1.0):
         torch.nn.utils.clip_grad_norm_(model.parameters(), options.get("max_grad_norm", 1.0))
@@ -824,6 +826,7 @@ def main(argv=None):
     parser.add_argument("--optim", default="adamw_torch_fused")
     parser.add_argument("--task", default="causal", choices=["causal", "mlm", "seq2seq", "image", "speech"])
     parser.add_argument("--label-smoothing", type=float, default=0.0)
+    parser.add_argument("--gradient-accumulation", type=int, default=1, help="micro-batches of a step")
     parser.add_argument("--checkpointing", action="store_true")
     parser.add_argument("--capability", type=int, default=90, help="compute capability of the target GPU, e.g. 90")
     arguments = parser.parse_args(argv)
@@ -832,7 +835,8 @@ def main(argv=None):
         need("transformers")
     build = script_job(arguments.script) if arguments.script else transformers_job(arguments)
     try:
-        head = capture(build, arguments.out, batch=arguments.batch, seq=arguments.seq, capability=arguments.capability)
+        head = capture(build, arguments.out, batch=arguments.batch, seq=arguments.seq, capability=arguments.capability,
+                       options={"gradient_accumulation": arguments.gradient_accumulation})
     except Exception as error:  # the user's own code runs here and may raise anything
         fail(3, explained(error))
     print(f"{arguments.out}: {head['events']} events in {head['seconds']} s", file=sys.stderr)

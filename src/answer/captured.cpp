@@ -5,6 +5,7 @@
 
 #include "answer/describe.h"
 #include "base/usage.h"
+#include "capture/accumulate.h"
 #include "capture/sizes.h"
 #include "cluster/architecture.h"
 
@@ -37,6 +38,7 @@ Result<Captured> fit_captured(const CapturedQuestion& question) {
   const std::int64_t batch = question.micro_batch.value_or(known.front().batch);
   const std::int64_t sequence = question.seq_length.value_or(known.front().sequence);
   PLIMSOLL_TRY(step, capture::at_size(known, batch, sequence));
+  if (question.accumulation > 1) step = capture::with_accumulation(step);
   capture::Answer answer = capture::answer(step, gpu, settings);
   return Captured{std::move(step), std::move(gpu), std::move(answer)};
 }
@@ -48,6 +50,7 @@ std::string to_json(const Captured& captured) {
   w.begin_object().member("schema", 1).member("verb", "fit").member("capture", true);
   w.member("fits", rank.fits).member("gpu", captured.gpu.id).member("torch", captured.step.torch);
   w.member("batch", captured.step.batch).member("sequence", captured.step.sequence);
+  w.member("accumulates", capture::has_accumulation(captured.step));
   w.member("parameters", rank.parameters).member("capacity", rank.capacity);
   w.member("peak_allocated", rank.peak_allocated).member("peak_reserved", rank.peak_reserved);
   w.member("device_used", rank.device_used).member("low", rank.low).member("high", rank.high);

@@ -25,6 +25,7 @@ struct CapturedQuestion {
   std::string allocator;                    // PYTORCH_CUDA_ALLOC_CONF
   std::optional<std::int64_t> micro_batch;  // as captured where absent
   std::optional<std::int64_t> seq_length;
+  std::int64_t accumulation = 1;  // micro-batches of a step
 };
 
 struct Captured {

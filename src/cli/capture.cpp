@@ -22,8 +22,18 @@ namespace plimsoll::cli {
 namespace {
 
 // Flags that the program in Python takes under the same name.
-constexpr std::string_view kPassed[] = {"config", "script", "out",  "batch",          "seq", "weights", "autocast",
-                                        "attn",   "optim",  "task", "label-smoothing"};
+constexpr std::string_view kPassed[] = {"config",
+                                        "script",
+                                        "out",
+                                        "batch",
+                                        "seq",
+                                        "weights",
+                                        "autocast",
+                                        "attn",
+                                        "optim",
+                                        "task",
+                                        "label-smoothing",
+                                        "gradient-accumulation"};
 
 Result<int> run_python(const std::string& python, const std::vector<std::string>& words) {
   std::vector<std::string> all = {python, "-c", std::string(catalog::kCapturePy)};
@@ -98,6 +108,9 @@ const Verb kCapture = {
               {.name = "optim", .argument = "NAME", .help = "adamw_torch_fused, adamw_torch or sgd"},
               {.name = "task", .argument = "NAME", .help = "causal, mlm, seq2seq, image or speech"},
               {.name = "label-smoothing", .argument = "X", .help = "label_smoothing_factor of the Trainer"},
+              {.name = "gradient-accumulation",
+               .argument = "N",
+               .help = "micro-batches of a step; 1, and fit --gradient-accumulation-steps adds more"},
               {.name = "checkpointing", .argument = "", .help = "gradient checkpointing of every layer"},
               {.name = "gpu", .argument = "NAME", .help = "whose kernels are chosen; Hopper's"},
               {.name = "python", .argument = "PATH", .help = "the Python that has your PyTorch; python3"}},

@@ -33,9 +33,11 @@ Result<std::optional<std::int64_t>> size_key(const Arguments& arguments, std::st
 // A capture has its model, its precision and its optimizer in it; only what it leaves open can be asked.
 Status check_keys(const Arguments& arguments) {
   for (const auto& [key, value] : arguments.keys)
-    if (key != "micro_batch_size" && key != "seq_length")
-      return usage_error(fmt::format("--{} with a capture: what ran was captured as it was", replace(key, '_', '-')),
-                         "--gpu, --allocator, --micro-batch-size and --seq-length can be asked of a capture");
+    if (key != "micro_batch_size" && key != "seq_length" && key != "gradient_accumulation_steps")
+      return usage_error(
+          fmt::format("--{} with a capture: what ran was captured as it was", replace(key, '_', '-')),
+          "--gpu, --allocator, --micro-batch-size, --seq-length and --gradient-accumulation-steps can be asked of "
+          "a capture");
   for (const std::string_view flag : {"framework", "model", "sweep", "rank", "all-ranks", "calibration", "script-args"})
     if (arguments.has(flag)) return usage_error(fmt::format("--{} does nothing with a capture", flag));
   return {};
@@ -80,9 +82,11 @@ std::string report(const answer::Captured& captured, const Console& console) {
 Result<ExitCode> fit_captures(const Arguments& arguments, const Console& console) {
   PLIMSOLL_TRY_STATUS(check_keys(arguments));
   answer::CapturedQuestion question{
-      arguments.operands, arguments.value("gpu").value_or(""), arguments.value("allocator").value_or(""), {}, {}};
+      arguments.operands, arguments.value("gpu").value_or(""), arguments.value("allocator").value_or(""), {}, {}, 1};
   PLIMSOLL_TRY(batch, size_key(arguments, "micro_batch_size"));
   PLIMSOLL_TRY(sequence, size_key(arguments, "seq_length"));
+  PLIMSOLL_TRY(accumulation, size_key(arguments, "gradient_accumulation_steps"));
+  question.accumulation = accumulation.value_or(1);
   question.micro_batch = batch;
   question.seq_length = sequence;
   PLIMSOLL_TRY(captured, answer::fit_captured(question));

@@ -92,6 +92,8 @@ std::string_view name_of(Activation activation) {
       return "relu";
     case Activation::kSquaredRelu:
       return "squared_relu";
+    case Activation::kXielu:
+      return "xielu";
   }
   return "gelu";
 }

@@ -53,6 +53,8 @@ const char* activation_name(model::Activation activation) {
     case model::Activation::kGeluFast:
     case model::Activation::kBloomGelu:
       return "gelu_fast";
+    case model::Activation::kXielu:
+      return "xielu";
   }
   return "silu";
 }

@@ -40,9 +40,14 @@ struct LayerCache {
   std::int64_t page = 0;  // bytes of a block in one layer
 };
 
+// A state of fixed size instead of keys and values of every token.
+bool keeps_state(const Attention& attention) {
+  return attention.kind == AttentionKind::kLinear || attention.kind == AttentionKind::kMamba2 ||
+         attention.kind == AttentionKind::kConvolution || attention.kind == AttentionKind::kLightning;
+}
+
 LayerCache layer_cache(const Server& server, const Attention& attention, std::int64_t block_size) {
-  if (attention.kind == AttentionKind::kLinear || attention.kind == AttentionKind::kMamba2)
-    return {CacheKind::kState, 0, layer_state_bytes(server, attention)};
+  if (keeps_state(attention)) return {CacheKind::kState, 0, layer_state_bytes(server, attention)};
   const std::int64_t page = block_size * layer_bytes_per_token(server, attention);
   const bool by_kind = server.engine == Engine::kVllm && server.version >= kHybridCache;
   if (attention.sliding_window > 0 && by_kind) return {CacheKind::kWindow, attention.sliding_window, page};
@@ -92,6 +97,8 @@ std::int64_t layer_bytes_per_token(const Server& server, const Attention& a) {
   switch (a.kind) {
     case AttentionKind::kLinear:
     case AttentionKind::kMamba2:
+    case AttentionKind::kConvolution:
+    case AttentionKind::kLightning:
     case AttentionKind::kNone:
       return 0;
     case AttentionKind::kMla: {
@@ -115,6 +122,9 @@ std::int64_t layer_state_bytes(const Server& server, const Attention& a) {
     const model::StateSpace& m = a.mamba;
     return (m.conv_channels() / server.tensor * (m.conv - 1) + m.inner() / server.tensor * m.state) * element;
   }
+  if (a.kind == AttentionKind::kConvolution)
+    return server.model.hidden / server.tensor * (a.linear_conv - 1) * (server.weights == WeightType::kFp32 ? 4 : 2);
+  if (a.kind == AttentionKind::kLightning) return a.heads / server.tensor * a.head_dim * a.head_dim * 4;
   if (a.kind != AttentionKind::kLinear) return 0;
   const std::int64_t key = a.linear_key_heads * a.linear_key_dim;
   const std::int64_t value = a.linear_value_heads * a.linear_value_dim;

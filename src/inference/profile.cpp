@@ -61,6 +61,12 @@ double forward_bytes(const Server& server) {
       case model::AttentionKind::kMamba2:
         attention = static_cast<double>(2 * a.mamba.inner() + 2 * a.mamba.groups * a.mamba.state + a.mamba.heads);
         break;
+      case model::AttentionKind::kConvolution:
+        attention = 3 * static_cast<double>(server.model.hidden);
+        break;
+      case model::AttentionKind::kLightning:
+        attention = 4 * static_cast<double>(a.heads * a.head_dim);
+        break;
       case model::AttentionKind::kNone:
         break;
     }

@@ -92,6 +92,16 @@ Matrices attention_matrices(const Server& server, const Attention& a) {
       m.add(h, inner);
       break;
     }
+    case AttentionKind::kConvolution:
+      m.add(3 * h / tp, h);
+      m.add(h, h / tp);
+      break;
+    case AttentionKind::kLightning: {
+      const double width = static_cast<double>(a.heads * a.head_dim) / tp;
+      m.add(4 * width, h);
+      m.add(h, width);
+      break;
+    }
     case AttentionKind::kNone:
       break;
   }

@@ -60,6 +60,8 @@ std::string_view beyond_language_models(const model::Architecture& model) {
     if (kind.cross_attention) return "an encoder-decoder model";
     const bool mixes = kind.attention.kind == AttentionKind::kMamba2 || kind.attention.mamba.heads > 0;
     if (mixes || kind.attention.kind == AttentionKind::kNone) return "a model with state-space mixers";
+    if (kind.attention.kind == AttentionKind::kConvolution) return "a model with short convolutions";
+    if (kind.attention.kind == AttentionKind::kLightning) return "a model with lightning attention";
   }
   return {};
 }

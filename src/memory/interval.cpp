@@ -46,7 +46,9 @@ bool is_encoder(const job::Job& job) {
 bool mixes_otherwise(const job::Job& job) {
   return std::any_of(job.model.kinds.begin(), job.model.kinds.end(), [](const model::Layer& kind) {
     return kind.attention.kind == model::AttentionKind::kMamba2 || kind.attention.mamba.heads > 0 ||
-           kind.attention.kind == model::AttentionKind::kLinear;
+           kind.attention.kind == model::AttentionKind::kLinear ||
+           kind.attention.kind == model::AttentionKind::kConvolution ||
+           kind.attention.kind == model::AttentionKind::kLightning;
   });
 }
 

@@ -55,6 +55,10 @@ void check_attention(Bounds& bounds, const Attention& attention) {
     check_product(bounds, "linear value width", attention.linear_value_heads, attention.linear_value_dim);
     return;
   }
+  if (attention.kind == AttentionKind::kConvolution)
+    bounds.positive("the convolution width", attention.linear_conv, limits::kConv);
+  if (attention.kind == AttentionKind::kLightning)
+    bounds.positive("the block of linear attention", attention.linear_block, limits::kPositions);
   if (attention.kind == AttentionKind::kMamba2 || attention.mamba.heads != 0) {
     const StateSpace& m = attention.mamba;
     bounds.positive("state-space heads", m.heads, limits::kHeads);
@@ -63,6 +67,7 @@ void check_attention(Bounds& bounds, const Attention& attention) {
     bounds.positive("state-space groups", m.groups, limits::kHeads);
     bounds.positive("the convolution width", m.conv, limits::kConv);
     bounds.positive("the chunk of the scan", m.chunk, limits::kPositions);
+    bounds.optional("the rank of the steps", m.step_rank, limits::kWidth);
     check_product(bounds, "state-space heads x dimension", m.heads, m.head_dim);
     check_product(bounds, "state-space groups x state", m.groups, m.state);
     if (bounds.ok() && m.heads % m.groups != 0)

@@ -25,13 +25,16 @@ enum class Activation : std::uint8_t {
   kQuickGelu,  // x * sigmoid(1.702 x)
   kGeluFast,   // a chain that multiplies where kGeluNew raises to a power
   kBloomGelu,  // one function of autograd around the same chain
+  kXielu,      // two learned slopes, a chain of operations (Apertus)
 };
 enum class AttentionKind : std::uint8_t {
-  kGqa,     // multi-head, grouped or multi-query
-  kMla,     // multi-head latent attention (DeepSeek)
-  kLinear,  // gated delta net (Qwen3-Next)
-  kMamba2,  // state-space mixer
-  kNone,    // a layer that is only an MLP (Nemotron-H)
+  kGqa,          // multi-head, grouped or multi-query
+  kMla,          // multi-head latent attention (DeepSeek)
+  kLinear,       // gated delta net (Qwen3-Next)
+  kMamba2,       // state-space mixer, of the first or second kind
+  kConvolution,  // a short convolution between two gates (LFM2)
+  kLightning,    // linear attention in blocks whose decay is fixed (MiniMax)
+  kNone,         // a layer that is only an MLP (Nemotron-H)
 };
 enum class QkNorm : std::uint8_t {
   kNone,
@@ -39,7 +42,10 @@ enum class QkNorm : std::uint8_t {
   kFull,     // one weight per projected channel (OLMo 2, MiniMax, Command-R+)
 };
 
-// A Mamba-2 mixer.
+// What normalises the steps, B and C of a Mamba mixer of the first kind.
+enum class StepNorm : std::uint8_t { kNone, kBare, kWeighted };
+
+// A Mamba mixer. One of the first kind (step_rank > 0) scans channel by channel: its channels are one head.
 struct StateSpace {
   std::int64_t heads = 0;
   std::int64_t head_dim = 0;
@@ -48,11 +54,14 @@ struct StateSpace {
   std::int64_t conv = 0;   // kernel of the causal convolution
   std::int64_t chunk = 0;  // tokens of one block of the scan
   bool conv_bias = true;
-  bool bias = false;  // of both projections
-  bool norm = true;   // gated norm before the output projection
+  bool bias = false;           // of both projections
+  bool norm = true;            // gated norm before the output projection
+  std::int64_t step_rank = 0;  // of the projection to steps; 0: Mamba-2
+  StepNorm step_norm = StepNorm::kNone;
 
   [[nodiscard]] std::int64_t inner() const { return heads * head_dim; }
-  [[nodiscard]] std::int64_t conv_channels() const { return inner() + 2 * groups * state; }
+  [[nodiscard]] bool is_first_kind() const { return step_rank > 0; }
+  [[nodiscard]] std::int64_t conv_channels() const { return is_first_kind() ? inner() : inner() + 2 * groups * state; }
   friend bool operator==(const StateSpace&, const StateSpace&) = default;
 };
 
@@ -85,8 +94,9 @@ struct Attention {
   std::int64_t linear_key_dim = 0;
   std::int64_t linear_value_heads = 0;
   std::int64_t linear_value_dim = 0;
-  std::int64_t linear_conv = 0;
-  StateSpace mamba;  // kMamba2, or beside the attention of the same layer (Falcon-H1) where heads > 0
+  std::int64_t linear_conv = 0;   // also of kConvolution
+  std::int64_t linear_block = 0;  // kLightning: tokens that look at one another
+  StateSpace mamba;               // kMamba2, or beside the attention of the same layer (Falcon-H1) where heads > 0
 
   friend bool operator==(const Attention&, const Attention&) = default;
 };

@@ -45,6 +45,11 @@ bool Fields::is_null(std::string_view key) const {
   return node != nullptr && node->is_null();
 }
 
+bool Fields::is_text(std::string_view key) const {
+  const Node* node = walk(*table_, key);
+  return node != nullptr && node->is_string();
+}
+
 bool Fields::is_list(std::string_view key) const {
   const Node* node = walk(*table_, key);
   return node != nullptr && node->is_array();

@@ -28,6 +28,7 @@ class Fields {
   [[nodiscard]] bool has(std::string_view key) { return find(key).value != nullptr; }
   [[nodiscard]] bool is_null(std::string_view key) const;
   [[nodiscard]] bool is_list(std::string_view key) const;
+  [[nodiscard]] bool is_text(std::string_view key) const;
 
   // An integer from `least` to `limit`; the key must be there.
   [[nodiscard]] std::int64_t size(std::string_view key, std::int64_t limit, std::int64_t least = 1);

@@ -32,8 +32,9 @@ const Node* defaults_of(std::string_view model_type) {
 
 std::vector<Family> all_families() {
   std::vector<Family> all;
-  for (const auto& part : {dense_families(), classic_families(), moe_families(), latent_families(), hybrid_families(),
-                           state_space_families(), encoder_families(), seq2seq_families()})
+  for (const auto& part : {dense_families(), late_dense_families(), classic_families(), moe_families(),
+                           late_moe_families(), latent_families(), hybrid_families(), state_space_families(),
+                           selective_families(), encoder_families(), seq2seq_families()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }

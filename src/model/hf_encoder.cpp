@@ -96,11 +96,10 @@ Architecture read_vit(Fields& in) {
   return stack(std::move(draft));
 }
 
-constexpr Family kFamilies[] = {{"bert", read_masked},
-                                {"roberta", read_masked},
-                                {"distilbert", read_masked},
-                                {"modernbert", read_modernbert},
-                                {"vit", read_vit}};
+constexpr Family kFamilies[] = {
+    {"bert", read_masked},      {"roberta", read_masked},    {"xlm-roberta", read_masked},
+    {"camembert", read_masked}, {"distilbert", read_masked}, {"modernbert", read_modernbert},
+    {"vit", read_vit}};
 
 }  // namespace
 

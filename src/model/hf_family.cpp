@@ -80,6 +80,7 @@ Activation activation(Fields& in, std::string_view key, std::string_view fallbac
       {"gelu_fast", Activation::kGeluNew},
       {"relu", Activation::kRelu},
       {"relu2", Activation::kSquaredRelu},
+      {"xielu", Activation::kXielu},
   };
   const std::string name = in.text(key, fallback);
   std::vector<std::string> known;

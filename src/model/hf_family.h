@@ -19,11 +19,14 @@ struct Family {
 
 // Tables of families, one per file; together they are what read_hf_config knows.
 [[nodiscard]] std::span<const Family> dense_families();        // hf_dense.cpp: llama and its relatives
+[[nodiscard]] std::span<const Family> late_dense_families();   // hf_dense_late.cpp: windows, short convolutions
+[[nodiscard]] std::span<const Family> late_moe_families();     // hf_moe_late.cpp: later mixtures
 [[nodiscard]] std::span<const Family> classic_families();      // hf_classic.cpp: LayerNorm and plain MLPs
 [[nodiscard]] std::span<const Family> moe_families();          // hf_moe.cpp: mixtures with ordinary attention
 [[nodiscard]] std::span<const Family> latent_families();       // hf_latent.cpp: DeepSeek's MLA
-[[nodiscard]] std::span<const Family> hybrid_families();       // hf_hybrid.cpp: linear attention (Qwen3-Next)
+[[nodiscard]] std::span<const Family> hybrid_families();       // hf_hybrid.cpp: linear attention (Qwen3-Next, MiniMax)
 [[nodiscard]] std::span<const Family> state_space_families();  // hf_state_space.cpp: Mamba-2 and its hybrids
+[[nodiscard]] std::span<const Family> selective_families();    // hf_selective.cpp: Mamba and Jamba
 [[nodiscard]] std::span<const Family> seq2seq_families();      // hf_seq2seq.cpp: BART and T5
 [[nodiscard]] std::span<const Family> encoder_families();      // hf_encoder.cpp: BERT, T5, ViT and their relatives
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Qwen3-Next and Qwen3.5: every full_attention_interval-th layer is full attention with an output gate,
-// the others are gated delta nets (facts models.md, Qwen3-Next layers).
+// MiniMax's lightning attention (read_minimax); Qwen3-Next and Qwen3.5: every full_attention_interval-th layer is full
+// attention with an output gate, the others are gated delta nets (facts models.md, Qwen3-Next layers).
 #include "model/hf_family.h"
 #include "model/hf_moe.h"
 #include "model/limits.h"
@@ -47,8 +47,27 @@ Architecture read_dense(Fields& in) {
   return stack_hybrid(in, std::move(draft), [](std::int64_t, FeedForward&) {});
 }
 
-constexpr Family kFamilies[] = {
-    {"qwen3_next", read_mixture}, {"qwen3_5_moe_text", read_mixture}, {"qwen3_5_text", read_dense}};
+// MiniMax: lightning attention, and softmax attention where layer_types says so (otherwise in every second layer from
+// the first).
+Architecture read_minimax(Fields& in) {
+  Draft draft = start(in, {.kv_heads = 8});
+  set_experts(draft.layer.ffn, in.size("num_local_experts", limits::kExperts),
+              in.size("num_experts_per_tok", limits::kExperts), in.size("intermediate_size", limits::kWidth));
+  Attention lightning = draft.layer.attention;
+  lightning.kind = AttentionKind::kLightning;
+  lightning.kv_heads = lightning.heads;
+  lightning.linear_block = in.size_or("block_size", limits::kPositions, 256);
+  const LayerRule full =
+      full_attention_layers(in, draft.depth, "linear_attention", [](std::int64_t i) { return i % 2 == 0; });
+  return stack(std::move(draft), [&](std::int64_t i, Layer& layer) {
+    if (!full(i)) layer.attention = lightning;
+  });
+}
+
+constexpr Family kFamilies[] = {{"minimax", read_minimax},
+                                {"qwen3_next", read_mixture},
+                                {"qwen3_5_moe_text", read_mixture},
+                                {"qwen3_5_text", read_dense}};
 
 }  // namespace
 

@@ -35,8 +35,8 @@ Architecture read_indexed(Fields& in) {
 }
 
 constexpr Family kFamilies[] = {
-    {"deepseek_v2", read_deepseek}, {"deepseek_v3", read_deepseek}, {"kimi_k2", read_deepseek},
-    {"deepseek_v32", read_indexed}, {"glm_moe_dsa", read_indexed},
+    {"deepseek_v2", read_deepseek},   {"deepseek_v3", read_deepseek}, {"kimi_k2", read_deepseek},
+    {"glm4_moe_lite", read_deepseek}, {"deepseek_v32", read_indexed}, {"glm_moe_dsa", read_indexed},
 };
 
 }  // namespace

@@ -49,12 +49,29 @@ std::int64_t linear_parameters(std::int64_t hidden, const Attention& a) {
 // Mamba-2: one projection to gate, convolved channels and steps; the convolution; A, D and the step's bias of every
 // head; the gated norm and the projection back.
 std::int64_t mamba_parameters(std::int64_t hidden, const StateSpace& m) {
+  if (m.is_first_kind()) {
+    const std::int64_t inner = m.inner();
+    const std::int64_t normed = m.step_norm == StepNorm::kWeighted ? m.step_rank + 2 * m.state : 0;
+    return 3 * hidden * inner + inner * m.conv + (m.conv_bias ? inner : 0) + inner * (m.step_rank + 2 * m.state) +
+           (m.step_rank + 1) * inner + inner * m.state + inner + normed + (m.bias ? 2 * inner + hidden : 0);
+  }
   const std::int64_t projected = m.inner() + m.conv_channels() + m.heads;
   std::int64_t count = hidden * projected + m.conv_channels() * m.conv + 3 * m.heads + m.inner() * hidden;
   if (m.conv_bias) count += m.conv_channels();
   if (m.bias) count += projected + hidden;
   if (m.norm) count += m.inner();
   return count;
+}
+
+// LFM2: a projection to both gates and what is convolved, the convolution of every channel, and the projection back.
+std::int64_t convolution_parameters(std::int64_t hidden, const Attention& a) {
+  return 4 * hidden * hidden + hidden * a.linear_conv + (a.qkv_bias ? 5 * hidden : 0);
+}
+
+// MiniMax: one packed projection, a gate on the output, the norm before it and the projection back.
+std::int64_t lightning_parameters(std::int64_t hidden, const Attention& a) {
+  const std::int64_t width = a.heads * a.head_dim;
+  return 5 * hidden * width + width;
 }
 
 std::int64_t mlp_parameters(std::int64_t hidden, std::int64_t width, bool gated, bool bias) {
@@ -77,6 +94,10 @@ std::int64_t attention_parameters(const Architecture& model, const Attention& at
       return linear_parameters(model.hidden, attention);
     case AttentionKind::kMamba2:
       return mamba_parameters(model.hidden, attention.mamba);
+    case AttentionKind::kConvolution:
+      return convolution_parameters(model.hidden, attention);
+    case AttentionKind::kLightning:
+      return lightning_parameters(model.hidden, attention);
     case AttentionKind::kNone:
       return 0;
   }
@@ -89,6 +110,7 @@ std::int64_t expert_parameters(const Architecture& model, const FeedForward& ffn
 
 std::int64_t feed_forward_parameters(const Architecture& model, const FeedForward& ffn) {
   std::int64_t count = ffn.width > 0 ? mlp_parameters(model.hidden, ffn.width, ffn.gated, ffn.bias) : 0;
+  if (ffn.activation == Activation::kXielu) count += 2;  // its slopes
   if (!ffn.is_moe()) return count;
   count += ffn.experts * expert_parameters(model, ffn);
   count += model.hidden * ffn.experts + (ffn.router_bias ? ffn.experts : 0);

@@ -96,6 +96,8 @@ std::string_view name_of(model::Activation activation) {
       return "relu";
     case model::Activation::kSquaredRelu:
       return "squared_relu";
+    case model::Activation::kXielu:
+      return "xielu";
   }
   return {};
 }

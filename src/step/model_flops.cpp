@@ -34,6 +34,12 @@ Products attention_products(const model::Architecture& model, const model::Atten
     return {h * (2 * k + 2 * v) + v * h, 2 * v * real(a.linear_key_dim)};
   }
   if (a.kind == model::AttentionKind::kNone) return {};
+  if (a.kind == model::AttentionKind::kConvolution) return {4 * h * h, h * real(a.linear_conv)};
+  if (a.kind == model::AttentionKind::kLightning) return {5 * h * n * d, 2 * n * d * (d + real(a.linear_block) / 2)};
+  if (a.kind == model::AttentionKind::kMamba2 && a.mamba.is_first_kind()) {
+    const double inner = real(a.mamba.inner());
+    return {3 * h * inner + inner * real(2 * a.mamba.step_rank + 2 * a.mamba.state), 2 * inner * real(a.mamba.state)};
+  }
   if (a.kind == model::AttentionKind::kMamba2) {
     const double inner = real(a.mamba.inner());
     return {h * (2 * inner + 2 * real(a.mamba.groups * a.mamba.state) + real(a.mamba.heads)) + inner * h,

@@ -21,6 +21,8 @@ void core_attention(WorkList& list, const Shape& s, const model::Attention& a) {
   constexpr double kChunk = 64;  // linear attention works inside chunks and on a state
   if (a.kind == model::AttentionKind::kMamba2) keys = kChunk + real(a.mamba.state);
   if (a.kind == model::AttentionKind::kLinear) keys = kChunk + real(std::max(a.linear_key_dim, a.linear_value_dim));
+  if (a.kind == model::AttentionKind::kConvolution) keys = real(a.linear_conv);
+  if (a.kind == model::AttentionKind::kLightning) keys = real(a.linear_block) / 2 + real(a.head_dim);
   Work& w = list.add(Doing::kAttention, Part::kCore);
   w.flops = 2 * s.tokens * keys * heads * (qk + v);
   w.head_dim = qk;

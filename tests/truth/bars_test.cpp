@@ -115,6 +115,18 @@ TEST(Truth, further_steps_of_encoders_and_decoders_are_predicted) {
   }
 }
 
+// Recorded before their families were written, and steps of several micro-batches; the blind third was opened once.
+TEST(Truth, late_families_and_accumulated_gradients_are_predicted) {
+  constexpr double kNoBar = 1e9;
+  for (const char* name : {"late-h200.json", "late-h200-blind.json"}) {
+    const Scored s = scored(name);
+
+    EXPECT_EQ(s.score.scored, s.score.records) << name;
+    expect_within(statistics(s.score, s.file, "peak_allocated"), 0.2, 0.5, 3);
+    expect_within(statistics(s.score, s.file, "peak_reserved"), 0.4, kNoBar, kNoBar);
+  }
+}
+
 TEST(Truth, parameters_of_every_recorded_family_are_exact) {
   for (const char* name : {"trainer-h200.json", "trainer-families-h200.json"}) {
     const std::string path = std::string(PLIMSOLL_SOURCE_DIR) + "/tests/data/truth/" + name;

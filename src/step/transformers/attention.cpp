@@ -110,6 +110,8 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
   const model::Attention& a = spec.attention;
   if (a.kind == model::AttentionKind::kMla) return latent_attention(g, m, spec, ids, shared, x);
   if (a.kind == model::AttentionKind::kLinear) return delta_net(g, m, a, ids, x);
+  if (a.kind == model::AttentionKind::kConvolution) return short_convolution(g, m, a, ids, x);
+  if (a.kind == model::AttentionKind::kLightning) return lightning_attention(g, m, a, ids, x);
   const AttentionShape s = shape_of(m, a);
   const std::int64_t tokens = m.tokens();
   g.tape().at(Operation::kQkvLinear);
@@ -173,6 +175,10 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
   if (m.family.scaled_still && !a.rotates) {
     const Var factors = g.alloc(m.sequence, 4, Name::kRope);
     q = cast(g, mul(g, q, factors, Name::kQuery), q.width, Name::kQuery);
+  }
+  if (m.family.scales_places) {
+    const Var factors = g.alloc(m.sequence, q.width, Name::kRope);
+    q = mul(g, q, factors, Name::kQuery);
   }
   Var output = attend(g, m, core_shape(m, s), a, ids.sinks, q, k, v, shared);
   if (gate) output = mul(g, output, keeps_result(g, gate, Name::kActivation), Name::kAttentionOutput);

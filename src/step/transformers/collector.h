@@ -135,6 +135,8 @@ class Collector {
     if (a.kind == model::AttentionKind::kMla) return latent(a, ids);
     if (a.kind == model::AttentionKind::kLinear) return delta_net(a, ids);
     if (a.kind == model::AttentionKind::kNone) return;
+    if (a.kind == model::AttentionKind::kConvolution) return convolution(a, ids);
+    if (a.kind == model::AttentionKind::kLightning) return lightning(a, ids);
     if (a.kind == model::AttentionKind::kMamba2) return mamba(a.mamba, ids.mamba);
     if (a.mamba.heads > 0) mamba(a.mamba, ids.mamba);
     if (a.fused_qkv) {
@@ -186,7 +188,41 @@ class Collector {
     ids.o = linear({"out_proj"}, values, h, false);
   }
 
+  void convolution(const model::Attention& a, LayerIds& ids) {
+    const std::int64_t h = job_.model.hidden;
+    ids.mamba.conv = vector(h * a.linear_conv);
+    if (a.qkv_bias) ids.mamba.conv_bias = vector(h);
+    ids.qkv = linear({"in_proj"}, h, 3 * h, a.qkv_bias);
+    ids.o = linear({"out_proj"}, h, h, a.out_bias);
+  }
+
+  void lightning(const model::Attention& a, LayerIds& ids) {
+    const std::int64_t h = job_.model.hidden;
+    const std::int64_t width = a.heads / m_.tensor * a.head_dim;
+    ids.q_norm = norm(width);
+    ids.qkv = linear({"qkv_proj"}, h, 3 * width, false);
+    ids.o = linear({"out_proj"}, width, h, false);
+    ids.gate_out = linear({"output_gate"}, h, width, false);
+  }
+
+  void selective(const model::StateSpace& s, MambaIds& ids) {
+    const std::int64_t h = job_.model.hidden;
+    const std::int64_t inner = s.inner();
+    ids.a_log = push({inner * s.state, inner, 0, WeightKind::kMatrix, small_width_});
+    ids.skip = vector(inner);
+    ids.conv = vector(inner * s.conv);
+    if (s.conv_bias) ids.conv_bias = vector(inner);
+    ids.in = linear({"in_proj"}, h, 2 * inner, s.bias);
+    ids.mix = linear({"x_proj"}, inner, s.step_rank + 2 * s.state, false);
+    ids.steps = linear({"dt_proj"}, s.step_rank, inner, false).w;
+    ids.dt_bias = vector(inner);
+    ids.out = linear({"out_proj"}, inner, h, s.bias);
+    if (s.step_norm != model::StepNorm::kWeighted) return;
+    for (std::size_t i = 0; i < 3; ++i) ids.step_norms[i].w = vector(i == 0 ? s.step_rank : s.state);
+  }
+
   void mamba(const model::StateSpace& s, MambaIds& ids) {
+    if (s.is_first_kind()) return selective(s, ids);
     const std::int64_t h = job_.model.hidden;
     const std::int64_t inner = s.inner() / m_.tensor;
     const std::int64_t channels = s.conv_channels() / m_.tensor;
@@ -205,6 +241,8 @@ class Collector {
     const std::int64_t h = job_.model.hidden;
     const std::int64_t width = f.width / m_.tensor;
     if (!f.gated) {
+      if (f.activation == model::Activation::kXielu)
+        for (std::int32_t& slope : ids.slopes) slope = vector(1);
       ids.up = linear({"fc1", "c_fc", "dense_h_to_4h", "up_proj"}, h, width, f.bias);
       ids.down = linear({"fc2", "c_proj", "dense_4h_to_h", "down_proj"}, width, h, f.bias);
       return;

@@ -15,11 +15,15 @@ Var leave_block(Graph& g, const Model& m, const Var& y) {
   return m.sequence_parallel ? reduce_scatter(g, y, m.tensor, m.batch) : y;
 }
 
+Var mix(Graph& g, const Model& m, const model::StateSpace& s, const MambaIds& ids, const Var& x) {
+  return s.is_first_kind() ? selective_mixer(g, m, s, ids, x) : mamba_mixer(g, m, s, ids, x);
+}
+
 Var attend_block(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
                  const Var& x) {
   const Var input = enter_block(g, m, x);
   if (spec.attention.kind == model::AttentionKind::kMamba2)
-    return leave_block(g, m, mamba_mixer(g, m, spec.attention.mamba, ids.mamba, input));
+    return leave_block(g, m, mix(g, m, spec.attention.mamba, ids.mamba, input));
   if (spec.attention.kind != model::AttentionKind::kGqa || spec.attention.mamba.heads == 0)
     return leave_block(g, m, attention(g, m, spec, ids, shared, input));
   // A mixer beside the attention of the same layer; both results are scaled and added (Falcon-H1).
@@ -97,13 +101,29 @@ Var single_block_layer(Graph& g, const Model& m, const model::Layer& spec, const
   Var hidden = cast(g, x, m.width, Name::kNormInput);
   hidden = norm(g, m, hidden, m.residual_tokens(), ids.norm[0], Name::kNormOutput);
   if (a.kind == model::AttentionKind::kMamba2) {
-    hidden = mamba_mixer(g, m, a.mamba, ids.mamba, hidden);
+    hidden = mix(g, m, a.mamba, ids.mamba, hidden);
   } else if (a.kind == model::AttentionKind::kNone) {
     hidden = feed_forward(g, m, spec, ids, hidden);
   } else {
     hidden = attend_block(g, m, spec, ids, shared, hidden);
   }
   return add(g, residual, hidden, Name::kLayerInput);
+}
+
+// What each norm gives is what the block's output is added to, and both are scaled (MiniMax).
+Var normed_layer(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
+                 const Var& x) {
+  const auto join = [&](const Var& residual, const Var& block) {
+    const Var kept = scale(g, residual, Name::kHidden);
+    return add(g, kept, scale(g, block, Name::kHidden), Name::kNormInput);
+  };
+  g.tape().at(Operation::kNorm1);
+  Var residual = norm(g, m, x, m.residual_tokens(), ids.norm[0], Name::kNormOutput);
+  Var hidden = join(residual, attend_block(g, m, spec, ids, shared, residual));
+  g.tape().at(Operation::kNorm2);
+  residual = norm(g, m, hidden, m.residual_tokens(), ids.norm[1], Name::kNormOutput);
+  hidden.reset();
+  return join(residual, feed_forward(g, m, spec, ids, residual));
 }
 
 // GPT-2 names each block's output, so it lives to the end of the layer.
@@ -137,6 +157,7 @@ Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, co
   if (spec.parallel_block) return parallel_layer(g, m, spec, ids, shared, x);
   if (spec.ffn.is_empty() || spec.attention.kind == model::AttentionKind::kNone)
     return single_block_layer(g, m, spec, ids, shared, x);
+  if (m.family.normed_residual) return normed_layer(g, m, spec, ids, shared, x);
   if (m.family.named_outputs) return classic_layer(g, m, spec, ids, shared, x);
   const std::int64_t tokens = m.residual_tokens();
   const bool four = spec.norms == 4;

@@ -74,7 +74,9 @@ void make_masks(Graph& g, const Model& m, Shared& shared) {
   for (const model::Layer& layer : m.architecture().kinds) {
     const bool sees_all = !layer.attention.causal && layer.attention.sliding_window == 0;
     if (sees_all && !m.job->batch.padding_mask && !m.eager_attention) continue;
-    if (layer.attention.kind == model::AttentionKind::kMamba2 || layer.attention.kind == model::AttentionKind::kNone)
+    const model::AttentionKind kind = layer.attention.kind;
+    if (kind != model::AttentionKind::kGqa && kind != model::AttentionKind::kMla &&
+        kind != model::AttentionKind::kLinear)
       continue;
     const std::int64_t window = layer.attention.sliding_window;
     (window > 0 ? any_window : any_full) = true;

@@ -56,11 +56,39 @@ Var activate(Graph& g, const Model& m, model::Activation activation, const Var& 
     }
     case model::Activation::kBloomGelu:
       return bloom_gelu(g, x, Name::kActivation);
+    case model::Activation::kXielu:  // has weights, see bent()
+      break;
   }
   return {};
 }
 
 namespace {
+
+// where(x > 0, p * x * x + beta * x, (expm1(min(x, eps)) - x) * n + beta * x) with learned p and n, which softplus
+// makes fp32 under autocast.
+Var bent(Graph& g, const LayerIds& ids, const Var& x) {
+  const auto slope = [&](std::int32_t id) {
+    Var wide = g.autocast ? cast(g, g.use(id), 4, Name::kRouter) : g.use(id);
+    wide.per_channel = false;
+    return keeps_input(g, wide, Name::kRouter);
+  };
+  const Var rising = slope(ids.slopes[0]);
+  const Var falling = add_number(g, slope(ids.slopes[1]), Name::kRouter);
+  const Var is_positive = g.alloc(x.elements, 1, Name::kMask);
+  Var above, below;
+  {
+    Var square = mul(g, mul(g, rising, x, Name::kActivation), x, Name::kHidden);
+    above = add(g, square, scale(g, x, Name::kHidden), Name::kHidden);
+  }
+  {
+    Var curve = keeps_input(g, x, Name::kHidden);
+    if (g.autocast) curve = cast(g, curve, 4, Name::kHidden);
+    curve = keeps_result(g, curve, Name::kActivation);
+    curve = mul(g, add(g, curve, x, Name::kActivation), falling, Name::kHidden);
+    below = add(g, curve, scale(g, x, Name::kHidden), Name::kHidden);
+  }
+  return select(g, is_positive, above, below, Name::kActivation);
+}
 
 // T5 drops part of what goes into its last product, and converts the rest to the dtype of that product's weight.
 Var before_down(Graph& g, const Model& m, const LayerIds& ids, const Var& x) {
@@ -77,7 +105,8 @@ Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds&
   if (!ffn.gated) {
     Var hidden = project(g, m, x, ids.up, Name::kFc1);
     tape.at(Operation::kActivationFunction);
-    hidden = activate(g, m, ffn.activation, hidden);
+    hidden =
+        ffn.activation == model::Activation::kXielu ? bent(g, ids, hidden) : activate(g, m, ffn.activation, hidden);
     hidden = before_down(g, m, ids, hidden);
     tape.at(Operation::kFc2Linear);
     return project(g, m, hidden, ids.down, Name::kHidden);

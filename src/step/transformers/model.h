@@ -38,6 +38,10 @@ struct MambaIds {
   std::int32_t a_log = -1;
   std::int32_t skip = -1;
   NormIds norm;
+  // Of the first kind: the projection to steps, B and C, that from a few numbers to a step of every channel, and norms.
+  LinearIds mix;
+  std::int32_t steps = -1;
+  NormIds step_norms[3];
 };
 
 struct LayerIds {
@@ -50,6 +54,8 @@ struct LayerIds {
   LinearIds decays;           // delta net: decay and step of every head
   NormIds q_norm, k_norm;     // per head or over all heads; MLA: of the latents
   LinearIds gate, up, gate_up, down;
+  LinearIds gate_out;                 // lightning attention: on its output
+  std::int32_t slopes[2] = {-1, -1};  // of the activation (Apertus)
   LinearIds router;
   std::int32_t experts_up = -1;
   std::int32_t experts_up_bias = -1;
@@ -107,6 +113,8 @@ struct Family {
   bool drops_activation = false;      // dropout inside the MLP (T5)
   bool scaled_embedding = false;      // Gemma, Granite
   bool scaled_residual = false;       // Granite: each block's output is multiplied before it is added
+  bool normed_residual = false;       // the norm's output is what is added to, both scaled (MiniMax)
+  bool copies_shifted = false;        // logits of all but the last token are copied for the loss (Mamba)
   bool wide_residual = false;         // the residual stream is fp32 (Mamba-2)
   bool norms_after_heads = false;     // query and key are normalised after all projections (Gemma 3)
   bool norms_after_rotation = false;  // HunYuan
@@ -114,12 +122,15 @@ struct Family {
   bool wide_rotation = false;   // rotation in fp32, converted back (OLMo 2, Command-R)
   bool wide_inputs = false;     // queries and keys are converted to fp32 before they turn (Command-R)
   bool wide_tables = false;     // rotary tables stay in fp32 (OLMo 2)
+  bool repeats_tables = false;  // every layer repeats the halves of the tables for itself (ERNIE 4.5)
   bool weight_in_fp32 = false;  // the norm's weight multiplies before the conversion (OLMo 2, gpt-oss)
   bool wide_router = false;     // routing in fp32 from the hidden state on (DeepSeek)
   bool narrow_weights = false;  // routing weights are converted to the hidden state's dtype
   bool late_softmax = false;    // routing: the softmax of the chosen scores (gpt-oss, Granite)
   bool plain_weights = false;   // routing weights are not divided by their sum
   bool looped_experts = false;  // one expert after the other, weights sliced (DBRX)
+  bool shared_first = false;    // the shared expert runs before the router (ERNIE 4.5, HunYuan)
+  bool narrow_router = false;   // routing in fp32 whatever autocast says (ERNIE 4.5)
   bool all_experts = false;     // every expert computes every token; scores of the others are zero (Llama 4)
   bool scaled_still = false;    // queries of layers that do not rotate are multiplied by a factor per place (Llama 4)
   bool scaled_logits = false;   // Command-R, Granite
@@ -127,15 +138,16 @@ struct Family {
   bool narrow_loss = false;     // the loss takes the logits as they come, not in fp32 (encoders)
   bool drops_output = false;    // dropout after the last norm (T5)
   NormForm norm = NormForm::kUsual;
-  bool splits_heads = false;  // the packed projection is split per head, after the transpose (GPT-NeoX)
-  bool slices_qkv = false;    // the packed projection is sliced, not split (Phi-3)
-  bool copies_heads = false;  // query, key and value are laid out anew before the product (BLOOM)
-  bool clamps_qkv = false;    // DBRX
-  bool picks_heads = false;   // keys and values are picked by index and repeated (Falcon)
-  bool eager = false;         // Transformers has no fused attention for it
-  bool masks_always = false;  // the mask is built where the causal flag would do (Falcon)
-  bool loose_bias = false;    // a linear is a product and an addition (Falcon)
-  bool scaled_query = false;  // OPT
+  bool splits_heads = false;   // the packed projection is split per head, after the transpose (GPT-NeoX)
+  bool slices_qkv = false;     // the packed projection is sliced, not split (Phi-3)
+  bool copies_heads = false;   // query, key and value are laid out anew before the product (BLOOM)
+  bool clamps_qkv = false;     // DBRX
+  bool scales_places = false;  // queries are multiplied by a factor per place (Ministral 3)
+  bool picks_heads = false;    // keys and values are picked by index and repeated (Falcon)
+  bool eager = false;          // Transformers has no fused attention for it
+  bool masks_always = false;   // the mask is built where the causal flag would do (Falcon)
+  bool loose_bias = false;     // a linear is a product and an addition (Falcon)
+  bool scaled_query = false;   // OPT
   Scores scores = Scores::kStandard;
 };
 
@@ -271,6 +283,11 @@ Var latent_attention(Graph& g, const Model& m, const model::Layer& spec, const L
 Var delta_net(Graph& g, const Model& m, const model::Attention& a, const LayerIds& ids, const Var& x);
 // mamba.cpp
 Var mamba_mixer(Graph& g, const Model& m, const model::StateSpace& s, const MambaIds& ids, const Var& x);
+// selective.cpp: the same of the first kind
+Var selective_mixer(Graph& g, const Model& m, const model::StateSpace& s, const MambaIds& ids, const Var& x);
+// short_convolution.cpp, lightning.cpp: what stands in the place of attention
+Var short_convolution(Graph& g, const Model& m, const model::Attention& a, const LayerIds& ids, const Var& x);
+Var lightning_attention(Graph& g, const Model& m, const model::Attention& a, const LayerIds& ids, const Var& x);
 // mlp.cpp
 Var activate(Graph& g, const Model& m, model::Activation activation, const Var& x);
 Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x);

@@ -24,7 +24,13 @@ Routing route(Graph& g, const Model& m, const model::FeedForward& ffn, const Lay
     return routing;
   }
   Var probabilities;
-  if (m.family.wide_router) {
+  if (m.family.narrow_router) {  // outside autocast
+    const bool outer = g.autocast;
+    g.autocast = false;
+    routing.logits = linear(g, cast(g, x, 4, Name::kRouter), ids.router.w, ids.router.bias, Name::kRouter);
+    probabilities = softmax(g, routing.logits, Name::kRouter);
+    g.autocast = outer;
+  } else if (m.family.wide_router) {
     const Var wide = cast(g, x, 4, Name::kRouter);
     routing.logits = linear(g, wide, ids.router.w, ids.router.bias, Name::kRouter);
     probabilities = keeps_result(g, routing.logits, Name::kRouter);
@@ -205,7 +211,8 @@ Var mixture(Graph& g, const Model& m, const model::FeedForward& ffn, const Layer
     const Var summed = sum_along(g, routed, x.elements, Name::kHidden);
     return has_shared ? add_bias(g, run_shared(), summed) : summed;
   }
-  const bool shared_first = ids.shared_switch.w >= 0;  // Qwen
+  const bool switched = ids.shared_switch.w >= 0;  // Qwen
+  const bool shared_first = switched || m.family.shared_first;
   Var shared;
   if (has_shared && shared_first) shared = run_shared();
   g.tape().at(Operation::kRouting);
@@ -215,11 +222,11 @@ Var mixture(Graph& g, const Model& m, const model::FeedForward& ffn, const Layer
     y = m.family.looped_experts ? looped_experts(g, m, ffn, ids, x, routing) : experts(g, m, ffn, ids, x, routing);
   }
   if (!has_shared) return y;
-  if (shared_first) {
+  if (switched) {
     Var open = linear(g, x, ids.shared_switch.w, -1, Name::kRouter);
     open = keeps_result(g, open, Name::kRouter);
     shared = mul(g, open, shared, Name::kSharedExpert);
-  } else {
+  } else if (!shared_first) {
     shared = run_shared();
   }
   return add(g, y, shared, Name::kHidden);

@@ -26,6 +26,7 @@ Var mul_sized(Graph& g, const Var& a, const Var& b, std::int64_t elements, Name 
 Var sum_along(Graph& g, const Var& x, std::int64_t result, Name name);  // its gradient is spread without a copy
 Var mul_sum(Graph& g, const Var& a, const Var& b, std::int64_t elements, std::int64_t result, Name name);
 Var dropout(Graph& g, const Var& x, double p, Name name);
+Var select(Graph& g, const Var& mask, const Var& a, const Var& b, Name name);  // torch.where; keeps the mask
 
 // Rows and channels (ops_rows.cpp). A value of `rows` rows; channels = elements / rows.
 Var mean_rows(Graph& g, const Var& x, std::int64_t rows, Name name);
@@ -46,6 +47,9 @@ Var to_heads(Graph& g, const Var& x);  // backward copies a head-major gradient
 // Part of the last dimension; backward fills a tensor of the full size in the order of x's dimensions.
 Var slice(Graph& g, const Var& x, std::int64_t elements, bool head_major);
 Var cat(Graph& g, const Var& a, const Var& b, Name name);
+// One tensor of many pieces is made (by copy) when the last is there; until then it has no storage, and the caller
+// keeps the pieces.
+Var append(Graph& g, const Var& before, const Var& piece);
 // A packed tensor cut along its last dimension; backward concatenates.
 std::array<Var, 3> split(Graph& g, const Var& x, const std::array<std::int64_t, 3>& elements, bool head_major);
 Var copy(Graph& g, const Var& x, Name name);     // clone or contiguous; backward passes the gradient on

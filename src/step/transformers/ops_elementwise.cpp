@@ -113,6 +113,15 @@ void spread_backward(Graph& g, Node& node, Grads& result) {
   result[0].is_view = true;
 }
 
+// Zeros in the places of the other.
+void select_backward(Graph& g, Node& node, Grads& result) {
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (!node.edges[i].exists()) continue;
+    result[i] = like(g, node.grads[0], Name::kGrad);
+    fit(g, result[i], node.w[i]);
+  }
+}
+
 void dropout_backward(Graph& g, Node& node, Grads& result) { result[0] = like(g, node.grads[0], Name::kGrad); }
 
 // A broadcast vector runs along the last dimension (weights, biases) or is one value per row.
@@ -252,6 +261,12 @@ Var sum_along(Graph& g, const Var& x, std::int64_t result, Name name) {
 Var mul_sum(Graph& g, const Var& a, const Var& b, std::int64_t elements, std::int64_t result, Name name) {
   const Var product = mul_sized(g, a, b, elements, Name::kAttentionTemp);
   return sum_along(g, product, result, name);
+}
+
+Var select(Graph& g, const Var& mask, const Var& a, const Var& b, Name name) {
+  const std::int32_t node = g.node(select_backward, a, b);
+  g.save(node, mask);
+  return binary(g, a, b, node, name);
 }
 
 Var dropout(Graph& g, const Var& x, double p, Name name) {

@@ -37,6 +37,15 @@ void cat_backward(Graph& g, Node& node, Grads& result) {
   }
 }
 
+// n: elements of what came before and of the piece.
+void append_backward(Graph& g, Node& node, Grads& result) {
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (!node.edges[i].exists()) continue;
+    result[i] = g.view(node.grads[0], node.n[i]);
+    result[i].is_view = true;
+  }
+}
+
 void split_backward(Graph& g, Node& node, Grads& result) {
   std::uint8_t width = 0;
   for (const Var& grad : node.grads)
@@ -87,6 +96,17 @@ Var cat(Graph& g, const Var& a, const Var& b, Name name) {
     g.produced(y, node);
   }
   return y;
+}
+
+Var append(Graph& g, const Var& before, const Var& piece) {
+  if (!before) return piece;
+  const std::int32_t node = g.node(append_backward, before, piece);
+  Var joined = g.constant(before.elements + piece.elements, piece.width);
+  if (node >= 0) {
+    g.at(node).n = {before.elements, piece.elements};
+    g.produced(joined, node);
+  }
+  return joined;
 }
 
 std::array<Var, 3> split(Graph& g, const Var& x, const std::array<std::int64_t, 3>& elements, bool head_major) {

@@ -213,6 +213,8 @@ Var Pass::loss(const Var& logits) {
     return value;
   }
   Var upcast = m_.family.narrow_loss ? logits : cast(g_, logits, 4, Name::kLogitsFp32);
+  if (m_.family.copies_shifted)
+    upcast = copy(g_, slice(g_, upcast, upcast.elements / m_.sequence * (m_.sequence - 1), false), Name::kLogitsFp32);
   Var padded, labels = ids_;
   if (!m_.torchtitan && m_.architecture().head == model::Head::kLanguage &&
       m_.encoder_depth == 0) {  // labels are shifted by one

@@ -166,15 +166,18 @@ std::array<Var, 4> rotate(Graph& g, const Model& m, const Shared& shared, std::i
   }
   if (m.family.rotation == Rotation::kWhole) {
     const std::uint8_t width = q.width;
+    Shared tables;
+    tables.cos = m.family.repeats_tables ? g.alloc(shared.cos.elements, shared.cos.width, Name::kRope) : shared.cos;
+    tables.sin = m.family.repeats_tables ? g.alloc(shared.sin.elements, shared.sin.width, Name::kRope) : shared.sin;
     Var turned_q, turned_k;
     if (m.family.wide_inputs) {
       const Var wide_q = cast(g, q, 4, Name::kRopeTemp);
       const Var wide_k = cast(g, k, 4, Name::kRopeTemp);
-      turned_q = turn(g, wide_q, shared);
-      turned_k = turn(g, wide_k, shared);
+      turned_q = turn(g, wide_q, tables);
+      turned_k = turn(g, wide_k, tables);
     } else {
-      turned_q = turn(g, q, shared);
-      turned_k = turn(g, k, shared);
+      turned_q = turn(g, q, tables);
+      turned_k = turn(g, k, tables);
     }
     if (m.family.wide_rotation) {
       Var narrow_q = cast(g, turned_q, width, Name::kQuery);
