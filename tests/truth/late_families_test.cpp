@@ -15,8 +15,8 @@ namespace plimsoll::truth {
 namespace {
 
 TEST(LateFamilies, a_config_comes_to_what_its_captured_code_comes_to) {
-  // The experts' fallback of a PyTorch without grouped products keeps copies that a GPU's does not: FlexOlmo is 1.3 %
-  // below its capture, all others are within 0.6 %.
+  // FlexOlmo is 1.3 % below its capture, which was made by PyTorch 2.6, whose experts run without grouped products (why
+  // is not proven); all others are within 0.6 %.
   constexpr double kBar = 1.5;
   const std::string folder = std::string(PLIMSOLL_SOURCE_DIR) + "/tests/data/captures/";
   const std::string path = folder + "late-a100.json";
