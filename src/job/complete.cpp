@@ -61,7 +61,8 @@ Status split_ranks(Job& job) {
     return {};
   }
   const auto expert_shared = checked_mul(job.expert_tensor() * parallel.expert, parallel.pipeline);
-  if (!expert_shared || *expert_shared > gpus || gpus % *expert_shared != 0) return refused("R003");
+  if (!expert_shared || *expert_shared > gpus || gpus % *expert_shared != 0)
+    return refused(job.facts().expert_split_rule);
   job.expert_data_parallel = gpus / *expert_shared;
   return {};
 }

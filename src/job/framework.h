@@ -61,6 +61,7 @@ struct FrameworkFacts {
   bool has_pipeline = false;
   bool splits_model = false;                        // also by tensors, sequences and chunks of a pipeline rank
   bool has_adapters = true;                         // LoRA and its kin
+  std::string_view expert_split_rule = "R003";      // refuses experts that do not divide over the ranks of a stage
   bool recomputes_every_nth = false;                // whole layers, some left out
   std::uint8_t shardings = 0;                       // bit() of each kind that it knows beside none and DDP
   ShardingKind own_sharding = ShardingKind::kNone;  // the one that it is there for

@@ -163,7 +163,7 @@ Result<Job> resolve_with(const Request& request, const ReadOptions& options) {
     return job;
   }
   PLIMSOLL_TRY_STATUS(require_cluster(job));
-  PLIMSOLL_TRY_STATUS(require_batch(job));
+  PLIMSOLL_TRY_STATUS(explained(require_batch(job), job));
   PLIMSOLL_TRY_STATUS(complete(job));
   return job;
 }

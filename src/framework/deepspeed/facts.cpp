@@ -3,6 +3,7 @@
 #include "framework/transformers/facts.h"
 #include "framework/deepspeed/deepspeed.h"
 #include "job/derive.h"
+#include "job/refusal.h"
 
 namespace plimsoll::job {
 
@@ -14,11 +15,7 @@ void set_defaults(Job& job) {
   job.batch.micro_batch = 1;
 }
 
-Status require_batch(Job& job) {
-  static_cast<void>(job);
-  return bad_input("either train_batch_size or train_micro_batch_size_per_gpu needs to be provided",
-                   "give --micro-batch-size 1, say");
-}
+Status require_batch(Job& /*job*/) { return refused("R270"); }
 
 }  // namespace
 

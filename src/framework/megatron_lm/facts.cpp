@@ -3,6 +3,7 @@
 // megatron-memory.md 3.1, 4.3, 10 and rules.md (version notes).
 #include "framework/megatron_lm/flags.h"
 #include "job/derive.h"
+#include "job/refusal.h"
 
 namespace plimsoll::job {
 
@@ -29,10 +30,7 @@ constexpr UsualSetting kUsual[] = {{"bf16", "true"},
 
 }  // namespace
 
-Status require_megatron_batch(Job& job) {
-  static_cast<void>(job);
-  return bad_input("the micro-batch size is not known", "give --micro-batch-size 1, say");
-}
+Status require_megatron_batch(Job& /*job*/) { return refused("R005"); }
 
 constinit const FrameworkFacts megatron_lm_facts = {
     .id = Framework::kMegatronLm,

@@ -34,6 +34,7 @@ constinit const FrameworkFacts torchtitan_facts = {
     .has_pipeline = true,
     .splits_model = true,
     .has_adapters = false,
+    .expert_split_rule = "R291",
     .recomputes_every_nth = true,
     .shardings = bit(ShardingKind::kFsdp2),
     .own_sharding = ShardingKind::kFsdp2,

@@ -117,7 +117,10 @@ TEST(JobFile, mistakes_are_named) {
         Case{"framework = 'megatron-lm'\nmodel = 'llama3-8b'\n", "the number of GPUs is not known"},
         Case{"framework = 'megatron-lm'\nmodel = 'llama3-8b'\ngpus = 1\n", "the GPU is not known"},
         Case{"framework = 'megatron-lm'\nmodel = 'llama3-8b'\ngpus = 1\ngpu = 'h100'\n",
-             "micro-batch size is not known"}}) {
+             "micro-batch size is not given, or a batch size is not positive (R005)"},
+        Case{"framework = 'torchtitan'\nmodel = 'qwen3-30b-a3b'\ngpus = 8\ngpu = 'h100'\nmicro_batch_size = 1\n"
+             "expert_model_parallel_size = 3\n",
+             "EP 3 does not divide the 8 ranks that share one pipeline stage (R291"}}) {
     const auto job = read_text(c.text);
     EXPECT_NE(text_of(job).find(c.message), std::string::npos) << c.text << " gave: " << text_of(job);
   }
@@ -476,7 +479,7 @@ TEST(DeepSpeed, mistakes_are_named) {
   for (const Case& c :
        {Case{R"({"train_batch_size": 8, "zero_optimization": {"stage": 4}})", "from 0 to 3"},
         Case{R"({"train_batch_size": 8, "zero_optimization": {"stag": 3}})", "did you mean 'zero_optimization.stage'?"},
-        Case{R"({"zero_optimization": {"stage": 2}})", "train_micro_batch_size_per_gpu needs to be provided"},
+        Case{R"({"zero_optimization": {"stage": 2}})", "train_micro_batch_size_per_gpu is given (R270"},
         Case{R"({"train_micro_batch_size_per_gpu": "auto"})", "filled in from TrainingArguments"},
         Case{R"({"train_batch_size": 12, "train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 2})",
              "train_batch_size is not equal to"},
