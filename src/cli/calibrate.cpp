@@ -9,6 +9,7 @@
 #include "base/usage.h"
 #include "base/write.h"
 #include "cli/output_file.h"
+#include "cli/own_process.h"
 #include "cli/table.h"
 #include "cli/verb.h"
 
@@ -56,7 +57,7 @@ std::string report(const answer::Calibrated& calibrated, const Console& console)
   return text + "attention, grouped products and the host's Python keep their built-in values\n";
 }
 
-Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+Result<ExitCode> measure_here(const Arguments& arguments, const Console& console) {
   PLIMSOLL_TRY(device, device_of(arguments));
   const answer::CalibrateQuestion question{device, arguments.has("quick"), arguments.values("library")};
   const auto progress = [&console](double done, std::string_view what) { console.progress(bar(done, what)); };
@@ -68,6 +69,10 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   console.next(file.empty() ? "the same with --out mine.json, then fit --calibration mine.json"
                             : fmt::format("plimsoll fit JOB --calibration {}", file));
   return ExitCode::kYes;
+}
+
+Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+  return in_own_process(console, [&] { return measure_here(arguments, console); });
 }
 
 }  // namespace

@@ -115,6 +115,10 @@ constexpr int kPipeClosed = 128 + SIGPIPE;  // what a shell reports of a program
 
 int run_program(std::span<const std::string> words, Console console) {
   const Result<ExitCode> result = dispatch(words, console);
+  return end_with(result, console);
+}
+
+int end_with(const Result<ExitCode>& result, const Console& console) {
   const bool is_given_up = interrupted() && !result;
   if (!result) console.error(is_given_up ? given_up() : result.error());
   if (const Status flushed = console.flush(); !flushed) {

@@ -23,4 +23,7 @@ namespace plimsoll::cli {
 // `words` are the command line without the program's name. Answers the exit code.
 [[nodiscard]] int run_program(std::span<const std::string> words, Console console);
 
+// Prints what went wrong, if anything did, and answers the exit code.
+[[nodiscard]] int end_with(const Result<ExitCode>& result, const Console& console);
+
 }  // namespace plimsoll::cli

@@ -160,7 +160,7 @@ void account(live::Run& run, const live::Sampler& sampler, const live::Predictio
 // One attempt: the command, measured, compared and written down.
 live::Run attempt(const Asked& asked, const std::vector<std::string>& words,
                   std::vector<std::pair<std::string, std::string>> environment, const std::string& out,
-                  const live::Prediction* prediction, const live::Nvml* nvml, const std::string& nvml_problem) {
+                  const live::Prediction* prediction, live::Nvml* nvml, const std::string& nvml_problem) {
   live::Run run;
   run.version = std::string(version());
   run.command = live::without_secrets(words);
@@ -190,7 +190,10 @@ live::Run attempt(const Asked& asked, const std::vector<std::string>& words,
   const double begun = monotonic_seconds();
   run.ending = live::run_command(launch);
   sampler.stop();
-  sheltered([&] { account(run, sampler, prediction, !launch.log.empty(), begun); });
+  sheltered([&] {
+    if (nvml != nullptr) run.nvml = nvml->problem();
+    account(run, sampler, prediction, !launch.log.empty(), begun);
+  });
   return run;
 }
 

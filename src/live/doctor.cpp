@@ -87,13 +87,15 @@ Finding memory_limit(const std::string& root) {
 std::vector<Finding> devices() {
   const auto nvml = Nvml::load();
   if (!nvml)
-    return {{"NVIDIA driver", "libnvidia-ml.so.1 was not found", Health::kLimited,
+    return {{"NVIDIA driver", nvml.error().message, Health::kLimited,
              "predictions need no GPU; run and watch show host memory only, prove does not work here"}};
   std::map<std::string, std::vector<DeviceUse>> kinds;
   for (DeviceUse& device : (*nvml)->read()) kinds[device.name].push_back(std::move(device));
-  if (kinds.empty())
-    return {{"NVIDIA driver", "there, but no device answers", Health::kLimited,
+  if (kinds.empty()) {
+    const std::string& problem = (*nvml)->problem();
+    return {{"NVIDIA driver", problem.empty() ? "there, but no device answers" : problem, Health::kLimited,
              "nvidia-smi says why; prove does not work here"}};
+  }
   std::vector<Finding> findings;
   for (const auto& [name, all] : kinds) {
     const auto known = cluster::gpu_of_device(all.front().name, all.front().total);

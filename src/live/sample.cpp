@@ -11,7 +11,7 @@ namespace plimsoll::live {
 
 using document::Node;
 
-Sample take_sample(std::int64_t pid, const Nvml* nvml, const std::string& root) {
+Sample take_sample(std::int64_t pid, Nvml* nvml, const std::string& root) {
   Sample sample;
   if (nvml != nullptr) sample.devices = nvml->read();
   sample.tree = read_tree(pid, root);

@@ -22,7 +22,7 @@ struct Sample {
 };
 
 // Of a process and what descends from it. `nvml` may be null.
-[[nodiscard]] Sample take_sample(std::int64_t pid, const Nvml* nvml, const std::string& root = "/");
+[[nodiscard]] Sample take_sample(std::int64_t pid, Nvml* nvml, const std::string& root = "/");
 
 // A line of samples.jsonl.
 [[nodiscard]] std::string to_line(const Sample& sample);

@@ -13,7 +13,7 @@
 
 namespace plimsoll::live {
 
-Sampler::Sampler(const Nvml* nvml, Options options)
+Sampler::Sampler(Nvml* nvml, Options options)
     : nvml_(nvml), options_(std::move(options)), begun_(std::chrono::steady_clock::now()) {
   if (!options_.file.empty()) {
     file_ = open(options_.file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);

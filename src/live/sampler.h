@@ -22,7 +22,7 @@ class Sampler {
   };
 
   // The first sample is taken at once, in the caller's thread: what the machine held before the run.
-  Sampler(const Nvml* nvml, Options options);
+  Sampler(Nvml* nvml, Options options);
   ~Sampler();
   Sampler(const Sampler&) = delete;
   Sampler& operator=(const Sampler&) = delete;
@@ -39,7 +39,7 @@ class Sampler {
   void take(std::int64_t pid) noexcept;
   void write(const Sample& sample);
 
-  const Nvml* nvml_;
+  Nvml* nvml_;
   Options options_;
   std::chrono::steady_clock::time_point begun_;
   Most most_;

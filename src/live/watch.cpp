@@ -91,7 +91,7 @@ class Metric {
 
 }  // namespace
 
-Watcher::Watcher(Target target, const Nvml* nvml, std::string nvml_problem)
+Watcher::Watcher(Target target, Nvml* nvml, std::string nvml_problem)
     : target_(std::move(target)),
       nvml_(nvml),
       nvml_problem_(std::move(nvml_problem)),
@@ -117,8 +117,8 @@ void Watcher::follow() {
 
 View Watcher::look() {
   View view;
-  view.nvml_problem = nvml_problem_;
   view.sample = take_sample(target_.pid > 0 ? target_.pid : getpid(), nvml_, target_.root);
+  view.nvml_problem = nvml_ != nullptr ? nvml_->problem() : nvml_problem_;
   view.sample.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
   if (target_.pid == 0) view.sample.tree.processes.clear();  // our own
   if (!target_.folder.empty()) {

@@ -47,7 +47,7 @@ class Watcher {
     bool all = false;      // every device and who holds it
     std::string root = "/";
   };
-  Watcher(Target target, const Nvml* nvml, std::string nvml_problem);
+  Watcher(Target target, Nvml* nvml, std::string nvml_problem);
 
   // What a rank is held against; its job stands in the folder of the run.
   void expect(Prediction prediction) { prediction_ = std::move(prediction); }
@@ -61,7 +61,7 @@ class Watcher {
   void follow();
 
   Target target_;
-  const Nvml* nvml_;
+  Nvml* nvml_;
   std::string nvml_problem_;
   std::optional<Prediction> prediction_;
   std::map<std::string, Followed> files_;

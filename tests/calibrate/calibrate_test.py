@@ -90,6 +90,12 @@ class Calibrate(unittest.TestCase):
         self.assertNotIn("gemm_fp8", self.values(answer))
         self.assertTrue(any("fp8" in left for left in answer["left_out"]), answer["left_out"])
 
+    def test_a_driver_that_aborts_ends_neither_the_words_nor_the_exit_code(self):
+        done = self.calibrate("--out", str(self.folder / "mine.json"), how="abort")
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("signal 6", done.stderr)
+        self.assertFalse((self.folder / "mine.json").exists())
+
     def test_what_is_missing_is_exit_4_and_named(self):
         for how, said in (("no-device", "sees no GPU"), ("no-init", "CUDA_ERROR_NO_DEVICE"),
                           ("no-memory", "CUDA_ERROR_OUT_OF_MEMORY"), ("stuck", "clock did not advance"),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stand-ins for CUDA's driver, cuBLASLt and NCCL in one library: devices whose clock is simulated. A product takes what
 // a rate of 600 TFLOP/s in 16 bits and a half depth of 100 make of it, a copy 3 TB/s, a message 200 GB/s. What goes
-// wrong is named by PLIMSOLL_FAKE_CUDA: "no-device", "no-memory", "no-init", "no-fp8", "stuck", "two" (GPUs), "other".
+// wrong is named by PLIMSOLL_FAKE_CUDA: "no-device", "no-memory", "no-init", "no-fp8", "stuck", "two" (GPUs), "other",
+// "abort" (in the middle of an allocation).
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -84,6 +85,7 @@ int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
   return 0;
 }
 int cuMemAlloc_v2(unsigned long long* address, std::size_t) {
+  if (is("abort")) std::abort();
   static unsigned long long next = 1 << 20;
   *address = next += 1 << 20;
   return is("no-memory") ? 2 : 0;

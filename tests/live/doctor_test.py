@@ -38,6 +38,14 @@ class Doctor(live.Live):
         self.assertIn("(--gpu h100-sxm-80gb)", found["GPU"]["found"])
         self.assertIn("1 in use already", found["GPU"]["means"])
 
+    def test_a_driver_that_aborts_is_a_finding(self):
+        state = self.folder / "nvml"
+        state.write_text("0 0 1")
+        found = self.findings(PLIMSOLL_NVML=live.NVML, PLIMSOLL_FAKE_NVML=str(state))
+        self.assertIn("ended the process that asked it (signal 6)", found["NVIDIA driver"]["found"])
+        found = self.findings(PLIMSOLL_NVML=live.NVML, PLIMSOLL_FAKE_NVML=str(state), PLIMSOLL_FAKE_NVML_ABORTS="1")
+        self.assertIn("ended the process that asked it (signal 6)", found["NVIDIA driver"]["found"])
+
     def test_a_python_that_is_not_there_and_one_without_pytorch(self):
         self.assertIn("cannot be run", self.findings("--python", "/nowhere/python")["Python"]["found"])
         empty = self.folder / "python"

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stand-in for NVIDIA's management library: one device whose memory in use is the number in the file that
-// PLIMSOLL_FAKE_NVML names, held by the process of the second number.
+// PLIMSOLL_FAKE_NVML names, held by the process of the second number. A third number makes the driver fail when it is
+// asked for memory: 1 aborts, 2 hangs; PLIMSOLL_FAKE_NVML_ABORTS makes it abort when it is started.
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -20,17 +23,23 @@ constexpr unsigned long long kTotal = 80ULL << 30;
 void read_state(unsigned long long& used, unsigned int& pid) {
   used = 0;
   pid = 0;
+  int trouble = 0;
   const char* path = std::getenv("PLIMSOLL_FAKE_NVML");
   std::FILE* file = path != nullptr ? std::fopen(path, "r") : nullptr;
   if (file == nullptr) return;
-  if (std::fscanf(file, "%llu %u", &used, &pid) < 1) used = 0;
+  if (std::fscanf(file, "%llu %u %d", &used, &pid, &trouble) < 1) used = 0;
   std::fclose(file);
+  if (trouble == 1) std::abort();
+  while (trouble == 2) pause();
 }
 
 }  // namespace
 
 extern "C" {
-int nvmlInit_v2() { return std::getenv("PLIMSOLL_FAKE_NVML") != nullptr ? 0 : 9; }
+int nvmlInit_v2() {
+  if (std::getenv("PLIMSOLL_FAKE_NVML_ABORTS") != nullptr) std::abort();
+  return std::getenv("PLIMSOLL_FAKE_NVML") != nullptr ? 0 : 9;
+}
 int nvmlShutdown() { return 0; }
 int nvmlDeviceGetCount_v2(unsigned int* count) {
   *count = 1;

@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -173,6 +174,19 @@ class Comparison(live.Live):
         device = self.record()["machine"]["devices"][0]
         self.assertEqual((device["name"], device["used_before"]), ("Fake GPU", 30 * G))
         self.assertIn("30.00 GiB of it before the run began", done.stderr)
+
+    def test_a_driver_that_aborts_or_hangs_does_not_touch_the_run(self):
+        state = self.folder / "nvml"
+        env = self.environment(PLIMSOLL_NVML=live.NVML, PLIMSOLL_FAKE_NVML=str(state))
+        for trouble, said in ((1, "ended the process that asked it"), (2, "does not answer")):
+            with self.subTest(said):
+                state.write_text(f"0 0 {trouble}")
+                done = self.run_training("3", env=env)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("step 2", done.stdout)
+                self.assertIn(said, done.stderr)
+                self.assertIn(said, self.record()["nvml"])
+                shutil.rmtree(self.folder / "r")
 
     def test_a_machine_without_a_driver_says_so(self):
         env = self.environment(PLIMSOLL_NVML="/no/such/library.so")

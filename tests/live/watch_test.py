@@ -90,6 +90,15 @@ class Watch(live.Live):
         self.assertIn("gpu 0 used 70.00 GiB of 80.00 GiB", text)
         self.assertIn("holds 70.00 GiB", text)
 
+    def test_a_driver_that_aborts_leaves_the_rest_of_the_view(self):
+        state = self.folder / "nvml"
+        state.write_text("0 0 1")
+        env = self.environment(PLIMSOLL_NVML=live.NVML, PLIMSOLL_FAKE_NVML=str(state))
+        done = self.plimsoll("watch", "--all", "--count", "2", "--every", "100", env=env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("NVIDIA's library ended the process that asked it (signal 6)", done.stdout)
+        self.assertIn("host", done.stdout)
+
     def test_what_is_not_there_is_refused(self):
         self.assertEqual(self.plimsoll("watch").returncode, 2)
         self.assertEqual(self.plimsoll("watch", "nowhere").returncode, 3)
