@@ -79,6 +79,19 @@ void what_if(benchmark::State& state) {
 }
 BENCHMARK(what_if)->Unit(benchmark::kMicrosecond);
 
+// The same in closed form: the least that it needs, and its seconds.
+void what_if_closed_form(benchmark::State& state) {
+  const job::Request request = example();
+  const lever::World world;
+  int i = 0;
+  for (auto _ : state) {
+    const job::Request other = request.with({{"seq_length", ++i % 2 == 0 ? "4096" : "2048"}});
+    benchmark::DoNotOptimize(answer::estimate(other, world).value().memory.tensors);
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(what_if_closed_form)->Unit(benchmark::kMicrosecond);
+
 // The same without the memory: what it would cost if the walk were left out.
 void what_if_seconds_only(benchmark::State& state) {
   const job::Request request = example();

@@ -74,6 +74,13 @@ void bind_answers(py::module_& m) {
       .def_readonly("high", &api::StepTime::high)
       .def_readonly("tokens_per_second_per_gpu", &api::StepTime::tokens_per_second_per_gpu)
       .def_readonly("mfu", &api::StepTime::mfu);
+  py::class_<api::Estimate>(m, "Estimate")
+      .def_readonly("pipeline_rank", &api::Estimate::pipeline_rank)
+      .def_readonly("tensors", &api::Estimate::tensors)
+      .def_readonly("outside", &api::Estimate::outside)
+      .def_readonly("capacity", &api::Estimate::capacity)
+      .def_readonly("may_fit", &api::Estimate::may_fit)
+      .def_readonly("time", &api::Estimate::time);
   py::class_<api::Fit, api::Answer>(m, "Fit")
       .def_property_readonly("fits", &api::Fit::fits)
       .def_property_readonly("ranks", &api::Fit::ranks)
@@ -111,6 +118,9 @@ void bind_verbs(py::module_& m) {
       [](const api::Job& job, const api::World& world, std::optional<std::int64_t> rank, bool all_ranks, bool changes) {
         return get(api::fit(job, world, {rank, all_ranks, changes}));
       },
+      Release());
+  m.def(
+      "estimate", [](const api::Job& job, const api::World& world) { return get(api::estimate(job, world)); },
       Release());
   m.def(
       "understand", [](const api::Job& job, bool defaults) { return get(api::understand(job, defaults)); }, Release());

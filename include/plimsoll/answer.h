@@ -87,6 +87,18 @@ struct FitOptions {
 };
 [[nodiscard]] Result<Fit> fit(const Job& job, const World& world = {}, const FitOptions& options = {});
 
+// The least that a job needs and how long a step takes, both in closed form: the tensors are exact, what the allocator
+// adds to them is left out. Made for loops over thousands of jobs; fit() says whether one of them fits.
+struct Estimate {
+  std::int64_t pipeline_rank = 0;  // the fullest
+  std::int64_t tensors = 0;        // its peak; bytes, as all below
+  std::int64_t outside = 0;        // CUDA context, NCCL: beside PyTorch
+  std::int64_t capacity = 0;
+  bool may_fit = false;  // false: no allocator makes it fit
+  StepTime time;
+};
+[[nodiscard]] Result<Estimate> estimate(const Job& job, const World& world = {});
+
 // What was understood of a job, key by key.
 [[nodiscard]] Result<Answer> understand(const Job& job, bool with_defaults = false);
 // What would the framework refuse, ignore or waste.

@@ -13,14 +13,14 @@ from ._errors import Error, InputError, MissingError, UsageError, make_error
 from ._answers import Answer, Fit, Plan, Record
 from ._chart import Chart, chart
 from ._jobs import Job, World, read
-from ._verbs import (Recording, climb, diff, fit, lint, observe, open, plan, rl, rl_plan, score, understand, why)
+from ._verbs import (Recording, climb, diff, estimate, fit, lint, observe, open, plan, rl, rl_plan, score, understand, why)
 
 _core.failed = make_error
 __version__ = _core.__version__
 
 __all__ = ["Answer", "Chart", "Error", "Fit", "InputError", "Job", "MissingError", "Plan", "Record", "Recording",
-           "UsageError", "World", "assert_fits", "capture", "chart", "climb", "diff", "fit", "lint", "observe", "open",
-           "plan", "read", "rl", "rl_plan", "score", "understand", "why"]
+           "UsageError", "World", "assert_fits", "capture", "chart", "climb", "diff", "estimate", "fit", "lint", "observe",
+           "open", "plan", "read", "rl", "rl_plan", "score", "understand", "why"]
 
 
 def assert_fits(job, gpu=None, **keys):

@@ -57,6 +57,10 @@ class Job:
         from ._verbs import fit
         return fit(self, **options)
 
+    def estimate(self, **options):
+        from ._verbs import estimate
+        return estimate(self, **options)
+
     def __repr__(self):
         from ._verbs import understand
         return repr(understand(self))

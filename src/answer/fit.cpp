@@ -23,6 +23,11 @@ Result<Fit> fit(const job::Request& request, const lever::World& world, const me
   return fit;
 }
 
+Result<lever::Estimate> estimate(const job::Request& request, const lever::World& world) {
+  PLIMSOLL_TRY(job, job::resolve(request));
+  return lever::estimate(job, world);
+}
+
 void price_changes(const job::Request& request, const lever::World& world, Fit& fit) {
   if (fit.asked.pp) return;
   fit.changes = lever::price_changes(request, fit.job, {fit.memory, fit.time}, world,

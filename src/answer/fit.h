@@ -34,6 +34,9 @@ enum class Changes { kNone, kUsual };  // whether levers are priced, too
 void price_changes(const job::Request& request, const lever::World& world, Fit& fit);
 [[nodiscard]] std::string to_json(const Fit& fit);
 
+// The least that the job needs and its seconds, without a walk.
+[[nodiscard]] Result<lever::Estimate> estimate(const job::Request& request, const lever::World& world);
+
 // One point of a sweep: an answer, or why there is none.
 struct SweepRow {
   job::Settings settings;

@@ -21,6 +21,18 @@ Result<Price> price(const job::Job& job, const World& world, const memory::Asked
   return Price{std::move(memory), std::move(time)};
 }
 
+Result<Estimate> estimate(const job::Job& job, const World& world) {
+  PLIMSOLL_TRY(memory, memory::least(job));
+  PLIMSOLL_TRY(time, time_of(job, world));
+  if (const double factor = world.learned.tensor_factor(job); factor != 1) {
+    memory.tensors = static_cast<std::int64_t>(factor * static_cast<double>(memory.tensors));
+    for (std::int64_t& peak : memory.peak_by_stage)
+      peak = static_cast<std::int64_t>(factor * static_cast<double>(peak));
+  }
+  memory.outside += world.learned.more_outside(job);
+  return Estimate{std::move(memory), std::move(time)};
+}
+
 std::optional<double> slower(const timing::StepTime& before, const timing::StepTime& after) {
   if (before.tokens_per_second_per_gpu <= 0 || after.tokens_per_second_per_gpu <= 0) return std::nullopt;
   return before.tokens_per_second_per_gpu / after.tokens_per_second_per_gpu - 1;

@@ -26,6 +26,14 @@ struct Price {
 // The seconds alone: a hundred times quicker than the memory.
 [[nodiscard]] Result<timing::StepTime> time_of(const job::Job& job, const World& world);
 
+// Both in closed form, without the walk: what a loop over thousands of what-ifs asks. The bytes are the least that the
+// job needs, exact but for the allocator.
+struct Estimate {
+  memory::Least memory;
+  timing::StepTime time;
+};
+[[nodiscard]] Result<Estimate> estimate(const job::Job& job, const World& world);
+
 // How much longer a token takes, as a share: 0.05 is 5 % slower, negative is faster. Per token, because a change of
 // data parallelism may change the tokens of a step. Nothing where one of the two times is not known.
 [[nodiscard]] std::optional<double> slower(const timing::StepTime& before, const timing::StepTime& after);

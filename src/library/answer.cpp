@@ -43,6 +43,10 @@ Rank outside(const memory::RankAnswer& rank) {
   return out;
 }
 
+StepTime outside(const timing::StepTime& time) {
+  return {time.seconds, time.low, time.high, time.tokens_per_second_per_gpu, time.mfu};
+}
+
 // What plimsoll learn changes in answers for the job.
 std::vector<std::string> learned_words(const World& world, const plimsoll::Result<job::Job>& job) {
   return job ? world.impl().world.learned.words(*job) : std::vector<std::string>{};
@@ -59,14 +63,21 @@ Result<Fit> fit(const Job& job, const World& world, const FitOptions& options) {
   if (!fit) return outside(fit.error());
   std::vector<Rank> ranks;
   for (const memory::RankAnswer& rank : fit->memory.ranks) ranks.push_back(outside(rank));
-  const StepTime time{fit->time.seconds, fit->time.low, fit->time.high, fit->time.tokens_per_second_per_gpu,
-                      fit->time.mfu};
+  const StepTime time = outside(fit->time);
   const bool fits = fit->memory.fits;
   const std::size_t worst = fit->memory.worst;
   const bool holds = fit->holds();
   std::vector<std::string> warnings = fit->memory.warnings;
   return Fit(hold(holds, std::move(warnings), *std::move(fit), kJson, cli::fit_report), fits, std::move(ranks), worst,
              time);
+}
+
+Result<Estimate> estimate(const Job& job, const World& world) {
+  auto estimate = answer::estimate(job.impl().request, world.impl().world);
+  if (!estimate) return outside(estimate.error());
+  const memory::Least& least = estimate->memory;
+  return Estimate{least.pp_rank,  least.tensors,   least.outside,
+                  least.capacity, least.may_fit(), outside(estimate->time)};
 }
 
 Result<Answer> understand(const Job& job, bool with_defaults) {

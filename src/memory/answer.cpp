@@ -168,7 +168,44 @@ Result<std::vector<WalkedRank>> walk_ranks(const job::Job& job, const job::Pipel
   return all;
 }
 
+// Every stage in closed form.
+struct Folded {
+  std::vector<std::int64_t> peaks;    // of tensors
+  std::vector<std::int64_t> outside;  // device memory that the step itself needs beside torch
+};
+Result<Folded> fold_stages(const job::Job& job, const job::PipelineLayout& layout) {
+  Folded folded;
+  bool trains = false;
+  for (std::int64_t r = 0; r < job.parallel.pipeline; ++r) {
+    step::Tape tape;
+    const step::RankResult result = step::run_rank(job, layout, r, tape, true);
+    trains = trains || result.trains;
+    folded.peaks.push_back(tape.peak());
+    folded.outside.push_back(result.outside_bytes);
+  }
+  if (!trains) return tl::make_unexpected(nothing_to_train(job));
+  return folded;
+}
+
 }  // namespace
+
+Result<Least> least(const job::Job& job) {
+  PLIMSOLL_TRY(layout, job::pipeline_layout(job));
+  PLIMSOLL_TRY(folded, fold_stages(job, layout));
+  Least least;
+  least.capacity = job.cluster.gpu.capacity;
+  std::int64_t highest = -1;
+  for (std::size_t r = 0; r < folded.peaks.size(); ++r) {
+    if (folded.peaks[r] + folded.outside[r] <= highest) continue;
+    highest = folded.peaks[r] + folded.outside[r];
+    least.pp_rank = static_cast<std::int64_t>(r);
+    least.tensors = folded.peaks[r];
+    least.outside = folded.outside[r];
+  }
+  for (const OutsideItem& item : outside_torch(job)) least.outside += item.bytes;
+  least.peak_by_stage = std::move(folded.peaks);
+  return least;
+}
 
 Result<std::int64_t> folded_peak(const job::Job& job, std::int64_t pp_rank) {
   PLIMSOLL_TRY(layout, job::pipeline_layout(job));
@@ -185,15 +222,10 @@ Result<Answer> answer(const job::Job& job, const AskedRanks& asked) {
   if (asked.pp && (*asked.pp < 0 || *asked.pp >= stages))
     return tl::make_unexpected(Error{
         Code::kUsage, fmt::format("--rank pp={}: the job has pipeline ranks 0 to {}", *asked.pp, stages - 1), {}, {}});
+  PLIMSOLL_TRY(folded, fold_stages(job, layout));
+  result.peak_by_stage = std::move(folded.peaks);
   std::vector<std::int64_t> fullest_first;
-  bool trains = false;
-  for (std::int64_t r = 0; r < stages; ++r) {
-    step::Tape tape;
-    trains = step::run_rank(job, layout, r, tape, true).trains || trains;
-    result.peak_by_stage.push_back(tape.peak());
-    fullest_first.push_back(r);
-  }
-  if (!trains) return tl::make_unexpected(nothing_to_train(job));
+  for (std::int64_t r = 0; r < stages; ++r) fullest_first.push_back(r);
   std::stable_sort(fullest_first.begin(), fullest_first.end(), [&result](std::int64_t a, std::int64_t b) {
     return result.peak_by_stage[static_cast<std::size_t>(a)] > result.peak_by_stage[static_cast<std::size_t>(b)];
   });

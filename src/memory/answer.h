@@ -85,6 +85,21 @@ struct AskedRanks {
 // The job must be complete (job::read_job completes it).
 [[nodiscard]] Result<Answer> answer(const job::Job& job, const AskedRanks& asked);
 
+// What a job needs at least, in closed form: the tensors of its fullest rank and what lies beside PyTorch, without what
+// the allocator adds to them. One that needs more than there is cannot fit; whether one that needs less fits is for
+// answer() to say.
+struct Least {
+  std::int64_t pp_rank = 0;                 // the fullest
+  std::int64_t tensors = 0;                 // its peak, in blocks: RankAnswer::peak_requested
+  std::int64_t outside = 0;                 // beside torch
+  std::int64_t capacity = 0;                // of the device
+  std::vector<std::int64_t> peak_by_stage;  // tensors
+
+  [[nodiscard]] bool may_fit() const { return tensors + outside <= capacity; }
+};
+// The job must be complete.
+[[nodiscard]] Result<Least> least(const job::Job& job);
+
 // Folded peak of one stage, in bytes of tensors: the fast answer that searches use.
 [[nodiscard]] Result<std::int64_t> folded_peak(const job::Job& job, std::int64_t pp_rank);
 

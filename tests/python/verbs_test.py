@@ -96,6 +96,27 @@ class Fit(unittest.TestCase):
             pl.chart({})
 
 
+class Estimate(unittest.TestCase):
+    def test_has_the_tensors_and_seconds_of_fit(self):
+        for words in JOBS:
+            with self.subTest(words=words):
+                job = read(words)
+                estimate, answer = job.estimate(), pl.fit(job).to_dict()
+                self.assertEqual(estimate.tensors, max(answer["tensor_peak_bytes_by_stage"]))
+                self.assertEqual(estimate.time.seconds, answer["time"]["step_seconds"])
+                self.assertEqual(estimate.capacity, answer["ranks"][0]["capacity_bytes"])
+
+    def test_what_may_not_fit_does_not(self):
+        job = pl.read(EXAMPLES / "llama3-70b.toml")
+        told = {m: job.with_(micro_batch_size=m).estimate().may_fit for m in (1, 8)}
+        self.assertEqual(told, {1: True, 8: False})
+        self.assertFalse(pl.fit(job.with_(micro_batch_size=8)).fits)
+
+    def test_errors_are_those_of_fit(self):
+        with self.assertRaisesRegex(pl.InputError, "R001"):
+            pl.estimate(EXAMPLES / "llama3-70b.toml", tp=3)
+
+
 class Import(unittest.TestCase):
     def test_takes_little_time_and_imports_no_framework(self):
         ask = ("import sys, time; begun = time.process_time(); import plimsoll; "
