@@ -12,7 +12,8 @@ Result<WritablePlan> plan_to_write(Question question, emit::Target target, const
     if (writable.plan.best.empty() || writable.plan.interrupted) return writable;
     bool pins_more = false;
     for (const std::string& key : emit::lost_keys(writable.plan.best.front().job, target)) {
-      if (!question.pinned.insert(key).second) continue;
+      if (question.pinned.contains(key)) continue;
+      question.pinned.insert(key);
       writable.left.push_back(key);
       pins_more = true;
     }

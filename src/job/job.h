@@ -8,11 +8,11 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/name_set.h"
 #include "cluster/cluster.h"
 #include "job/framework.h"
 #include "job/knobs.h"
@@ -281,7 +281,7 @@ struct Job {
   bool launch_is_whole = false;                    // read from a launch script: what it does not set is not set
   std::vector<std::string> warnings;               // named: "key: why its effect is not in the numbers"
   std::vector<std::string> notes;                  // what was taken or assumed: "x.yml: read as axolotl"
-  std::set<std::string, std::less<>> given;        // canonical keys that a file or flag set
+  NameSet given;                                   // canonical keys that a file or flag set
   // Every key as a file or flag wrote it, under the name used there and its canonical one: also those that no
   // field holds, because rules are about them too.
   std::map<std::string, std::string, std::less<>> stated;
@@ -296,7 +296,7 @@ struct Job {
   std::int64_t micro_batches = 1;         // per step and data-parallel rank
   std::int64_t vocab_rows = 0;            // after padding
 
-  [[nodiscard]] bool has(std::string_view key) const { return given.find(key) != given.end(); }
+  [[nodiscard]] bool has(std::string_view key) const { return given.contains(key); }
   // What its framework does.
   [[nodiscard]] const FrameworkFacts& facts() const { return facts_of(framework); }
   [[nodiscard]] bool is_megatron() const { return facts().is_megatron; }

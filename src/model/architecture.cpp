@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/architecture.h"
 
+#include <array>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -115,16 +116,19 @@ void check_feed_forward(Bounds& bounds, const FeedForward& ffn, bool may_be_empt
 }
 
 void check_total(Bounds& bounds, const Architecture& model) {
-  std::vector<std::int64_t> of_kind;
-  for (const Layer& kind : model.kinds) of_kind.push_back(layer_parameters(model, kind));
+  std::array<std::int64_t, 256> layers_of_kind{};
+  for (const std::uint8_t kind : model.layers) ++layers_of_kind[kind];
+  layers_of_kind[model.layers.back()] += model.mtp_layers;
   const auto add = [&bounds](std::int64_t sum, std::int64_t more) {
     const std::int64_t total = checked_add(sum, more).value_or(limits::kParameters + 1);
     if (total > limits::kParameters) bounds.fail("more than 2^50 parameters; no such model can be meant");
     return total > limits::kParameters ? limits::kParameters : total;
   };
   std::int64_t total = 2 * model.vocab * model.hidden + model.position_rows * model.hidden;
-  for (const std::uint8_t kind : model.layers) total = add(total, of_kind[kind]);
-  for (std::int64_t i = 0; i < model.mtp_layers; ++i) total = add(total, of_kind[model.layers.back()]);
+  for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
+    const auto layers = checked_mul(layer_parameters(model, model.kinds[kind]), layers_of_kind[kind]);
+    total = add(total, layers.value_or(limits::kParameters + 1));
+  }
 }
 
 }  // namespace

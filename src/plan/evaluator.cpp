@@ -197,13 +197,14 @@ Result<timing::StepTime> Evaluator::simulated(const job::Job& job) const {
 double Evaluator::seconds() const {
   timing::Options options;
   options.detail = timing::Detail::kFast;
+  options.known = &known_prices_;
   return learned_factor_ * timing::predict(*job_, layout_, machine_, options).seconds;
 }
 
 std::int64_t Evaluator::peak(std::int64_t enough) const {
   const RankStates& states = states_[static_cast<std::size_t>(candidate_.state)];
-  const step::Need need =
-      step::worst_need(*job_, layout_, ranks_, states.profiles, scaled(enough - outside_, 1 / learned_tensors_));
+  const step::Need need = step::worst_need(*job_, layout_, ranks_, states.profiles,
+                                           scaled(enough - outside_, 1 / learned_tensors_), &known_);
   const cluster::Cluster& cluster = job_->cluster;
   const std::int64_t per_node = std::min(cluster.gpus_per_node, std::max<std::int64_t>(1, cluster.gpus));
   if (cluster.host_memory > 0 && need.host > cluster.host_memory / per_node) return kHostTooSmall;

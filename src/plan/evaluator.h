@@ -19,6 +19,7 @@
 #include "rules/rules.h"
 #include "step/program.h"
 #include "timing/machine.h"
+#include "timing/price_store.h"
 #include "timing/step_time.h"
 
 namespace plimsoll::plan {
@@ -102,6 +103,8 @@ class Evaluator {
     bool is_cut = false;  // some rank exceeded what was enough, and the rest were not looked at
   };
   std::vector<RankStates> states_;
+  step::Known known_;  // layers and chunks of earlier points
+  mutable timing::PriceStore known_prices_;
 };
 
 // What a point needs when the hosts cannot hold their share: it does not fit any GPU.

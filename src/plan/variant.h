@@ -4,7 +4,6 @@
 // job that those keys change are kept beside them, so that a search copies instead of reading keys.
 #pragma once
 
-#include <set>
 #include <string>
 #include <vector>
 
@@ -25,7 +24,7 @@ struct Variant {
   job::Precision precision;
 };
 
-using Pins = std::set<std::string, std::less<>>;
+using Pins = NameSet;
 
 // From what keeps most to what keeps least. Keys of these variants that are pinned keep the job's value.
 [[nodiscard]] std::vector<Variant> activation_variants(const job::Job& job, const Pins& pinned);

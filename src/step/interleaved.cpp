@@ -2,7 +2,6 @@
 #include "step/interleaved.h"
 
 #include <algorithm>
-#include <deque>
 #include <utility>
 
 namespace plimsoll::step {
@@ -170,10 +169,9 @@ class Overlapped {
         runner_(runner),
         held_(held),
         order_(shape),
-        inputs_(static_cast<std::size_t>(shape.chunks)),
-        in_flight_(inputs_.size()),
-        grads_(inputs_.size()),
-        latest_(inputs_.size(), -1) {}
+        inputs_(make_queues(input_room_, 2 * shape.chunks, shape.micro_batches)),
+        grads_(make_queues(grad_room_, shape.chunks, shape.micro_batches)),
+        latest_(static_cast<std::size_t>(shape.chunks), -1) {}
 
   void run() {
     const std::int64_t warmup = warmup_passes(s_);
@@ -205,7 +203,7 @@ class Overlapped {
       Tensor early = early_grads ? message(order_.grad_after(k)) : Tensor{};
       replace(backward(k));
       if (!early_grads) receive_grad(order_.grad_after(k), !s_.prefetches);
-      if (early) grads_[static_cast<std::size_t>(order_.grad_after(k))].push_back({early, false});
+      if (early) grads_[static_cast<std::size_t>(order_.grad_after(k))].push({early, false});
     }
     drop_variable();
     replace({});
@@ -227,6 +225,8 @@ class Overlapped {
     bool held = false;  // by the variable, which frees it
   };
 
+  Queue<Input>& in_flight(std::size_t slot) { return inputs_[static_cast<std::size_t>(s_.chunks) + slot]; }
+
   Tensor message(std::int64_t to_chunk) {
     if (to_chunk < 0) return {};
     tape_.at(Operation::kSendReceive);
@@ -236,7 +236,7 @@ class Overlapped {
   // `number` counts the messages of the warm-up; -1 after it.
   void receive_input(std::int64_t to_chunk, std::int64_t number) {
     Tensor x = message(to_chunk);
-    if (x) inputs_[static_cast<std::size_t>(to_chunk)].push_back({x, number});
+    if (x) inputs_[static_cast<std::size_t>(to_chunk)].push({x, number});
     last_received_ = x ? number : -1;
   }
 
@@ -245,15 +245,19 @@ class Overlapped {
     Tensor grad = message(to_chunk);
     drop_variable();
     if (!grad) return;
-    grads_[static_cast<std::size_t>(to_chunk)].push_back({grad, held});
-    if (held) variable_ = grad;
+    Arrived& arrived = grads_[static_cast<std::size_t>(to_chunk)].push({grad, held});
+    if (!held) return;
+    variable_ = grad;
+    waits_ = &arrived;
   }
 
   // What it held goes with it, unless its backward is still to come.
   void drop_variable() {
-    for (auto& queue : grads_)
-      for (Arrived& arrived : queue)
-        if (std::exchange(arrived.held, false)) variable_ = {};
+    if (waits_ != nullptr) {
+      waits_->held = false;
+      waits_ = nullptr;
+      variable_ = {};
+    }
     tape_.free(variable_);
   }
 
@@ -262,13 +266,12 @@ class Overlapped {
     const auto slot = static_cast<std::size_t>(c);
     Input x;
     if (!(s_.rank == 0 && c == 0)) {
-      x = inputs_[slot].front();
-      inputs_[slot].pop_front();
+      x = inputs_[slot].pop();
       HeldMessages::Input& held = held_.chunk_input[slot];
       if (sent_.slot == c) sent_ = {std::exchange(held.grad, Tensor{}), -1};
       release(tape_, held);
     }
-    in_flight_[slot].push_back(x);
+    in_flight(slot).push(x);
     latest_[slot] = order_.micro_batch(k);
     output_ = runner_.forward(c, order_.micro_batch(k), x.x);
   }
@@ -276,8 +279,7 @@ class Overlapped {
   Sent backward(std::int64_t k) {
     const std::int64_t c = order_.backward_chunk(k);
     const auto slot = static_cast<std::size_t>(c);
-    Input x = in_flight_[slot].front();
-    in_flight_[slot].pop_front();
+    Input x = in_flight(slot).pop();
     Tensor grad = runner_.backward(c, order_.micro_batch(k));
     Sent sent;
     if (x.x && x.number >= 0 && x.number == kept_number_) {
@@ -290,9 +292,12 @@ class Overlapped {
       sent.grad = grad;
     }
     if (!grads_[slot].empty()) {
-      Arrived used = grads_[slot].front();
-      grads_[slot].pop_front();
-      if (!used.held) tape_.free(used.grad);
+      Arrived used = grads_[slot].pop();
+      if (used.held) {
+        waits_ = nullptr;
+      } else {
+        tape_.free(used.grad);
+      }
     }
     return sent;
   }
@@ -307,12 +312,14 @@ class Overlapped {
   PassRunner& runner_;
   HeldMessages& held_;
   Order order_;
-  std::vector<std::deque<Input>> inputs_;     // arrived, by chunk
-  std::vector<std::deque<Input>> in_flight_;  // of passes between forward and backward
-  std::vector<std::deque<Arrived>> grads_;    // arrived, by chunk
-  std::vector<std::int64_t> latest_;          // micro-batch of each chunk's last forward
+  std::vector<Input> input_room_;
+  std::vector<Arrived> grad_room_;
+  std::vector<Queue<Input>> inputs_;   // arrived, by chunk; then those of passes between forward and backward
+  std::vector<Queue<Arrived>> grads_;  // arrived, by chunk
+  std::vector<std::int64_t> latest_;   // micro-batch of each chunk's last forward
   Tensor output_;
-  Tensor variable_;  // the gradient that a buffer or a variable of the loop holds until the next has come
+  Tensor variable_;           // the gradient that a buffer or a variable of the loop holds until the next has come
+  Arrived* waits_ = nullptr;  // that gradient, while its backward is still to come
   Sent sent_;
   HeldMessages::Input kept_;
   std::int64_t last_received_ = -1;

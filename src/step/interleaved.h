@@ -9,22 +9,24 @@
 namespace plimsoll::step {
 
 // First in, first out, over room that its owner made for every micro-batch.
-class InputQueue {
+template <class Item>
+class Queue {
  public:
-  explicit InputQueue(Tensor* room) : next_in_(room), next_out_(room) {}
-  void push(const Tensor& tensor) { *next_in_++ = tensor; }
-  Tensor pop() { return *next_out_++; }
+  explicit Queue(Item* room) : next_in_(room), next_out_(room) {}
+  Item& push(const Item& item) { return *next_in_++ = item; }  // stays where it is
+  Item pop() { return *next_out_++; }
   [[nodiscard]] bool empty() const { return next_in_ == next_out_; }
 
  private:
-  Tensor* next_in_;
-  Tensor* next_out_;
+  Item* next_in_;
+  Item* next_out_;
 };
+using InputQueue = Queue<Tensor>;
 
-[[nodiscard]] inline std::vector<InputQueue> make_queues(std::vector<Tensor>& room, std::int64_t queues,
-                                                         std::int64_t each) {
+template <class Item>
+[[nodiscard]] std::vector<Queue<Item>> make_queues(std::vector<Item>& room, std::int64_t queues, std::int64_t each) {
   room.resize(static_cast<std::size_t>(queues * each));
-  std::vector<InputQueue> result;
+  std::vector<Queue<Item>> result;
   result.reserve(static_cast<std::size_t>(queues));
   for (std::int64_t i = 0; i < queues; ++i) result.emplace_back(room.data() + i * each);
   return result;

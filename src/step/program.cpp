@@ -65,10 +65,21 @@ std::int64_t layer_passes(const job::Job& job, const job::PipelineLayout& layout
   return kSteps * kDirections * layers * micro_batches_to_simulate(shape);
 }
 
+struct Known::Profiles {
+  megatron::ProfileStore megatron;
+};
+
+Known::Known() : profiles_(std::make_unique<Profiles>()) {}
+Known::~Known() = default;
+Known::Known(Known&&) noexcept = default;
+Known& Known::operator=(Known&&) noexcept = default;
+
 Need worst_need(const job::Job& job, const job::PipelineLayout& layout, const std::vector<std::int64_t>& ranks,
-                const std::vector<StateProfile>& states, std::int64_t enough) {
+                const std::vector<StateProfile>& states, std::int64_t enough, const Known* known) {
+  megatron::ProfileStore* const store = known != nullptr ? &known->profiles().megatron : nullptr;
+  if (store != nullptr) store->bound();
   std::optional<megatron::FoldedRanks> folded;
-  if (!states.empty()) folded.emplace(job, layout);
+  if (!states.empty()) folded.emplace(job, layout, store);
   Need worst;
   for (std::size_t i = 0; i < ranks.size() && worst.peak <= enough; ++i) {
     Tape tape;

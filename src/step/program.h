@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,23 @@ RankResult run_rank(const job::Job& job, const job::PipelineLayout& layout, std:
 // Forward and backward passes of single layers that run_rank() would write: what an unfolded step costs to simulate.
 [[nodiscard]] std::int64_t layer_passes(const job::Job& job, const job::PipelineLayout& layout, std::int64_t pp_rank);
 
+// What worst_need() has measured for earlier jobs and finds again: one for each thread that searches.
+class Known {
+ public:
+  Known();
+  ~Known();
+  Known(const Known&) = delete;
+  Known& operator=(const Known&) = delete;
+  Known(Known&&) noexcept;
+  Known& operator=(Known&&) noexcept;
+
+  struct Profiles;
+  [[nodiscard]] Profiles& profiles() const { return *profiles_; }
+
+ private:
+  std::unique_ptr<Profiles> profiles_;
+};
+
 struct Need {
   std::int64_t peak = 0;  // the highest sum of tensors, and what the step needs beside PyTorch
   std::int64_t host = 0;  // bytes of one rank
@@ -52,6 +70,6 @@ struct Need {
 // each of the ranks of a Megatron job, and is empty otherwise.
 [[nodiscard]] Need worst_need(const job::Job& job, const job::PipelineLayout& layout,
                               const std::vector<std::int64_t>& ranks, const std::vector<StateProfile>& states,
-                              std::int64_t enough);
+                              std::int64_t enough, const Known* known = nullptr);
 
 }  // namespace plimsoll::step

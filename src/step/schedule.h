@@ -33,6 +33,8 @@ struct PipelineShape {
   bool extra_warmup = false;       // overlap_moe_expert_parallel_comm
   bool deallocates_outputs = true;
   bool gpipe = false;
+
+  friend bool operator==(const PipelineShape&, const PipelineShape&) = default;
 };
 
 // Warm-up passes of a rank: min(p-r-1, m), or 2(p-r-1) + (v-1)*group for the interleaved schedule.

@@ -86,6 +86,8 @@ struct Work {
   // Dispatch that sends a token once per reached rank, and once per reached node over the network: experts per
   // token, else 0.
   double merged;
+
+  friend bool operator==(const Work&, const Work&) = default;
 };
 
 inline constexpr Work kNothing = [] {

@@ -9,8 +9,8 @@
 
 namespace plimsoll::timing {
 
-ChunkPricer::ChunkPricer(const job::Job& job, const Prices& prices)
-    : job_(job), prices_(prices), costs_(job.model.kinds.size() * 2) {
+ChunkPricer::ChunkPricer(const job::Job& job, const Prices& prices, PriceStore* known)
+    : job_(job), prices_(prices), known_(known), costs_(job.model.kinds.size() * 2) {
   eager_ = runs_eagerly(job);
   if (eager_) {  // the ends count as one
     launches_ = step::transformers::launches_of(job);
@@ -18,18 +18,22 @@ ChunkPricer::ChunkPricer(const job::Job& job, const Prices& prices)
     head_.replay = {};
   } else {
     step::embedding_work(job, list_);
-    embedding_ = price(job, prices, list_);
+    embedding_ = priced();
     step::head_work(job, list_);
-    head_ = price(job, prices, list_);
+    head_ = priced();
   }
   if (job.model.mtp_layers > 0) {
     step::mtp_projection_work(job, list_);
-    mtp_ = price(job, prices, list_);
+    mtp_ = priced();
   }
   quantised_ = job.precision.fp8 != job::Fp8Recipe::kNone || job.precision.fp4;
   uniform_ = job.model.kinds.size() == 1 && !job.precision.first_last_layers_bf16 && !job.offload.activations &&
              job.recompute.every_nth_layer <= 1;
   offloaded_ = offloaded_bytes_per_layer(job);
+}
+
+PassCost ChunkPricer::priced() const {
+  return known_ != nullptr ? known_->price(job_, prices_, list_) : price(job_, prices_, list_);
 }
 
 bool ChunkPricer::alike(const job::Chunk& a, const job::Chunk& b) const {
@@ -42,12 +46,17 @@ ChunkCost ChunkPricer::price_chunk(const job::Chunk& chunk) {
   const job::Recompute& r = job_.recompute;
   const bool full = r.granularity == job::RecomputeGranularity::kFull;
   const std::int64_t n = std::max<std::int64_t>(1, r.num_layers);
-  const PassCost* const each = uniform_ && chunk.num_layers > 0 ? &layer(chunk.first_layer) : nullptr;
-  for (std::int64_t i = 0; i < chunk.num_layers; ++i) {
+  if (uniform_ && chunk.num_layers > 0) {
+    const bool by_blocks = full && r.method == job::RecomputeMethod::kBlock;
+    const auto layers = static_cast<double>(chunk.num_layers);
+    cost.add(layer(chunk.first_layer), layers, by_blocks ? std::min(static_cast<double>(n), layers) : layers);
+    cost.offloaded += offloaded_ * layers;
+  }
+  for (std::int64_t i = 0; i < chunk.num_layers && !uniform_; ++i) {
     bool replays = true;
     if (full && r.method == job::RecomputeMethod::kBlock) replays = i < n;
     if (full && r.every_nth_layer > 1) replays = (chunk.first_layer + i) % r.every_nth_layer == 0;
-    cost.add(each != nullptr ? *each : layer(chunk.first_layer + i), replays);
+    cost.add(layer(chunk.first_layer + i), replays);
     if (!job_.offload.activations || chunk.first_layer + i < job_.offload.activation_layers)
       cost.offloaded += offloaded_;
   }
@@ -72,7 +81,7 @@ const PassCost& ChunkPricer::layer(std::int64_t index) {
     slot = {price_eager(job_, prices_, launches_.kinds[kind]), true};
   } else if (!slot.known) {
     step::layer_work(job_, job_.model.kinds[kind], edge, list_);
-    slot = {price(job_, prices_, list_), true};
+    slot = {priced(), true};
   }
   return slot.cost;
 }

@@ -10,6 +10,7 @@
 #include "step/transformers/launches.h"
 #include "step/work.h"
 #include "timing/passes.h"
+#include "timing/price_store.h"
 
 namespace plimsoll::timing {
 
@@ -31,12 +32,20 @@ struct ChunkCost {
     if (replays) replay += cost.replay;
     tensors += cost.tensors;
   }
+  // So many layers that cost the same, some of which are replayed.
+  void add(const PassCost& cost, double layers, double replayed) {
+    forward += cost.forward.times(layers);
+    backward += cost.backward.times(layers);
+    replay += cost.replay.times(replayed);
+    tensors += cost.tensors * layers;
+  }
 };
 
 // Prices chunks: each kind of layer once, in the quantised recipe or exempt from it.
 class ChunkPricer {
  public:
-  ChunkPricer(const job::Job& job, const Prices& prices);
+  // `known` may be null.
+  ChunkPricer(const job::Job& job, const Prices& prices, PriceStore* known = nullptr);
 
   [[nodiscard]] ChunkCost price_chunk(const job::Chunk& chunk);
   // Whether two chunks certainly cost the same.
@@ -48,12 +57,14 @@ class ChunkPricer {
     bool known = false;
   };
   const PassCost& layer(std::int64_t index);
+  [[nodiscard]] PassCost priced() const;  // of the list
   void set_seconds(ChunkCost& cost) const;
   void set_queued(ChunkCost& cost) const;
   void limit_power(ChunkCost& cost) const;
 
   const job::Job& job_;
   const Prices& prices_;
+  PriceStore* known_;
   step::WorkList list_;  // one room for all: a list is long
   std::vector<Slot> costs_;
   PassCost embedding_, head_, mtp_;

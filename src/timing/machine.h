@@ -43,6 +43,7 @@ struct Span {
   double size = 1;
   double inside = 1;  // members in one domain
   [[nodiscard]] bool crosses() const { return inside < size; }
+  friend bool operator==(const Span&, const Span&) = default;
 };
 [[nodiscard]] Span span_of(const Machine& machine, std::int64_t size, std::int64_t stride);
 

@@ -82,6 +82,8 @@ struct Prices {
   double gather_chunks = 1;     // pieces in which a product is computed while its input arrives
   double scatter_chunks = 1;    // and while its output leaves
   bool alone = false;           // messages cost nothing: one recorded rank with fake peers
+
+  friend bool operator==(const Prices&, const Prices&) = default;
 };
 
 [[nodiscard]] PassCost price(const job::Job& job, const Prices& prices, const step::WorkList& list);

@@ -54,7 +54,7 @@ struct PricedPipeline {
   }
 };
 
-PricedPipeline priced(const Job& job, const job::PipelineLayout& layout, const Prices& prices) {
+PricedPipeline priced(const Job& job, const job::PipelineLayout& layout, const Prices& prices, PriceStore* store) {
   PricedPipeline result;
   PipelineTimes& times = result.times;
   times.stages = job.parallel.pipeline;
@@ -68,7 +68,7 @@ PricedPipeline priced(const Job& job, const job::PipelineLayout& layout, const P
   result.cost.reserve(passes);
   times.forward.reserve(passes);
   times.backward.reserve(passes);
-  ChunkPricer pricer(job, prices);
+  ChunkPricer pricer(job, prices, store);
   const job::Chunk* known = nullptr;
   for (const auto& rank : layout.ranks) {
     for (const job::Chunk& chunk : rank) {
@@ -160,7 +160,7 @@ const std::array<NamedPart, 13>& named_parts() {
 
 StepTime predict(const Job& job, const job::PipelineLayout& layout, const Machine& machine, const Options& options) {
   const Prices prices(job, machine, options.alone);
-  PricedPipeline pipeline = priced(job, layout, prices);
+  PricedPipeline pipeline = priced(job, layout, prices, options.known);
   PipelineTimes& times = pipeline.times;
   StepTime result;
   Breakdown& parts = result.parts;
@@ -198,7 +198,7 @@ StepTime predict(const Job& job, const job::PipelineLayout& layout, const Machin
 }
 
 PipelineTimes pipeline_times(const Job& job, const job::PipelineLayout& layout, const Machine& machine) {
-  PipelineTimes times = priced(job, layout, Prices(job, machine, false)).times;
+  PipelineTimes times = priced(job, layout, Prices(job, machine, false), nullptr).times;
   times.hop = hop_of(job, machine);
   return times;
 }

@@ -16,6 +16,8 @@
 
 namespace plimsoll::timing {
 
+class PriceStore;
+
 struct Breakdown {
   double gemm = 0;
   double attention = 0;
@@ -65,6 +67,7 @@ struct Options {
   bool alone = false;
   std::int64_t rank = 0;                     // alone: which
   const Calibration* calibration = nullptr;  // where no machine is given; null: the built-in one
+  PriceStore* known = nullptr;               // what a search on this machine has priced before
 };
 
 // The job must be complete and the layout its own.

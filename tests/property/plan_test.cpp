@@ -193,8 +193,35 @@ TEST(PlanProperty, keeping_activations_is_never_slower) {
   EXPECT_GT(compared, 500U);
 }
 
+TEST(PlanProperty, what_earlier_points_measured_changes_no_price) {
+  std::size_t compared = 0;
+  for (std::uint64_t seed = 0; seed < 120; ++seed) {
+    auto job = random_question(seed);
+    if (!job) continue;
+    job->cluster.gpu.capacity = kNoLimit;
+    const plan::Space space = plan::make_space(*job, {});
+    std::vector<plan::Candidate> points;
+    plan::for_each_split(space, *job, [&](const plan::Candidate& split) {
+      plan::for_each_point(space, *job, split, [&](const plan::Candidate& c) { points.push_back(c); });
+    });
+    std::mt19937_64 random(seed);
+    std::shuffle(points.begin(), points.end(), random);
+    plan::Evaluator evaluator(*job, space);
+    for (std::size_t i = 0; i < std::min<std::size_t>(points.size(), 40); ++i) {
+      const auto alone = plan::price(*job, space, points[i]);
+      if (!alone) continue;
+      ASSERT_TRUE(evaluator.make(points[i]) && evaluator.floor());
+      ASSERT_EQ(evaluator.peak(kNoLimit), alone->peak) << "seed " << seed << ", point " << i;
+      ASSERT_EQ(evaluator.seconds(), alone->seconds) << "seed " << seed << ", point " << i;
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 1000U);
+}
+
 TEST(PlanProperty, the_ranks_that_are_priced_hold_the_worst) {
   std::size_t left_out = 0;
+  const step::Known known;  // of all jobs
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
     const auto job = random_megatron_job(seed);
     if (!job) continue;
@@ -206,7 +233,9 @@ TEST(PlanProperty, the_ranks_that_are_priced_hold_the_worst) {
     const auto worst_of = [&](const std::vector<std::int64_t>& some) {
       std::vector<step::StateProfile> states;
       for (const std::int64_t rank : some) states.push_back(step::profile_state(*job, *layout, rank));
-      return step::worst_need(*job, *layout, some, states, kNoLimit).peak;
+      const std::int64_t peak = step::worst_need(*job, *layout, some, states, kNoLimit).peak;
+      EXPECT_EQ(step::worst_need(*job, *layout, some, states, kNoLimit, &known).peak, peak) << "seed " << seed;
+      return peak;
     };
     ASSERT_EQ(worst_of(ranks), worst_of(all)) << "seed " << seed;
     left_out += all.size() - ranks.size();

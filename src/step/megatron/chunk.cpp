@@ -94,9 +94,14 @@ ChunkBuilder::ChunkBuilder(const job::Job& job, const job::Chunk& chunk, const E
   // Each stack of layers counts its own.
   add_groups(job.recompute, 0, encoder_depth_);
   add_groups(job.recompute, encoder_depth_, static_cast<std::int64_t>(kinds_.size()));
+  checkpoint_bytes_ = checkpoint_bytes(job, ends.sizes());
+}
+
+std::int64_t ChunkBuilder::checkpoint_bytes(const job::Job& job, const EndSizes& ends) {
   const bool full = job.recompute.granularity == job::RecomputeGranularity::kFull;
-  if (full && job.recompute.distribute_saved && job.parallel.tensor > 1 && !job.parallel.sequence_parallel)
-    checkpoint_bytes_ = ends.sizes().h / job.parallel.tensor;
+  const bool is_cut =
+      full && job.recompute.distribute_saved && job.parallel.tensor > 1 && !job.parallel.sequence_parallel;
+  return is_cut ? ends.h / job.parallel.tensor : 0;
 }
 
 void ChunkBuilder::add_groups(const job::Recompute& recompute, std::int64_t first, std::int64_t last) {

@@ -31,8 +31,13 @@ struct Pass {
 class LayerKind {
  public:
   LayerKind(const Choices& choices, const LayerSizes& sizes, OffloadScope offload)
-      : sizes_(sizes), layer_(choices, sizes_, offload) {}
+      : choices_(choices), sizes_(sizes), offload_(offload), layer_(choices_, sizes_, offload) {}
   LayerKind(const LayerKind& other) = delete;
+
+  // Whether it is the layer of these.
+  [[nodiscard]] bool is(const Choices& choices, const LayerSizes& sizes, OffloadScope offload) const {
+    return sizes_ == sizes && choices_ == choices && offload_ == offload;
+  }
 
   [[nodiscard]] const Layer& layer() const { return layer_; }
   [[nodiscard]] const LayerSizes& sizes() const { return sizes_; }
@@ -50,7 +55,9 @@ class LayerKind {
   [[nodiscard]] Profile first_backward(Tape& running, bool fresh, bool held, bool joins, std::int64_t autotune);
 
  private:
+  Choices choices_;
   LayerSizes sizes_;
+  OffloadScope offload_;
   Layer layer_;
   Profile measure_forward(Tape& tape, bool keep, bool held, std::int64_t autotune, Kept& kept) const;
 
@@ -76,6 +83,8 @@ class ChunkBuilder {
   [[nodiscard]] const std::vector<LayerKind*>& kinds() const { return kinds_; }
   // Host bytes that one pass in flight needs.
   [[nodiscard]] std::int64_t offloaded_bytes() const;
+  // distribute_saved_activations stores less than a group's input; 0: the input itself.
+  [[nodiscard]] static std::int64_t checkpoint_bytes(const job::Job& job, const EndSizes& ends);
 
  private:
   // Layers [first, first + count) are one recomputed group; count 1 and !checkpointed is a plain layer.
@@ -111,8 +120,8 @@ class ChunkBuilder {
   std::int64_t encoder_depth_ = 0;  // layers before the decoder; 0: one stack
   std::vector<LayerKind*> kinds_;
   std::vector<Group> groups_;
-  std::int64_t checkpoint_bytes_ = 0;  // distribute_saved_activations stores less than the input; 0: the input itself
-  LayerKind* mtp_kind_;                // of every MTP depth; null without MTP
+  std::int64_t checkpoint_bytes_ = 0;
+  LayerKind* mtp_kind_;  // of every MTP depth; null without MTP
   bool folded_;
   bool offloads_;
 };

@@ -62,6 +62,7 @@ class Rank final : public PassRunner {
         tape_(tape),
         folded_(folded),
         layers_(layers),
+        chunks_(chunks),
         choices_(layers.choices()),
         end_sizes_(layers.end_sizes()),
         state_(state),
@@ -78,13 +79,12 @@ class Rank final : public PassRunner {
     shape_.deallocates_outputs = job.parallel.deallocate_outputs;
     shape_.gpipe = job.parallel.schedule == job::PipelineSchedule::kGpipe;
     shape_.micro_batches = micro_batches_to_simulate(shape_);
-    builders_.reserve(chunks.size());
-    for (const job::Chunk& chunk : chunks) {
-      builders_.push_back(layers.builder(chunk, folded));
-      if (folded) profiles_.push_back(&layers.profile(builders_.back()));
+    if (folded) {
+      profiles_.reserve(chunks.size());
+      for (const job::Chunk& chunk : chunks) profiles_.push_back(&layers.profile(chunk));
+    } else {
+      build_chunks();
     }
-    in_flight_.resize(chunks.size());
-    usual_.resize(chunks.size());
     tokens_.resize(chunks.size());
   }
 
@@ -92,23 +92,22 @@ class Rank final : public PassRunner {
     state_.build(tape_);
     // The second step holds all that the first does, and the moments; only autotuning is the first's own.
     // So a folded run needs no first step when the moments outweigh it.
-    const bool skip_first = folded_ && state_.moment_bytes() >= autotune_bytes() &&
-                            job_.kernels.cuda_graphs != job::CudaGraphs::kFullIteration;
+    skips_first_ = folded_ && state_.moment_bytes() >= autotune_bytes() &&
+                   job_.kernels.cuda_graphs != job::CudaGraphs::kFullIteration;
+    if (folded_ && (!skips_first_ || job_.offload.activations || job_.offload.fine_grained)) build_chunks();
     for (int step = 0; step < 2; ++step) {
       first_step_ = step == 0;
       // The loss does more in its first step.
-      for (std::size_t i = 0; i < builders_.size(); ++i)
-        if (builders_[i].chunk().has_loss) usual_[i].reset();
+      for (std::size_t i = 0; i < usual_.size(); ++i)
+        if (chunks_[i].has_loss) usual_[i].reset();
       tape_.enter(first_step_ ? Phase::kFirstForward : Phase::kForward);
       state_.begin_step(tape_);
       if (first_step_) first_use();
-      if (first_step_ && skip_first) {
+      if (first_step_ && skips_first_) {
         leave_as_after_a_step();
       } else {
         tape_.begin_span();
-        defer_unsimulated();
-        run_pipeline(shape_, tape_, *this, held_);
-        drain_deferred();
+        run_passes();
       }
       tape_.take_armed();
       tape_.at(Operation::kReduce);
@@ -190,6 +189,29 @@ class Rank final : public PassRunner {
   }
 
  private:
+  // Every pass of the step, or what is known of them.
+  void run_passes() {
+    const bool is_later = skips_first_ && !first_step_ && !job_.parallel.defer_embedding_wgrad;
+    ProfileStore* const store = is_later ? layers_.common_store() : nullptr;
+    if (const Profile* known = store != nullptr ? store->find(shape_, profiles_) : nullptr) {
+      tape_.apply(*known);
+      return;
+    }
+    const std::int64_t before = tape_.live();
+    defer_unsimulated();
+    run_pipeline(shape_, tape_, *this, held_);
+    drain_deferred();
+    if (store != nullptr) store->keep(shape_, profiles_, {tape_.span_peak() - before, tape_.live() - before});
+  }
+
+  // What writes passes layer by layer; a folded run whose first step is skipped has no use for it.
+  void build_chunks() {
+    builders_.reserve(chunks_.size());
+    for (const job::Chunk& chunk : chunks_) builders_.push_back(layers_.builder(chunk, folded_));
+    in_flight_.resize(chunks_.size());
+    usual_.resize(chunks_.size());
+  }
+
   // Where a pass through a chunk was written.
   struct Written {
     Tape::Place begin, end;  // of its forward
@@ -228,14 +250,14 @@ class Rank final : public PassRunner {
 
   // The output layer's weight gradients of the first micro-batches wait for the pipeline's flush.
   [[nodiscard]] bool defers_wgrad(std::size_t slot) const {
-    if (!job_.parallel.defer_embedding_wgrad || !builders_[slot].chunk().has_loss || shape_.stages == 1) return false;
+    if (!job_.parallel.defer_embedding_wgrad || !chunks_[slot].has_loss || shape_.stages == 1) return false;
     const auto waiting = static_cast<std::int64_t>(deferred_.size() / 2);
     return job_.parallel.wgrad_deferral_limit == 0 || waiting < job_.parallel.wgrad_deferral_limit;
   }
 
   // Micro-batches that are not simulated would have deferred theirs before the last ones run.
   void defer_unsimulated() {
-    const bool has_loss = builders_.back().chunk().has_loss;
+    const bool has_loss = chunks_.back().has_loss;
     if (!job_.parallel.defer_embedding_wgrad || !has_loss || shape_.stages == 1) return;
     const std::int64_t limit =
         job_.parallel.wgrad_deferral_limit == 0 ? job_.micro_batches : job_.parallel.wgrad_deferral_limit;
@@ -257,7 +279,7 @@ class Rank final : public PassRunner {
     state_.quantise_weights(tape_);
     (void)tape_.alloc(layer_graph_buffers(), Name::kGraphPool);
     (void)tape_.alloc(reload_buffers(), Name::kOtherWorkspace);
-    for (std::size_t i = 0; i < builders_.size(); ++i) (void)tape_.alloc(end_sizes_.rope_table, Name::kRopeTable);
+    for (std::size_t i = 0; i < chunks_.size(); ++i) (void)tape_.alloc(end_sizes_.rope_table, Name::kRopeTable);
     // Megatron's own attention multiplies into one buffer that all layers share and nobody frees: the product's unused
     // addend (facts megatron-memory.md 4.3).
     if (!choices_.te && choices_.unfused_attention) (void)tape_.alloc(layers_.widest_scores(), Name::kOtherWorkspace);
@@ -286,7 +308,7 @@ class Rank final : public PassRunner {
   [[nodiscard]] std::int64_t layer_graph_buffers() const {
     if (job_.kernels.cuda_graphs != job::CudaGraphs::kPerLayer) return 0;
     std::int64_t layers = 0;
-    for (const ChunkBuilder& builder : builders_) layers += builder.chunk().num_layers;
+    for (const job::Chunk& chunk : chunks_) layers += chunk.num_layers;
     const std::int64_t passes = std::min(warmup_passes(shape_) + 1, job_.micro_batches * shape_.chunks);
     return 4 * end_sizes_.h * (layers * passes / std::max<std::int64_t>(1, shape_.chunks));
   }
@@ -309,10 +331,10 @@ class Rank final : public PassRunner {
   void leave_as_after_a_step() {
     first_backward();
     for (Tokens& tokens : tokens_) layers_.new_batch(tape_, tokens);
-    held_.chunk_input.resize(builders_.size());
+    held_.chunk_input.resize(chunks_.size());
     if (shape_.stages == 1) return;
-    for (std::size_t i = 0; i < builders_.size(); ++i) {
-      if (builders_[i].chunk().has_embedding) continue;
+    for (std::size_t i = 0; i < chunks_.size(); ++i) {
+      if (chunks_[i].has_embedding) continue;
       held_.chunk_input[i] = {tape_.alloc(shape_.message, Name::kMessage), tape_.alloc(shape_.message, Name::kMessage)};
     }
   }
@@ -321,6 +343,7 @@ class Rank final : public PassRunner {
   Tape& tape_;
   bool folded_;
   RankLayers& layers_;
+  const std::vector<job::Chunk>& chunks_;
   const Choices& choices_;
   const EndSizes& end_sizes_;
   StateOfRank& state_;
@@ -341,6 +364,7 @@ class Rank final : public PassRunner {
   std::vector<Tensor> deferred_;
   Tensor unsimulated_;
   bool first_step_ = true;
+  bool skips_first_ = false;  // a folded run goes straight to the second
   bool has_backward_workspace_ = false;
   std::int64_t forward_autotune_ = 0;
   std::int64_t backward_autotune_ = 0;
@@ -357,8 +381,8 @@ RankResult run_rank(const job::Job& job, const job::PipelineLayout& layout, std:
   return Rank(job, layers, chunks, pp_rank, tape, folded, walked).run();
 }
 
-FoldedRanks::FoldedRanks(const job::Job& job, const job::PipelineLayout& layout)
-    : job_(job), layout_(layout), layers_(job) {}
+FoldedRanks::FoldedRanks(const job::Job& job, const job::PipelineLayout& layout, ProfileStore* store)
+    : job_(job), layout_(layout), layers_(job, store) {}
 
 RankResult FoldedRanks::run(std::int64_t pp_rank, Tape& tape, const StateProfile& state) {
   FoldedState folded(state);

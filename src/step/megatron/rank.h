@@ -18,8 +18,8 @@ step::RankResult run_rank(const job::Job& job, const job::PipelineLayout& layout
 // Folded runs of several ranks of one job, whose chunks are measured once per shape.
 class FoldedRanks {
  public:
-  // Both must outlive it.
-  FoldedRanks(const job::Job& job, const job::PipelineLayout& layout);
+  // All must outlive it; `store` has what other jobs had measured, or is null.
+  FoldedRanks(const job::Job& job, const job::PipelineLayout& layout, ProfileStore* store = nullptr);
 
   // `state` is what profile_state() says of the rank.
   step::RankResult run(std::int64_t pp_rank, Tape& tape, const StateProfile& state);

@@ -5,13 +5,15 @@
 
 namespace plimsoll::step::megatron {
 
-RankLayers::RankLayers(const job::Job& job)
+RankLayers::RankLayers(const job::Job& job, ProfileStore* store)
     : job_(job),
       choices_(choices_of(job)),
       end_sizes_(megatron::end_sizes(job)),
       ends_(choices_, end_sizes_),
       decoder_end_sizes_(job.model.encoder_depth() > 0 ? megatron::end_sizes(at_decoder(job)) : end_sizes_),
-      decoder_ends_(choices_, decoder_end_sizes_) {
+      decoder_ends_(choices_, decoder_end_sizes_),
+      store_(store) {
+  if (store_ != nullptr) stored_ends_ = &store_->ends(choices_, end_sizes_);
   quantised_ = job.precision.fp8 != job::Fp8Recipe::kNone || job.precision.fp4;
   kind_index_.assign(job.model.kinds.size() * 8, nullptr);
 }
@@ -28,12 +30,22 @@ LayerKind* RankLayers::kind_of(std::int64_t layer, bool moves) {
                                                                     : OffloadScope::kNone;
   const std::size_t index = std::size_t{job_.model.layers[static_cast<std::size_t>(layer)]} * 8 + (moves ? 4U : 0U) +
                             (in_bf16 ? 2U : 0U) + (whole_layer ? 1U : 0U);
-  if (kind_index_[index] == nullptr) {
-    owned_kinds_.push_back(
-        std::make_unique<LayerKind>(choices_, layer_sizes(job_, job_.model.layer(layer), in_bf16), offload));
-    kind_index_[index] = owned_kinds_.back().get();
+  LayerKind*& kind = kind_index_[index];
+  if (kind != nullptr) return kind;
+  const LayerSizes sizes = layer_sizes(job_, job_.model.layer(layer), in_bf16);
+  if (store_ != nullptr) {
+    kind = &store_->layer(choices_, sizes, offload);
+  } else {
+    owned_kinds_.push_back(std::make_unique<LayerKind>(choices_, sizes, offload));
+    kind = owned_kinds_.back().get();
   }
-  return kind_index_[index];
+  used_kinds_.push_back(kind);
+  return kind;
+}
+
+bool RankLayers::is_uniform() const {
+  return job_.model.kinds.size() == 1 && !job_.precision.first_last_layers_bf16 && !job_.offload.activations &&
+         !job_.offload.fine_grained;
 }
 
 ChunkBuilder RankLayers::builder(const job::Chunk& chunk, bool folded) {
@@ -42,9 +54,7 @@ ChunkBuilder RankLayers::builder(const job::Chunk& chunk, bool folded) {
   // activation_offload_fraction keeps the last groups of every chunk on the GPU (fine_grained_activation_offload.py of
   // Megatron core); every layer has the same groups.
   const auto stay = static_cast<std::int64_t>(static_cast<double>(chunk.num_layers) * (1 - job_.offload.fraction));
-  const bool uniform = job_.model.kinds.size() == 1 && !job_.precision.first_last_layers_bf16 &&
-                       !job_.offload.activations && !job_.offload.fine_grained;
-  if (uniform && chunk.num_layers > 0)
+  if (is_uniform() && chunk.num_layers > 0)
     kinds.assign(static_cast<std::size_t>(chunk.num_layers), kind_of(chunk.first_layer, true));
   else
     for (std::int64_t i = 0; i < chunk.num_layers; ++i)
@@ -90,8 +100,42 @@ ChunkProfile RankLayers::measure(const ChunkBuilder& builder) const {
   return profile;
 }
 
-const ChunkProfile& RankLayers::profile(const ChunkBuilder& builder) {
-  const job::Chunk& chunk = builder.chunk();
+std::optional<ChunkShape> RankLayers::shape_of(const job::Chunk& chunk) {
+  if (job_.offload.activations || job_.offload.fine_grained || job_.model.encoder_depth() > 0) return std::nullopt;
+  const job::Recompute& recompute = job_.recompute;
+  const bool full = recompute.granularity == job::RecomputeGranularity::kFull;
+  ChunkShape shape;
+  shape.ends = stored_ends_;
+  if (is_uniform() && chunk.num_layers > 0) {
+    shape.runs[0] = {kind_of(chunk.first_layer, true), chunk.num_layers};
+  } else {
+    std::size_t run = 0;
+    for (std::int64_t i = 0; i < chunk.num_layers; ++i) {
+      const LayerKind* const kind = kind_of(chunk.first_layer + i, true);
+      if (i > 0 && shape.runs[run].kind != kind) ++run;
+      if (run == ChunkShape::kMostRuns) return std::nullopt;
+      shape.runs[run].kind = kind;
+      ++shape.runs[run].layers;
+    }
+  }
+  if (chunk.mtp_layers > 0) shape.mtp = kind_of(job_.model.depth() - 1, true);
+  shape.mtp_layers = chunk.mtp_layers;
+  shape.recomputed = full ? std::max<std::int64_t>(1, recompute.num_layers) : 0;
+  shape.by_blocks = full && recompute.method != job::RecomputeMethod::kUniform;
+  shape.checkpoint_bytes = ChunkBuilder::checkpoint_bytes(job_, end_sizes_);
+  shape.has_embedding = chunk.has_embedding;
+  shape.has_loss = chunk.has_loss;
+  shape.defers_wgrad = job_.parallel.defer_embedding_wgrad;
+  return shape;
+}
+
+const ChunkProfile& RankLayers::profile(const job::Chunk& chunk) {
+  if (const auto shape = store_ != nullptr ? shape_of(chunk) : std::nullopt) {
+    const ChunkProfile* known = store_->find(*shape);
+    return known != nullptr ? *known : store_->keep(*shape, measure(builder(chunk, true)));
+  }
+  has_own_profiles_ = true;
+  const ChunkBuilder builder = this->builder(chunk, true);
   const auto known = std::find_if(measured_.begin(), measured_.end(), [&](const Measured& m) {
     return m.chunk.has_embedding == chunk.has_embedding && m.chunk.has_loss == chunk.has_loss &&
            m.chunk.mtp_layers == chunk.mtp_layers && m.kinds == builder.kinds();
@@ -103,13 +147,14 @@ const ChunkProfile& RankLayers::profile(const ChunkBuilder& builder) {
 
 std::int64_t RankLayers::widest_scores() const {
   std::int64_t widest = 0;
-  for (const auto& kind : owned_kinds_) widest = std::max({widest, kind->sizes().scores, kind->sizes().cross.scores});
+  for (const LayerKind* kind : used_kinds_)
+    widest = std::max({widest, kind->sizes().scores, kind->sizes().cross.scores});
   return widest;
 }
 
 std::int64_t RankLayers::widest_offload() const {
   std::int64_t widest = 0;
-  for (const auto& kind : owned_kinds_) widest = std::max(widest, kind->offloaded_bytes());
+  for (LayerKind* kind : used_kinds_) widest = std::max(widest, kind->offloaded_bytes());
   return widest;
 }
 

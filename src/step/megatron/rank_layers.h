@@ -5,9 +5,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
-#include "step/megatron/chunk.h"
+#include "step/megatron/profile_store.h"
 
 namespace plimsoll::step::megatron {
 
@@ -16,23 +17,20 @@ struct Tokens {
   Tensor ids, positions;
 };
 
-// What one pass through a chunk does to memory.
-struct ChunkProfile {
-  Profile forward, backward, deferring_backward;
-  Tensor output, grad, deferred_input, deferred_grad;
-};
-
 class RankLayers {
  public:
-  explicit RankLayers(const job::Job& job);
+  // `store`, where there is one, has what other jobs had measured, and outlives it.
+  explicit RankLayers(const job::Job& job, ProfileStore* store = nullptr);
   RankLayers(const RankLayers&) = delete;
   RankLayers& operator=(const RankLayers&) = delete;
 
   [[nodiscard]] const Choices& choices() const { return choices_; }
   [[nodiscard]] const EndSizes& end_sizes() const { return end_sizes_; }
   [[nodiscard]] ChunkBuilder builder(const job::Chunk& chunk, bool folded);
-  // Of a folded builder.
-  [[nodiscard]] const ChunkProfile& profile(const ChunkBuilder& builder);
+  // For folded runs.
+  [[nodiscard]] const ChunkProfile& profile(const job::Chunk& chunk);
+  // Where all profiles are that were asked for; null where some are of this job alone.
+  [[nodiscard]] ProfileStore* common_store() const { return has_own_profiles_ ? nullptr : store_; }
   void new_batch(Tape& tape, Tokens& tokens) const;
   // Of the widest scores that Megatron's own attention makes.
   [[nodiscard]] std::int64_t widest_scores() const;
@@ -46,6 +44,10 @@ class RankLayers {
     std::unique_ptr<ChunkProfile> profile;  // stays where it is
   };
   [[nodiscard]] LayerKind* kind_of(std::int64_t layer, bool moves);
+  // Whether all layers do the same.
+  [[nodiscard]] bool is_uniform() const;
+  // Nothing for a chunk whose profile depends on more, or that changes its kind of layer too often.
+  [[nodiscard]] std::optional<ChunkShape> shape_of(const job::Chunk& chunk);
   [[nodiscard]] ChunkProfile measure(const ChunkBuilder& builder) const;
 
   const job::Job& job_;
@@ -56,7 +58,11 @@ class RankLayers {
   EndSizes decoder_end_sizes_;
   Ends decoder_ends_;
   bool quantised_ = false;
+  ProfileStore* store_;
+  const EndSizes* stored_ends_ = nullptr;
+  bool has_own_profiles_ = false;
   std::vector<LayerKind*> kind_index_;
+  std::vector<LayerKind*> used_kinds_;
   std::vector<std::unique_ptr<LayerKind>> owned_kinds_;
   std::vector<Measured> measured_;
 };

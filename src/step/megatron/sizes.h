@@ -23,6 +23,8 @@ struct Choices {
   job::RecomputeModules recompute;
   job::OffloadModules offload;
   std::int64_t smallest_offloaded = 0;  // bytes
+
+  friend bool operator==(const Choices&, const Choices&) = default;
 };
 
 // Attention of a decoder's tokens to the encoder's output; q == 0: the layer has none.
@@ -41,6 +43,8 @@ struct CrossSizes {
   std::int64_t w_q = 0;
   std::int64_t w_kv = 0;
   std::int64_t w_proj = 0;
+
+  friend bool operator==(const CrossSizes&, const CrossSizes&) = default;
 };
 
 struct LayerSizes {
@@ -111,6 +115,8 @@ struct LayerSizes {
   std::int64_t w_expert_fc2 = 0;
   std::int64_t w_shared_fc1 = 0;
   std::int64_t w_shared_fc2 = 0;
+
+  friend bool operator==(const LayerSizes&, const LayerSizes&) = default;
 };
 
 // Outside the layers.
@@ -140,6 +146,8 @@ struct EndSizes {
   bool tp = false;              // TP > 1
   bool tied_here = false;       // head and embedding are one tensor (p = 1)
   job::LossKind loss = job::LossKind::kUnfused;
+
+  friend bool operator==(const EndSizes&, const EndSizes&) = default;
 };
 
 [[nodiscard]] Choices choices_of(const job::Job& job);
