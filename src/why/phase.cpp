@@ -47,9 +47,9 @@ std::string_view callee(std::string_view code) {
 }
 
 bool names_evaluation(std::string_view name) {
-  if (name_has_any(name,
-                   {"args", "arguments", "config", "options", "params", "inputs", "model", "schema", "call", "maybe"}))
-    return false;
+  if (name_has_any(name, {"args", "arguments", "config", "options", "params", "inputs", "model", "schema", "call",
+                          "maybe", "train", "training"}))
+    return false;  // "train_and_evaluate" does both
   if (name_has_any(name, {"evaluate", "evaluation", "eval", "validate", "validation", "val", "valid", "prediction"}))
     return name != "eval";  // model.eval() switches a mode
   return name == "test" || name == "predict" || name == "predict_step" || name == "test_step" || name == "test_epoch" ||
@@ -338,6 +338,10 @@ FramesPhase phase_of_frames(const std::vector<Frame>& frames) {
     if (phase != Phase::kUnknown && (found.stack.empty() || found.stack.back() != phase)) found.stack.push_back(phase);
   }
   if (!found.stack.empty()) found.inner = found.stack.back();
+  // Evaluation has no backward pass and no optimizer: a function that is named for it does more than that.
+  const auto trains = [](Phase phase) { return phase == Phase::kBackward || phase == Phase::kOptimizerStep; };
+  if (std::any_of(phases.begin(), phases.end(), trains))
+    std::replace(phases.begin(), phases.end(), Phase::kEvaluate, Phase::kUnknown);
   for (const std::vector<Phase>& wanted : precedence())
     for (std::size_t k = 0; k < frames.size(); ++k) {
       // What surrounds a step decides from the outside, what happens in it from the inside.

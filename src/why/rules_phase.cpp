@@ -71,6 +71,11 @@ const Rule kRules[] = {
      "the last thing announced was that the state is saved"},
     {Cause::kCheckpointSpike, 4.0, [](S s) { return s.phase == Phase::kResume && only_announced(s); },
      "the last thing announced was that the state is restored"},
+    {Cause::kCheckpointSpike, 3.0,
+     [](S s) {
+       return s.root.marker == Phase::kResume && s.in_step() && s.root.has_frames && s.root.steps_before == 0;
+     },
+     "the state had just been restored: the copy that was read may still lie on the device"},
     {Cause::kCudaGraphMemory, 5.0, [](S s) { return s.phase == Phase::kGraphCapture; },
      "it happened while graphs were captured"},
     {Cause::kRlColocation, 5.5, [](S s) { return s.phase == Phase::kWakeUp; },
@@ -90,7 +95,7 @@ const Rule kRules[] = {
     {Cause::kServingHeadroom, 3.4, names_engine_share, "the engine itself speaks of its share of the device"},
 
     // The optimizer.
-    {Cause::kOptimizerStateBound, 5.0,
+    {Cause::kOptimizerStateBound, 5.6,  // right in all eight of the first sights that said so
      [](S s) { return s.frames_say(Phase::kOptimizerStep) || s.frames_say(Phase::kOptimizerInit); },
      "it happened in the optimizer's step or while its states were made"},
     {Cause::kOptimizerStateBound, 3.4,
