@@ -49,7 +49,8 @@ Phase phase_of_marker(std::string_view whole) {
   const std::string_view text = whole.size() > kLongest ? whole.substr(0, whole.find(". ")) : whole;
   if (text.size() > kLongest) return Phase::kUnknown;
   // A setting has its value after a colon, an equals sign or dots; an announcement does not.
-  if (has_any(text, {"interval", "_steps", " ....", "every ", "disabled", "will be", "skipp", "enabled", "warning:"}))
+  if (has_any(text, {"interval", "_steps", " ....", "every ", "disabled", "will be", "skipp", "enabled",
+                     "warning:", ": false", "=false", "= false", ": none", "=none", "= none"}))
     return Phase::kUnknown;
   if (has_any(text, {"finished", "done", "complete", " took ", "saved ", "loaded ", "ready"})) {
     if (has_any(text, {"evaluat", "validat"}) && has_any(text, {"epoch done", "step done"})) return Phase::kEvaluate;

@@ -185,5 +185,54 @@ TEST(Unseen, what_is_loaded_stands_a_few_words_after_the_word) {
   EXPECT_EQ(phase_of_marker("Loading extension module cpu_adam..."), Phase::kUnknown);
 }
 
+// A setting that is off announces nothing.
+TEST(Unseen, what_is_set_to_false_does_not_happen) {
+  EXPECT_EQ(phase_of_marker("  Resuming from checkpoint: False"), Phase::kUnknown);
+  EXPECT_EQ(phase_of_marker("Resuming from checkpoint runs/7"), Phase::kResume);
+}
+
+// After steps that were done the next batch is likelier too long than the weights are too large.
+TEST(Unseen, steps_that_were_done_leave_the_batch) {
+  std::string steps;
+  for (int i = 0; i < 5; ++i) steps += "{'loss': 2.9, 'grad_norm': 5.3, 'learning_rate': 3e-05, 'epoch': 0.0}\n";
+  const Answer answer = answer_for(
+      steps +
+      "Traceback (most recent call last):\n  File \"/w/m.py\", line 62, in forward\n    logits = self.encode(pair)\n"
+      "torch.cuda.OutOfMemoryError: CUDA out of memory.\n");
+  EXPECT_EQ(answer.cause(), "activation-bound");
+  EXPECT_EQ(answer.second(), "longest-batch");
+}
+
+// A line every twenty steps: two of them are twenty steps.
+TEST(Unseen, the_number_of_a_step_counts_those_between_two_lines) {
+  const Answer answer = answer_for(
+      "Epoch: [1][0/5000], Time: 2.31, Loss: 5.012\nEpoch: [1][20/5000], Time: 1.22, Loss: 4.120\n"
+      "RuntimeError: CUDA out of memory. Tried to allocate 4.46 GiB (GPU 0; 7.93 GiB total capacity; 4.72 GiB already "
+      "allocated; 1.41 GiB free; 1.01 GiB cached)\n");
+  EXPECT_EQ(answer.cause(), "longest-batch");
+}
+
+// The compiler's sum does not say what it is a sum of; its list does.
+TEST(Unseen, a_program_that_exceeds_the_device_is_not_surely_its_weights) {
+  const std::string sum =
+      "XlaRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 63.80G of 30.75G hbm. Exceeded "
+      "hbm capacity by 33.05G.\n";
+  EXPECT_LT(answer_for(sum).diagnosis.confidence, 0.8);
+  EXPECT_EQ(
+      answer_for(sum + "Program hbm requirement 63.80G:\n    HLO temp         63.79G (100.0% utilization)\n").cause(),
+      "activation-bound");
+}
+
+TEST(Unseen, the_file_of_an_optimizer_makes_its_states) {
+  EXPECT_EQ(answer_for("Traceback (most recent call last):\n"
+                       "  File \"/w/train.py\", line 184, in train\n    strategy.prepare((model, opt))\n"
+                       "  File \"/p/zero/low_level_optim.py\", line 131, in __init__\n    master = flat.float()\n"
+                       "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 25.10 GiB (GPU 0; 31.75 GiB "
+                       "total capacity; 12.60 GiB already allocated; 18.30 GiB free; 12.61 GiB reserved in total by "
+                       "PyTorch)\n")
+                .cause(),
+            "optimizer-state-bound");
+}
+
 }  // namespace
 }  // namespace plimsoll::why
