@@ -50,6 +50,8 @@ FamiliarLines::Worth FamiliarLines::worth_of(std::uint64_t words) {
 
 void FamiliarLines::was_read(std::uint64_t words, bool told) {
   const auto found = seen_.find(words);
+  const bool is_known = found != seen_.end() && found->second >= kOften && !told;
+  streak_ = is_known ? streak_ + 1 : 0;
   if (found == seen_.end()) {
     if (seen_.size() < kMostShapes) seen_.emplace(words, told ? kTelling : 1);
     return;

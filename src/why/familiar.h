@@ -20,8 +20,11 @@ class FamiliarLines {
   [[nodiscard]] Worth worth_of(std::uint64_t words);
   // A line of these words was read; `told`: it reported something, or another phase began with it.
   void was_read(std::uint64_t words, bool told);
+  // How many lines in a row were of words that are known to tell nothing.
+  [[nodiscard]] std::int64_t streak() const { return streak_; }
 
  private:
+  std::int64_t streak_ = 0;
   std::unordered_map<std::uint64_t, std::int32_t> seen_;  // times it told nothing; kTelling: it once did
 };
 

@@ -20,6 +20,7 @@ constexpr std::size_t kBlock = 1U << 20;
 constexpr std::size_t kLongestLine = 4U << 20;
 constexpr std::size_t kLongLine = 256U << 10;
 constexpr std::size_t kMostFiles = 20000;
+constexpr std::int64_t kSettled = 16384;  // lines in a row that told nothing: a log of steps
 constexpr std::size_t kMostZeros = 256U << 20;
 
 constexpr Topics kFailureTopics = bit(Topic::kOom) | bit(Topic::kNccl) | bit(Topic::kLibrary) | bit(Topic::kHost) |
@@ -42,6 +43,7 @@ class Feeder {
   // Whole lines; the last may lack its newline only at the end of the log.
   void feed(std::string_view block) {
     std::size_t done = 0;
+    if (familiar_.streak() >= kSettled) dense_left_ = 0;
     if (dense_left_ > 0) {
       done = lines(block, 0, std::min(dense_left_, block.size()));
       dense_left_ -= std::min(dense_left_, done);
@@ -71,7 +73,6 @@ class Feeder {
 
   // One line, or a drawing of a bar.
   void add(std::string_view text) {
-    if (!is_sparse_) return collector_.add_line(text, line_);
     const std::uint64_t words = words_hash(text);
     if (collector_.is_worn_out(words)) return;
     const std::int64_t before = collector_.told();
@@ -116,8 +117,8 @@ class Feeder {
   }
 
   void sparse(std::string_view block, std::size_t from) {
-    is_sparse_ = true;
-    std::size_t done = lines(block, from, std::min(block.size(), from + std::max(limits_.sample_bytes, follow_)));
+    const std::size_t sample = familiar_.streak() >= kSettled ? limits_.sample_bytes / 4 : limits_.sample_bytes;
+    std::size_t done = lines(block, from, std::min(block.size(), from + std::max(sample, follow_)));
     follow_ = 0;
     std::size_t at = done;
     while (at < block.size()) {
@@ -157,7 +158,6 @@ class Feeder {
   ReadLimits limits_;
   std::size_t dense_left_;
   std::size_t windows_left_;
-  bool is_sparse_ = false;
   FamiliarLines familiar_;
   std::size_t follow_ = 0;  // of the next block, because a window reaches into it
   std::int64_t line_ = 0;
