@@ -16,7 +16,7 @@ namespace {
 constexpr double kUnthought = 1.3;
 constexpr double kMostSure = 0.97;
 
-// Share of right first answers by the probability that the weights give, measured over 982 logs that nobody had seen
+// Share of right first answers by the probability that the weights give, measured over 1,005 logs that nobody had seen
 // (docs/accuracy.md, reliability). Up to two thirds the weights tell little apart. Between 0.7 and 0.9 four to six of
 // seven are right, which is stated just below the threshold of a sure answer: of those at or above it no more than
 // three in a hundred may be wrong, and from 0.905 on they are so few.
