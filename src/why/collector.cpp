@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "why/complaint.h"
+#include "why/familiar.h"
 #include "why/graph_node.h"
 #include "why/words.h"
 
@@ -29,14 +30,6 @@ bool has(Topics topics, Topic topic) { return (topics & bit(topic)) != 0; }
 std::uint64_t text_hash(std::string_view text) {
   std::uint64_t hash = 1469598103934665603ULL;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  return hash;
-}
-
-// A line's words: its hash without digits.
-std::uint64_t words_hash(std::string_view text) {
-  std::uint64_t hash = 1469598103934665603ULL;
-  for (const char c : text)
-    if (!is_digit(c)) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
   return hash;
 }
 
@@ -112,14 +105,14 @@ void Collector::add_drawings(std::string_view raw, std::int64_t number) {
   }
 }
 
-bool Collector::is_worn_out(std::string_view raw) const {
+bool Collector::is_worn_out(std::uint64_t words) const {
   if (events_seen_ <= kOften || open_streams_ > 0) return false;
-  const auto found = worn_.find(words_hash(raw));
+  const auto found = worn_.find(words);
   return found != worn_.end() && found->second > kOften;
 }
 
 void Collector::read_segment(std::string_view raw, std::int64_t number) {
-  if (is_worn_out(raw)) return;
+  if (events_seen_ > kOften && is_worn_out(words_hash(raw))) return;
   raw_ = raw;
   Line line;
   line.file = static_cast<std::uint32_t>(findings_.files.size() - 1);
@@ -154,8 +147,10 @@ void Collector::read_segment(std::string_view raw, std::int64_t number) {
     }
     return;
   }
-  if (read_traceback(line, stream)) return;
-  if (read_node(line) || read_continuation(line, stream)) return;
+  if (read_traceback(line, stream) || read_node(line) || read_continuation(line, stream)) {
+    ++told_;
+    return;
+  }
   // The loop's answer to the message above it.
   if (stream.bare_event >= 0 && line.text.size() < 60 && has_text(line.text, "skipping batch")) {
     Event& event = findings_.events[static_cast<std::size_t>(stream.bare_event)];
@@ -239,6 +234,7 @@ bool Collector::read_continuation(const Line& line, Stream& stream) {
 }
 
 void Collector::keep_error(const Line& line, SignalKind kind) {
+  ++told_;
   // That a program failed says less than what it said before.
   constexpr std::int64_t kNear = 12;  // lines
   if (kind == SignalKind::kExit && findings_.last_error && findings_.last_error->place.file == line.file &&
@@ -259,6 +255,7 @@ void Collector::keep_error(const Line& line, SignalKind kind) {
 
 void Collector::add_event(const Line& line, Signal signal, Stream& stream) {
   ++events_seen_;
+  ++told_;
   const std::uint64_t words = words_hash(raw_);
   if (worn_.size() < kMostWorn || worn_.contains(words)) ++worn_[words];
   const std::uint64_t key = text_hash(line.text) * 31 + findings_.attempt_ends.size() * 65599 +
@@ -321,6 +318,7 @@ void Collector::add_event(const Line& line, Signal signal, Stream& stream) {
 }
 
 void Collector::set_marker(Phase phase, const Line& line, bool unfinished) {
+  if (marker_ != phase && phase != Phase::kTrain) ++told_;  // that steps go on is no news
   marker_ = phase;
   marker_place_ = {line.file, line.number};
   marker_text_ = std::string{cut_text(line.text, 200)};

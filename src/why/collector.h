@@ -23,6 +23,10 @@ class Collector {
   void add_line(std::string_view raw, std::int64_t number);
   void end_file(std::int64_t bytes, std::int64_t lines, std::string damage = {});
   [[nodiscard]] Findings take();
+  // How many lines have reported something, or begun another phase than training, or been part of a report.
+  [[nodiscard]] std::int64_t told() const { return told_; }
+  // Whether a line of these words (words_hash) has been reported so often that once more tells nothing.
+  [[nodiscard]] bool is_worn_out(std::uint64_t words) const;
 
  private:
   struct Stream {
@@ -44,8 +48,6 @@ class Collector {
 
   static constexpr std::size_t kMostEvents = 12000;
 
-  // Whether a line of these words, whatever its numbers, has been read so often that once more tells nothing.
-  [[nodiscard]] bool is_worn_out(std::string_view raw) const;
   Stream& stream_of(std::uint64_t id);
   void add_drawings(std::string_view raw, std::int64_t number);
   void read_segment(std::string_view raw, std::int64_t number);
@@ -87,6 +89,7 @@ class Collector {
   std::unordered_map<std::uint64_t, std::int64_t> worn_;     // events by their words without numbers
   std::string_view raw_;                                     // the segment that is being read
   std::int64_t events_seen_ = 0;
+  std::int64_t told_ = 0;
   std::int64_t bars_ = 0;          // of training loops
   std::int64_t open_streams_ = 0;  // with a traceback that is being read
   std::int64_t order_ = 0;

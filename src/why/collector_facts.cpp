@@ -265,7 +265,13 @@ void Collector::read_facts(const Line& line, Topics topics) {
   // The kernel's word on the cgroup: "memory: usage 67108864kB, limit 67108864kB, failcnt 88".
   if (has(topics, Topic::kSummary) && has_text(text, "failcnt") && find_word(text, "memory:") == 0)
     if (const auto limit = size_after(text, "limit")) findings_.figures["host_limit"] = *limit;
-  // XLA's account of the program that could not be run: "total allocation:   14.44GiB".
+  // XLA's account of the program that could not be run: what lives between its operations, and all of it.
+  if (find_word(text, "hlo temp ") == 0)
+    if (const auto bytes = size_after(text, "hlo temp")) findings_.figures["temporaries"] = *bytes;
+  if (find_word(text, "program hbm requirement") == 0)
+    if (const auto bytes = size_after(text, "program hbm requirement")) findings_.figures["program"] = *bytes;
+  if (find_word(text, "preallocated temp allocation:") == 0)
+    if (const auto bytes = size_after(text, "preallocated temp allocation:")) findings_.figures["temporaries"] = *bytes;
   if (has(topics, Topic::kSummary) && find_word(text, "total allocation:") == 0)
     if (const auto bytes = size_after(text, "total allocation:")) findings_.figures["program"] = *bytes;
   if (has(topics, Topic::kSummary)) {

@@ -127,7 +127,7 @@ std::span<const Literal> log_literals() {
       {"hbm capacity", Topic::kOom},
       {"insufficient memory", Topic::kOom},
       {"skipping", Topic::kOom},
-      {"skipped ", Topic::kOom},
+      {"skipped batch", Topic::kOom},
       {"recover from oom", Topic::kOom},
       {"failed to clone", Topic::kOom},
       {"decreasing batch size", Topic::kOom},

@@ -47,9 +47,9 @@ std::string_view callee(std::string_view code) {
 }
 
 bool names_evaluation(std::string_view name) {
-  if (name_has_any(name,
-                   {"args", "arguments", "config", "options", "params", "inputs", "model", "schema", "call", "maybe"}))
-    return false;
+  if (name_has_any(name, {"args", "arguments", "config", "options", "params", "inputs", "model", "schema", "call",
+                          "maybe", "train", "training"}))
+    return false;  // "train_and_evaluate" does both
   if (name_has_any(name, {"evaluate", "evaluation", "eval", "validate", "validation", "val", "valid", "prediction"}))
     return name != "eval";  // model.eval() switches a mode
   return name == "test" || name == "predict" || name == "predict_step" || name == "test_step" || name == "test_epoch" ||
@@ -100,6 +100,12 @@ bool makes_optimizer(std::string_view name) {
          name_has_any(name, {"configure", "create", "build", "setup", "make", "init", "initialize"});
 }
 
+bool is_backward(const Frame& frame) {
+  const bool named =
+      name_has(frame.function, "backward") && std::count(frame.function.begin(), frame.function.end(), '_') <= 3;
+  return named || has_any(frame.code, {".backward(", "run_backward(", "autograd.grad("});
+}
+
 bool is_optimizer(const Frame& frame) {
   if (makes_optimizer(frame.function) || makes_optimizer(callee(frame.code))) return true;
   if (name_has(frame.function, "load") || has_text(frame.code, "load_state_dict") || is_resume(frame)) return false;
@@ -107,6 +113,7 @@ bool is_optimizer(const Frame& frame) {
               {"torch/optim/", "torch\\optim\\", "bitsandbytes/optim", "fused_adam", "/optimizers/", "/optimizer/"}) &&
       !has_text(frame.path, "lr_scheduler"))
     return true;
+  if (name_has_any(file_name(frame.path), {"optim", "optimizer"}) && !is_backward(frame)) return true;
   const std::string_view code = frame.code;
   for (std::size_t at = find_word(code, ".step("); at != kNone; at = find_word(code, ".step(", at + 1)) {
     const std::string_view receiver = code.substr(at > 24 ? at - 24 : 0, at > 24 ? 24 : at);
@@ -117,12 +124,6 @@ bool is_optimizer(const Frame& frame) {
          has_any(frame.function, {"optimizer_step", "_multi_tensor_", "_single_tensor_", "take_model_step",
                                   "initialize_optimizer", "init_optimizer", "optimizer_states"}) ||
          has_any(code, {"exp_avg", "_foreach_"});
-}
-
-bool is_backward(const Frame& frame) {
-  const bool named =
-      name_has(frame.function, "backward") && std::count(frame.function.begin(), frame.function.end(), '_') <= 3;
-  return named || has_any(frame.code, {".backward(", "run_backward(", "autograd.grad("});
 }
 
 bool is_capture(const Frame& frame) {
@@ -338,6 +339,10 @@ FramesPhase phase_of_frames(const std::vector<Frame>& frames) {
     if (phase != Phase::kUnknown && (found.stack.empty() || found.stack.back() != phase)) found.stack.push_back(phase);
   }
   if (!found.stack.empty()) found.inner = found.stack.back();
+  // Evaluation has no backward pass and no optimizer: a function that is named for it does more than that.
+  const auto trains = [](Phase phase) { return phase == Phase::kBackward || phase == Phase::kOptimizerStep; };
+  if (std::any_of(phases.begin(), phases.end(), trains))
+    std::replace(phases.begin(), phases.end(), Phase::kEvaluate, Phase::kUnknown);
   for (const std::vector<Phase>& wanted : precedence())
     for (std::size_t k = 0; k < frames.size(); ++k) {
       // What surrounds a step decides from the outside, what happens in it from the inside.

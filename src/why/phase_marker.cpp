@@ -25,6 +25,22 @@ bool saves_data(std::string_view text) {
                      [&](std::string_view word) { return find_word(rest.substr(0, word.size()), word) == 0; });
 }
 
+// "Loading a checkpoint (shards=8)", "loading 30 safetensors shards", "Loading the base model": weights, not data.
+bool loads_model(std::string_view text) {
+  const std::size_t at = find_word(text, "loading ");
+  if (at == kNone) return false;
+  std::string_view rest = text.substr(at + 8);
+  constexpr int kWords = 4;
+  for (int i = 0; i < kWords && !rest.empty(); ++i) {
+    const std::size_t end = std::min(rest.find(' '), rest.size());
+    const std::string_view word = rest.substr(0, end);
+    if (has_any(word, {"data", "token", "config", "extension", "vocab", "index", "from"})) return false;
+    if (has_any(word, {"weights", "model", "checkpoint", "pretrained", "safetensors", "shard"})) return true;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return false;
+}
+
 }  // namespace
 
 Phase phase_of_marker(std::string_view whole) {
@@ -33,7 +49,8 @@ Phase phase_of_marker(std::string_view whole) {
   const std::string_view text = whole.size() > kLongest ? whole.substr(0, whole.find(". ")) : whole;
   if (text.size() > kLongest) return Phase::kUnknown;
   // A setting has its value after a colon, an equals sign or dots; an announcement does not.
-  if (has_any(text, {"interval", "_steps", " ....", "every ", "disabled", "will be", "skipp", "enabled", "warning:"}))
+  if (has_any(text, {"interval", "_steps", " ....", "every ", "disabled", "will be", "skipp", "enabled",
+                     "warning:", ": false", "=false", "= false", ": none", "=none", "= none"}))
     return Phase::kUnknown;
   if (has_any(text, {"finished", "done", "complete", " took ", "saved ", "loaded ", "ready"})) {
     if (has_any(text, {"evaluat", "validat"}) && has_any(text, {"epoch done", "step done"})) return Phase::kEvaluate;
@@ -59,9 +76,7 @@ Phase phase_of_marker(std::string_view whole) {
   if (has_any(text, {"evaluating", "evaluation", "validation", "validating"}) &&
       has_any(text, {"start", "begin", "running", "on the", "***", "evaluating", "validating", "entering"}))
     return Phase::kEvaluate;
-  if (has_any(text, {"loading weights", "loading model", "loading checkpoint", "loading the model",
-                     "loading pretrained", "loading safetensors", "loading shard", "loading base model"}))
-    return Phase::kLoad;
+  if (loads_model(text)) return Phase::kLoad;
   if (has_any(text, {"begin training", "training start", "start training", "starting training", "running training",
                      "training begins"}))
     return Phase::kTrain;

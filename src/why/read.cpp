@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "why/block_reader.h"
+#include "why/familiar.h"
 #include "why/literals.h"
 #include "why/words.h"
 
@@ -19,11 +20,19 @@ constexpr std::size_t kBlock = 1U << 20;
 constexpr std::size_t kLongestLine = 4U << 20;
 constexpr std::size_t kLongLine = 256U << 10;
 constexpr std::size_t kMostFiles = 20000;
+constexpr std::int64_t kSettled = 16384;  // lines in a row that told nothing: a log of steps
 constexpr std::size_t kMostZeros = 256U << 20;
 
 constexpr Topics kFailureTopics = bit(Topic::kOom) | bit(Topic::kNccl) | bit(Topic::kLibrary) | bit(Topic::kHost) |
                                   bit(Topic::kKill) | bit(Topic::kDisk) | bit(Topic::kTraceback) | bit(Topic::kDevice) |
                                   bit(Topic::kAbort) | bit(Topic::kElastic);
+
+// Position of the last newline, or npos; std::string_view looks at one byte after the other.
+std::size_t last_newline(std::string_view text) {
+  const void* found = text.empty() ? nullptr : ::memrchr(text.data(), '\n', text.size());
+  return found == nullptr ? std::string_view::npos
+                          : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+}
 
 // Chooses the lines of a stream of blocks that the collector sees.
 class Feeder {
@@ -34,6 +43,7 @@ class Feeder {
   // Whole lines; the last may lack its newline only at the end of the log.
   void feed(std::string_view block) {
     std::size_t done = 0;
+    if (familiar_.streak() >= kSettled) dense_left_ = 0;
     if (dense_left_ > 0) {
       done = lines(block, 0, std::min(dense_left_, block.size()));
       dense_left_ -= std::min(dense_left_, done);
@@ -54,11 +64,20 @@ class Feeder {
       if (end - from > kLongLine)
         long_line(block.substr(from, end - from));
       else
-        collector_.add_line(block.substr(from, end - from), line_);
+        add(block.substr(from, end - from));
       from = std::min(end + 1, block.size());
       if (newline == nullptr) break;
     }
     return from;
+  }
+
+  // One line, or a drawing of a bar.
+  void add(std::string_view text) {
+    const std::uint64_t words = words_hash(text);
+    if (collector_.is_worn_out(words)) return;
+    const std::int64_t before = collector_.told();
+    collector_.add_line(text, line_);
+    familiar_.was_read(words, collector_.told() != before);
   }
 
   // A progress bar that was redrawn a hundred thousand times: its ends, and the drawings that say something.
@@ -78,9 +97,11 @@ class Feeder {
       while (begin > first && found - begin < kLongLine / 16 && text[begin - 1] != '\r') --begin;
       const std::size_t close = text.find('\r', found);
       const std::size_t end = std::min({close == std::string_view::npos ? last : close, found + kLongLine / 16, last});
-      collector_.add_line(text.substr(begin, end - begin), line_);
-      fed += end - begin;
       at = std::max(end, found + 1);
+      const std::uint64_t words = words_hash(text.substr(begin, end - begin));
+      if (familiar_.worth_of(words) == FamiliarLines::Worth::kNothing) continue;
+      add(text.substr(begin, end - begin));
+      fed += end - begin;
     }
     collector_.add_line(text.substr(last), line_);
   }
@@ -91,12 +112,13 @@ class Feeder {
   }
 
   [[nodiscard]] static std::size_t line_start(std::string_view block, std::size_t at, std::size_t least) {
-    while (at > least && block[at - 1] != '\n') --at;
-    return at;
+    const std::size_t newline = last_newline(block.substr(least, at - least));
+    return newline == std::string_view::npos ? least : least + newline + 1;
   }
 
   void sparse(std::string_view block, std::size_t from) {
-    std::size_t done = lines(block, from, std::min(block.size(), from + std::max(limits_.sample_bytes, follow_)));
+    const std::size_t sample = familiar_.streak() >= kSettled ? limits_.sample_bytes / 4 : limits_.sample_bytes;
+    std::size_t done = lines(block, from, std::min(block.size(), from + std::max(sample, follow_)));
     follow_ = 0;
     std::size_t at = done;
     while (at < block.size()) {
@@ -107,7 +129,17 @@ class Feeder {
       const std::size_t anchor = block[found] == '\n' && found + 1 < block.size() ? found + 1 : found;
       std::size_t begin = line_start(block, std::max(anchor, done), done);
       std::size_t end = begin + 1;
-      const bool failure = (bit(topic) & kFailureTopics) != 0;
+      const std::size_t close = std::min(block.find('\n', begin), block.size());
+      const std::string_view line = block.substr(begin, close - begin);
+      const std::uint64_t words = words_hash(line);
+      const FamiliarLines::Worth worth = familiar_.worth_of(words);
+      if (worth == FamiliarLines::Worth::kNothing || collector_.is_worn_out(words)) {
+        at = std::max(close, found + 1);
+        continue;
+      }
+      // The first literal of the line may be a word that says little: "RuntimeError: CUDA out of memory".
+      const bool failure =
+          worth == FamiliarLines::Worth::kNew && ((bit(topic) | log_scanner().topics(line)) & kFailureTopics) != 0;
       if (failure && windows_left_ > 0) {
         const std::size_t window = begin - done > limits_.window_bytes ? begin - limits_.window_bytes : done;
         begin = line_start(block, window, done);
@@ -126,6 +158,7 @@ class Feeder {
   ReadLimits limits_;
   std::size_t dense_left_;
   std::size_t windows_left_;
+  FamiliarLines familiar_;
   std::size_t follow_ = 0;  // of the next block, because a window reaches into it
   std::int64_t line_ = 0;
 };
@@ -179,7 +212,7 @@ Status read_log(const std::string& path, Collector& collector, const ReadLimits&
         return bad_input(fmt::format("{} is not a log: its first {} bytes are zero", name, zeros),
                          "a device such as /dev/zero has no end");
     }
-    const std::size_t last = buffer.rfind('\n');
+    const std::size_t last = last_newline(buffer);
     const std::size_t whole = last == std::string::npos ? (buffer.size() > kLongestLine ? buffer.size() : 0) : last + 1;
     feeder.feed(std::string_view{buffer}.substr(0, whole));
     buffer.erase(0, whole);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams logs through the collector: files, folders, standard input; plain, gzip, UTF-16; any size in
-// bounded memory. The beginning of a log is read line by line. After that only lines with a literal of a
-// recogniser are read, their surroundings, and a sample of the rest for steps and memory figures.
+// bounded memory. The beginning of a log is read line by line, until nothing but known lines comes. After that only
+// lines with a literal of a recogniser are read, their surroundings, and a sample of the rest for steps and memory
+// figures.
 #pragma once
 
 #include <functional>

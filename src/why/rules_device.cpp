@@ -95,6 +95,17 @@ bool small_program_refused(S s) {
          s.oom().request.value_or(kGiB) < kGiB;
 }
 
+// By the compiler's count, which does not say what it is.
+bool needs_more_than_device(S s) { return s.oom().needed && s.oom().total && *s.oom().needed > *s.oom().total; }
+
+// Weights and inputs are the program's parameters; what lies between its operations is not.
+bool mostly_temporaries(S s) {
+  const auto program = s.findings.figures.find("program");
+  const auto between = s.findings.figures.find("temporaries");
+  return program != s.findings.figures.end() && between != s.findings.figures.end() && program->second > 0 &&
+         between->second * 10 >= program->second * 7;
+}
+
 bool driver_disagrees(S s) {
   const auto& driver = s.findings.driver_vram;
   const auto& total = s.oom().total;
@@ -191,6 +202,9 @@ const Rule kRules[] = {
               s.phase == Phase::kGraphCapture || s.phase == Phase::kWakeUp;
      },
      "the phase explains it better than the cache does"},
+    {Cause::kFragmentation, -1.5,
+     [](S s) { return s.request_share().value_or(0) >= 0.2 && s.sum.cached < 2 * s.sum.request; },
+     "a fifth of the device in one piece was asked for: what is cached is seldom one piece"},
     {Cause::kFragmentation, -1.0, one_large_tensor, "one large tensor would not have fitted the usual pieces"},
     {Cause::kFragmentation, 4.0,
      [](S s) {
@@ -252,9 +266,10 @@ const Rule kRules[] = {
      "live tensors exceed the device: the driver already swaps to the host"},
     {Cause::kActivationBound, 1.0, [](S s) { return s.live_share().value_or(0) > 1 && one_large_tensor(s); },
      "live tensors exceed the device, and one more was made whole"},
-    {Cause::kGenuineCapacity, 5.5,
-     [](S s) { return s.oom().needed && s.oom().total && *s.oom().needed > *s.oom().total; },
-     "the compiled program needs more than the device has"},
+    {Cause::kGenuineCapacity, 2.0, needs_more_than_device, "the compiled program needs more than the device has"},
+    {Cause::kActivationBound, 1.2, needs_more_than_device, "what the program computes may be more than its weights"},
+    {Cause::kActivationBound, 1.6, mostly_temporaries,
+     "most of the program's memory is what its operations leave for others"},
     {Cause::kXlaPadding, 9.0, [](S s) { return s.findings.padding_ratio >= 2; },
      "the compiler's list shows tensors that padding makes several times as large"},
 

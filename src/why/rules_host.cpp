@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Something else than device memory ran out: host, pinned and shared memory, disks, descriptors, budgets.
+#include "base/bytes.h"
 #include "why/rules.h"
 #include "why/words.h"
 
@@ -18,6 +19,10 @@ bool only_a_number(S s) {
   return bare_kill(s) && has_text(s.root.text, "137") &&
          !has_any(s.root.text, {"kill", "signal", "container", "pod ", "command terminated"});
 }
+bool beyond_any_host(S s) {
+  constexpr std::int64_t kAnyHost = 2048 * kGiB;
+  return s.is(SignalKind::kHostAllocation) && s.root.signal.bytes > kAnyHost;
+}
 bool denied(S s) { return bare_kill(s) && s.findings.denies_oom; }
 
 const Rule kRules[] = {
@@ -25,6 +30,7 @@ const Rule kRules[] = {
      "the kernel, the container or the scheduler says so"},
     {Cause::kHostRamKill, 5.6, [](S s) { return s.is(SignalKind::kHostAllocation); },
      "an allocation of host memory was refused"},
+    {Cause::kNotMemory, 6.0, beyond_any_host, "no host has room for that: the size itself is wrong"},
     {Cause::kHostRamKill, 6.2, [](S s) { return s.resource == Resource::kShared; },
      "shared memory (/dev/shm) ran out, or a page of it could not be had"},
     {Cause::kHostRamKill, 4.0, bare_kill, "the process was killed from outside, without a traceback"},

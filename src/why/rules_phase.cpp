@@ -44,7 +44,7 @@ bool first_backward(S s) { return s.phase == Phase::kBackward && s.root.steps_be
 bool leaks(S s) { return s.growth.rising && !s.growth.is_host && !s.reserved_rises_alone; }
 // Weights, states and an ordinary batch had fitted a hundred times, and the message says no more.
 bool late_without_figures(S s) {
-  return s.in_step() && (s.root.has_frames || s.root.steps_before >= 3) && s.root.steps_before > 0 &&
+  return s.in_step() && (s.root.has_frames || s.several_steps()) && s.root.steps_before > 0 &&
          s.root.step.value_or(0) >= 100 && no_figures(s) && !s.growth.rising;
 }
 bool tries_largest_batch(S s) { return s.frames().profiles && (s.phase == Phase::kKvInit || s.frames().serving); }
@@ -71,6 +71,11 @@ const Rule kRules[] = {
      "the last thing announced was that the state is saved"},
     {Cause::kCheckpointSpike, 4.0, [](S s) { return s.phase == Phase::kResume && only_announced(s); },
      "the last thing announced was that the state is restored"},
+    {Cause::kCheckpointSpike, 3.0,
+     [](S s) {
+       return s.root.marker == Phase::kResume && s.in_step() && s.root.has_frames && s.root.steps_before == 0;
+     },
+     "the state had just been restored: the copy that was read may still lie on the device"},
     {Cause::kCudaGraphMemory, 5.0, [](S s) { return s.phase == Phase::kGraphCapture; },
      "it happened while graphs were captured"},
     {Cause::kRlColocation, 5.5, [](S s) { return s.phase == Phase::kWakeUp; },
@@ -90,7 +95,7 @@ const Rule kRules[] = {
     {Cause::kServingHeadroom, 3.4, names_engine_share, "the engine itself speaks of its share of the device"},
 
     // The optimizer.
-    {Cause::kOptimizerStateBound, 5.0,
+    {Cause::kOptimizerStateBound, 5.6,  // right in all eight of the first sights that said so
      [](S s) { return s.frames_say(Phase::kOptimizerStep) || s.frames_say(Phase::kOptimizerInit); },
      "it happened in the optimizer's step or while its states were made"},
     {Cause::kOptimizerStateBound, 3.4,
@@ -133,7 +138,7 @@ const Rule kRules[] = {
     {Cause::kActivationBound, 1.2, [](S s) { return s.phase == Phase::kBackward; },
      "it failed in backward, where every saved activation is alive"},
     {Cause::kActivationBound, 0.5,
-     [](S s) { return s.in_step() && s.root.steps_before > 0 && (s.root.has_frames || s.root.steps_before >= 3); },
+     [](S s) { return s.in_step() && s.root.steps_before > 0 && (s.root.has_frames || s.several_steps()); },
      "weights and states had fitted: steps were done before it"},
     {Cause::kGenuineCapacity, 0.6, [](S s) { return s.phase == Phase::kBackward; }, "gradients add to the weights"},
     {Cause::kGenuineCapacity, 2.2,
@@ -177,29 +182,35 @@ const Rule kRules[] = {
      "every restart fails at the same step: the batch there is too long"},
     {Cause::kLongestBatch, 4.2,
      [](S s) {
-       return s.in_step() && s.root.steps_before >= 3 && large(s, 0.25) && !s.frames().loss &&
-              !s.frames().attention_scores;
+       return s.in_step() && s.several_steps() && large(s, 0.25) && !s.frames().loss && !s.frames().attention_scores;
      },
      "steps had fitted, and then one tensor wanted a quarter of the device or more"},
-    {Cause::kLongestBatch, 1.6, [](S s) { return s.in_step() && s.root.steps_before >= 3 && s.findings.shapes >= 3; },
+    {Cause::kLongestBatch, 1.6, [](S s) { return s.in_step() && s.several_steps() && s.findings.shapes >= 3; },
      "the shapes of batches vary"},
     {Cause::kLongestBatch, 2.2,
-     [](S s) { return s.in_step() && s.root.steps_before >= 3 && s.growth.varies && !s.growth.rising; },
+     [](S s) { return s.in_step() && s.several_steps() && s.growth.varies && !s.growth.rising; },
      "what a step needs varies by a quarter and more"},
     {Cause::kMemoryLeak, 1.2,
-     [](S s) { return s.in_step() && s.root.steps_before >= 3 && s.growth.varies && !s.growth.rising; },
+     [](S s) { return s.in_step() && s.several_steps() && s.growth.varies && !s.growth.rising; },
      "what a step needs is not the same as before"},
     {Cause::kLongestBatch, 1.2, [](S s) { return s.in_step() && s.root.steps_before >= 50; },
      "many steps before it were fine"},
-    {Cause::kGenuineCapacity, -0.3, [](S s) { return s.in_step() && s.root.steps_before >= 3; },
+    {Cause::kGenuineCapacity, -0.3, [](S s) { return s.in_step() && s.several_steps(); },
      "steps were done: weights and states fit"},
+    {Cause::kGenuineCapacity, -1.2, [](S s) { return s.in_step() && s.several_steps() && s.has_no_figures(); },
+     "steps were done, and no figure says that the device was full before this one"},
+    {Cause::kOtherProcess, -0.8, [](S s) { return s.in_step() && s.several_steps() && s.has_no_figures(); },
+     "steps were done: this process had its share"},
+    {Cause::kLongestBatch, 1.0,
+     [](S s) { return s.in_step() && s.several_steps() && s.has_no_figures() && !late_without_figures(s); },
+     "steps had fitted, and the message says no more"},
     {Cause::kLongestBatch, 1.0,
      [](S s) { return s.in_step() && s.root.steps_before > 0 && s.root.step.value_or(0) >= 100; },
      "it came late: a hundred steps or more were fine"},
     {Cause::kLongestBatch, 1.3, [](S s) { return late_without_figures(s) && s.root.has_frames; },
      "a hundred steps or more were fine, and no figure speaks of anything that grew"},
     // One line counts to a hundred; several show that the loop went on.
-    {Cause::kLongestBatch, 1.3, [](S s) { return late_without_figures(s) && s.root.steps_before >= 3; },
+    {Cause::kLongestBatch, 1.3, [](S s) { return late_without_figures(s) && s.several_steps(); },
      "a hundred steps or more were fine, and no figure speaks of anything that grew"},
     // Of seven such logs four were a long batch and three a leak; ordinary batches had fitted.
     {Cause::kMemoryLeak, 2.4, [](S s) { return late_without_figures(s) && !s.growth.flat; },
@@ -209,8 +220,7 @@ const Rule kRules[] = {
     {Cause::kLongestBatch, 0.8,
      [](S s) { return s.in_step() && s.root.steps_before > 0 && s.root.step.value_or(0) >= 1000; },
      "it came late: a thousand steps or more were fine"},
-    {Cause::kLongestBatch, 0.5, [](S s) { return s.in_step() && s.root.steps_before >= 3; },
-     "steps before it were fine"},
+    {Cause::kLongestBatch, 0.5, [](S s) { return s.in_step() && s.several_steps(); }, "steps before it were fine"},
 
     // Memory that is not the caching allocator's.
     {Cause::kPinnedHost, 6.5, [](S s) { return s.frames().pins && !s.oom().total; },

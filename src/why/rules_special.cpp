@@ -14,6 +14,9 @@ bool only_uninitialised(S s) {
   return has_text(s.root.text, "not_initialized") && !has_any(s.root.text, {"alloc_failed", "memory"});
 }
 
+// In backward the libraries had served forward.
+bool nothing_ran_before(S s) { return !s.trained() && s.phase != Phase::kBackward && s.phase != Phase::kOptimizerStep; }
+
 const Rule kRules[] = {
     {Cause::kLongestBatch, 8.0, [](S s) { return s.is(SignalKind::kSkippedBatch); },
      "the loop skipped this batch and went on: other batches fit"},
@@ -39,8 +42,16 @@ const Rule kRules[] = {
     {Cause::kCublasCudnnAlloc, 5.0,
      [](S s) { return s.is(SignalKind::kLibraryAlloc) && !s.also_addressing && only_uninitialised(s); },
      "a library could not start: the device is likely full"},
+    {Cause::kNotMemory, 5.3,
+     [](S s) {
+       return s.is(SignalKind::kLibraryAlloc) && !s.also_addressing && only_uninitialised(s) && nothing_ran_before(s);
+     },
+     "nothing had run before it: a library that does not suit the driver says the same, and no figure speaks of "
+     "memory"},
     {Cause::kNotMemory, 3.6,
-     [](S s) { return s.is(SignalKind::kLibraryAlloc) && !s.also_addressing && only_uninitialised(s); },
+     [](S s) {
+       return s.is(SignalKind::kLibraryAlloc) && !s.also_addressing && only_uninitialised(s) && !nothing_ran_before(s);
+     },
      "a library that does not suit the driver says the same"},
     {Cause::kCublasCudnnAlloc, 5.2, [](S s) { return s.is(SignalKind::kNcclMemory) && s.also_library; },
      "a library handle failed as well"},

@@ -36,8 +36,10 @@ struct Rung {
 // The rung must exist.
 [[nodiscard]] const Rung& rung(std::string_view id);
 [[nodiscard]] std::span<const Rung> all_rungs();
-// Those of limits other than device memory, in a file of their own (rungs_limits.cpp).
-[[nodiscard]] std::span<const Rung> limit_rungs();
+// Parts of them, each in a file of its own; the step's are in rungs.cpp.
+[[nodiscard]] std::span<const Rung> around_rungs();  // evaluation, saving, loading, the host, the cause itself
+[[nodiscard]] std::span<const Rung> engine_rungs();  // graphs, serving, communication
+[[nodiscard]] std::span<const Rung> limit_rungs();   // limits other than device memory
 
 // The line to write; "" where the rung does not exist for this framework.
 [[nodiscard]] std::string_view line_for(std::string_view id, Framework framework);

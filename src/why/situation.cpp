@@ -161,6 +161,11 @@ bool Situation::in_step() const {
   return phase == Phase::kForward || phase == Phase::kBackward || phase == Phase::kTrain || phase == Phase::kUnknown;
 }
 
+bool Situation::several_steps() const {
+  constexpr std::int64_t kSeveral = 3;
+  return root.steps_before >= kSeveral || (root.steps_before == 2 && root.step.value_or(0) > kSeveral);
+}
+
 bool Situation::trained() const {
   if (root.steps_before > 0 || findings.steps > 0) return true;
   const std::vector<Phase>& stack = root.frames.stack;

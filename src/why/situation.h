@@ -42,6 +42,7 @@ struct Situation {
   [[nodiscard]] std::optional<double> request_share() const;
 
   [[nodiscard]] bool in_step() const;         // forward, backward or somewhere in the loop
+  [[nodiscard]] bool several_steps() const;   // were done: as many lines, or the number in the last of two
   [[nodiscard]] bool trained() const;         // steps, or the frames of a trainer, came before
   [[nodiscard]] bool is_loading() const;      // an unfinished bar or frames that read a checkpoint
   [[nodiscard]] bool is_full_of_own() const;  // nearly all of it live tensors of this process, and a small request

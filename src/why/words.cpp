@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "why/words.h"
 
-#include <algorithm>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -19,15 +23,30 @@ bool same_folded(std::string_view text, std::size_t at, std::string_view what) {
   return true;
 }
 
-using Bytes = char __attribute__((vector_size(16)));
+using Bytes = unsigned char __attribute__((vector_size(16)));
+
+// The bit in which a capital letter differs from a small one. Other bytes that it makes alike are told apart
+// afterwards.
+constexpr unsigned char kCase = 0x20;
 
 Bytes broadcast(char c) {
   Bytes bytes;
-  std::memset(&bytes, c, sizeof bytes);
+  std::memset(&bytes, static_cast<unsigned char>(c) | kCase, sizeof bytes);
   return bytes;
 }
 
-char raised(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - ('a' - 'A')) : c; }
+// One bit per byte of which all bits are set.
+unsigned places(const Bytes& hits) {
+#if defined(__SSE2__)
+  __m128i packed;
+  std::memcpy(&packed, &hits, sizeof packed);
+  return static_cast<unsigned>(_mm_movemask_epi8(packed));
+#else
+  unsigned set = 0;
+  for (unsigned i = 0; i < sizeof hits; ++i) set |= static_cast<unsigned>(hits[i] & 1U) << i;
+  return set;
+#endif
+}
 
 std::size_t find_slowly(std::string_view text, std::string_view what, std::size_t from) {
   if (what.empty() || text.size() < what.size()) return kNone;
@@ -52,10 +71,9 @@ std::optional<std::int64_t> times(double number, std::int64_t unit) {
 std::size_t find_word(std::string_view text, std::string_view what, std::size_t from) {
   if (what.size() < 2 || text.size() < what.size()) return find_slowly(text, what, from);
   const std::size_t last = text.size() - what.size();
-  const Bytes first_low = broadcast(what[0]);
-  const Bytes first_high = broadcast(raised(what[0]));
-  const Bytes second_low = broadcast(what[1]);
-  const Bytes second_high = broadcast(raised(what[1]));
+  const Bytes first = broadcast(what[0]);
+  const Bytes second = broadcast(what[1]);
+  const Bytes small = broadcast('\0');
   std::size_t at = from;
   // Sixteen places at a time: does the first letter stand here and the second after it? Mostly not.
   for (; at + sizeof(Bytes) + 1 <= text.size() && at <= last; at += sizeof(Bytes)) {
@@ -63,13 +81,13 @@ std::size_t find_word(std::string_view text, std::string_view what, std::size_t 
     Bytes next;
     std::memcpy(&here, text.data() + at, sizeof here);
     std::memcpy(&next, text.data() + at + 1, sizeof next);
-    const auto hits = ((here == first_low) | (here == first_high)) & ((next == second_low) | (next == second_high));
-    std::uint64_t lanes[2];
-    std::memcpy(lanes, &hits, sizeof lanes);
-    if ((lanes[0] | lanes[1]) == 0) continue;
-    const std::size_t end = std::min(at + sizeof(Bytes), last + 1);
-    for (std::size_t i = at; i < end; ++i)
-      if (same_folded(text, i, what)) return i;
+    const auto hits = ((here | small) == first) & ((next | small) == second);
+    Bytes set;
+    std::memcpy(&set, &hits, sizeof set);
+    for (unsigned left = places(set); left != 0; left &= left - 1) {
+      const std::size_t place = at + static_cast<std::size_t>(std::countr_zero(left));
+      if (place <= last && same_folded(text, place, what)) return place;
+    }
   }
   return find_slowly(text, what, at);
 }
