@@ -47,6 +47,9 @@ enum class Pattern : std::uint8_t {
   kExchangeAndRing,  // all-to-all among the members of a node, a ring between nodes
 };
 
+// Kernels are counted as calls of modules and operations; a step of a loop in Python costs the host this share of one.
+inline constexpr double kLoopStep = 0.3;
+
 // Sizes are doubles: their products leave 64 bits, and nothing here is exact to the byte. No member has a default,
 // so that room for many costs nothing; WorkList::add starts from kNothing.
 struct Work {
@@ -75,6 +78,7 @@ struct Work {
   // Kernels that the host launches; of a ring, for each of its hops.
   double forward_kernels;
   double backward_kernels;
+  double forward_launches;  // beside them, those that one call starts in a loop in C++; the backward has twice as many
   // Message: bytes of the whole array (gather, scatter, reduce) or bytes one rank sends (all-to-all, one ring hop).
   Group group;
   Pattern forward_pattern;

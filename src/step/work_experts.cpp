@@ -33,9 +33,12 @@ void grouped(WorkList& list, const Shape& s, double rows, double columns, double
   w.groups = groups;
   w.quantised = quantised;
   w.trained = trains_base(s.job);
-  // A grouped GEMM of Transformer Engine is one call that starts several streams.
-  w.forward_kernels = as_one ? 2 : groups;
-  w.backward_kernels = as_one ? 4 : 2 * groups;
+  // A grouped GEMM of Transformer Engine is one call that starts a product for each expert on a few streams. Every
+  // expert's weight is a parameter of its own, whose hook is called when its gradient is there.
+  const bool loops = as_one && s.job.kernels.implementation == job::Implementation::kTransformerEngine;
+  w.forward_kernels = loops ? 1 : as_one ? 2 : groups;
+  w.backward_kernels = loops ? 2 + (w.trained ? kLoopStep * groups : 0) : as_one ? 4 : 2 * groups;
+  w.forward_launches = loops ? groups : 0;
   if (!s.job.kernels.gradient_accumulation_fusion && s.job.is_megatron() && w.trained) {
     const double main = s.job.optimizer.grad_reduce_in_fp32 ? 4 : 2;
     w.backward_bytes = groups * columns * depth * (2 + 2 * main);

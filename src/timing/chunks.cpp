@@ -3,11 +3,34 @@
 
 #include <algorithm>
 
+#include "timing/collectives.h"
 #include "timing/eager.h"
+#include "timing/kernels.h"
 #include "timing/offload.h"
 #include "timing/queue.h"
 
 namespace plimsoll::timing {
+
+namespace {
+
+// Delayed scaling ends every pass of a chunk with the largest elements of all its tensors: put together, reduced over
+// every rank of the stage, and made into scales (facts step-time.md 3).
+Parts reduction_of_amax(const job::Job& job, const Prices& prices) {
+  const Machine& machine = *prices.machine;
+  constexpr double kCalls = 2;
+  constexpr double kBytes = 4096;
+  const std::int64_t stage =
+      std::max<std::int64_t>(1, job.cluster.gpus / std::max<std::int64_t>(1, job.parallel.pipeline));
+  const bool captured = job.kernels.cuda_graphs == job::CudaGraphs::kFullIteration;
+  Parts parts;
+  parts.memory = stream_seconds(machine, 0, kCalls);
+  if (!prices.alone) parts.memory += all_reduce_seconds(machine, span_of(machine, stage, 1), kBytes);
+  parts.host = kCalls * (captured ? prices.host_graph_kernel : prices.host_kernel);
+  if (stage > 1) parts.host += prices.host_message * (captured ? machine.calibration->host_graph : 1);
+  return parts;
+}
+
+}  // namespace
 
 ChunkPricer::ChunkPricer(const job::Job& job, const Prices& prices, PriceStore* known)
     : job_(job), prices_(prices), known_(known), costs_(job.model.kinds.size() * 2) {
@@ -30,6 +53,7 @@ ChunkPricer::ChunkPricer(const job::Job& job, const Prices& prices, PriceStore* 
   uniform_ = job.model.kinds.size() == 1 && !job.precision.first_last_layers_bf16 && !job.offload.activations &&
              job.recompute.every_nth_layer <= 1;
   offloaded_ = offloaded_bytes_per_layer(job);
+  if (job.precision.fp8 == job::Fp8Recipe::kDelayed && job.is_megatron()) amax_ = reduction_of_amax(job, prices);
 }
 
 PassCost ChunkPricer::priced() const {
@@ -66,6 +90,10 @@ ChunkCost ChunkPricer::price_chunk(const job::Chunk& chunk) {
     cost.add(layer(job_.model.depth() - 1), full);
     cost.add(mtp_, false);
     cost.add(head_, false);
+  }
+  if (quantised_ && chunk.num_layers > 0) {
+    cost.forward += amax_;
+    cost.backward += amax_;
   }
   set_seconds(cost);
   return cost;

@@ -68,6 +68,7 @@ class ChunkPricer {
   step::WorkList list_;  // one room for all: a list is long
   std::vector<Slot> costs_;
   PassCost embedding_, head_, mtp_;
+  Parts amax_;  // of a pass of a chunk, under delayed scaling
   bool quantised_ = false;
   bool uniform_ = false;  // every layer costs the same
   double offloaded_ = 0;

@@ -16,6 +16,7 @@ namespace {
 
 using step::Doing;
 using step::Group;
+using step::kLoopStep;
 using step::Part;
 using step::Pattern;
 using step::Work;
@@ -122,11 +123,42 @@ double ring_hops(const Prices& p, const Work& w) {
   return 1;
 }
 
-void add_message_launches(const Prices& p, const Work& w, Parts& forward, Parts& backward) {
+// What stands beside a gather of quantised tensors, in small messages: of the scales, called from Python, and of the
+// largest element, from C++.
+struct Small {
+  double scales = 0;
+  double amax = 0;
+
+  [[nodiscard]] double gpu(const Prices& p) const {
+    return p.alone ? 0 : (scales + amax) * p.machine->calibration->latency_nvlink;
+  }
+  [[nodiscard]] double calls() const { return scales + kLoopStep * amax; }
+};
+struct Beside {
+  Small forward;
+  Small backward;
+};
+
+Beside beside(const Prices& p, const Work& w, const Work* previous, const Work* next) {
+  if (w.group != Group::kTensor) return {};
+  const bool before = next != nullptr && next->doing == Doing::kGemm && next->cut == step::Cut::kColumns;
+  if (before && next->quantised && w.forward_pattern == Pattern::kAllGather && w.forward_message > 0)
+    return {{p.gather_scales, p.gather_amax}, {w.backward_gather > 0 ? p.gather_scales : 0, 0}};
+  const bool after = previous != nullptr && previous->doing == Doing::kGemm && previous->cut == step::Cut::kRows;
+  // Gradients are gathered once for each direction of their scales.
+  if (after && previous->quantised && w.backward_pattern == Pattern::kAllGather && w.backward_message > 0)
+    return {{}, {2 * p.gather_scales, p.gather_amax}};
+  return {};
+}
+
+void add_message_launches(const Prices& p, const Work& w, const Beside& small, Parts& forward, Parts& backward) {
   const double each = graphed(p, w.part) ? p.host_message * p.machine->calibration->host_graph : p.host_message;
-  if (w.forward_message > 0) forward.host += each;
-  if (w.backward_message > 0) backward.host += each;
-  if (w.backward_gather > 0) backward.host += each;
+  const double ahead = small.forward.calls() + (w.forward_message > 0 ? 1 : 0);
+  const double back = small.backward.calls() + (w.backward_message > 0 ? 1 : 0) + (w.backward_gather > 0 ? 1 : 0);
+  forward.host += ahead * each;
+  backward.host += back * each;
+  forward.tensor += small.forward.gpu(p);
+  backward.tensor += small.backward.gpu(p);
 }
 
 // A product in pieces of its rows, each as it arrives or leaves.
@@ -136,21 +168,22 @@ double chunked_gemm(const Prices& p, Number number, double rows, double columns,
 }
 
 // A piece is a launch, a copy and two events, started from C++.
-double host_pieces(const Prices& p, double chunks) {
-  constexpr double kShare = 0.3;  // of a call from Python
-  return chunks > 1 ? (chunks - 1) * kShare * p.host_kernel : 0;
-}
+double host_pieces(const Prices& p, double chunks) { return chunks > 1 ? (chunks - 1) * kLoopStep * p.host_kernel : 0; }
 
-// Input and gradient of a quantised product, in `times` pieces.
-void add_casts(const Prices& p, const Work& w, double times, Parts& forward, Parts& backward) {
+// Input and gradient of a quantised product, in `times` pieces of together `rows` rows.
+void add_casts(const Prices& p, const Work& w, double rows, double times, Parts& forward, Parts& backward) {
   const Machine& m = *p.machine;
-  const double host = host_seconds(p, w.part, times * p.cast_kernels);
-  forward.memory += stream_seconds(m, w.rows * w.depth * p.cast_input, times * p.cast_kernels);
-  backward.memory += stream_seconds(m, w.rows * w.columns * p.cast_gradient, times * p.cast_kernels);
+  // One call quantises what belongs to all experts, in a loop in C++ that makes a tensor of Python for each; the
+  // forward looks for the quantised weight of each, in a loop in Python.
+  const double launch = graphed(p, w.part) ? 0 : m.calibration->host_launch / m.host_speed;
+  const double host = host_seconds(p, w.part, p.cast_calls + (times - 1) * kLoopStep) +
+                      (times * p.cast_launches - p.cast_calls) * launch;
+  if (times > 1) forward.host += host_seconds(p, w.part, times * kLoopStep);
+  forward.memory += stream_seconds(m, rows * w.depth * p.cast_input, times * p.cast_kernels);
+  backward.memory += stream_seconds(m, rows * w.columns * p.cast_gradient, times * p.cast_kernels);
   forward.host += host;
   backward.host += host;
   // Every product first puts the scales of both its operands in the order that the matrix units read.
-  const double launch = graphed(p, w.part) ? 0 : m.calibration->host_launch / m.host_speed;
   const double ordered = times * p.scale_kernels;
   const double products = w.trained ? 2 : 1;  // of the backward
   forward.memory += stream_seconds(m, 0, ordered);
@@ -173,7 +206,7 @@ void add_gemm(const Prices& p, const Work& w, Parts& forward, Parts& backward) {
   backward.host += host_pieces(p, back);
   if (w.trained) backward.gemm += slower * gemm_seconds(m, number, w.columns, w.depth, w.rows, p.weight_gradient_bytes);
   if (!w.quantised) return;
-  add_casts(p, w, 1, forward, backward);
+  add_casts(p, w, w.rows, 1, forward, backward);
 }
 
 void add_grouped_gemm(const Prices& p, const Work& w, Parts& forward, Parts& backward) {
@@ -188,16 +221,20 @@ void add_grouped_gemm(const Prices& p, const Work& w, Parts& forward, Parts& bac
   if (w.trained)
     backward.gemm +=
         grouped_weight_gradient_seconds(m, number, w.rows, w.columns, w.depth, w.groups, p.weight_gradient_bytes, rate);
+  const double launches = graphed(p, w.part) ? 0 : w.forward_launches * c.host_launch / m.host_speed;
+  forward.host += launches;
+  backward.host += (w.trained ? 2 : 1) * launches;
   // Casts are inside the one kernel of product and activation, which has no bias.
   if (!w.quantised || (p.fused_experts && !p.biased_experts)) return;
   // Every expert's rows are quantised by kernels of their own.
-  add_casts(p, w, p.fused_experts ? 1 : w.groups, forward, backward);
+  add_casts(p, w, w.rows * p.padded_rows, p.fused_experts ? 1 : w.groups, forward, backward);
 }
 
 void add_stream(const Prices& p, const Work& w, Parts& forward, Parts& backward) {
   // Routing and permutation read rows wherever they lie.
-  const double scale =
-      w.part == Part::kRouter ? p.stream_scale / p.machine->calibration->permute_stream : p.stream_scale;
+  double scale = w.part == Part::kRouter ? p.stream_scale / p.machine->calibration->permute_stream : p.stream_scale;
+  // What is no part of the fused kernel passes over the whole buffer.
+  if (w.part == Part::kExpertActivation || w.part == Part::kExperts) scale *= p.padded_rows;
   const Machine& m = *p.machine;
   // Transformer Engine's operations pass the same tensors through kernels of their own.
   const double one_by_one =
@@ -239,8 +276,10 @@ struct WorkCost {
   Parts replay;
 };
 
-// `next`: the operation after it in its list, if any.
-WorkCost price_one(const job::Job& job, const Prices& p, const Work& w, const Work* next, const Hiding& hiding) {
+WorkCost price_one(const job::Job& job, const Prices& p, const step::WorkList& list, const Work& w,
+                   const Hiding& hiding) {
+  const Work* const next = &w + 1 < list.end() ? &w + 1 : nullptr;
+  const Work* const previous = &w > list.begin() ? &w - 1 : nullptr;
   WorkCost cost;
   Parts& forward = cost.forward;
   Parts& backward = cost.backward;
@@ -264,7 +303,7 @@ WorkCost price_one(const job::Job& job, const Prices& p, const Work& w, const Wo
     case Doing::kMessage:
       if (!p.alone && w.group == Group::kTensor) add_tensor_message(p, w, next, forward, backward);
       if (!p.alone && w.group != Group::kTensor) add_message(p, w, hiding.forward, hiding.backward, forward, backward);
-      add_message_launches(p, w, forward, backward);
+      add_message_launches(p, w, beside(p, w, previous, next), forward, backward);
       if (w.forward_bytes > 0) forward.memory += stream_seconds(*p.machine, w.forward_bytes * p.stream_scale, 1);
       if (w.backward_bytes > 0) backward.memory += stream_seconds(*p.machine, w.backward_bytes * p.stream_scale, 1);
       break;
@@ -293,7 +332,7 @@ LayerLaunches layer_launches(const job::Job& job, const Prices& p, const step::W
   LayerLaunches launches;
   const Hiding hiding = hiding_of(p, list);
   for (const Work& w : list) {
-    const WorkCost cost = price_one(job, p, w, &w + 1 < list.end() ? &w + 1 : nullptr, hiding);
+    const WorkCost cost = price_one(job, p, list, w, hiding);
     if (drains(p, w) && launches.drain == LayerLaunches::kNone) launches.drain = launches.count;
     launches.replay[launches.count] = launch_of(cost.replay);
     launches.forward[launches.count++] = launch_of(cost.forward);
@@ -332,7 +371,7 @@ PassCost price(const job::Job& job, const Prices& p, const step::WorkList& list)
   const Hiding hiding = hiding_of(p, list);
   bool waits = false;
   for (const Work& w : list) {
-    const WorkCost one = price_one(job, p, w, &w + 1 < list.end() ? &w + 1 : nullptr, hiding);
+    const WorkCost one = price_one(job, p, list, w, hiding);
     cost.forward += one.forward;
     cost.backward += one.backward;
     cost.replay += one.replay;

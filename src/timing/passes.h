@@ -56,6 +56,8 @@ struct Prices {
   double cast_input = 0;          // bytes per element that quantising an input moves, all layouts
   double cast_gradient = 0;
   double cast_kernels = 0;
+  double cast_calls = 1;               // of a cast, from Python
+  double cast_launches = 0;            // of a cast, in these calls
   double scale_kernels = 0;            // of a product, that put its scales in order; launched from C++
   double scaling_cost = 1;             // of products whose scales change inside the depth
   double weight_gradient_bytes = 2;    // per element written by a weight-gradient product
@@ -67,6 +69,8 @@ struct Prices {
   double tensor_share = 1;             // of tensor-parallel messages in the open
   bool hides_behind_products = false;  // of tensor-parallel messages, those of the backward that run beside products
   double tensor_bytes = 1;             // FP8 gathers halve them
+  double gather_scales = 0;            // messages of scales beside each gather of tensor parallelism
+  double gather_amax = 0;              // and of the largest element, before a tensor is quantised to be gathered
   double expert_share = 1;
   double moe_sync = 0;
   Span tensor;
@@ -78,6 +82,7 @@ struct Prices {
   bool graphs_experts = false;
   bool selective_ops = false;
   bool biased_experts = false;  // their activation stays outside the fused kernel
+  double padded_rows = 1;       // of buffers of experts whose size is fixed beforehand, for each row that is filled
   bool fused_experts = false;   // grouped products with activation and casts inside, sizes read on the device
   double gather_chunks = 1;     // pieces in which a product is computed while its input arrives
   double scatter_chunks = 1;    // and while its output leaves

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "document/node.h"
 #include "job/effective.h"
 #include "timing/passes.h"
 
@@ -15,12 +16,20 @@ bool names(const job::Job& job, std::string_view module) {
   return modules.empty() || std::find(modules.begin(), modules.end(), module) != modules.end();
 }
 
+// HybridEP's buffers under graphs of whole iterations hold this many times the rows of balanced routing.
+double rank_capacity(const job::Job& job) {
+  const auto stated = job.stated.find("moe_expert_rank_capacity_factor");
+  if (stated == job.stated.end()) return 1;
+  const document::Node number = document::parse_scalar(stated->second);
+  return number.is_number() ? std::clamp(number.as_real(), 1.0, 16.0) : 1;
+}
+
 void set_number(const job::Job& job, Prices& p) {
   // Bytes per element that a cast moves, both layouts and the read for the scale (facts step-time.md 3).
   if (job.precision.fp4) {
     p.number = Number::kNvfp4;
     p.cast_input = p.cast_gradient = 8;  // rotation and rounding read it once more
-    p.cast_kernels = 3;
+    p.cast_kernels = p.cast_calls = p.cast_launches = 3;
     return;
   }
   // Blackwell multiplies FP8 in every layout: no transposed copy is written.
@@ -31,23 +40,24 @@ void set_number(const job::Job& job, Prices& p) {
     case job::Fp8Recipe::kDelayed:
       p.number = Number::kFp8;
       p.cast_input = p.cast_gradient = 2 + copies;  // the scale is known beforehand
-      p.cast_kernels = 1;
+      p.cast_kernels = p.cast_launches = 1;
       return;
     case job::Fp8Recipe::kTensorwise:
       p.number = Number::kFp8;
       p.cast_input = p.cast_gradient = 4 + copies;
       p.cast_kernels = 2;
+      p.cast_launches = 4;  // the largest element is set to zero and found, the scale made of it, the tensor cast
       return;
     case job::Fp8Recipe::kBlockwise:
       p.number = Number::kFp8;
       p.cast_input = p.cast_gradient = 6;
-      p.cast_kernels = 1;
+      p.cast_kernels = p.cast_launches = 1;
       p.scaling_cost = 1.15;  // partial sums are scaled outside the tensor cores
       return;
     case job::Fp8Recipe::kMxfp8:
       p.number = Number::kMxfp8;
       p.cast_input = p.cast_gradient = 6;
-      p.cast_kernels = 1;
+      p.cast_kernels = p.cast_launches = 1;
       p.scale_kernels = 2;
       return;
   }
@@ -107,12 +117,18 @@ Prices::Prices(const job::Job& job, const Machine& on, bool is_alone) : machine(
                                            job.precision.fp8 == job::Fp8Recipe::kTensorwise);
   // MXFP8 has its scales along either direction: what rows and what columns need are gathered apart, two bytes again.
   if (gathers_fp8 && number == Number::kFp8) tensor_bytes = 0.5;
+  // Userbuffers carry data: the scales of MXFP8 are gathered by NCCL. One scale for a tensor that is gathered in pieces
+  // is that of the largest element of all ranks.
+  const bool quantises_pieces = job.is_megatron() && t > 1 && job.parallel.sequence_parallel;
+  if (userbuffers && number == Number::kMxfp8) gather_scales = 1;
+  if (quantises_pieces && job.precision.fp8 == job::Fp8Recipe::kTensorwise) gather_amax = 1;
   if (userbuffers) {
     gather_chunks = static_cast<double>(t);
     scatter_chunks = 4;
   }
   fused_experts =
       job.kernels.cuda_graphs == job::CudaGraphs::kFullIteration && job.model.has_moe() && !job.moe.capacity_factor;
+  if (fused_experts) padded_rows = rank_capacity(job);
   for (const model::Layer& kind : job.model.kinds) biased_experts = biased_experts || kind.ffn.expert_bias;
   expert_share = job.parallel.overlap_moe_expert_comm ? 1 - c.expert_hidden : 1;
   // torchtitan's figures are of PyTorch releases whose flash kernel is FlashAttention 2, and what is compiled calls

@@ -85,9 +85,10 @@ bool shards_weights(const Job& job) {
   }
 }
 
+// MXFP8 has scales along either direction: bf16 is gathered, into the gradient buffer, and quantised there.
 double weight_bytes(const Job& job) {
-  const bool narrow = (job.precision.fp8 != job::Fp8Recipe::kNone && job.precision.fp8_param_gather) ||
-                      (job.precision.fp4 && job.precision.fp4_param_gather);
+  const bool fp8 = job.precision.fp8 != job::Fp8Recipe::kNone && job.precision.fp8 != job::Fp8Recipe::kMxfp8;
+  const bool narrow = (fp8 && job.precision.fp8_param_gather) || (job.precision.fp4 && job.precision.fp4_param_gather);
   return narrow ? 1 : real(job::size_of(job.precision.params));
 }
 

@@ -44,6 +44,7 @@ constexpr Field kFields[] = {
     {"moe_dispatcher", Want::kText},
     {"moe_a2a_overlap", Want::kFlag},
     {"megatron_fsdp", Want::kFlag},
+    {"overlap_grad_reduce", Want::kFlag},
 };
 
 struct Spelling {
@@ -144,6 +145,9 @@ void read_pipeline(const Node& node, job::Job& job) {
   if (last >= 0) {
     p.layout = fmt::format("Et*{0}|(t*{0}|)*{1}", each, stages - 2);
     if (last > 0) p.layout += fmt::format("t*{}", last);
+  } else if (each > 1 && layers == (each - 1) + each * (stages - 2)) {
+    // The last stage has no layer of its own (DeepSeek-V3 on H100).
+    p.layout = fmt::format("Et*{0}|(t*{1}|)*{2}", each - 1, each, stages - 2);
   } else {
     // More stages are short by one: the first, and the last ones.
     const std::int64_t shorter = each * stages - layers - 1;
@@ -211,20 +215,24 @@ void read_graphs(const Node& node, job::Job& job) {
 }
 
 // Recipes that capture whole iterations of MoE models in MXFP8 set fp8_dot_product_attention, but for DeepSeek-V3 on
-// GB200, and fp8_output_proj, but for Qwen3 (Megatron-Bridge v0.5.0, scripts/performance/configs; v0.6.0,
-// perf_recipes).
+// GB200, and fp8_output_proj, but for Qwen3; their experts have buffers of a fixed size (Megatron-Bridge v0.5.0,
+// scripts/performance/configs; v0.6.0, perf_recipes).
 void read_whole_iteration(job::Job& job) {
   const bool whole = job.kernels.cuda_graphs == job::CudaGraphs::kFullIteration && job.model.has_moe();
   if (!whole || job.precision.fp8 != job::Fp8Recipe::kMxfp8) return;
   const bool latent = job.model.kinds.front().attention.kind == model::AttentionKind::kMla;
   job.precision.fp8_attention = !latent || job.cluster.gpu.id != "gb200-186gb";
   if (!job.model.name.starts_with("qwen")) job.stated["fp8_output_proj"] = "true";
+  if (job.moe.dispatcher != job::DispatcherKind::kHybridEp) return;
+  job.stated["moe_expert_rank_capacity_factor"] = "1.5";
+  job.stated["use_transformer_engine_op_fuser"] = "true";
 }
 
 // What the recipes leave off: userbuffers in NVFP4 (all releases), the gather of weights beside the forward in MXFP8
 // (v0.2: "causes NaN grad norm").
 void read_overlap(const Node& node, job::Job& job) {
   job.parallel.tp_comm_overlap = job.is_megatron() && job.parallel.tensor > 1 && !job.precision.fp4;
+  if (node.has("overlap_grad_reduce")) job.optimizer.overlap_grad_reduce = flag_of(node, "overlap_grad_reduce");
   const std::string container = text_of(node, "container");
   if (job.precision.fp8 == job::Fp8Recipe::kMxfp8 && (container == "25.09" || container == "25.11"))
     job.optimizer.overlap_param_gather = false;
@@ -335,6 +343,9 @@ Record read_published_throughput(const Node& node) {
   cluster::use_typical_node(job.cluster);
   job.cluster.gpus = integer_or(node, "gpus", 1);
   read_precision(text_of(node, "precision"), job);
+  // Its NeMo takes delayed scaling where a run does not say (facts step-time.md 12).
+  if (suite == "dgx-cloud-benchmarking" && job.precision.fp8 == job::Fp8Recipe::kTensorwise)
+    job.precision.fp8 = job::Fp8Recipe::kDelayed;
   read_moe(node, job);
   read_pipeline(node, job);
   job.parallel.tensor = integer_or(node, "tp", 1);

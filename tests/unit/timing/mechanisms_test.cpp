@@ -5,6 +5,7 @@
 #include "model/catalog.h"
 #include "step/work.h"
 #include "timing/collectives.h"
+#include "timing/passes.h"
 #include "timing/step_time.h"
 #include "timing/support.h"
 
@@ -87,6 +88,105 @@ TEST(Mechanisms, the_head_in_mxfp8_is_faster) {
   const double stated = time_of(job).parts.gemm;
   job.stated.clear();
   EXPECT_EQ(time_of(job).parts.gemm, stated);
+}
+
+PassCost cost_of_layer(job::Job& job) {
+  EXPECT_TRUE(job::complete(job));
+  const Machine machine(job.cluster, built_in());
+  const Prices prices(job, machine, false);
+  step::WorkList list;
+  step::layer_work(job, job.model.kinds.front(), false, list);
+  return price(job, prices, list);
+}
+
+// Transformer Engine starts products and casts of all experts from one call each.
+TEST(Mechanisms, an_expert_more_costs_the_host_less_than_its_calls_would) {
+  job::Job few = gpt_oss();
+  few.precision.fp8 = job::Fp8Recipe::kMxfp8;
+  for (model::Layer& kind : few.model.kinds) kind.ffn.expert_bias = false;
+  job::Job many = few;
+  few.parallel.expert = 64;  // 2 experts on a rank, and 16
+  const PassCost two = cost_of_layer(few);
+  const PassCost sixteen = cost_of_layer(many);
+  const double more = (sixteen.forward.host + sixteen.backward.host - two.forward.host - two.backward.host) / 14;
+  const double call = built_in().host_kernel_te;
+  EXPECT_GT(more, 2 * call);
+  EXPECT_LT(more, 6 * call);  // two products with three kernels and two casts each would be ten
+}
+
+// Four gathers of inputs and two of gradients, which are gathered once for rows and once for columns.
+TEST(Mechanisms, userbuffers_gather_the_scales_of_mxfp8_by_eight_messages) {
+  job::Job job = llama_70b(4, 1, 1);
+  job.cluster.gpu = cluster::find_gpu("b200-sxm-180gb").value();
+  job.precision.fp8 = job::Fp8Recipe::kMxfp8;
+  ASSERT_TRUE(job::complete(job));
+  const Machine machine(job.cluster, built_in());
+  Prices prices(job, machine, false);
+  EXPECT_EQ(prices.gather_scales, 1);
+  step::WorkList list;
+  step::layer_work(job, job.model.kinds.front(), false, list);
+  const PassCost with = price(job, prices, list);
+  prices.gather_scales = 0;
+  const PassCost without = price(job, prices, list);
+  const double host = with.forward.host + with.backward.host - without.forward.host - without.backward.host;
+  EXPECT_NEAR(host, 8 * prices.host_message, 1e-9);
+  job.parallel.tp_comm_overlap = false;
+  EXPECT_EQ(Prices(job, machine, false).gather_scales, 0);
+}
+
+TEST(Mechanisms, one_scale_of_a_gathered_tensor_needs_the_largest_element_of_all_ranks) {
+  job::Job job = llama_70b(4, 1, 1);
+  ASSERT_TRUE(job::complete(job));
+  const Machine machine(job.cluster, built_in());
+  EXPECT_EQ(Prices(job, machine, false).gather_amax, 1);
+  job.precision.fp8 = job::Fp8Recipe::kDelayed;
+  EXPECT_EQ(Prices(job, machine, false).gather_amax, 0);
+}
+
+// Every pass of a chunk ends with a reduction over the stage: more chunks, more of them.
+TEST(Mechanisms, delayed_scaling_reduces_once_for_each_pass_of_a_chunk) {
+  job::Job few = llama_70b(4, 4, 1);
+  few.precision.fp8 = job::Fp8Recipe::kDelayed;
+  job::Job many = few;
+  many.parallel.virtual_pipeline = 5;
+  many.parallel.overlap_p2p = true;
+  const double more = time_of(many).parts.memory - time_of(few).parts.memory;
+  const Machine machine(test::cluster_of("h100-sxm-80gb", 32), built_in());
+  const double one = all_reduce_seconds(machine, span_of(machine, 8, 1), 4096);
+  const double passes = 2 * 4 * static_cast<double>(16);  // forward and backward, four chunks more, micro-batches
+  EXPECT_GT(more, passes * one);
+  EXPECT_LT(more, 2 * passes * one);
+}
+
+// Its scales lie along rows and along columns, so bf16 is gathered.
+TEST(Mechanisms, weights_of_mxfp8_are_gathered_in_two_bytes) {
+  job::Job job = llama_70b(1, 1, 1);
+  job.cluster.gpu = cluster::find_gpu("b200-sxm-180gb").value();
+  job.optimizer.overlap_grad_reduce = true;
+  job.optimizer.overlap_param_gather = false;
+  job.precision.fp8_param_gather = true;
+  const double tensorwise = time_of(job).parts.data;
+  job.precision.fp8 = job::Fp8Recipe::kMxfp8;
+  job.precision.reuse_grad_buffer_for_mxfp8 = true;
+  const double mxfp8 = time_of(job).parts.data;
+  const Machine machine(job.cluster, built_in());
+  EXPECT_GT(mxfp8 - tensorwise, 0.8 * 70e9 * 7 / 8 / machine.nvlink);
+}
+
+// Graphs of whole iterations fix the size of HybridEP's buffers; biased experts have kernels that pass over all of it.
+TEST(Mechanisms, buffers_of_fixed_size_are_passed_over_whole) {
+  job::Job job = gpt_oss();
+  job.kernels.cuda_graphs = job::CudaGraphs::kFullIteration;
+  job.precision.fp8 = job::Fp8Recipe::kMxfp8;
+  const double exact = time_of(job).parts.memory;
+  job.stated["moe_expert_rank_capacity_factor"] = "1.5";
+  const double padded = time_of(job).parts.memory;
+  EXPECT_GT(padded, 1.1 * exact);
+  EXPECT_LT(padded, 1.5 * exact);
+  for (model::Layer& kind : job.model.kinds) kind.ffn.expert_bias = false;  // all of it is in the fused kernel
+  const double fused = time_of(job).parts.memory;
+  job.stated.clear();
+  EXPECT_EQ(time_of(job).parts.memory, fused);
 }
 
 }  // namespace
