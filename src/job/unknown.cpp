@@ -47,13 +47,14 @@ constexpr Subject kSubjects[] = {
 
 // Words that say that a name is about something else: evaluation, data, files, logs.
 constexpr std::string_view kElsewhere[] = {
-    "eval",   "evaluation", "val",      "valid",    "validation", "test",      "predict", "prediction",  "inference",
-    "infer",  "generation", "gen",      "rollout",  "vllm",       "sglang",    "log",     "logging",     "logger",
-    "save",   "loader",     "dataset",  "datasets", "dataloader", "tokenizer", "wandb",   "metric",      "metrics",
-    "comet",  "profile",    "profiler", "comment",  "path",       "dir",       "file",    "name",        "url",
-    "seed",   "timeout",    "hub",      "cache",    "prompt",     "reward",    "shuffle", "prefetch",    "workers",
-    "tags",   "template",   "lr",       "learning", "warmup",     "decay",     "clip",    "tensorboard", "init",
-    "memmap", "map",        "tokens",   "scale",    "growth",     "margin",    "amax",    "interval"};
+    "eval",      "evaluation", "val",        "valid",    "validation",  "test",     "predict",    "prediction",
+    "inference", "infer",      "generation", "gen",      "rollout",     "vllm",     "sglang",     "log",
+    "logging",   "logger",     "save",       "loader",   "dataset",     "datasets", "dataloader", "tokenizer",
+    "wandb",     "metric",     "metrics",    "comet",    "profile",     "profiler", "comment",    "path",
+    "dir",       "file",       "name",       "url",      "seed",        "timeout",  "hub",        "cache",
+    "prompt",    "reward",     "shuffle",    "prefetch", "workers",     "tags",     "template",   "lr",
+    "learning",  "warmup",     "decay",      "clip",     "tensorboard", "init",     "memmap",     "drop",
+    "tasks",     "map",        "tokens",     "scale",    "growth",      "margin",   "amax",       "interval"};
 
 bool is_elsewhere(std::string_view word) {
   return std::find(std::begin(kElsewhere), std::end(kElsewhere), word) != std::end(kElsewhere);
@@ -105,8 +106,9 @@ std::string near_miss(std::string_view key, const Draft& draft) {
     const std::size_t shorter = std::min(known.size(), key.size());
     return longer - shorter <= allowed && edit_distance(key, known) <= allowed;
   };
+  const bool is_path = key.find('.') != std::string_view::npos;  // no spelling of a name without one
   for (const std::string& known : names_with_effect(draft.vocabulary))
-    if (close(known)) return known;
+    if ((!is_path || known.find('.') != std::string::npos) && close(known)) return known;
   for (const Alias& alias : draft.names)
     if (alias.kind != AliasKind::kNoEffect && close(alias.name)) return std::string(alias.name);
   return {};
@@ -146,9 +148,16 @@ std::string_view subject_of(std::string_view key) {
   if (spelled == "target_modules" || spelled == "modules_to_save") return kAdapters;
   for (const std::string_view whole : {"max_length", "max_len", "block_size", "context_length", "max_tokens"})
     if (spelled == whole) return kSequence;
-  for (const std::string& word : words_of(last))
+  const std::vector<std::string> words = words_of(last);
+  // "zero_emb", "zero_init": values, not DeepSpeed's.
+  const bool starts_at_zero = std::any_of(words.begin(), words.end(), [](const std::string& word) {
+    return word == "query" || word == "emb" || word == "embedding" || word == "centered" || word == "loss" ||
+           word == "advantage" || word == "shot" || word == "mean" || word == "grad" || word == "pad";
+  });
+  for (const std::string& word : words)
     for (const Subject& subject : kSubjects)
-      if (word == subject.word) return is_of_another_part(subject.name, last) ? std::string_view{} : subject.name;
+      if (word == subject.word && !(word == "zero" && starts_at_zero))
+        return is_of_another_part(subject.name, last) ? std::string_view{} : subject.name;
   return {};
 }
 

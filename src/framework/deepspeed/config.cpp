@@ -102,7 +102,8 @@ Draft draft_of_missing_file(const std::string& name, Error error) {
                     name, *stage, offloads ? "with" : "without"));
     return draft;
   }
-  draft.assignments.push_back({"zero_stage", Node{}, name, false, std::move(error.message)});
+  draft.assignments.push_back(
+      {"zero_stage", Node{}, name, false, fmt::format("{}; give the file, or --zero-stage", error.message)});
   return draft;
 }
 

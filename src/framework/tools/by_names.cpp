@@ -69,9 +69,11 @@ void read_batch(Sayings& sayings) {
     sayings.put(kMicro, integer_node(1), {});
     sayings.assume("no size of a micro-batch is given; one sequence is assumed (--micro-batch-size)");
   }
-  if (global) {
+  // "effective_batch_size" beside both of its factors says no more than they do.
+  const Said* accumulates = micro ? sayings.find("gradient_accumulation_steps") : nullptr;
+  if (global && (accumulates == nullptr || !to_integer(accumulates->value, Range{1, 1 << 20}))) {
     sayings.put("global_batch_size", integer_node(*global), sayings.find("global_batch_size")->path);
-  } else if (micro && plain != nullptr) {
+  } else if (micro && plain != nullptr && accumulates == nullptr) {
     sayings.put("global_batch_size", plain->value, plain->path);
   } else if (const Said* steps = sayings.find("gradient_accumulation_steps");
              steps != nullptr && to_integer(steps->value, Range{1, 1 << 20})) {
@@ -106,7 +108,12 @@ void read_precision(Sayings& sayings) {
       sayings.put(key, said->value, said->path);
       known = true;
     }
-  if (const Said* said = sayings.find("weights_dtype"); said != nullptr && said->value.is_string() && !known) {
+  if (const Said* said = sayings.find("pure_bf16"); said != nullptr && !is_off(said->value) && !known) {
+    sayings.put("load_dtype", text_node("bf16"), said->path);
+    known = true;
+  }
+  if (const Said* said = sayings.find("weights_dtype");
+      said != nullptr && said->value.is_string() && !known && !names_four_bits(lower(said->value.text))) {
     sayings.put("load_dtype", said->value, said->path);
     known = true;
   }
@@ -157,68 +164,6 @@ void read_optimizer(Sayings& sayings) {
     }
 }
 
-// Which linears have an adapter, one switch each.
-Node targets_by_switch(Sayings& sayings) {
-  constexpr std::pair<std::string_view, std::string_view> kSwitches[] = {
-      {"lora_query", "q_proj"},  {"lora_key", "k_proj"},  {"lora_value", "v_proj"},  {"lora_projection", "o_proj"},
-      {"lora_mlp", "gate_proj"}, {"lora_mlp", "up_proj"}, {"lora_mlp", "down_proj"}, {"lora_head", "lm_head"}};
-  Node targets;
-  targets.kind = Node::Kind::kArray;
-  for (Said& said : sayings.said())
-    for (const auto& [name, linear] : kSwitches) {
-      if (said.path != name) continue;
-      said.done = true;
-      if (!is_off(said.value)) targets.items.push_back(text_node(std::string(linear)));
-    }
-  return targets;
-}
-
-// "all", "all-linear", "*_proj": every linear of the layers.
-bool takes_all_linears(const Node& targets) {
-  const Node& first = targets.is_array() && targets.items.size() == 1 ? targets.items.front() : targets;
-  if (!first.is_string()) return false;
-  const std::string word = lower(first.text);
-  return word == "all" || word == "all-linear" || word == "*_proj" || word == "*proj";
-}
-
-void read_adapter(Sayings& sayings) {
-  Node targets = targets_by_switch(sayings);
-  const Said* asked = sayings.find("use_lora");
-  const Said* rank = sayings.find("lora_r");
-  const Said* listed = sayings.find("lora_target_modules");
-  const Said* dropout = sayings.find("lora_dropout");
-  const Said* quantize = sayings.find("quantize");
-  for (Said& said : sayings.said())
-    if (said.path.ends_with("lora_alpha")) said.done = true;
-  const bool is_switch = asked != nullptr && (asked->value.is_bool() || is_off(asked->value));
-  const bool on = is_switch ? !is_off(asked->value) : rank != nullptr && !is_off(rank->value);
-  if (asked != nullptr && asked->value.is_string() &&
-      contains_any(lower(asked->value.text), {"freeze", "ia3", "prompt"}))
-    sayings.leave(*asked);  // another way to train a part of the model
-  const std::string bits = quantize == nullptr ? "" : lower(document::to_text(quantize->value));
-  const bool four = contains_any(bits, {"nf4", "fp4", "4bit", "true"}) || bits == "4";
-  const bool is_whole = bits == "16" || bits == "32";  // of a number of bits: not quantised
-  if (!on) {
-    if (quantize != nullptr && !is_off(quantize->value) && !is_whole) sayings.leave(*quantize);
-    return;
-  }
-  sayings.put("use_peft", bool_node(true), rank == nullptr ? "" : rank->path);
-  if (rank != nullptr) sayings.put("lora_r", rank->value, rank->path);
-  if (dropout != nullptr) sayings.put("lora_dropout", dropout->value, dropout->path);
-  const bool takes_all = listed != nullptr && (takes_all_linears(listed->value) || is_off(listed->value));
-  if (listed != nullptr && !takes_all) {
-    sayings.put("lora_target_modules", listed->value, listed->path);
-  } else {
-    sayings.put("lora_target_modules", targets.items.empty() ? text_node("all-linear") : std::move(targets), {});
-  }
-  if (four) {
-    sayings.put("load_in_4bit", bool_node(true), quantize->path);
-    sayings.put("bnb_4bit_use_double_quant", bool_node(contains_any(bits, {"dq", "double"})), quantize->path);
-  } else if (quantize != nullptr && !is_off(quantize->value) && !is_whole) {
-    sayings.leave(*quantize);
-  }
-}
-
 // Sizes that a table of overrides lays over the model that is named.
 void read_changed_sizes(Sayings& sayings) {
   constexpr std::pair<std::string_view, std::string_view> kSizes[] = {
@@ -239,26 +184,48 @@ void read_changed_sizes(Sayings& sayings) {
   }
 }
 
-// "llama_type: llama_peft": what a kind of model says of adapters is not in its sizes.
-Status refuse_adapters_by_type(Sayings& sayings) {
-  const bool reads_adapter = sayings.find("lora_r") != nullptr || sayings.find("use_lora") != nullptr;
+// "gpus: ['0', '1']", "gpus: 0,1": the devices by their numbers.
+void count_listed_devices(Sayings& sayings) {
   for (Said& said : sayings.said()) {
-    const std::string_view last = std::string_view(said.path).substr(said.path.rfind('.') + 1);
-    if (last == "num_labels") {
-      said.done = true;
-      sayings.draft().warnings.push_back(said.path + ": the head of a classifier is counted as the language model's");
+    if (meaning_of(said.path) != "devices") continue;
+    if (said.value.is_array()) {
+      said.value = integer_node(static_cast<std::int64_t>(said.value.items.size()));
+    } else if (said.value.is_string() && said.value.text.find(',') != std::string::npos) {
+      said.value = integer_node(static_cast<std::int64_t>(split(said.value.text, ',').size()));
     }
-    if (reads_adapter && last == "peft_type" && lower(document::to_text(said.value)) == "lora") said.done = true;
-    if (said.done || reads_adapter || !last.ends_with("_type") || !said.value.is_string()) continue;
-    if (contains_any(lower(said.value.text), {"peft", "lora", "adapter"}))
-      return bad_input(
-          fmt::format("{}: '{}' speaks of adapters, in words of a tool that is not known", said.path, said.value.text),
-          "give the model and --peft, --lora-rank by flags");
   }
-  return {};
+}
+
+// Words that the Trainer has too, in a table around them ("model.trust_remote_code", "dpo.beta"), mean what they mean
+// there.
+void take_words_of_trainer(Sayings& sayings) {
+  for (Said& said : sayings.said()) {
+    const std::size_t dot = said.path.rfind('.');
+    if (said.done || dot == std::string::npos || !meaning_of(said.path).empty()) continue;
+    const std::string last = said.path.substr(dot + 1);
+    const Alias* alias = find_alias(Framework::kTransformers, last);
+    if (alias == nullptr || is_size_of_model(said.path)) continue;
+    said.done = true;
+    if (alias->kind != AliasKind::kNoEffect) sayings.put(last, said.value, said.path);
+  }
+}
+
+// "pp_engine: 1f1b" beside "pp_size: 1": how a split runs that is none.
+void pass_over_splits_of_one(Sayings& sayings) {
+  constexpr std::pair<std::string_view, std::string_view> kSplits[] = {{"tp_", "tp_size"},
+                                                                       {"pp_", "pipeline_model_parallel_size"},
+                                                                       {"cp_", "cp_size"},
+                                                                       {"ep_", "expert_model_parallel_size"}};
+  for (const auto& [start, meaning] : kSplits) {
+    const Said* size = sayings.find(meaning);
+    if (size == nullptr || document::to_text(size->value) != "1") continue;
+    for (Said& said : sayings.said())
+      if (std::string_view(said.path).substr(said.path.rfind('.') + 1).starts_with(start)) said.done = true;
+  }
 }
 
 void read_rest(Sayings& sayings) {
+  pass_over_splits_of_one(sayings);
   for (const std::string_view same :
        {"max_length", "tp_size", "cp_size", "pipeline_model_parallel_size", "expert_model_parallel_size",
         "dp_replicate", "use_liger_kernel", "torch_compile", "packing", "gpus", "freeze_vision_tower",
@@ -275,11 +242,53 @@ void read_rest(Sayings& sayings) {
                                                         : "sdpa"),
                 attention->path);
   }
+  if (sayings.find("max_length") == nullptr)
+    if (const Said* cut = sayings.find("cut_length"); cut != nullptr) sayings.put("max_length", cut->value, cut->path);
+  sayings.pass("cut_length");
+  count_listed_devices(sayings);
   const std::optional<std::int64_t> devices = sayings.number("devices");
   const std::int64_t nodes = sayings.number("nodes").value_or(1);
   if (devices && *devices < (1 << 12) && nodes < (1 << 12))
     sayings.put("gpus", integer_node(*devices * nodes), sayings.find("devices")->path);
   for (const char* meaning : {"derived", "rate", "duration", "elsewhere"}) sayings.pass(meaning);
+}
+
+// "loss: {name: dpo}", "method: dpo", "dpo_config: {beta: 0.1}": pairs of answers, in the Trainer's words. A file of
+// several stages names no one of them.
+Status read_preference(Sayings& sayings) {
+  constexpr std::pair<std::string_view, std::string_view> kLosses[] = {
+      {"dpo", "sigmoid"}, {"ipo", "ipo"}, {"kto", "kto"}, {"orpo", "simpo"}, {"simpo", "simpo"}, {"cpo", "simpo"}};
+  std::string_view loss;
+  bool is_said = false;  // a word that chooses, not a table that may stand unused
+  for (const Said& said : sayings.said()) {
+    const std::vector<std::string_view> parts = split(said.path, '.');
+    const std::string_view last = parts.back() == "name" && parts.size() > 1 ? parts[parts.size() - 2] : parts.back();
+    const std::string word = said.value.is_string() ? lower(said.value.text) : std::string{};
+    bool chooses = false;
+    for (const std::string_view one :
+         {"loss", "loss_fn", "method", "stage", "task", "algorithm", "algo", "algorithm_type", "trainer_type",
+          "training_type", "train_method", "objective", "trainer", "mode", "loss_type"})
+      chooses = chooses || last == one;
+    for (const auto& [name, meaning] : kLosses)
+      if (chooses && (word == name || word == std::string(name) + "_trainer")) {
+        loss = meaning;
+        is_said = true;
+      }
+    if (chooses && (word == "sft" || word == "pretrain" || word == "pt")) return {};
+  }
+  for (const auto& [name, meaning] : kLosses)
+    if (!is_said && sayings.any_segment(name)) loss = meaning;
+  if (loss.empty()) {
+    sayings.pass("prompt_cut");
+    return {};
+  }
+  if (!is_said && sayings.any_segment("sft"))
+    return bad_input("the file holds a supervised and a preference stage, and no key says which one runs",
+                     "give the keys of one stage in a file of their own");
+  for (Said& said : sayings.said())
+    if (said.path.ends_with("loss_type")) said.done = true;
+  sayings.put("loss_type", text_node(std::string(loss)), {});
+  return {};
 }
 
 // "algo: SFT", "algorithm_type: sft": a program of many loops is told which one to run.
@@ -307,40 +316,13 @@ Status refuse_other_loops(Sayings& sayings) {
           "without the teacher's keys the student alone is answered");
   if (sayings.any_segment("reward_model"))
     return bad_input("reward_model: a reward model has another head and loss, which are not modelled");
-  for (const std::string_view word : {"ppo", "grpo", "dpo", "kto", "orpo", "rollout", "critic", "reward_funcs"})
+  for (const std::string_view word : {"ppo", "grpo", "rollout", "critic", "reward_funcs"})
     if (sayings.any_segment(word))
       return bad_input(
           fmt::format("{}: preference and reinforcement training of a tool that is not known is not read", word),
           "plimsoll rl reads verl, OpenRLHF, NeMo-RL, prime-rl, slime, AReaL and TRL");
   return {};
 }
-
-}  // namespace
-
-int signs_of_training(const Node& root) {
-  bool length = false, batch = false, rate = false, duration = false;
-  for_each_leaf(root, [&](const std::string& path, const Node&) {
-    const std::string_view meaning = meaning_of(path);
-    length = length || meaning == "max_length";
-    batch = batch || meaning == "per_device_train_batch_size" || meaning == "global_batch_size" || meaning == "batch";
-    rate = rate || meaning == "rate" || meaning == "optim";
-    duration = duration || meaning == "duration";
-  });
-  return int{length} + int{batch} + int{rate} + int{duration};
-}
-
-bool speaks_of_training(const Node& root) {
-  if (signs_of_training(root) < 3) return false;
-  bool model = false;
-  for_each_leaf(root, [&model](const std::string& path, const Node& value) {
-    model = model || (value.is_string() && meaning_of(path) == "model");
-  });
-  const Node* sizes = root.find("model");
-  const bool is_spelled_out = sizes != nullptr && sizes->is_object() && sizes->members.size() > 1;
-  return model || is_spelled_out || architecture_of_names(root).has_value();
-}
-
-namespace {
 
 // A DeepSpeed configuration in the table has words of its own; it goes on as it is.
 std::optional<Node> take_engine(Node& root) {
@@ -392,155 +374,11 @@ Result<Node> from_names(const Node& whole, Draft& draft) {
   }
   read_adapter(sayings);
   read_changed_sizes(sayings);
+  PLIMSOLL_TRY_STATUS(read_preference(sayings));
   read_rest(sayings);
+  take_words_of_trainer(sayings);
   PLIMSOLL_TRY_STATUS(refuse_adapters_by_type(sayings));
   return sayings.finish();
-}
-
-namespace {
-
-// NeMo Automodel: Transformers' models under FSDP2, loaded as the checkpoint has them (components/_transformers).
-bool is_automodel(const Node& root) {
-  const Node* model = root.find("model");
-  const Node* target = is_table(model) ? model->find("_target_") : nullptr;
-  return target != nullptr && target->is_string() && target->text.starts_with("nemo_automodel");
-}
-
-std::string_view name_of_family(std::string_view type) {
-  return type == "mpt" ? "MPT" : type == "olmo2" ? "OLMo 2" : type == "olmo" ? "OLMo" : "Llama";
-}
-
-// Without what chooses kernels and loads data, and with the types that weights have there.
-Node with_automodel_defaults(Node root) {
-  const auto drop = [](Node& table, std::initializer_list<std::string_view> names) {
-    std::erase_if(table.members, [names](const auto& member) {
-      return std::find(names.begin(), names.end(), member.first) != names.end();
-    });
-  };
-  drop(root, {"recipe", "ci", "dataloader", "validation_dataloader"});
-  for (auto& [key, value] : root.members) {
-    if (key == "model") drop(value, {"backend"});
-    const Node* stages = key == "distributed" ? value.find("pp_size") : nullptr;
-    if (key == "distributed" && (stages == nullptr || document::to_text(*stages) == "1"))
-      drop(value, {"pipeline", "moe"});
-    if (key == "model" && !value.has("torch_dtype")) value.members.emplace_back("torch_dtype", text_node("bf16"));
-    // A packed length of 0 is no packing.
-    if (key == "packed_sequence" && value.is_object())
-      std::erase_if(value.members,
-                    [](const auto& member) { return member.first == "packed_sequence_size" && is_off(member.second); });
-  }
-  return root;
-}
-
-// A table that is switched off ("fp8_config: {enabled: false, fp8_format: HYBRID}") says nothing more.
-void clear_what_is_off(Node& table) {
-  for (auto& [key, value] : table.members) {
-    if (!value.is_object()) continue;
-    const Node* on = value.find("enabled");
-    if (on != nullptr && value.members.size() > 1 && is_off(*on)) {
-      value.members.clear();
-    } else {
-      clear_what_is_off(value);
-    }
-  }
-}
-
-// A job for a cluster that carries the program's own file: "parameters" beside "command" and "compute: {gpus: 8}".
-void unwrap_parameters(Node& root) {
-  const Node* parameters = root.find("parameters");
-  const Node* compute = root.find("compute");
-  if (!is_table(parameters) || !has_any(root, {"command", "compute"})) return;
-  Node inner = *parameters;
-  interpolate(inner);  // its references are to the file as the program sees it
-  const Node* gpus = is_table(compute) ? compute->find("gpus") : nullptr;
-  if (gpus != nullptr && !gpus->is_null() && !inner.has("gpus")) inner.members.emplace_back("gpus", *gpus);
-  root = std::move(inner);
-}
-
-}  // namespace
-
-Result<Draft> read_by_names(const InputFile& file, const ReadOptions& /*options*/) {
-  Draft draft;
-  draft.path = file.path;
-  draft.kind = FileKind::kTrainingArguments;
-  draft.vocabulary = Framework::kTransformers;
-  draft.framework = Framework::kTransformers;
-  draft.read_as = "a tool that is not known, by the names of its keys";
-  PLIMSOLL_TRY(root, parse_omega(file.text, file.path));
-  if (!root.is_object()) return bad_input("wanted a table of keys");
-  unwrap_parameters(root);
-  if (is_nemo_megatron(root)) return read_nemo_megatron(file);
-  if (is_flagscale(root)) return read_flagscale(file);
-  if (is_jax_config(root)) return refuse_jax_config(root);
-  if (is_automodel(root)) {
-    draft.read_as = "NeMo Automodel";
-    root = with_automodel_defaults(std::move(root));
-  }
-  clear_what_is_off(root);
-  if (has_other_layers(root))
-    return bad_input(
-        "model: its keys speak of state spaces or recurrence; such layers of a tool that is not known are "
-        "not modelled",
-        "give the model's config.json, if it is one of Transformers");
-  PLIMSOLL_TRY(arguments, from_names(root, draft));
-  PLIMSOLL_TRY_STATUS(read_training_tree(arguments, draft));
-  PLIMSOLL_TRY_STATUS(build_of_sizes(root, draft));
-  return draft;
-}
-
-Status build_of_sizes(const Node& root, Draft& draft) {
-  const bool is_named = !draft.parts.empty() && !draft.parts.front().model.kinds.empty();
-  if (is_named) return {};
-  const std::string& path = draft.path;
-  if (const std::optional<Node> sizes = architecture_of_names(root)) {
-    std::erase_if(draft.assignments, [](const Assignment& given) { return is_size_of_model(given.key); });
-    PLIMSOLL_TRY(model, model::read_hf_config(*sizes));
-    draft.model = std::move(model);
-    draft.model.name = fmt::format("the model of {}", path.substr(path.rfind('/') + 1));
-    draft.model_is_weak = true;
-    draft.unknown_model.clear();
-    draft.notes.push_back(fmt::format("{}: the model is built of the sizes in the file, with layers as {} has them",
-                                      path, name_of_family(sizes->find("model_type")->text)));
-    if (!sizes->has("vocab_size"))
-      draft.assignments.push_back({"vocab_size", Node{}, path, false,
-                                   "vocab_size is not known: the file names a tokenizer alone; give --vocab-size"});
-  }
-  return {};
-}
-
-// A table in the common words of training programs with sections that neither Megatron-Bridge nor a job file has, or
-// without sections and without the words that only the Trainer and Megatron-LM have.
-bool is_of_unknown_tool(const Node& root) {
-  const Node* model = root.find("model");
-  if (is_automodel(root) || is_nemo_megatron(root) || is_flagscale(root) || is_jax_config(root)) return true;
-  if ((is_table(model) && model->has("_target_")) || has_any(root, {"comm_overlap", "rerun_state_machine"}))
-    return false;
-  bool has_section = false;
-  int foreign = 0;
-  for (const auto& [key, value] : root.members) {
-    has_section = has_section || value.is_object();
-    bool is_known = is_key(key) || key.starts_with("_");
-    for (const std::string_view section :
-         {"model",     "train",           "optimizer", "scheduler",   "dataset",   "logger",
-          "tokenizer", "checkpoint",      "dist",      "ft",          "straggler", "profiling",
-          "peft",      "mixed_precision", "rng",       "env_vars",    "cluster",   "parallel",
-          "batch",     "precision",       "recompute", "sharding",    "offload",   "kernels",
-          "adapter",   "environment",     "moe",       "description", "name"})
-      is_known = is_known || key == section;
-    foreign += is_known ? 0 : 1;
-  }
-  constexpr int kSeveral = 4;  // beside a ddp of its own, which Megatron-Bridge has too
-  if (foreign == 0 || (root.has("ddp") && foreign < kSeveral)) return false;
-  const bool has_tables = is_table(root.find("peft_config")) || is_table(root.find("dist_config"));
-  if (!has_tables &&
-      has_any(root, {"per_device_train_batch_size", "num_train_epochs", "output_dir", "model_name_or_path"}))
-    return false;
-  if (!has_section && has_any(root, {"num_layers", "num-layers", "tensor_model_parallel_size", "train_batch_size",
-                                     "zero_optimization"}))
-    return false;
-  for (const auto& member : root.members)
-    if (member.first.starts_with("--")) return false;
-  return speaks_of_training(root);
 }
 
 }  // namespace plimsoll::job

@@ -9,13 +9,10 @@
 #include <string_view>
 
 #include "document/node.h"
+#include "job/common_words.h"
 #include "job/draft.h"
 
 namespace plimsoll::job {
-
-// What a key says, in the words of TrainingArguments (max_length, per_device_train_batch_size, ...) or one of the
-// meanings that need more than a name ("precision", "model", "fsdp"). Empty where the name says nothing.
-[[nodiscard]] std::string_view meaning_of(std::string_view path);
 
 // Whether a table describes a training job in such words: a model, and two or more of length, batch, optimizer,
 // duration.

@@ -118,7 +118,16 @@ inline bool contains_any(std::string_view text, std::initializer_list<std::strin
                      [text](std::string_view word) { return text.find(word) != std::string_view::npos; });
 }
 
+// "int4", "nf4", "4bit": a type of weights that is a quantisation.
+inline bool names_four_bits(std::string_view word) {
+  return contains_any(word, {"int4", "nf4", "fp4", "4bit", "4-bit"});
+}
+
 // How weights, gradients and states are split over GPUs.
 void read_sharding(Sayings& sayings);
+
+// Adapters, and the quantised base below them.
+void read_adapter(Sayings& sayings);
+[[nodiscard]] Status refuse_adapters_by_type(Sayings& sayings);
 
 }  // namespace plimsoll::job

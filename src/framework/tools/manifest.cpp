@@ -142,7 +142,8 @@ bool is_manifest(std::string_view text) {
     return text.starts_with(start) || text.find("\n" + std::string(start)) != std::string_view::npos;
   };
   return has_line("apiVersion:") && has_line("kind:") &&
-         (text.find("command:") != std::string_view::npos || text.find("args:") != std::string_view::npos);
+         (text.find("kind: ConfigMap") != std::string_view::npos || text.find("command:") != std::string_view::npos ||
+          text.find("args:") != std::string_view::npos);
 }
 
 Result<ScriptInYaml> script_in_yaml(std::string_view text) {
@@ -166,13 +167,30 @@ Result<ScriptInYaml> script_in_yaml(std::string_view text) {
       }
       Containers(script).walk(*root, 1, 0);
     }
-    if (script.text.empty()) return bad_input("no container of the manifest has a command");
+    if (script.text.empty() && script.files.size() != 1) return bad_input("no container of the manifest has a command");
     return script;
   }
-  if (text.find("\nrun:") == std::string_view::npos) return script;
+  const bool has_list = text.find("\ncommands:") != std::string_view::npos;
+  if (text.find("\nrun:") == std::string_view::npos && !has_list) return script;
   const auto root = document::parse_yaml(text);
   const Node* run = root && root->is_object() ? root->find("run") : nullptr;
   if (run != nullptr && run->is_string()) script.text = run->text;
+  // A list of commands, one line each however it is folded, under an environment of "NAME=value" or a table.
+  const Node* listed = root && root->is_object() ? root->find("commands") : nullptr;
+  if (run != nullptr || listed == nullptr || !listed->is_array()) return script;
+  for (const Node& item : listed->items)
+    if (!item.is_string()) return script;
+  if (const Node* env = root->find("env"); env != nullptr) {
+    for (const Node& one : env->items)
+      if (one.is_string() && one.text.find('=') != std::string::npos) {
+        const std::size_t equals = one.text.find('=');
+        script.text += fmt::format("export {}={}\n", one.text.substr(0, equals), quoted(one.text.substr(equals + 1)));
+      }
+    for (const auto& [name, value] : env->members)
+      if (!value.is_object() && !value.is_array() && !value.is_null())
+        script.text += fmt::format("export {}={}\n", name, quoted(document::to_text(value)));
+  }
+  for (const Node& item : listed->items) script.text += item.text + "\n";
   return script;
 }
 

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `accelerate launch` is told on its command line instead of in a file: the flags are the keys of the file, some
 // of them inside its tables (accelerate/commands/launch.py).
+#include <optional>
+
+#include <fmt/format.h>
+
 #include "base/file.h"
 #include "base/text.h"
 #include "framework/tools/dialects.h"
+#include "framework/transformers/include.h"
 #include "job/format.h"
 #include "job/readers/omega.h"
 #include "job/readers/parse.h"
@@ -42,6 +47,31 @@ void take_flag(const std::string& key, const Node& value, Node& root) {
 
 }  // namespace
 
+namespace {
+
+// What the name of a file that is not here says of it: "fsdp_8gpu.yaml", "deepspeed_zero3.yaml", "multi_gpu.yaml".
+// Nothing where it says nothing.
+std::optional<Node> settings_in_name(std::string_view path, Draft& draft) {
+  const std::string name = lower(path.substr(path.rfind('/') + 1));
+  const auto says = [&name](std::string_view word) { return name.find(word) != std::string::npos; };
+  Node root;
+  root.kind = Node::Kind::kObject;
+  std::string what;
+  if (says("fsdp")) {
+    root.members.emplace_back("distributed_type", text_node("FSDP"));
+    what = "FSDP that shards everything";
+  } else if (says("ddp") || says("multi_gpu") || says("multigpu")) {
+    root.members.emplace_back("distributed_type", text_node("MULTI_GPU"));
+    what = "data parallelism";
+  } else {
+    return std::nullopt;
+  }
+  draft.warnings.push_back(fmt::format("{}: the file is not here; {} is taken from its name", path, what));
+  return root;
+}
+
+}  // namespace
+
 Status add_accelerate_settings(const Launch& launch, Draft& draft) {
   std::size_t start = 0;
   for (std::size_t i = 0; i + 1 < launch.launcher.size(); ++i) {
@@ -67,13 +97,24 @@ Status add_accelerate_settings(const Launch& launch, Draft& draft) {
   }
   std::string path = draft.path;
   if (!launch.accelerate_config.empty()) {
-    PLIMSOLL_TRY(found, locate(launch.accelerate_config, parent_folder(draft.path)));
-    PLIMSOLL_TRY(text, read_named_file(found));
-    auto file = parse_json_or_yaml(text);
-    if (!file) return tl::make_unexpected(std::move(file.error()).with_context(found));
-    lay_over(said, *file);
-    said = *std::move(file);
-    path = found;
+    const auto found = locate(launch.accelerate_config, parent_folder(draft.path));
+    if (found) {
+      PLIMSOLL_TRY(text, read_named_file(*found));
+      auto file = parse_json_or_yaml(text);
+      if (!file) return tl::make_unexpected(std::move(file.error()).with_context(*found));
+      lay_over(said, *file);
+      said = *std::move(file);
+      path = *found;
+    } else if (auto named = settings_in_name(launch.accelerate_config, draft)) {
+      lay_over(said, *named);
+      said = *std::move(named);
+    } else if (auto engine = include_deepspeed_file(launch.accelerate_config, parent_folder(draft.path));
+               engine && !engine->warnings.empty()) {  // its name says the stage
+      draft.framework = Framework::kDeepSpeed;
+      draft.parts.push_back(*std::move(engine));
+    } else {
+      return tl::make_unexpected(found.error());
+    }
   }
   if (!said.is_object() || said.members.empty()) return {};
   auto part = read_accelerate_config(InputFile{path, document::to_json(said)}, {});

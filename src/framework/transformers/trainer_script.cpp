@@ -3,10 +3,14 @@
 // finetuning scripts, TRL's examples, DeepSpeed-Chat.
 #include <fmt/format.h>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "framework/tools/dialect_rows.h"
+#include "framework/transformers/common_words.h"
 #include "job/alias_rows.h"
 #include "job/keys.h"
+#include "job/readers/parse.h"
+#include "job/readers/resolve.h"
 #include "job/value.h"
 
 namespace plimsoll::job {
@@ -154,10 +158,35 @@ void read_groups(const Node& root, Translation& to, Draft& draft) {
   if (longest != nullptr && !root.has("max_length")) to.put("max_length", *longest, "passage_max_len");
 }
 
+// "--lora_config lora.json": PEFT's words in a file of their own.
+Result<bool> adapter_in_file(const Node& root, Translation& to, const Draft& draft) {
+  for (const std::string_view key : {"lora_config", "peft_config", "lora_config_path", "lora_hyperparams_file"}) {
+    const Node* name = root.find(key);
+    if (name == nullptr || !name->is_string() || !name->text.ends_with(".json")) continue;
+    const auto found = locate(name->text, parent_folder(draft.path));
+    if (!found) continue;
+    PLIMSOLL_TRY(text, read_named_file(*found));
+    auto config = parse_json_or_yaml(text);
+    if (!config) return tl::make_unexpected(std::move(config.error()).with_context(*found));
+    if (!config->is_object()) continue;
+    const Node* rank = config->find("r") != nullptr ? config->find("r") : config->find("lora_r");
+    if (rank == nullptr) continue;
+    static_cast<void>(to.take(key));
+    to.put("lora_r", *rank, key);
+    for (const std::string_view targets : {"target_modules", "lora_target_modules"})
+      if (const Node* listed = config->find(targets); listed != nullptr && !to.has("lora_target_modules"))
+        to.put("lora_target_modules", *listed, key);
+    if (const Node* dropout = config->find("lora_dropout"); dropout != nullptr) to.put("lora_dropout", *dropout, key);
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
-Result<Node> from_trainer_script(const Node& root, Draft& draft) {
+Result<Node> from_trainer_script(const Node& arguments, Draft& draft) {
   draft.names = names();
+  const Node root = in_words_of_trainer(arguments, draft);
   Translation to(root);
   for (const std::string_view key : {"max_seq_len", "max_source_length", "context_length"})
     to.rename(key, "max_length");
@@ -181,13 +210,19 @@ Result<Node> from_trainer_script(const Node& root, Draft& draft) {
       has_switch = true;
       lora = is_on(to.take(key)) || lora;
     }
-  // A program of adapters alone needs no switch: its rank says it.
+  // A program of adapters alone needs no switch: its rank says it, or a rank over a quantised base.
   const Node* rank = to.take("lora_rank");
-  if (!has_switch && is_on(rank)) {
-    lora = true;
-    draft.notes.push_back(fmt::format("{}: lora_rank is given and no switch; adapters are trained", draft.path));
-  }
+  PLIMSOLL_TRY(adapter, adapter_in_file(root, to, draft));
+  has_switch = has_switch || adapter;
+  lora = lora || adapter;
   std::string bits = to.takes_word("bits");
+  const bool is_base_quantised = bits == "4" || bits == "8" || is_on(root.find("load_in_4bit"));
+  const bool trains_all = is_on(to.take("full_finetune"));
+  if (!has_switch && !trains_all && (is_on(rank) || (is_base_quantised && is_on(root.find("lora_r"))))) {
+    lora = true;
+    draft.notes.push_back(fmt::format("{}: {} is given and no switch; adapters are trained", draft.path,
+                                      is_on(rank) ? "lora_rank" : "lora_r over a quantised base"));
+  }
   for (const std::string_view key : {"quant_bit", "load_in_kbits", "quantization_bit"})
     if (std::string word = to.takes_word(key); bits.empty()) bits = std::move(word);
   bool four = bits == "4" || is_on(root.find("use_qlora")) || is_on(root.find("qlora"));
@@ -213,7 +248,7 @@ Result<Node> from_trainer_script(const Node& root, Draft& draft) {
     for (const std::string_view key : {"lora_target_modules", "target_modules", "trainable", "lora_trainable"})
       if (const Node* given = to.take(key); given != nullptr && listed == nullptr) listed = given;
     const bool takes_all = listed == nullptr || (listed->is_string() && (lower(listed->text) == "all"));
-    to.put("lora_target_modules", takes_all ? text_node("all-linear") : *listed);
+    if (!to.has("lora_target_modules")) to.put("lora_target_modules", takes_all ? text_node("all-linear") : *listed);
     if (four) {
       to.put("load_in_4bit", bool_node(true));
       to.put("bnb_4bit_use_double_quant", bool_node(true));

@@ -2,10 +2,14 @@
 // config.json of a model, with the index of its checkpoint where there is one: the shape, the dtype that
 // Transformers will load, and bitsandbytes quantisation of the stored weights.
 #include <filesystem>
+#include <iterator>
+#include <optional>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/text.h"
 #include "job/readers/resolve.h"
 #include "job/value.h"
@@ -50,25 +54,72 @@ Result<std::string> read_named_file(const std::string& path) {
   return read_file(path);
 }
 
+namespace {
+
+namespace fs = std::filesystem;
+
+// The folder and those above it, up to the root of the repository.
+std::vector<fs::path> places_above(const fs::path& start) {
+  std::error_code ignored;
+  std::vector<fs::path> places;
+  fs::path place = fs::absolute(start, ignored).lexically_normal();
+  if (place.filename().empty()) place = place.parent_path();
+  for (int level = 0; level < 8 && !place.empty(); ++level) {
+    places.push_back(place);
+    if (fs::exists(place / ".git", ignored) || place == place.parent_path()) break;
+    place = place.parent_path();
+  }
+  return places;
+}
+
+// Beside the file that names it, in the working directory, or above one of them.
+std::optional<std::string> find_above(const fs::path& given, const std::string& folder) {
+  std::error_code ignored;
+  for (const fs::path& start : {fs::path(folder.empty() ? "." : folder), fs::path(".")}) {
+    const std::vector<fs::path> places = places_above(start);
+    for (std::size_t level = 0; level < places.size(); ++level)
+      if (fs::exists(places[level] / given, ignored))
+        return level == 0 ? (start / given).string() : (places[level] / given).string();
+  }
+  return std::nullopt;
+}
+
+// In a folder beside the file or one level above it, where only one has a file of that name.
+std::optional<std::string> find_in_neighbours(const fs::path& name, const std::string& folder) {
+  constexpr std::size_t kMostFolders = 200;
+  std::error_code ignored;
+  const std::vector<fs::path> places = places_above(fs::path(folder.empty() ? "." : folder));
+  for (std::size_t level = 0; level < places.size() && level < 2; ++level) {
+    std::vector<std::string> found;
+    const std::vector<std::string> names = names_in(places[level].string());
+    for (std::size_t i = 0; i < names.size() && i < kMostFolders; ++i)
+      if (const fs::path file = places[level] / names[i] / name; fs::is_regular_file(file, ignored))
+        found.push_back(file.string());
+    if (found.size() == 1) return found.front();
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 Result<std::string> locate(const std::string& name, const std::string& folder) {
-  namespace fs = std::filesystem;
   std::error_code ignored;
   const fs::path given(name);
-  if (given.is_absolute()) {
-    if (fs::exists(given, ignored)) return name;
-    // The path of another machine: its last parts may be here.
-    return locate(given.filename().string(), folder);
-  }
   if (name.empty()) return bad_input("the name of a file is empty");
-  for (const fs::path& start : {fs::path(folder.empty() ? "." : folder), fs::path(".")}) {
-    fs::path place = fs::absolute(start, ignored).lexically_normal();
-    if (place.filename().empty()) place = place.parent_path();
-    for (int level = 0; level < 8 && !place.empty(); ++level) {
-      if (fs::exists(place / given, ignored)) return level == 0 ? (start / given).string() : (place / given).string();
-      if (fs::exists(place / ".git", ignored) || place == place.parent_path()) break;
-      place = place.parent_path();
-    }
+  if (given.is_absolute() && fs::exists(given, ignored)) return name;
+  if (!given.is_absolute())
+    if (auto found = find_above(given, folder)) return *std::move(found);
+  // The path of another machine, or from another folder: its last parts may be here.
+  fs::path rest = given.relative_path();
+  while (rest.has_parent_path()) {
+    fs::path shorter;
+    for (auto part = std::next(rest.begin()); part != rest.end(); ++part) shorter /= *part;
+    rest = std::move(shorter);
+    if (rest.empty()) break;
+    if (auto found = find_above(rest, folder)) return *std::move(found);
   }
+  if (given.has_parent_path() && given.has_filename())
+    if (auto found = find_in_neighbours(given.filename(), folder)) return *std::move(found);
   return tl::make_unexpected(
       Error{Code::kMissing,
             fmt::format("{}: no such file beside the file that names it, in the working directory or above", name),

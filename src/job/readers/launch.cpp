@@ -211,8 +211,11 @@ void read_launcher(const Launch& launch, const std::vector<std::string>& batch_o
   if (total && !per_node) draft.assign("gpus", integer_node(*total), "num_processes");
   if (!per_node || asks) return;
   const auto gpus = checked_mul(*per_node, nodes.value_or(1));
-  draft.assign("gpus", integer_node(*gpus), per_node_flag);
-  if (per_node_flag != "ntasks_per_node") draft.assign("gpus_per_node", integer_node(*per_node), per_node_flag, true);
+  // What is visible gives way to the file that says how many processes run.
+  const bool is_weak = per_node_flag == "CUDA_VISIBLE_DEVICES" && !launch.accelerate_config.empty();
+  draft.assign("gpus", integer_node(*gpus), per_node_flag, is_weak);
+  if (per_node_flag != "ntasks_per_node" && !is_weak)
+    draft.assign("gpus_per_node", integer_node(*per_node), per_node_flag, true);
 }
 
 Node table_of(const LaunchFlags& read) {

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "base/lines.h"
 #include "base/text.h"
 #include "job/readers/resolve.h"
 #include "job/value.h"
@@ -61,6 +62,7 @@ void add_default(const Node& item, std::vector<DefaultFile>& files) {
     if (package == "_global_") package.clear();
     while (package.starts_with('.')) package.erase(0, 1);
     if (group.starts_with("hydra")) continue;
+    if (value.is_string() && value.text == "???") continue;  // for the command to say
     if (value.is_string()) files.push_back({file_of(group + "/" + value.text), package});
     for (const Node& one : value.items)
       if (one.is_string()) files.push_back({file_of(group + "/" + one.text), package});
@@ -83,7 +85,24 @@ Result<std::string> locate_default(const std::string& name, const Node& root, co
   return beside;
 }
 
+// Nothing but comments: a file that only stands there for its name.
+bool is_empty_yaml(std::string_view text) {
+  for (const std::string_view line : lines(text))
+    if (const std::string_view bare = trim(line); !bare.empty() && bare.front() != '#' && bare != "---") return false;
+  return true;
+}
+
+// Files that come with an installed package; what they hold are its own defaults.
+bool takes_from_package(const Node& root) {
+  const Node* hydra = root.find("hydra");
+  const Node* places = hydra != nullptr && hydra->is_object() ? hydra->find("searchpath") : nullptr;
+  if (places == nullptr) return false;
+  return std::any_of(places->items.begin(), places->items.end(),
+                     [](const Node& place) { return place.is_string() && place.text.starts_with("pkg://"); });
+}
+
 Result<Node> with_defaults(std::string_view text, const std::string& path, int depth) {
+  if (depth > 0 && is_empty_yaml(text)) return empty_table();
   PLIMSOLL_TRY(root, document::parse_yaml(text));
   if (!root.is_object()) return root;
   const Node* defaults = root.find("defaults");
@@ -94,15 +113,19 @@ Result<Node> with_defaults(std::string_view text, const std::string& path, int d
   for (const Node& item : defaults->items) add_default(item, files);
   Node base = empty_table();
   for (const DefaultFile& file : files) {
-    PLIMSOLL_TRY(found, locate_default(file.name, root, parent_folder(path)));
+    const auto located = locate_default(file.name, root, parent_folder(path));
+    if (!located && takes_from_package(root)) continue;
+    if (!located) return tl::make_unexpected(located.error());
+    const std::string& found = *located;
     PLIMSOLL_TRY(inner_text, read_named_file(found));
     auto inner = with_defaults(inner_text, found, depth + 1);
     if (!inner) return tl::make_unexpected(std::move(inner.error()).with_context(found));
-    if (file.package.empty()) {
+    const std::string package = package_in_comment(inner_text).value_or(file.package);
+    if (package.empty()) {
       lay_over(*inner, base);
     } else {
       Node wrapped = empty_table();
-      put_path(wrapped, file.package, *std::move(inner));
+      put_path(wrapped, package, *std::move(inner));
       lay_over(wrapped, base);
     }
     if (count_members(base) > kMaxMembers)
@@ -235,6 +258,7 @@ class Interpolator {
       if (parts.size() < 2) return std::nullopt;  // of the machine
       return value_of(rest.substr(rest.find(',') + 1), place, depth + 1);
     }
+    if (name == "oc.decode") return value_of(rest, place, depth + 1);
     if (name == "oc.select" || name == "select") {
       if (const Node* found = find(parts.front(), place).node; found != nullptr && !found->is_object()) return *found;
       return parts.size() < 2 ? std::nullopt : value_of(parts[1], place, depth + 1);
@@ -273,15 +297,19 @@ class Interpolator {
   const Node& root_;
 };
 
-bool is_dotted_path(std::string_view text) {
-  if (text.empty() || text.find('=') != std::string_view::npos || text.front() == '-') return false;
-  return std::all_of(text.begin(), text.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
-           c == '-' || c == '@' || c == '/';
-  });
-}
-
 }  // namespace
+
+std::optional<std::string> package_in_comment(std::string_view text) {
+  constexpr std::string_view kSign = "# @package ";
+  for (const std::string_view line : lines(text.substr(0, 1 << 12))) {
+    const std::string_view bare = trim(line);
+    if (!bare.empty() && bare.front() != '#') break;
+    if (!bare.starts_with(kSign)) continue;
+    const std::string_view package = trim(bare.substr(kSign.size()));
+    return package == "_global_" ? std::string{} : std::string(package);
+  }
+  return std::nullopt;
+}
 
 void lay_over(const Node& top, Node& base) {
   for (const auto& [key, value] : top.members) {
@@ -326,82 +354,6 @@ Result<Node> parse_omega(std::string_view text, const std::string& path) {
   PLIMSOLL_TRY(root, load_omega(text, path));
   interpolate(root);
   return root;
-}
-
-Override split_override(std::string_view word) {
-  if (word.starts_with('~')) return is_dotted_path(word.substr(1)) ? Override{word.substr(1), {}, true} : Override{};
-  while (word.starts_with('+')) word.remove_prefix(1);
-  const std::size_t equals = word.find('=');
-  if (equals == std::string_view::npos || !is_dotted_path(word.substr(0, equals))) return {};
-  return {word.substr(0, equals), word.substr(equals + 1), false};
-}
-
-Result<Configured> read_configured_command(std::span<const ShellWord> words, const std::string& folder) {
-  std::string name;
-  std::string config_folder;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string& word = words[i].text;
-    const auto value_of = [&](std::string_view flag) -> std::optional<std::string> {
-      if (word == flag) return i + 1 < words.size() ? std::optional(words[i + 1].text) : std::nullopt;
-      if (word.starts_with(flag) && word.size() > flag.size() && word[flag.size()] == '=')
-        return word.substr(flag.size() + 1);
-      return std::nullopt;
-    };
-    for (const char* flag : {"--config", "--config-name", "--config_name", "--config-file", "--config_file", "-c", "@",
-                             "--job.config_file"})
-      if (const auto value = value_of(flag)) name = *value;
-    if (word.size() > 1 && word.front() == '@') name = word.substr(1);
-    // OmegaConf.from_cli: "config=run.yaml" before the other words.
-    if (word.starts_with("config=") && word.find(".y") != std::string::npos) name = word.substr(7);
-    for (const char* flag : {"--config-path", "--config_path", "--config-dir"})
-      if (const auto value = value_of(flag)) config_folder = *value;
-  }
-  Configured configured;
-  configured.root = empty_table();
-  if (!name.empty()) {
-    const bool is_toml = name.ends_with(".toml");
-    if (!is_toml && name.find(".y") == std::string::npos) name += ".yaml";
-    if (!config_folder.empty() && name.front() != '/') name = config_folder + "/" + name;
-    PLIMSOLL_TRY(found, locate(name, folder));
-    PLIMSOLL_TRY(text, read_named_file(found));
-    auto root = is_toml ? document::parse_toml(text) : load_omega(text, found);
-    if (!root) return tl::make_unexpected(std::move(root.error()).with_context(found));
-    if (!root->is_object()) return bad_input(fmt::format("{}: wanted a table of keys", found));
-    configured.root = *std::move(root);
-    configured.path = found;
-  }
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const ShellWord& word = words[i];
-    // "--training.steps 10" of torchtitan and prime-rl.
-    const bool is_dotted_flag = word.text.starts_with("--") && word.text.find('.') < word.text.find('=') &&
-                                word.text.find('.') != std::string::npos;
-    if (is_dotted_flag && word.text != "--job.config_file") {
-      const std::string_view bare = std::string_view(word.text).substr(2);
-      const std::size_t equals = bare.find('=');
-      const std::string path = replace(bare.substr(0, equals), '-', '_');
-      const bool takes_next =
-          equals == std::string_view::npos && i + 1 < words.size() && !words[i + 1].text.starts_with("--");
-      if (takes_next && !words[i + 1].unknown.empty()) {
-        configured.unknown.emplace_back(path, words[i + 1].unknown.front());
-      } else {
-        const std::string_view value = takes_next                         ? std::string_view(words[i + 1].text)
-                                       : equals == std::string_view::npos ? "true"
-                                                                          : bare.substr(equals + 1);
-        put_path(configured.root, path, document::parse_scalar(value));
-      }
-      continue;
-    }
-    const Override given = split_override(word.text);
-    if (given.path.empty()) continue;
-    if (given.deletes) {
-      put_path(configured.root, given.path, Node{});
-    } else if (!word.unknown.empty()) {
-      configured.unknown.emplace_back(given.path, word.unknown.front());
-    } else {
-      put_path(configured.root, given.path, document::parse_scalar(given.value));
-    }
-  }
-  return configured;
 }
 
 }  // namespace plimsoll::job

@@ -48,6 +48,11 @@ struct Configured {
   std::string path;     // of the file
   std::vector<std::pair<std::string, std::string>> unknown;
 };
-[[nodiscard]] Result<Configured> read_configured_command(std::span<const ShellWord> words, const std::string& folder);
+// `program` is the one that is started, where it may find its configuration by itself.
+[[nodiscard]] Result<Configured> read_configured_command(std::span<const ShellWord> words, const std::string& folder,
+                                                         const std::string& program = {});
+
+// "# @package _global_" at the head of a file: where its keys go, as it says itself; empty is the top.
+[[nodiscard]] std::optional<std::string> package_in_comment(std::string_view text);
 
 }  // namespace plimsoll::job

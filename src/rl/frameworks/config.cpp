@@ -320,6 +320,13 @@ Result<ConfigSettings> read_config_settings(Framework framework, std::string_vie
     result.assumed.push_back(
         fmt::format("engine: servers of '{}' are counted as vLLM's (--engine changes that)", engine));
   }
+  // "vllm_agentic", "sglang_async": a fork's own loop around an engine.
+  if (const std::string engine{setting(result.settings, "engine")}; engine != "vllm" && engine != "sglang")
+    for (const char* known : {"vllm", "sglang"})
+      if (engine.starts_with(std::string(known) + "_")) {
+        put_setting(result.settings, "engine", known);
+        result.assumed.push_back(fmt::format("engine: '{}' is counted as {}'s servers", engine, known));
+      }
   for (auto& [key, value] : parse_directives(text)) put_setting(result.settings, key, value);
   for (const document::RepeatedKey& again : repeated)
     result.assumed.push_back(

@@ -16,6 +16,7 @@
 #include "job/readers/resolve.h"
 #include "job/readers/shell.h"
 #include "job/value.h"
+#include "rl/frameworks/by_names.h"
 #include "rl/frameworks/items.h"
 #include "rl/frameworks/settings.h"
 
@@ -369,6 +370,9 @@ Result<ConfigSettings> read_trl(const std::string& path, std::string_view text, 
                            {"vllm_max_model_len", "max_model_len"},
                            {"vllm_max_model_length", "max_model_len"}};
   take_rows(kRows, values, settings);
+  if (const std::string_view open = setting(settings, "group_size"); open.find("${") != std::string_view::npos)
+    return bad_input(fmt::format("num_generations: {} is filled in by another file", open),
+                     "give the file that holds the whole configuration");
   if (setting(settings, "group_size").empty()) put_setting(settings, "group_size", "8");  // GRPOConfig's
   if (setting(settings, "max_tokens").empty()) put_setting(settings, "max_tokens", "256");
   if (setting(settings, "prompt_max").empty()) put_setting(settings, "prompt_max", "512");
@@ -416,8 +420,9 @@ Result<ConfigSettings> read_trl(const std::string& path, std::string_view text, 
   put_setting(settings, "trainer_num_workers", std::to_string(trainers));
   put_setting(settings, "inference_num_workers", std::to_string(servers));
   const std::int64_t samples = micro * trainers * accumulation;
-  put_setting(settings, "prompts_batch_size_for_trainer",
-              std::to_string(std::max<std::int64_t>(1, samples / integer(settings, "group_size"))));
+  put_setting(
+      settings, "prompts_batch_size_for_trainer",
+      std::to_string(std::max<std::int64_t>(1, samples / std::max<std::int64_t>(1, integer(settings, "group_size")))));
   put_setting(settings, "seq_len",
               std::to_string(micro * (integer(settings, "prompt_max") + integer(settings, "max_tokens"))));
   const std::string beta = values.take_word("beta");
@@ -448,6 +453,7 @@ std::optional<Tool> recognise_tool(std::string_view text) {
   const bool is_grpo =
       has("rlhf_type grpo") || has("rlhf_type: grpo") || has("num_generations") || has("/grpo.py") || has(" grpo.py");
   if (is_grpo && (has("per_device_train_batch_size") || has("max_completion_length"))) return Tool::kTrl;
+  if (speaks_of_run(text)) return Tool::kByNames;
   return std::nullopt;
 }
 
@@ -458,6 +464,7 @@ Result<ConfigSettings> read_tool_settings(Tool tool, const std::string& path, st
                                 : tool == Tool::kOpenInstruct ? read_open_instruct(path, text)
                                 : tool == Tool::kSkyRl        ? read_skyrl(path, text)
                                 : tool == Tool::kTrinity      ? read_trinity(path, text)
+                                : tool == Tool::kByNames      ? read_run_by_names(path, text, given)
                                                               : read_trl(path, text, given);
   if (!read) return read;
   assume_means(given, *read);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tools that are read and not written: slime, AReaL, open-instruct, SkyRL, Trinity-RFT, and GRPO of TRL and of tools
-// around it. Their runs are described with our own keys.
+// around it, and tools that are not known, by the names of their keys. Their runs are described with our own keys.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace plimsoll::rl {
 
-enum class Tool { kSlime, kAreal, kOpenInstruct, kSkyRl, kTrinity, kTrl };
+enum class Tool { kSlime, kAreal, kOpenInstruct, kSkyRl, kTrinity, kTrl, kByNames };
 
 // Whose file this is, by keys that only one tool has.
 [[nodiscard]] std::optional<Tool> recognise_tool(std::string_view text);

@@ -67,6 +67,7 @@ const std::vector<Exception>& exceptions() {
       {"", "ShardingKind::", "mechanism: who holds which part"},
       {"job/knobs.", "", "the names of those mechanisms"},
       {"job/readers/launch.cpp", "\"deepspeed\"", "a launcher, like torchrun, of any framework's program"},
+      {"job/common_words.cpp", "\"deepspeed\"", "a word in keys: a table or file of that engine"},
       {"job/unknown.cpp", "\"", "words in keys that speak of a server, not of the training"},
       {"live/proof", "", "versions of libraries that a proof ran with, and the names of its programs"},
       {"inference/", "", "servers, which have a table of their own (inference/names.cpp)"},

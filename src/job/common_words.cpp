@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The words that training programs share, as seen in LitGPT, LLM Foundry, Lingua, VeOmni, open-instruct, LMFlow,
 // ColossalAI, fms-fsdp, nanoGPT and their like. A row holds for every tool: none is here for one file.
+#include "job/common_words.h"
+
 #include <string>
 #include <vector>
 
 #include "base/text.h"
-#include "framework/tools/by_names.h"
 
 namespace plimsoll::job {
 
@@ -20,7 +21,7 @@ constexpr Row kRows[] = {
     {"max_length",
      "max_seq_len max_seq_length seq_len seq_length sequence_length sequence_len max_sequence_length context_length "
      "context_len max_context_length block_size model_max_length max_length cutoff_len max_len train_seq_len "
-     "max_token_length max_seqlen packed_sequence_size encoder_seq_length max_words"},
+     "max_token_length max_seqlen packed_sequence_size encoder_seq_length max_words input_length"},
     {"per_device_train_batch_size",
      "micro_batch_size microbatch_size micro_batch_size_per_gpu micro_batch_size_per_device train_micro_batch_size "
      "train_microbatch_size device_train_microbatch_size device_train_batch_size device_batch_size "
@@ -35,28 +36,29 @@ constexpr Row kRows[] = {
     {"gradient_accumulation_steps",
      "gradient_accumulation_steps grad_accum_steps grad_acc_steps gradient_accumulation grad_accumulation_steps "
      "accumulate_grad_batches accumulation_steps grad_accum gradient_accumulation_step accum_steps accum_iter "
-     "gradient_accumulate_step accumulative_counts"},
+     "gradient_accumulate_step accumulative_counts grad_accumulation grad_acc gradient_accumulate_every"},
     {"devices",
-     "num_gpus n_gpus ngpus gpus devices num_devices n_gpus_per_node num_gpus_per_node gpus_per_node nproc_per_node"},
+     "num_gpus n_gpus ngpus gpus devices num_devices n_gpus_per_node num_gpus_per_node gpus_per_node nproc_per_node "
+     "num_processes"},
     {"nodes", "num_nodes n_nodes nnodes num_machines"},
     {"gpus", "world_size"},
     {"model",
      "model_name_or_path pretrained_model_name_or_path model_path model_name model_id checkpoint_dir base_model "
      "base_model_name_or_path pretrained_model pretrained hf_model hf_path hf_checkpoint hf_name model_dir load_path "
      "pretrain pretrained_model_path pretrained_model_name model model_config_path config_path repo_id pretrained_path "
-     "config_name_or_path "
-     "model_tag"},
+     "config_name_or_path model_tag llm_backbone backbone_name model_id_or_path model_name_or_id base_model_id "
+     "base_model_path base_model_name llm_path llm_name hf_model_id hf_model_name hf_model_name_or_path name_or_path"},
     {"precision",
      "precision mixed_precision amp_dtype autocast_dtype mixed_precision_dtype compute_dtype model_dtype param_dtype"},
-    {"weights_dtype", "dtype torch_dtype weights_dtype model_data_type"},
-    {"bf16", "bf16 use_bf16 bfloat16"},
+    {"weights_dtype", "dtype torch_dtype weights_dtype model_data_type backbone_dtype"},
+    {"pure_bf16", "pure_bf16 fsdp_pure_bf16"},
+    {"bf16", "bf16 use_bf16 bfloat16 is_bf16"},
     {"fp16", "fp16 use_fp16"},
     {"gradient_checkpointing",
      "gradient_checkpointing activation_checkpointing grad_checkpoint use_gradient_checkpointing remat "
      "enable_gradient_checkpointing enable_activation_checkpointing use_activation_checkpointing activation_checkpoint "
      "gradient_checkpoint gradient_checkpointing_enable activation_checkpointing_mode fsdp_activation_checkpointing "
-     "use_grad_checkpoint checkpointing "
-     "grad_checkpointing recompute"},
+     "use_grad_checkpoint checkpointing grad_checkpointing recompute"},
     {"selective", "selective_activation_checkpointing selective_checkpointing"},
     {"optim", "optimizer optim optimizer_type optimizer_name optim_type"},
     {"fsdp",
@@ -65,11 +67,18 @@ constexpr Row kRows[] = {
     {"fsdp_offload", "fsdp_cpu_offload offload_params enable_fsdp_offload"},
     {"deepspeed", "deepspeed deepspeed_config deepspeed_config_file ds_config"},
     {"zero_stage", "zero_stage deepspeed_stage ds_stage"},
-    {"use_lora", "use_lora lora_enable enable_lora use_peft use_peft_lora"},
+    {"use_lora", "use_lora lora_enable enable_lora use_peft use_peft_lora is_peft is_lora"},
     {"lora_r", "lora_r lora_rank lora_dim"},
     {"lora_dropout", "lora_dropout"},
     {"lora_target_modules", "lora_target_modules target_modules lora_target lora_targets lora_modules"},
-    {"quantize", "quantize quantization load_in_4bit use_4bit quantization_bit use_4bit_quantization load_in_kbits"},
+    {"quantize",
+     "quantize quantization load_in_4bit use_4bit quantization_bit use_4bit_quantization load_in_kbits quant bits "
+     "load_in_bits quant_bits quant_bit"},
+    {"double_quant",
+     "double_quant use_double_quant bnb_double_quant use_nested_quant bnb_4bit_use_double_quant use_bnb_nested_quant"},
+    {"use_dora", "use_dora dora"},
+    {"is_quantized", "is_quantized use_quantization use_bnb quantized quantization_enabled"},
+    {"prompt_cut", "max_prompt_length max_prompt_len"},
     {"tp_size",
      "tp tp_size tensor_parallel_size model_parallel_size tensor_parallel tensor_parallel_degree "
      "tensor_model_parallel_size tp_degree"},
@@ -88,15 +97,20 @@ constexpr Row kRows[] = {
     {"torch_compile", "compile torch_compile use_compile"},
     {"packing", "packing packed packing_samples sample_packing pack_sequences use_packing"},
     {"freeze_vision_tower", "freeze_vit freeze_vision_tower freeze_visual freeze_vision_encoder"},
-    {"freeze_multi_modal_projector", "freeze_aligner freeze_multi_modal_projector freeze_projector"},
+    {"freeze_multi_modal_projector", "freeze_aligner freeze_multi_modal_projector freeze_projector freeze_merger"},
     {"freeze_language_model", "freeze_llm freeze_language_model freeze_text_model"},
     {"rate", "lr learning_rate max_lr"},
     {"duration",
      "epochs num_epochs num_train_epochs max_steps steps train_steps max_duration total_steps max_iters "
-     "num_steps num_train_steps total_training_steps max_epochs train_iters max_train_steps max_tokens total_tokens "
+     "n_epochs num_steps num_train_steps total_training_steps max_epochs train_iters max_train_steps max_tokens "
+     "total_tokens "
      "train_tokens"},
     {"switch",
-     "match_all_linear use_nested_quant bnb_4bit_quant_storage_dtype enable_reentrant use_reentrant "
+     "match_all_linear bnb_4bit_quant_storage_dtype enable_reentrant use_reentrant quant_type bnb_quant_type "
+     "bnb_compute_dtype bnb_4bit_quant_type bnb_4bit_compute_dtype beta1 beta2 betas eps adam_eps "
+     "limit_all_gathers fsdp_limit_all_gathers backward_prefetch fsdp_backward_prefetch forward_prefetch "
+     "fsdp_forward_prefetch fsdp_amp use_orig_params fsdp_use_orig_params sync_module_states fsdp_sync_module_states "
+     "cpu_ram_efficient_loading fsdp_cpu_ram_efficient_loading fsdp_state_dict_type "
      "activation_checkpointing_reentrant gradient_checkpointing_kwargs"},
 };
 
@@ -138,6 +152,8 @@ std::string_view meaning_of(std::string_view path) {
   std::vector<std::string_view> parts = split(spelled, '.');
   for (std::size_t i = 0; i + 1 < parts.size(); ++i)
     if (is_elsewhere(parts[i])) return "elsewhere";
+  if (parts.size() > 1 && parts[parts.size() - 2].starts_with("tokenizer") && is_wrapper(parts.back()))
+    return "elsewhere";
   if (parts.size() > 1 && is_wrapper(parts.back())) {
     if (parts.back() == "name" && parts[parts.size() - 2] == "model") return "model";
     parts.pop_back();
@@ -152,7 +168,12 @@ std::string_view meaning_of(std::string_view path) {
   if (in_adapter && (last == "r" || last == "rank" || last == "dim")) return "lora_r";
   if (in_adapter && (last == "dropout" || last == "alpha")) return last == "dropout" ? "lora_dropout" : "switch";
   if (last == "lora" || last == "peft_config") return "use_lora";
-  if (above.starts_with("tokenizer")) return "elsewhere";
+  // What a tokenizer cuts at is the length where nothing else says one.
+  if (above.starts_with("tokenizer"))
+    return last == "max_length" || last == "model_max_length" ? "cut_length" : "elsewhere";
+  // "model: {id: ...}", "quantization: {bits: 4, compute_dtype: bf16}".
+  if (above == "model" && (last == "id" || last == "path")) return "model";
+  if (above.find("quant") != std::string_view::npos && last == "compute_dtype") return "switch";
   for (const Row& row : kRows)
     if (holds(row.names, last)) return row.meaning;
   return {};
