@@ -209,9 +209,10 @@ Result<Slow> why_slow(const SlowQuestion& question, const lever::World& world) {
     slow.before = measured(std::move(other), slow.fit);
   }
   if (slow.run.pace.points.empty())
-    return bad_input(fmt::format("{} has no line that says how long a step takes", question.log),
-                     "Megatron's iteration lines, bars of tqdm, tps of torchtitan, CurrSamplesPerSec of DeepSpeed, or "
-                     "step_time of any logger");
+    return bad_input(
+        fmt::format("{} has no line that says how long a step takes", question.log),
+        "Megatron's iteration lines, bars of tqdm, tps of torchtitan, CurrSamplesPerSec of DeepSpeed, time beside "
+        "data_time, or step_time of any logger");
   if (!slow.run.tempo)
     return bad_input(fmt::format("{} has {} steps with a time; at least five are needed", question.log,
                                  slow.run.pace.points.size()));

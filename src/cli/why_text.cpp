@@ -131,11 +131,15 @@ std::string why_text(const answer::Why& answer, bool full, const Console& consol
     sheet.head(diagnosis.incomplete ? "no failure found in what could be read" : "no failure found",
                diagnosis.incomplete ? Style::kWarning : Style::kGood);
     std::int64_t lines = 0;
-    for (const why::LogFile& file : findings.files) lines += file.lines;
+    bool is_sampled = false;
+    for (const why::LogFile& file : findings.files) {
+      lines += file.lines;
+      is_sampled = is_sampled || file.is_sampled;
+    }
     sheet.line(fmt::format(
-        "{} in {}; {} step lines", with_commas(lines) + (lines == 1 ? " line" : " lines"),
+        "{} in {}; {}{} step lines", with_commas(lines) + (lines == 1 ? " line" : " lines"),
         findings.files.size() == 1 ? findings.files.front().name : fmt::format("{} files", findings.files.size()),
-        with_commas(findings.steps)));
+        is_sampled && findings.steps > 0 ? "at least " : "", with_commas(findings.steps)));
     for (const std::string& note : diagnosis.notes) sheet.line(note);
     return sheet.take();
   }

@@ -65,7 +65,8 @@ void Collector::begin_file(std::string name, std::optional<int> rank) {
   in_config_ = false;
 }
 
-void Collector::end_file(std::int64_t bytes, std::int64_t lines, std::string damage) {
+void Collector::end_file(std::int64_t bytes, std::int64_t lines, std::string damage, bool is_sampled) {
+  findings_.files.back().is_sampled = is_sampled;
   findings_.files.back().bytes = bytes;
   findings_.files.back().lines = lines;
   findings_.files.back().damage = std::move(damage);

@@ -21,7 +21,7 @@ class Collector {
   void begin_file(std::string name, std::optional<int> rank);
   // One line of the current file; `number` is its 1-based line number.
   void add_line(std::string_view raw, std::int64_t number);
-  void end_file(std::int64_t bytes, std::int64_t lines, std::string damage = {});
+  void end_file(std::int64_t bytes, std::int64_t lines, std::string damage = {}, bool is_sampled = false);
   [[nodiscard]] Findings take();
   // How many lines have reported something, or begun another phase than training, or been part of a report.
   [[nodiscard]] std::int64_t told() const { return told_; }

@@ -90,6 +90,7 @@ struct LogFile {
   std::int64_t bytes = 0;
   std::int64_t lines = 0;
   std::string damage = {};  // why it could not be read to its end
+  bool is_sampled = false;  // lines were passed over: what is counted in it is at least so much
 };
 
 struct Findings {

@@ -40,7 +40,10 @@ class PaceReader {
       in_timers_ = true;
       return;
     }
-    if (const auto point = parse_pace(text)) add_point(*point);
+    if (const auto point = parse_pace(text)) {
+      add_point(*point);
+      if (point->data) add_timer({"data_time", *point->data, *point->data});
+    }
     if (const auto mfu = parse_mfu(text)) pace_.mfu = mfu;
     if (const PaceReason* reason = reason_in(text)) add_sign(*reason, text);
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How fast a run went, read from its log: the seconds of steps, rates, timers across ranks, and lines that say why a
 // run may be slow. Formats: Megatron-LM and Megatron-Bridge, the Transformers trainer and tqdm, torchtitan, DeepSpeed,
-// and figures that name their unit in any logger.
+// loops that print the loader's part beside the time of an iteration (OpenMMLab, detectron2, ESPnet), MaxText, and
+// figures that name their unit in any logger.
 #pragma once
 
 #include <cstdint>

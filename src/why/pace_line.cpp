@@ -84,13 +84,97 @@ std::optional<PaceLine> bar(std::string_view text) {
   return line;
 }
 
+// The step of lines that count iterations of an epoch: "Epoch [10][18650/18726]", "Epoch: [3]  [ 150/2471]".
+std::optional<std::int64_t> step_of_epoch(std::string_view text) {
+  const std::size_t at = find_word(text, "epoch");
+  const std::size_t first = at == kNone ? kNone : text.find('[', at);
+  const std::size_t second = first == kNone ? kNone : text.find('[', first + 1);
+  if (second == kNone || second > at + 48) return std::nullopt;
+  const auto epoch = leading_integer(text.substr(first + 1));
+  const auto done = leading_integer(text.substr(second + 1));
+  const std::size_t slash = text.find('/', second);
+  const auto of = slash == kNone ? std::nullopt : leading_integer(text.substr(slash + 1));
+  constexpr std::int64_t kMost = 1 << 24;
+  if (!epoch || !done || !of || *epoch < 0 || *epoch > kMost || *of < *done || *of > kMost) return std::nullopt;
+  return std::max<std::int64_t>(*epoch, 0) * *of + *done;
+}
+
+// A number that stands alone after a word that stands alone: "time: 0.4911", "Time  0.412 ( 0.512)", not "data_time".
+std::optional<double> figure_of(std::string_view text, std::string_view word) {
+  for (std::size_t at = find_word(text, word); at != kNone; at = find_word(text, word, at + 1)) {
+    const std::size_t end = at + word.size();
+    if ((at > 0 && (is_word(text[at - 1]) || text[at - 1] == '/')) || end >= text.size() || is_word(text[end]))
+      continue;
+    if (const auto value = number_after(text.substr(at), word)) return value;
+  }
+  return std::nullopt;
+}
+
+// Loops of vision: OpenMMLab, detectron2, DETR and the examples of PyTorch print the time of an iteration beside the
+// part of it that went to the loader.
+std::optional<PaceLine> with_data(std::string_view text) {
+  if (!has_text(text, "loss") || !has_text(text, "time")) return std::nullopt;
+  auto data = figure_of(text, "data_time");
+  if (!data) data = figure_of(text, "data");
+  auto seconds = figure_of(text, "time");
+  // ESPnet counts the loader as iter_time.
+  if (const auto whole = figure_of(text, "train_time"); whole && figure_of(text, "forward_time")) {
+    seconds = whole;
+    data = figure_of(text, "iter_time");
+  }
+  if (!data || !seconds || *seconds <= 0 || *data > *seconds) return std::nullopt;
+  PaceLine line{"named", {}, *seconds, 0, 0, {}, {}, data};
+  line.step = step_of_epoch(text);
+  if (!line.step)
+    if (const auto step = figure_of(text, "iter")) line.step = static_cast<std::int64_t>(*step);
+  return line;
+}
+
+// Figures that are told the other way round: "0.750 sec/step", "743ms/step", "ups": "2.31", "batches_per_second=0.21",
+// and in thousands: "elapsed_time_per_iteration_ms: 2.35K".
+std::optional<PaceLine> inverted(std::string_view text) {
+  PaceLine line{"named", {}, 0, 0, 0, {}, {}};
+  for (const std::string_view unit :
+       {std::string_view{"ms/step"}, std::string_view{" sec/step"}, std::string_view{"s/step"}}) {
+    const std::size_t at = find_word(text, unit);
+    std::size_t begin = at == kNone ? 0 : at;
+    while (begin > 0 && (is_digit(text[begin - 1]) || text[begin - 1] == '.')) --begin;
+    if (at == kNone || begin == at) continue;
+    line.seconds = leading_number(text.substr(begin, at - begin)).value_or(0) * (unit.front() == 'm' ? 1e-3 : 1);
+    break;
+  }
+  if (line.seconds <= 0)
+    for (const std::string_view rate : {std::string_view{"batches_per_second"}, std::string_view{"\"ups\""}})
+      if (const auto value = number_after(text, rate); value && *value > 0) line.seconds = 1 / *value;
+  std::string_view rest;
+  if (const auto value = number_after(text, "elapsed_time_per_iteration_ms", &rest); value && line.seconds <= 0)
+    line.seconds = *value * (rest.starts_with('K') ? 1 : 1e-3);
+  if (line.seconds <= 0) return std::nullopt;
+  for (const std::string_view label : {"num_updates", "iteration", "step"})
+    if (const auto step = number_after(text, label)) {
+      line.step = static_cast<std::int64_t>(*step);
+      break;
+    }
+  return line;
+}
+
+// MaxText: "completed step: 10, seconds: 5.123, TFLOP/s/device: 120.155".
+std::optional<PaceLine> maxtext(std::string_view text) {
+  const auto step = integer_after(text, "completed step");
+  const auto seconds = number_after(text, "seconds");
+  if (!step || !seconds || *seconds <= 0) return std::nullopt;
+  return PaceLine{"named", *step, *seconds, 0, 0, {}, {}};
+}
+
 // Figures whose name has their unit, in any logger.
 std::optional<PaceLine> named(std::string_view text) {
   struct Name {
     std::string_view label;
     double scale;  // to seconds
   };
-  constexpr std::array<Name, 14> kNames = {{{"step_time_ms", 1e-3},
+  constexpr std::array<Name, 16> kNames = {{{"step_time_ms", 1e-3},
+                                            {"timing_s/step", 1},
+                                            {"perf/time_per_step", 1},
                                             {"iter_time_ms", 1e-3},
                                             {"step_time_s", 1},
                                             {"sec_per_step", 1},
@@ -186,7 +270,7 @@ const std::vector<Sign>& signs() {
 std::optional<PaceLine> parse_pace(std::string_view text) {
   constexpr std::size_t kLongest = 4096;
   if (text.size() > kLongest) text = text.substr(text.size() - kLongest);
-  for (const auto reader : {megatron, torchtitan, deepspeed, bar, named})
+  for (const auto reader : {megatron, torchtitan, deepspeed, bar, with_data, maxtext, inverted, named})
     if (auto line = reader(text)) return line;
   return std::nullopt;
 }

@@ -16,8 +16,9 @@ struct PaceLine {
   double seconds = 0;
   double tokens = 0;
   double samples = 0;
-  std::optional<double> elapsed;   // a bar: seconds since its start, from which steps are differenced
-  std::optional<std::int64_t> of;  // a bar: its end
+  std::optional<double> elapsed;    // a bar: seconds since its start, from which steps are differenced
+  std::optional<std::int64_t> of;   // a bar: its end
+  std::optional<double> data = {};  // seconds of the step that were spent waiting for data
 };
 
 // nullopt where the line says nothing about the time of a training step.

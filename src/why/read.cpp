@@ -51,6 +51,7 @@ class Feeder {
     if (done < block.size()) sparse(block, done);
   }
   [[nodiscard]] std::int64_t line_count() const { return line_; }
+  [[nodiscard]] bool has_skipped() const { return skipped_; }
 
  private:
   // Feeds the lines that begin in [from, to); answers the end of the last.
@@ -82,6 +83,7 @@ class Feeder {
 
   // A progress bar that was redrawn a hundred thousand times: its ends, and the drawings that say something.
   void long_line(std::string_view text) {
+    skipped_ = true;
     const std::size_t head = text.find('\r', kLongLine / 4);
     const std::size_t tail = text.rfind('\r', text.size() - kLongLine / 4);
     const std::size_t first = std::min(head == std::string_view::npos ? kLongLine / 4 : head + 1, text.size());
@@ -107,6 +109,7 @@ class Feeder {
   }
 
   void skip(std::string_view block, std::size_t from, std::size_t to) {
+    skipped_ = skipped_ || from < to;
     line_ += std::count(block.begin() + static_cast<std::ptrdiff_t>(from),
                         block.begin() + static_cast<std::ptrdiff_t>(to), '\n');
   }
@@ -159,6 +162,7 @@ class Feeder {
   std::size_t dense_left_;
   std::size_t windows_left_;
   FamiliarLines familiar_;
+  bool skipped_ = false;
   std::size_t follow_ = 0;  // of the next block, because a window reaches into it
   std::int64_t line_ = 0;
 };
@@ -185,7 +189,7 @@ void read_text(std::string_view name, std::string_view text, Collector& collecto
   collector.begin_file(std::string{name}, rank_of_file(name));
   Feeder feeder(collector, limits);
   feeder.feed(text);
-  collector.end_file(static_cast<std::int64_t>(text.size()), feeder.line_count());
+  collector.end_file(static_cast<std::int64_t>(text.size()), feeder.line_count(), {}, feeder.has_skipped());
 }
 
 Status read_log(const std::string& path, Collector& collector, const ReadLimits& limits,
@@ -219,7 +223,7 @@ Status read_log(const std::string& path, Collector& collector, const ReadLimits&
     if (progress) progress(reader.bytes_read());
   }
   if (!buffer.empty()) feeder.feed(buffer);
-  collector.end_file(reader.bytes_read(), feeder.line_count(), reader.damage());
+  collector.end_file(reader.bytes_read(), feeder.line_count(), reader.damage(), feeder.has_skipped());
   return {};
 }
 

@@ -23,7 +23,7 @@ struct Read {
   double seconds;
   double tokens;
   double samples;
-  std::int64_t step;
+  std::optional<std::int64_t> step;
 };
 
 class PaceLines : public ::testing::TestWithParam<Read> {};
@@ -51,7 +51,29 @@ INSTANTIATE_TEST_SUITE_P(
              "deepspeed", 0, 0, 12.5, 20},
         Read{"{\"step\": 7, \"loss\": 2.1, \"step_time\": 0.75}", "named", 0.75, 0, 0, 7},
         Read{"step 9 | loss 2.1 | step_time_ms 750.5 | tok/s 9000", "named", 0.7505, 0, 0, 9},
-        Read{"iter 100: loss 3.2104, time 123.45ms, mfu 40.12%", "named", 0.12345, 0, 0, 100}));
+        Read{"iter 100: loss 3.2104, time 123.45ms, mfu 40.12%", "named", 0.12345, 0, 0, 100},
+        Read{"mmpose - INFO - Epoch [10][18650/18726]\tlr: 5.000e-04, eta: 7 days, 21:03:26, time: 0.181, data_time: "
+             "0.002, memory: 1418, loss: 0.0010",
+             "named", 0.181, 0, 0, 10 * 18726 + 18650},
+        Read{"d2.utils.events]:  eta: 19:46:57  iter: 4979  total_loss: 9.924  time: 0.2814  data_time: 0.0108  lr: "
+             "2.5e-05  max_mem: 5418M",
+             "named", 0.2814, 0, 0, 4979},
+        Read{"Epoch: [3]  [ 150/2471]  eta: 0:19:12  lr: 0.0004  loss: 31.2 (33.1)  time: 0.4911  data: 0.0101  max "
+             "mem: 12873",
+             "named", 0.4911, 0, 0, 3 * 2471 + 150},
+        Read{"1epoch:train:1-100batch: iter_time=1.2e-04, forward_time=0.093, loss=91.2, backward_time=0.07, "
+             "train_time=0.83",
+             "named", 0.83, 0, 0, std::nullopt},
+        Read{"completed step: 10, seconds: 5.125, TFLOP/s/device: 120.155, loss: 7.1", "named", 5.125, 0, 0, 10},
+        Read{"ep 13 train, step 95, ctc 4.293, num_seqs 9, mem_usage:cuda:2 9.0GB, 0.750 sec/step", "named", 0.75, 0, 0,
+             95},
+        Read{"1093/1093 [=======] - 812s 743ms/step - loss: 2.3112", "named", 0.743, 0, 0, std::nullopt},
+        Read{"| INFO | train_inner | {\"epoch\": 1, \"loss\": \"12.1\", \"ups\": \"0.5\", \"num_updates\": \"200\"}",
+             "named", 2, 0, 0, 200},
+        Read{"iteration: 10 / 1000 | elapsed_time_per_iteration_ms: 2.35K | tokens_per_sec: 446K", "named", 2.35, 0, 0,
+             10},
+        Read{"throughput/device/batches_per_second=0.2500", "named", 4, 0, 0, std::nullopt},
+        Read{"step:12 - actor/loss:0.4 - timing_s/gen:60.1 - timing_s/step:123.5", "named", 123.5, 0, 0, 12}));
 
 TEST(PaceLine, other_lines_say_nothing) {
   for (const char* text :
