@@ -215,6 +215,25 @@ TEST(Throughput, of_releases_that_round_tokens_follows_from_flops) {
   EXPECT_NEAR(*r.step_seconds, 128 * 8192 / (720e12 / 5.147e10) / 8, 0.01);
 }
 
+// "FP8" is the default of the stack that ran: NeMo's delayed scaling of spring 2025, current scaling of
+// Megatron-Bridge.
+TEST(Throughput, in_fp8_has_the_recipe_of_its_suite) {
+  const std::string fp8 = with(kThroughput, "\"BF16\"", "\"FP8\"");
+  EXPECT_EQ(only(fp8).job.precision.fp8, job::Fp8Recipe::kTensorwise);
+  EXPECT_EQ(only(with(fp8, "\"megatron-bridge\"", "\"dgx-cloud-benchmarking\"")).job.precision.fp8,
+            job::Fp8Recipe::kDelayed);
+}
+
+// 61 layers on 32 stages: one beside the embedding, two on each, none beside MTP and loss.
+TEST(Throughput, of_a_layout_that_is_short_by_three_ends_without_a_layer) {
+  const std::string deepseek = with(with(kThroughput, "LLAMA3_8B", "DeepSeekV3"), "\"gbs\": 128", "\"gbs\": 8192");
+  const Record r = only(with(with(deepseek, "\"gpus\": 8", "\"gpus\": 1024"), "\"tp\": 2",
+                             R"("tp": 2, "pp": 8, "vp": 4, "ep": 64, "overlap_grad_reduce": false)"));
+  ASSERT_EQ(r.skip, "");
+  EXPECT_EQ(r.job.parallel.layout, "Et*1|(t*2|)*30mL");
+  EXPECT_FALSE(r.job.optimizer.overlap_grad_reduce);
+}
+
 TEST(Throughput, that_cannot_be_predicted_says_why) {
   EXPECT_NE(only(with(kThroughput, "LLAMA3_8B", "Nemotron_3_Nano")).skip.find("Mamba"), std::string::npos);
   EXPECT_NE(only(with(kThroughput, "LLAMA3_8B", "no-such-model")).skip.find("no-such-model"), std::string::npos);
