@@ -21,7 +21,8 @@ constexpr Row kRows[] = {
     {"max_length",
      "max_seq_len max_seq_length seq_len seq_length sequence_length sequence_len max_sequence_length context_length "
      "context_len max_context_length block_size model_max_length max_length cutoff_len max_len train_seq_len "
-     "max_token_length max_seqlen packed_sequence_size encoder_seq_length max_words input_length"},
+     "max_token_length max_seqlen packed_sequence_size encoder_seq_length max_words input_length "
+     "global_max_sequence_length"},
     {"per_device_train_batch_size",
      "micro_batch_size microbatch_size micro_batch_size_per_gpu micro_batch_size_per_device train_micro_batch_size "
      "train_microbatch_size device_train_microbatch_size device_train_batch_size device_batch_size "
@@ -36,7 +37,8 @@ constexpr Row kRows[] = {
     {"gradient_accumulation_steps",
      "gradient_accumulation_steps grad_accum_steps grad_acc_steps gradient_accumulation grad_accumulation_steps "
      "accumulate_grad_batches accumulation_steps grad_accum gradient_accumulation_step accum_steps accum_iter "
-     "gradient_accumulate_step accumulative_counts grad_accumulation grad_acc gradient_accumulate_every"},
+     "gradient_accumulate_step accumulative_counts grad_accumulation grad_acc gradient_accumulate_every "
+     "accum_freq"},
     {"devices",
      "num_gpus n_gpus ngpus gpus devices num_devices n_gpus_per_node num_gpus_per_node gpus_per_node nproc_per_node "
      "num_processes"},
@@ -65,7 +67,9 @@ constexpr Row kRows[] = {
      "fsdp fsdp_type sharding_strategy fsdp_mode fsdp_sharding_strategy use_fsdp enable_fsdp data_parallel_mode "
      "dist_config distributed_strategy strategy data_parallel"},
     {"fsdp_offload", "fsdp_cpu_offload offload_params enable_fsdp_offload"},
-    {"deepspeed", "deepspeed deepspeed_config deepspeed_config_file ds_config"},
+    {"deepspeed",
+     "deepspeed deepspeed_config deepspeed_config_file ds_config ds_cfgs ds_cfg ds_config_path deepspeed_path "
+     "deepspeed_config_path deepspeed_cfg"},
     {"zero_stage", "zero_stage deepspeed_stage ds_stage"},
     {"use_lora", "use_lora lora_enable enable_lora use_peft use_peft_lora is_peft is_lora"},
     {"lora_r", "lora_r lora_rank lora_dim"},
@@ -90,8 +94,9 @@ constexpr Row kRows[] = {
     {"expert_model_parallel_size", "ep ep_size expert_parallel_size expert_parallel_degree expert_model_parallel_size"},
     {"dp_replicate", "dp_replicate dp_replicate_size data_parallel_replicate_degree data_parallel_replicate_size"},
     {"derived",
-     "model_class dp dp_size dp_shard dp_shard_size data_parallel_size data_parallel_shard_size "
+     "model_class dp dp_shard dp_shard_size data_parallel_shard_size "
      "data_parallel_shard_degree"},
+    {"copies", "dp_size data_parallel_size"},
     {"attn_implementation", "attn_implementation attn_impl attention_implementation"},
     {"use_liger_kernel", "use_liger_kernel use_liger enable_liger_kernel"},
     {"torch_compile", "compile torch_compile use_compile"},
@@ -165,6 +170,7 @@ std::string_view meaning_of(std::string_view path) {
   // "lora: {r: 8}", "lora_config: {rank: 8, alpha: 16}", "peft_config: {r: 16}".
   const bool in_adapter = above.find("lora") != std::string_view::npos ||
                           above.find("peft") != std::string_view::npos || above == "adapter";
+  if (in_adapter && last == "target_modules") return "lora_target_modules";
   if (in_adapter && (last == "r" || last == "rank" || last == "dim")) return "lora_r";
   if (in_adapter && (last == "dropout" || last == "alpha")) return last == "dropout" ? "lora_dropout" : "switch";
   if (last == "lora" || last == "peft_config") return "use_lora";

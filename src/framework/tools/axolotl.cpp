@@ -227,6 +227,7 @@ Result<Node> from_axolotl(const Node& root, Draft& draft) {
 }  // namespace
 
 bool is_axolotl(const Node& root) {
+  if (is_table(root.find("adapter"))) return false;  // a tool that has a table of it
   return root.has("base_model") &&
          has_any(root, {"sequence_len", "micro_batch_size", "datasets", "adapter", "num_epochs"});
 }

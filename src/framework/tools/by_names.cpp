@@ -70,7 +70,9 @@ void read_batch(Sayings& sayings) {
     sayings.assume("no size of a micro-batch is given; one sequence is assumed (--micro-batch-size)");
   }
   // "effective_batch_size" beside both of its factors says no more than they do.
-  const Said* accumulates = micro ? sayings.find("gradient_accumulation_steps") : nullptr;
+  const Said* whole = global ? sayings.find("global_batch_size") : nullptr;
+  const bool is_product = whole == nullptr || contains_any(lower(whole->path), {"effective", "total"});
+  const Said* accumulates = micro && is_product ? sayings.find("gradient_accumulation_steps") : nullptr;
   if (global && (accumulates == nullptr || !to_integer(accumulates->value, Range{1, 1 << 20}))) {
     sayings.put("global_batch_size", integer_node(*global), sayings.find("global_batch_size")->path);
   } else if (micro && plain != nullptr && accumulates == nullptr) {
@@ -85,6 +87,13 @@ void read_batch(Sayings& sayings) {
 // "bf16-true" keeps weights in 16 bits, "bf16-mixed", "amp_bf16" and "bf16" cast fp32 weights.
 void read_precision(Sayings& sayings) {
   bool known = false;
+  const Said* pure = sayings.find("pure_bf16");
+  const bool is_pure = pure != nullptr && !is_off(pure->value);
+  if (is_pure) {
+    sayings.put("load_dtype", text_node("bf16"), pure->path);
+    sayings.pass("precision");
+    known = true;
+  }
   for (const Said* said : sayings.all("precision")) {
     const std::string word = lower(document::to_text(said->value));
     if (contains_any(word, {"fp8", "float8", "fp4", "int8"})) {
@@ -108,10 +117,6 @@ void read_precision(Sayings& sayings) {
       sayings.put(key, said->value, said->path);
       known = true;
     }
-  if (const Said* said = sayings.find("pure_bf16"); said != nullptr && !is_off(said->value) && !known) {
-    sayings.put("load_dtype", text_node("bf16"), said->path);
-    known = true;
-  }
   if (const Said* said = sayings.find("weights_dtype");
       said != nullptr && said->value.is_string() && !known && !names_four_bits(lower(said->value.text))) {
     sayings.put("load_dtype", said->value, said->path);
@@ -170,11 +175,16 @@ void read_changed_sizes(Sayings& sayings) {
       {"num_hidden_layers", "num_layers"},         {"hidden_size", "hidden_size"},
       {"intermediate_size", "ffn_hidden_size"},    {"num_attention_heads", "num_attention_heads"},
       {"num_key_value_heads", "num_query_groups"}, {"vocab_size", "vocab_size"}};
+  // Some sizes beside a name change the model of that name; all of them spell out one.
+  const bool has_width = std::any_of(sayings.said().begin(), sayings.said().end(), [](const Said& said) {
+    return said.path == "model.hidden_size" || said.path == "model.d_model" || said.path == "model.dim";
+  });
+  const bool is_named = !has_width && !sayings.all("model").empty();
   for (Said& said : sayings.said()) {
     const std::vector<std::string_view> parts = split(said.path, '.');
     const std::string_view table = parts.size() < 2 ? std::string_view{} : parts[parts.size() - 2];
     if (table != "config_kwargs" && table != "config_overrides" && table != "hf_config_overrides" &&
-        table != "model_config")
+        table != "model_config" && table != "overwrite" && !(table == "model" && is_named))
       continue;
     for (const auto& [name, key] : kSizes)
       if (parts.back() == name) {
@@ -205,6 +215,9 @@ void take_words_of_trainer(Sayings& sayings) {
     const std::string last = said.path.substr(dot + 1);
     const Alias* alias = find_alias(Framework::kTransformers, last);
     if (alias == nullptr || is_size_of_model(said.path)) continue;
+    // A word alone may mean anything elsewhere ("bias", "r").
+    const bool is_word = last.find('_') == std::string::npos && last != "beta" && last != "packing";
+    if (alias->kind != AliasKind::kNoEffect && is_word) continue;
     said.done = true;
     if (alias->kind != AliasKind::kNoEffect) sayings.put(last, said.value, said.path);
   }
@@ -250,6 +263,13 @@ void read_rest(Sayings& sayings) {
   const std::int64_t nodes = sayings.number("nodes").value_or(1);
   if (devices && *devices < (1 << 12) && nodes < (1 << 12))
     sayings.put("gpus", integer_node(*devices * nodes), sayings.find("devices")->path);
+  // Copies times the GPUs of one.
+  if (const auto copies = sayings.number("copies"); copies && !devices && sayings.find("gpus") == nullptr) {
+    std::int64_t gpus = std::min<std::int64_t>(*copies, 1 << 12);
+    for (const std::string_view split : {"tp_size", "cp_size", "pipeline_model_parallel_size"})
+      gpus *= std::min<std::int64_t>(sayings.number(split).value_or(1), 1 << 8);
+    sayings.put("gpus", integer_node(gpus), sayings.find("copies")->path);
+  }
   for (const char* meaning : {"derived", "rate", "duration", "elsewhere"}) sayings.pass(meaning);
 }
 

@@ -37,9 +37,10 @@ std::string method_of_tuning(Sayings& sayings) {
   for (Said& said : sayings.said()) {
     const std::string_view last = std::string_view(said.path).substr(said.path.rfind('.') + 1);
     if (!said.value.is_string()) continue;
+    const bool is_of_table = said.path.ends_with("adapter.type") || said.path.ends_with("peft.type");
     for (const std::string_view name : {"method", "finetuning_type", "finetune_type", "tuning_type", "tuner_type",
                                         "train_type", "training_type", "train_method", "peft_method", "peft_type"})
-      if (last == name)
+      if (last == name || is_of_table)
         if (std::string word = lower(said.value.text); contains_any(word, {"full", "lora", "dora"})) {
           said.done = true;
           return word;
@@ -92,7 +93,9 @@ void read_adapter(Sayings& sayings) {
   sayings.put("use_peft", bool_node(true), rank == nullptr ? "" : rank->path);
   if (rank != nullptr) sayings.put("lora_r", rank->value, rank->path);
   if (dropout != nullptr) sayings.put("lora_dropout", dropout->value, dropout->path);
-  const bool takes_all = listed != nullptr && (takes_all_linears(listed->value) || is_off(listed->value));
+  const bool takes_all = listed != nullptr && (takes_all_linears(listed->value) || is_off(listed->value) ||
+                                               (listed->value.is_string() && trim(listed->value.text).empty()) ||
+                                               (listed->value.is_array() && listed->value.items.empty()));
   if (listed != nullptr && !takes_all) {
     sayings.put("lora_target_modules", listed->value, listed->path);
   } else {

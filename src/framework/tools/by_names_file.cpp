@@ -95,6 +95,16 @@ void clear_what_is_off(Node& table) {
   }
 }
 
+bool makes_images(const Node& root) {
+  bool found = false;
+  for_each_leaf(root, [&found](const std::string& path, const Node&) {
+    for (const std::string_view part : split(path, '.'))
+      for (const std::string_view word : split(part, '_'))
+        found = found || word == "unet" || word == "vae" || word == "denoising" || word == "denoiser";
+  });
+  return found;
+}
+
 // A job for a cluster that carries the program's own file: "parameters" beside "command" and "compute: {gpus: 8}".
 void unwrap_parameters(Node& root) {
   const Node* parameters = root.find("parameters");
@@ -109,7 +119,44 @@ void unwrap_parameters(Node& root) {
 
 }  // namespace
 
-Result<Draft> read_by_names(const InputFile& file, const ReadOptions& /*options*/) {
+namespace {
+
+// A file of several configurations, each a table that names its model, with one of defaults below them.
+Status choose_configuration(Node& root, const ReadOptions& options) {
+  std::vector<std::string> names;
+  const Node* defaults = nullptr;
+  for (const auto& [key, value] : root.members) {
+    if (!value.is_object()) return {};
+    const std::string word = lower(key);
+    if (word.starts_with("default") || word == "base" || word == "common") {
+      defaults = &value;
+      continue;
+    }
+    bool names_model = false;
+    for (const auto& [inner, item] : value.members)
+      names_model = names_model || (item.is_string() && meaning_of(inner) == "model");
+    if (names_model) names.push_back(key);
+  }
+  if (names.size() < 2) return {};
+  if (options.config.empty())
+    return bad_input(fmt::format("{} configurations are in the file: {}", names.size(), join(names, ", ")),
+                     fmt::format("choose one with --config {}, say", names.front()));
+  const Node* chosen = root.find(options.config);
+  if (!is_table(chosen))
+    return bad_input(fmt::format("--config {}: the file has {}", options.config, join(names, ", ")));
+  Node whole = *chosen;
+  if (defaults != nullptr) {
+    Node below = *defaults;
+    lay_over(whole, below);
+    whole = std::move(below);
+  }
+  root = std::move(whole);
+  return {};
+}
+
+}  // namespace
+
+Result<Draft> read_by_names(const InputFile& file, const ReadOptions& options) {
   Draft draft;
   draft.path = file.path;
   draft.kind = FileKind::kTrainingArguments;
@@ -119,6 +166,7 @@ Result<Draft> read_by_names(const InputFile& file, const ReadOptions& /*options*
   PLIMSOLL_TRY(root, parse_omega(file.text, file.path));
   if (!root.is_object()) return bad_input("wanted a table of keys");
   unwrap_parameters(root);
+  PLIMSOLL_TRY_STATUS(choose_configuration(root, options));
   if (is_nemo_megatron(root)) return read_nemo_megatron(file);
   if (is_flagscale(root)) return read_flagscale(file);
   if (is_jax_config(root)) return refuse_jax_config(root);
@@ -132,6 +180,9 @@ Result<Draft> read_by_names(const InputFile& file, const ReadOptions& /*options*
         "model: its keys speak of state spaces or recurrence; such layers of a tool that is not known are "
         "not modelled",
         "give the model's config.json, if it is one of Transformers");
+  if (makes_images(root))
+    return bad_input(
+        "the keys speak of a model that makes images or video (unet, vae, denoising), which is not modelled");
   PLIMSOLL_TRY(arguments, from_names(root, draft));
   PLIMSOLL_TRY_STATUS(read_training_tree(arguments, draft));
   PLIMSOLL_TRY_STATUS(build_of_sizes(root, draft));

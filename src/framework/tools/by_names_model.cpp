@@ -69,7 +69,10 @@ bool names_other_layers(std::string_view last, const Node& value) {
       return true;
   if (!is_one_of(last, {"model_type", "arch", "architecture"}) || !value.is_string()) return false;
   const std::string family = lower(value.text);
-  for (const std::string_view word : {"llama", "gpt", "mpt", "transformer", "decoder", "causal"})
+  for (const std::string_view word :
+       {"llama",   "gpt",      "mpt",      "transformer", "decoder", "causal", "lm",     "qwen",
+        "mistral", "mixtral",  "gemma",    "phi",         "olmo",    "falcon", "pythia", "opt",
+        "bloom",   "language", "baichuan", "deepseek",    "vicuna",  "yi"})
     if (family.find(word) != std::string::npos) return false;
   return true;
 }

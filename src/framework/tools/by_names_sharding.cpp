@@ -53,6 +53,18 @@ void read_sharding(Sayings& sayings) {
     sayings.pass("fsdp");
     return;
   }
+  // "engine: {name: deepspeed, config: zero3.json}": a file that is one of DeepSpeed's by its name.
+  for (Said& said : sayings.said()) {
+    if (said.done || !said.value.is_string() || !said.value.text.ends_with(".json")) continue;
+    const std::string name = lower(said.value.text.substr(said.value.text.rfind('/') + 1));
+    const bool is_engine = name.starts_with("ds_") || contains_any(name, {"zero", "deepspeed", "stage_"}) ||
+                           contains_any(lower(said.value.text), {"deepspeed/"});
+    if (!is_engine || meaning_of(said.path) == "elsewhere") continue;
+    said.done = true;
+    sayings.put("deepspeed", said.value, said.path);
+    sayings.pass("fsdp");
+    return;
+  }
   for (const Said* said : sayings.all("fsdp"))
     if (auto config = lightning_deepspeed(lower(document::to_text(said->value)))) {
       sayings.put("deepspeed", *std::move(config), said->path);

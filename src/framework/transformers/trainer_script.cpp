@@ -197,6 +197,10 @@ Result<Node> from_trainer_script(const Node& arguments, Draft& draft) {
          {"model_path", "pretrained_model_name_or_path", "pretrained_model_path", "base_model", "model_id"})
       if (!to.has("model_name_or_path")) to.rename(key, "model_name_or_path");
   read_groups(root, to, draft);
+  // A second model beside the one that is trained, whatever the loss.
+  for (const std::string_view key : {"ref_model_path", "ref_model_name_or_path", "reference_model_name_or_path"})
+    if (const Node* path = to.take(key); is_on(path) && path->is_string() && !root.has("precompute_ref_log_probs"))
+      to.put("reference_model", bool_node(true), key);
   PLIMSOLL_TRY_STATUS(read_deepspeed_chat(root, to));
   if (const Node* config = to.take("deepspeed_config"); config != nullptr && !root.has("deepspeed"))
     to.put("deepspeed", *config);
@@ -225,7 +229,8 @@ Result<Node> from_trainer_script(const Node& arguments, Draft& draft) {
   }
   for (const std::string_view key : {"quant_bit", "load_in_kbits", "quantization_bit"})
     if (std::string word = to.takes_word(key); bits.empty()) bits = std::move(word);
-  bool four = bits == "4" || is_on(root.find("use_qlora")) || is_on(root.find("qlora"));
+  bool four = bits == "4" || bits == "true" || bits.find("4bit") != std::string::npos || bits == "nf4" ||
+              bits == "int4" || is_on(root.find("use_qlora")) || is_on(root.find("qlora"));
   for (const std::string_view key : {"q_lora", "use_4bit_quantization", "use_4bit"}) four = is_on(to.take(key)) || four;
   if (bits == "8" || is_on(to.take("use_8bit_quantization"))) to.put("load_in_8bit", bool_node(true));
   static_cast<void>(to.take("use_nested_quant"));

@@ -260,7 +260,7 @@ Result<Draft> read_training_arguments(const InputFile& file, const ReadOptions& 
   PLIMSOLL_TRY(root, parse_json_or_yaml(file.text));
   // Programs beside TRL that take a file, too, have switches of their own for adapters.
   const bool is_script = root.is_object() && (root.has("use_lora") || root.has("lora_enable") || root.has("q_lora") ||
-                                              has_common_words(root));
+                                              root.has("lora_rank") || has_common_words(root));
   if (is_script) {
     PLIMSOLL_TRY(arguments, from_trainer_script(root, draft));
     PLIMSOLL_TRY_STATUS(read_training_tree(arguments, draft));

@@ -12,8 +12,10 @@
 #include "job/readers/launch.h"
 #include "job/readers/omega.h"
 #include "job/readers/parse.h"
+#include "job/readers/resolve.h"
 #include "job/unknown.h"
 #include "job/value.h"
+#include "model/catalog.h"
 #include "rl/frameworks/by_names_words.h"
 #include "rl/frameworks/items.h"
 #include "rl/frameworks/settings.h"
@@ -83,6 +85,12 @@ class RunByNames {
     return last == "fsdp_size" && number(value) == trainers_;
   }
 
+  static bool is_known(std::string_view path) {
+    while (path.ends_with('/')) path.remove_suffix(1);
+    const std::string_view last = path.substr(path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/') + 1);
+    return !last.empty() && model::find_model(std::string(last)).has_value();
+  }
+
   static bool has_policy(std::string_view path) {
     for (const std::string_view segment : split(path, '.'))
       if (lower(segment) == "policy") return true;
@@ -134,7 +142,9 @@ class RunByNames {
       const bool looks_like_one =
           word.find('/') != std::string::npos || is_policy || last.find("path") != std::string::npos;
       if (word.empty() || word == "null" || !looks_like_one) continue;
-      if (chosen.empty() || is_policy) chosen = word;
+      // A checkpoint in a format of its own may stand beside the model that it was made of.
+      const bool is_better = is_known(word) && !is_known(chosen);
+      if (chosen.empty() || is_better || (is_policy && !is_known(chosen))) chosen = word;
     }
     if (!chosen.empty()) put("model", chosen);
   }
@@ -171,7 +181,19 @@ class RunByNames {
     put("engine", serves.empty() ? "vllm" : serves);
     if (serves.empty()) assume("engine: the file names none; servers are counted as vLLM's (--engine changes that)");
     is_megatron_ = trains.find("megatron") != std::string::npos || trains.find("mcore") != std::string::npos;
-    const std::int64_t stage = size("zero_stage", Part::kTrainer);
+    std::int64_t stage = size("zero_stage", Part::kTrainer);
+    // A file of DeepSpeed's: its name may say the stage.
+    if (const Node* file = find("deepspeed", Part::kTrainer, true);
+        file != nullptr && !job::is_off(*file) && stage == 0 && !is_megatron_) {
+      const std::string name = lower(document::to_text(*file));
+      for (const std::string_view word : {"z", "zero", "zero_", "stage", "stage_"})
+        for (const char digit : {'1', '2', '3'})
+          if (name.find(std::string(word) + digit) != std::string::npos) stage = digit - '0';
+      if (stage == 0) {
+        stage = 3;
+        assume("zero_stage: it is in another file; DeepSpeed's stage 3 is assumed (--zero-stage)");
+      }
+    }
     const bool is_deepspeed =
         stage > 0 || trains.find("deepspeed") != std::string::npos || trains.find("zero") != std::string::npos;
     put("trainer_framework", is_megatron_ ? "megatron-lm" : is_deepspeed ? "deepspeed" : "fsdp2");
@@ -255,6 +277,7 @@ class RunByNames {
     const std::int64_t accumulation = size("gradient_accumulation_steps", Part::kTrainer);
     const std::int64_t global = size("global_batch_size", Part::kTrainer);
     const std::int64_t plain = size("batch", Part::kTrainer);
+    if (const std::int64_t own = number_anywhere("prompts_of_gpu"); own > 0 && own < kMost) prompts = own * trainers_;
     if (prompts == 0 && samples > 0) prompts = std::max<std::int64_t>(1, samples / group);
     if (prompts == 0 && global > 0) prompts = std::max<std::int64_t>(1, global / group);
     if (prompts == 0 && plain > 0) {
@@ -262,6 +285,11 @@ class RunByNames {
       assume(fmt::format("prompts_batch_size_for_trainer: the batch of {} is taken as prompts of a step", plain));
     }
     if (prompts == 0) return bad_input("the prompts of a step are not known", "give --prompts-batch-size-for-trainer");
+    // Fewer samples than GPUs are those of one GPU.
+    if (prompts * group < trainers_) {
+      assume(fmt::format("prompts_batch_size_for_trainer: {} prompts are taken as those of one GPU", prompts));
+      prompts *= trainers_;
+    }
     put("group_size", group);
     put("prompts_batch_size_for_trainer", prompts);
     const std::int64_t all = prompts * group;
@@ -387,6 +415,22 @@ class RunByNames {
   std::int64_t prompt_ = 0, answer_ = 0, longest_ = 0, trainers_ = 0, server_gpus_ = 1, split_ = 1;
 };
 
+// What accelerate's file says of sharding and processes.
+void read_accelerate_file(const std::string& name, const std::string& folder, Values& values) {
+  const auto found = name.empty() ? Result<std::string>(bad_input("none")) : job::locate(name, folder);
+  if (!found) return;
+  const auto text = job::read_named_file(*found);
+  const auto root = text ? job::parse_json_or_yaml(*text) : Result<Node>(bad_input("none"));
+  if (!root || !root->is_object()) return;
+  if (const Node* type = root->find("distributed_type"); type != nullptr && type->is_string())
+    values.put("train_backend", job::text_node(lower(type->text)));
+  const Node* engine = root->find("deepspeed_config");
+  if (engine != nullptr && engine->is_object())
+    if (const Node* stage = engine->find("zero_stage"); stage != nullptr) values.put("zero_stage", *stage);
+  if (const Node* processes = root->find("num_processes"); processes != nullptr)
+    values.put("launched_gpus", *processes);
+}
+
 // The settings and flags of the command with most of them, over the file that it names.
 Result<Values> values_of_script(std::string_view text, const std::string& path) {
   PLIMSOLL_TRY(shell, job::read_shell(text, beside(path)));
@@ -422,6 +466,7 @@ Result<Values> values_of_script(std::string_view text, const std::string& path) 
   const Node table = job::table_of(flags);
   for (const auto& [key, value] : table.members)
     if (values.unknown().find(key) == values.unknown().end() && !key.starts_with("config")) values.put(key, value);
+  read_accelerate_file(launch.accelerate_config, parent_folder(path), values);
   std::map<std::string, std::string> environment = shell.environment;
   for (const auto& [name, value] : best->environment) environment[name] = value;
   job::Draft launcher;

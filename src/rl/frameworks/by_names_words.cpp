@@ -42,8 +42,8 @@ constexpr Word kWords[] = {
      "num_samples_per_prompt samples_per_prompt group_size rollout_n num_generations_per_prompt num_return_sequences "
      "n_rollouts_per_prompt rollouts_per_prompt num_rollouts_per_prompt n_samples"},
     {"prompts",
-     "rollout_batch_size prompts_per_step num_prompts_per_step prompt_batch_size num_prompts prompts_per_batch "
-     "per_device_prompt_batch_size"},
+     "rollout_batch_size prompts_per_step num_prompts_per_step prompt_batch_size num_prompts prompts_per_batch"},
+    {"prompts_of_gpu", "per_device_prompt_batch_size prompt_batch_size_per_device per_gpu_prompt_batch_size"},
     {"samples", "sample_per_episode samples_per_episode num_rollouts samples_per_step episodes_per_step"},
     {"prompt_max",
      "prompt_length max_prompt_length max_prompt_tokens_length maxlen_prompt prompt_max_len max_prompt_len "
@@ -114,7 +114,8 @@ bool speaks_of_run(std::string_view text) {
   const auto note = [&] {
     if (word.empty()) return;
     const std::string_view meaning = meaning_in_run(word);
-    samples = samples || meaning == "group" || meaning == "prompts" || meaning == "samples";
+    samples =
+        samples || meaning == "group" || meaning == "prompts" || meaning == "samples" || meaning == "prompts_of_gpu";
     answers = answers || meaning == "max_tokens" || meaning == "longest";
     loop = loop || meaning == "kl" || meaning == "use_kl" || meaning == "estimator" || word == "ppo_epochs" ||
            word.find("rollout") != std::string::npos || word.find("reward") != std::string::npos;

@@ -120,6 +120,47 @@ TEST(CommonWords, a_key_of_the_trainer_that_is_spelled_wrong_stays_an_error) {
   EXPECT_NE(text_of(job).find("did you mean 'per_device_train_batch_size'"), std::string::npos) << text_of(job);
 }
 
+TEST(CommonWords, a_file_of_deepspeeds_is_told_by_its_name_under_any_key) {
+  const std::string rest =
+      "model: {name: qwen2.5-7b}\ndata: {max_length: 1024}\ntrain: {batch_size: 4, lr: 1e-4, epochs: 1, "
+      "ours: cfg/ds_z3_config.json}\n";
+  const auto job = read_text(rest, on("a100", 8));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->sharding.zero_stage, 3);
+}
+
+TEST(CommonWords, several_configurations_of_a_file_are_listed) {
+  const std::string text =
+      "defaults: {max_length: 512, per_device_train_batch_size: 2, learning_rate: 1e-5, num_train_epochs: 1}\n"
+      "small: {model_name: Qwen/Qwen2.5-1.5B}\nlarge: {model_name: Qwen/Qwen2.5-7B, per_device_train_batch_size: 1}\n";
+  EXPECT_NE(text_of(read_text(text, on("a100", 8))).find("2 configurations are in the file: small, large"),
+            std::string::npos);
+  ReadOptions options = on("a100", 8);
+  options.config = "large";
+  const auto job = read_text(text, options);
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->model.name, "qwen2.5-7b");
+  EXPECT_EQ(job->batch.micro_batch, 1);
+  EXPECT_EQ(job->batch.seq_length, 512);
+}
+
+TEST(CommonWords, models_that_make_images_are_refused) {
+  const auto job = read_text(
+      "model: {name: qwen2.5-7b}\ndata: {max_length: 77}\ntrain: {freeze_unet: false, batch_size: 4, lr: 1e-4, epochs: "
+      "1}\n",
+      on("a100", 8));
+  EXPECT_NE(text_of(job).find("images or video"), std::string::npos) << text_of(job);
+}
+
+TEST(CommonWords, a_reference_beside_the_model_is_counted_whatever_the_loss) {
+  const auto job = read_text(
+      "#!/bin/bash\ntorchrun --nproc_per_node 8 rl.py --model_name_or_path qwen2.5-7b --output_dir o "
+      "--per_device_train_batch_size 1 --max_length 512 --bf16 true --ref_model_path /m/sft\n",
+      on("a100"));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_TRUE(job->reference_model);
+}
+
 TEST(Hydra, a_command_lays_groups_and_values_over_the_tree_of_its_program) {
   const auto job = test::read({"hydra/train.sh"}, on("a100"));
 
