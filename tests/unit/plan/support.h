@@ -42,7 +42,7 @@ inline job::Job llama_8b(std::int64_t gpus = 8) {
   return job_of("llama3-8b", gpus, {{"seq_length", "4096"}, {"global_batch_size", "32"}});
 }
 
-inline Plan plan_of(const job::Job& job, const std::set<std::string, std::less<>>& pinned = {}, std::size_t keep = 5) {
+inline Plan plan_of(const job::Job& job, const plan::Pins& pinned = {}, std::size_t keep = 5) {
   SearchOptions options;
   options.keep = keep;
   return search(job, make_space(job, pinned), options);
