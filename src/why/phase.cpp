@@ -318,6 +318,16 @@ void read_details(const std::vector<Frame>& frames, FramesPhase& found) {
   }
 }
 
+// An optimizer may be given the whole step as a closure and call it before it does anything itself, as Lightning has
+// it: what is inside of the closure is forward or backward, whoever called it.
+void forget_callers_of_closure(const std::vector<Frame>& frames, std::vector<Phase>& phases) {
+  std::size_t end = frames.size();
+  while (end > 0 && !name_has(frames[end - 1].function, "closure") && !has_text(frames[end - 1].code, "closure("))
+    --end;
+  std::replace(phases.begin(), phases.begin() + static_cast<std::ptrdiff_t>(end), Phase::kOptimizerStep,
+               Phase::kUnknown);
+}
+
 }  // namespace
 
 std::string_view phase_name(Phase phase) {
@@ -339,6 +349,7 @@ FramesPhase phase_of_frames(const std::vector<Frame>& frames) {
     if (phase != Phase::kUnknown && (found.stack.empty() || found.stack.back() != phase)) found.stack.push_back(phase);
   }
   if (!found.stack.empty()) found.inner = found.stack.back();
+  forget_callers_of_closure(frames, phases);
   // Evaluation has no backward pass and no optimizer: a function that is named for it does more than that.
   const auto trains = [](Phase phase) { return phase == Phase::kBackward || phase == Phase::kOptimizerStep; };
   if (std::any_of(phases.begin(), phases.end(), trains))

@@ -234,5 +234,32 @@ TEST(Unseen, the_file_of_an_optimizer_makes_its_states) {
             "optimizer-state-bound");
 }
 
+// Lightning hands the step to the optimizer as a closure.
+TEST(Unseen, what_an_optimizer_calls_back_is_not_its_own_step) {
+  const std::string outside =
+      "Epoch 0:   6%|##        | 320/5001 [06:28<94:39,  1.37it/s, loss=2.6]\nTraceback (most recent call last):\n"
+      "  File \"/p/pytorch_lightning/loops/optimization/automatic.py\", line 188, in run\n"
+      "    self._optimizer_step(batch_idx, closure)\n"
+      "  File \"/p/pytorch_lightning/core/module.py\", line 1303, in optimizer_step\n"
+      "    optimizer.step(closure=optimizer_closure)\n"
+      "  File \"/p/pytorch_lightning/core/optimizer.py\", line 153, in step\n"
+      "    step_output = self._strategy.optimizer_step(self._optimizer, closure, **kwargs)\n"
+      "  File \"/p/torch/optim/adamw.py\", line 165, in step\n";
+  const std::string inside =
+      "    loss = closure()\n"
+      "  File \"/p/pytorch_lightning/loops/optimization/automatic.py\", line 126, in closure\n"
+      "    step_output = self._step_fn()\n";
+  const std::string message =
+      "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 23.69 GiB total capacity; "
+      "20.10 GiB already allocated; 1.20 GiB free; 20.41 GiB reserved in total by PyTorch)\n";
+  const auto phase = [&](const std::string& text) { return answer_for(text).diagnosis.phase; };
+  EXPECT_EQ(phase(outside + inside + "  File \"/w/net.py\", line 12, in forward\n    h = self.attn(h)\n" + message),
+            Phase::kForward);
+  EXPECT_EQ(
+      phase(outside + inside + "  File \"/p/torch/_tensor.py\", line 487, in backward\n    run_backward(\n" + message),
+      Phase::kBackward);
+  EXPECT_EQ(phase(outside + "    adamw(params, grads, exp_avgs)\n" + message), Phase::kOptimizerStep);
+}
+
 }  // namespace
 }  // namespace plimsoll::why
