@@ -101,8 +101,9 @@ bool makes_optimizer(std::string_view name) {
 }
 
 bool is_backward(const Frame& frame) {
-  const bool named =
-      name_has(frame.function, "backward") && std::count(frame.function.begin(), frame.function.end(), '_') <= 3;
+  // "forward_backward_no_pipelining" and "training_step_and_backward" do more than that.
+  const bool named = name_has(frame.function, "backward") && !name_has_any(frame.function, {"forward", "and"}) &&
+                     std::count(frame.function.begin(), frame.function.end(), '_') <= 3;
   return named || has_any(frame.code, {".backward(", "run_backward(", "autograd.grad("});
 }
 

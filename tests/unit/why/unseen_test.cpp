@@ -261,5 +261,20 @@ TEST(Unseen, what_an_optimizer_calls_back_is_not_its_own_step) {
   EXPECT_EQ(phase(outside + "    adamw(params, grads, exp_avgs)\n" + message), Phase::kOptimizerStep);
 }
 
+// A schedule runs both passes; the frames inside of it say which.
+TEST(Unseen, a_function_that_runs_both_passes_is_neither) {
+  const auto phase = [](std::string_view outer, std::string_view inner) {
+    std::string text = "Traceback (most recent call last):\n  File \"/w/schedules.py\", line 470, in ";
+    text += outer;
+    text += "\n    result = run(\n  File \"/w/mlp.py\", line 90, in ";
+    text += inner;
+    text += "\n    y = x * w\ntorch.OutOfMemoryError: CUDA out of memory.\n";
+    return answer_for(text).diagnosis.phase;
+  };
+  EXPECT_EQ(phase("forward_backward_no_pipelining", "forward"), Phase::kForward);
+  EXPECT_EQ(phase("training_step_and_backward", "forward"), Phase::kForward);
+  EXPECT_EQ(phase("forward_backward_no_pipelining", "backward_step"), Phase::kBackward);
+}
+
 }  // namespace
 }  // namespace plimsoll::why
