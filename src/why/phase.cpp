@@ -110,6 +110,8 @@ bool is_backward(const Frame& frame) {
 bool is_optimizer(const Frame& frame) {
   if (makes_optimizer(frame.function) || makes_optimizer(callee(frame.code))) return true;
   if (name_has(frame.function, "load") || has_text(frame.code, "load_state_dict") || is_resume(frame)) return false;
+  // Gradients are clipped before the optimizer touches anything.
+  if (name_has(frame.function, "clip") || has_text(file_name(frame.path), "clip_grad")) return false;
   if (has_any(frame.path,
               {"torch/optim/", "torch\\optim\\", "bitsandbytes/optim", "fused_adam", "/optimizers/", "/optimizer/"}) &&
       !has_text(frame.path, "lr_scheduler"))
@@ -352,8 +354,10 @@ FramesPhase phase_of_frames(const std::vector<Frame>& frames) {
   if (!found.stack.empty()) found.inner = found.stack.back();
   forget_callers_of_closure(frames, phases);
   // Evaluation has no backward pass and no optimizer: a function that is named for it does more than that.
+  // A sanity check comes before any training: what fails in it is the first forward pass.
   const auto trains = [](Phase phase) { return phase == Phase::kBackward || phase == Phase::kOptimizerStep; };
-  if (std::any_of(phases.begin(), phases.end(), trains))
+  const auto checks = [](const Frame& frame) { return name_has(frame.function, "sanity"); };
+  if (std::any_of(phases.begin(), phases.end(), trains) || std::any_of(frames.begin(), frames.end(), checks))
     std::replace(phases.begin(), phases.end(), Phase::kEvaluate, Phase::kUnknown);
   for (const std::vector<Phase>& wanted : precedence())
     for (std::size_t k = 0; k < frames.size(); ++k) {

@@ -276,5 +276,25 @@ TEST(Unseen, a_function_that_runs_both_passes_is_neither) {
   EXPECT_EQ(phase("forward_backward_no_pipelining", "backward_step"), Phase::kBackward);
 }
 
+TEST(Unseen, a_sanity_check_is_the_first_forward_pass) {
+  const Answer answer = answer_for(
+      "Traceback (most recent call last):\n"
+      "  File \"/p/trainer.py\", line 1060, in _run_sanity_check\n    val_loop.run()\n"
+      "  File \"/p/evaluation_loop.py\", line 396, in _evaluation_step\n    output = call(hook, *args)\n"
+      "  File \"/w/net.py\", line 12, in forward\n    h = self.attn(h)\n"
+      "torch.OutOfMemoryError: CUDA out of memory.\n");
+  EXPECT_EQ(answer.diagnosis.phase, Phase::kForward);
+}
+
+TEST(Unseen, gradients_are_clipped_before_the_optimizer) {
+  EXPECT_NE(answer_for("Traceback (most recent call last):\n"
+                       "  File \"/w/train.py\", line 211, in train\n    clip_grad_norm_(model.parameters(), 1.0)\n"
+                       "  File \"/p/torch/nn/utils/clip_grad.py\", line 55, in clip_grad_norm_\n"
+                       "    norms.extend(torch._foreach_norm(grads, norm_type))\n"
+                       "torch.OutOfMemoryError: CUDA out of memory.\n")
+                .cause(),
+            "optimizer-state-bound");
+}
+
 }  // namespace
 }  // namespace plimsoll::why
