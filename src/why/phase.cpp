@@ -177,7 +177,9 @@ bool runs_model(std::string_view name) {
 
 bool is_forward(const Frame& frame) {
   if (runs_model(frame.function) || runs_model(callee(frame.code))) return true;
-  return name_has(frame.function, "forward") || frame.function == "_call_impl" ||
+  const std::string_view called = callee(frame.code);
+  const bool calls = name_has(called, "forward") && !name_has(called, "backward");
+  return name_has(frame.function, "forward") || calls || frame.function == "_call_impl" ||
          frame.function == "_wrapped_call_impl" || frame.function == "__call__" ||
          frame.code.find(" model(") != kNone || frame.code.find(" self.model(") != kNone ||
          frame.code.starts_with("model(") ||
@@ -317,7 +319,9 @@ void read_details(const std::vector<Frame>& frames, FramesPhase& found) {
                              "baddbmm", "score_shape", "transpose(2, 3)", "causal_mask"}) ||
         (has_text(frame.path, "attention") && has_any(frame.code, {"matmul", "softmax", "bmm", "einsum"})))
       found.attention_scores = true;
-    if (has_any(frame.code, {"cross_entropy", "log_softmax", "logits.float", "lm_head", "logits"})) found.loss = true;
+    if (has_any(frame.code, {"cross_entropy", "log_softmax", "logits.float", "lm_head", "logits"}) &&
+        !has_any(frame.code, {"nn.linear(", "resize"}))  // a head that is made computes nothing
+      found.loss = true;
   }
 }
 

@@ -296,5 +296,26 @@ TEST(Unseen, gradients_are_clipped_before_the_optimizer) {
             "optimizer-state-bound");
 }
 
+// A traceback ends where the runtime was asked, often one call above the layer that asked.
+TEST(Unseen, what_the_last_frame_calls_says_the_pass) {
+  EXPECT_EQ(answer_for("Traceback (most recent call last):\n"
+                       "  File \"/w/dp_actor.py\", line 240, in compute_log_prob\n"
+                       "    entropy, log_probs = self._forward_micro_batch(micro_batch, temperature=temperature)\n"
+                       "torch.OutOfMemoryError: CUDA out of memory.\n")
+                .diagnosis.phase,
+            Phase::kForward);
+}
+
+TEST(Unseen, weights_that_are_converted_while_they_are_read_count_once) {
+  const Answer answer = answer_for(
+      "Traceback (most recent call last):\n"
+      "  File \"/p/modeling_utils.py\", line 4300, in from_pretrained\n    ) = cls._load_pretrained_model(\n"
+      "  File \"/p/bitsandbytes/functional.py\", line 1300, in quantize_4bit\n    out = torch.zeros(shape)\n"
+      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 112.00 MiB (GPU 0; 23.69 GiB total capacity; "
+      "22.90 "
+      "GiB already allocated; 64.00 MiB free; 22.95 GiB reserved in total by PyTorch)\n");
+  EXPECT_LT(answer.diagnosis.confidence, 0.8);
+}
+
 }  // namespace
 }  // namespace plimsoll::why
