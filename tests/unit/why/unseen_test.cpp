@@ -317,5 +317,23 @@ TEST(Unseen, weights_that_are_converted_while_they_are_read_count_once) {
   EXPECT_LT(answer.diagnosis.confidence, 0.8);
 }
 
+// The words of the asynchronous allocator speak of what would be; what is raised has happened.
+TEST(Unseen, an_error_that_is_raised_as_out_of_memory_is_one) {
+  const std::string head =
+      "torch.cuda.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)\n";
+  EXPECT_EQ(resource_word(answer_for(head)), "device");
+  const Answer answer = answer_for(head +
+                                   "Currently allocated     : 22.50 GiB\nRequested               : 64.00 MiB\n"
+                                   "Device limit            : 23.99 GiB\nFree (according to CUDA): 0 bytes\n");
+  ASSERT_TRUE(answer.diagnosis.numbers.request && answer.diagnosis.numbers.total);
+  EXPECT_EQ(*answer.diagnosis.numbers.request, std::int64_t{64} << 20);
+  EXPECT_NEAR(static_cast<double>(*answer.diagnosis.numbers.total), 23.99 * (1 << 30), 1e6);
+}
+
+TEST(Unseen, a_shell_names_itself_before_what_it_reports) {
+  EXPECT_EQ(answer_for("zsh: killed     python train.py\n").cause(), "host-ram-kill");
+  EXPECT_FALSE(answer_for("zsh: correct 'pyhton' to 'python' [nyae]?\n").diagnosis.failure);
+}
+
 }  // namespace
 }  // namespace plimsoll::why
