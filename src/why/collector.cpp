@@ -313,9 +313,10 @@ void Collector::add_event(const Line& line, Signal signal, Stream& stream) {
   stream.open = false;
   const Event& added = findings_.events.back();
   stream.continuations = 0;
-  stream.continued_event =
-      added.signal.kind == SignalKind::kDeviceOom && added.signal.oom.request && !added.signal.oom.is_complete() ? index
-                                                                                                                 : -1;
+  // Figures that are missing may stand in the next lines.
+  const bool goes_on = (added.signal.oom.request && !added.signal.oom.is_complete()) ||
+                       has_text(added.text, "would exceed allowed memory");
+  stream.continued_event = added.signal.kind == SignalKind::kDeviceOom && goes_on ? index : -1;
 }
 
 void Collector::set_marker(Phase phase, const Line& line, bool unfinished) {

@@ -88,6 +88,13 @@ bool is_shell_killed(std::string_view text) {
       after_script = true;
     }
   }
+  // "zsh: killed     python train.py"
+  for (const std::string_view shell : {"zsh: ", "bash: ", "sh: ", "ksh: ", "fish: "})
+    if (rest.starts_with(shell)) {
+      rest.remove_prefix(shell.size());
+      after_script = true;
+      break;
+    }
   // A shell that reports on a job begins with its number: "[1]  + 26478 killed     python test.py".
   if (const std::size_t close = rest.find(']'); rest.starts_with('[') && close < 6 && leading_integer(rest.substr(1))) {
     rest.remove_prefix(close + 1);

@@ -85,7 +85,11 @@ std::optional<OomNumbers> parse_oom_message(std::string_view text) {
     read_labelled_figures(text, numbers);
     return numbers;
   }
-  if (at == kNone || (typed && !is_advice(text, at))) {
+  // What is raised as such an error is one, however its text goes on: "Allocation on device 0 would exceed allowed
+  // memory. (out of memory)" of the asynchronous allocator.
+  const std::size_t raised = find_word(text, "outofmemoryerror:");
+  const bool is_raised = raised < 40 && text.substr(0, raised).find(' ') == kNone;
+  if (at == kNone || (typed && (is_raised || !is_advice(text, at)))) {
     // "torch.cuda.OutOfMemoryError" with its text cut away; in prose the name stands inside a sentence.
     const std::size_t name = find_word(text, "outofmemoryerror");
     const std::size_t end = name + std::string_view{"outofmemoryerror"}.size();
@@ -150,6 +154,13 @@ void read_labelled_figures(std::string_view text, OomNumbers& numbers) {
   if (!numbers.allocated) numbers.allocated = size_before(text, "is allocated by pytorch");
   if (!numbers.reserved_unallocated)
     numbers.reserved_unallocated = size_before(text, "is reserved by pytorch but unallocated");
+  // The asynchronous allocator's, a line each.
+  if (has_text(text, "currently allocated")) {
+    if (!numbers.allocated) numbers.allocated = size_after(text, "currently allocated");
+    if (!numbers.request) numbers.request = size_after(text, "requested");
+    if (!numbers.total) numbers.total = size_after(text, "device limit");
+    if (!numbers.free) numbers.free = size_after(text, "free (according to cuda)");
+  }
   numbers.private_pools = size_before(text, "allocated in private pools");
   numbers.this_process = size_after(text, "this process has");
   numbers.processes.clear();

@@ -101,14 +101,17 @@ bool makes_optimizer(std::string_view name) {
 }
 
 bool is_backward(const Frame& frame) {
-  const bool named =
-      name_has(frame.function, "backward") && std::count(frame.function.begin(), frame.function.end(), '_') <= 3;
+  // "forward_backward_no_pipelining" and "training_step_and_backward" do more than that.
+  const bool named = name_has(frame.function, "backward") && !name_has_any(frame.function, {"forward", "and"}) &&
+                     std::count(frame.function.begin(), frame.function.end(), '_') <= 3;
   return named || has_any(frame.code, {".backward(", "run_backward(", "autograd.grad("});
 }
 
 bool is_optimizer(const Frame& frame) {
   if (makes_optimizer(frame.function) || makes_optimizer(callee(frame.code))) return true;
   if (name_has(frame.function, "load") || has_text(frame.code, "load_state_dict") || is_resume(frame)) return false;
+  // Gradients are clipped before the optimizer touches anything.
+  if (name_has(frame.function, "clip") || has_text(file_name(frame.path), "clip_grad")) return false;
   if (has_any(frame.path,
               {"torch/optim/", "torch\\optim\\", "bitsandbytes/optim", "fused_adam", "/optimizers/", "/optimizer/"}) &&
       !has_text(frame.path, "lr_scheduler"))
@@ -174,7 +177,9 @@ bool runs_model(std::string_view name) {
 
 bool is_forward(const Frame& frame) {
   if (runs_model(frame.function) || runs_model(callee(frame.code))) return true;
-  return name_has(frame.function, "forward") || frame.function == "_call_impl" ||
+  const std::string_view called = callee(frame.code);
+  const bool calls = name_has(called, "forward") && !name_has(called, "backward");
+  return name_has(frame.function, "forward") || calls || frame.function == "_call_impl" ||
          frame.function == "_wrapped_call_impl" || frame.function == "__call__" ||
          frame.code.find(" model(") != kNone || frame.code.find(" self.model(") != kNone ||
          frame.code.starts_with("model(") ||
@@ -314,8 +319,20 @@ void read_details(const std::vector<Frame>& frames, FramesPhase& found) {
                              "baddbmm", "score_shape", "transpose(2, 3)", "causal_mask"}) ||
         (has_text(frame.path, "attention") && has_any(frame.code, {"matmul", "softmax", "bmm", "einsum"})))
       found.attention_scores = true;
-    if (has_any(frame.code, {"cross_entropy", "log_softmax", "logits.float", "lm_head", "logits"})) found.loss = true;
+    if (has_any(frame.code, {"cross_entropy", "log_softmax", "logits.float", "lm_head", "logits"}) &&
+        !has_any(frame.code, {"nn.linear(", "resize"}))  // a head that is made computes nothing
+      found.loss = true;
   }
+}
+
+// An optimizer may be given the whole step as a closure and call it before it does anything itself, as Lightning has
+// it: what is inside of the closure is forward or backward, whoever called it.
+void forget_callers_of_closure(const std::vector<Frame>& frames, std::vector<Phase>& phases) {
+  std::size_t end = frames.size();
+  while (end > 0 && !name_has(frames[end - 1].function, "closure") && !has_text(frames[end - 1].code, "closure("))
+    --end;
+  std::replace(phases.begin(), phases.begin() + static_cast<std::ptrdiff_t>(end), Phase::kOptimizerStep,
+               Phase::kUnknown);
 }
 
 }  // namespace
@@ -339,9 +356,12 @@ FramesPhase phase_of_frames(const std::vector<Frame>& frames) {
     if (phase != Phase::kUnknown && (found.stack.empty() || found.stack.back() != phase)) found.stack.push_back(phase);
   }
   if (!found.stack.empty()) found.inner = found.stack.back();
+  forget_callers_of_closure(frames, phases);
   // Evaluation has no backward pass and no optimizer: a function that is named for it does more than that.
+  // A sanity check comes before any training: what fails in it is the first forward pass.
   const auto trains = [](Phase phase) { return phase == Phase::kBackward || phase == Phase::kOptimizerStep; };
-  if (std::any_of(phases.begin(), phases.end(), trains))
+  const auto checks = [](const Frame& frame) { return name_has(frame.function, "sanity"); };
+  if (std::any_of(phases.begin(), phases.end(), trains) || std::any_of(frames.begin(), frames.end(), checks))
     std::replace(phases.begin(), phases.end(), Phase::kEvaluate, Phase::kUnknown);
   for (const std::vector<Phase>& wanted : precedence())
     for (std::size_t k = 0; k < frames.size(); ++k) {

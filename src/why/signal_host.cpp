@@ -159,7 +159,12 @@ std::optional<Signal> killed(std::string_view text) {
   if (is_shell_killed(text) || is_launcher_killed(text) || is_killed_behind_bar(text)) return of(SignalKind::kKilled);
   if (const auto exception = parse_exception(text); exception && exception->type.starts_with("Killed"))
     return of(SignalKind::kKilled);
-  if (has_text(text, "dataloader worker") && has_text(text, "exited unexpectedly")) return of(SignalKind::kKilled);
+  if (has_text(text, "dataloader worker") && has_text(text, "exited unexpectedly")) {
+    // A code of its own: the worker ended itself, no signal ended it.
+    constexpr std::int64_t kSignals = 128;
+    const auto code = integer_after(text, "exit code");
+    return of(code && *code > 0 && *code < kSignals ? SignalKind::kExit : SignalKind::kKilled);
+  }
   if (has_any(text, {"terminated abruptly while the future", "process pool was terminated abruptly", "abruptly died",
                      "died abruptly"}))
     return of(SignalKind::kKilled);

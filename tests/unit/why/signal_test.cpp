@@ -48,6 +48,9 @@ TEST(Signal, lines_are_recognised_by_what_they_say) {
        SignalKind::kKilled},
       {"RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed.", SignalKind::kKilled},
       {"RuntimeError: DataLoader worker (pid(s) 7) exited unexpectedly", SignalKind::kKilled},
+      {"RuntimeError: DataLoader worker (pid 7) exited unexpectedly with exit code 1. Details are lost due to "
+       "multiprocessing.",
+       SignalKind::kExit},
       {"ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).",
        SignalKind::kSharedMemory},
       {"OSError: [Errno 28] No space left on device: '/dev/shm/torch_123'", SignalKind::kSharedMemory},

@@ -234,5 +234,106 @@ TEST(Unseen, the_file_of_an_optimizer_makes_its_states) {
             "optimizer-state-bound");
 }
 
+// Lightning hands the step to the optimizer as a closure.
+TEST(Unseen, what_an_optimizer_calls_back_is_not_its_own_step) {
+  const std::string outside =
+      "Epoch 0:   6%|##        | 320/5001 [06:28<94:39,  1.37it/s, loss=2.6]\nTraceback (most recent call last):\n"
+      "  File \"/p/pytorch_lightning/loops/optimization/automatic.py\", line 188, in run\n"
+      "    self._optimizer_step(batch_idx, closure)\n"
+      "  File \"/p/pytorch_lightning/core/module.py\", line 1303, in optimizer_step\n"
+      "    optimizer.step(closure=optimizer_closure)\n"
+      "  File \"/p/pytorch_lightning/core/optimizer.py\", line 153, in step\n"
+      "    step_output = self._strategy.optimizer_step(self._optimizer, closure, **kwargs)\n"
+      "  File \"/p/torch/optim/adamw.py\", line 165, in step\n";
+  const std::string inside =
+      "    loss = closure()\n"
+      "  File \"/p/pytorch_lightning/loops/optimization/automatic.py\", line 126, in closure\n"
+      "    step_output = self._step_fn()\n";
+  const std::string message =
+      "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 23.69 GiB total capacity; "
+      "20.10 GiB already allocated; 1.20 GiB free; 20.41 GiB reserved in total by PyTorch)\n";
+  const auto phase = [&](const std::string& text) { return answer_for(text).diagnosis.phase; };
+  EXPECT_EQ(phase(outside + inside + "  File \"/w/net.py\", line 12, in forward\n    h = self.attn(h)\n" + message),
+            Phase::kForward);
+  EXPECT_EQ(
+      phase(outside + inside + "  File \"/p/torch/_tensor.py\", line 487, in backward\n    run_backward(\n" + message),
+      Phase::kBackward);
+  EXPECT_EQ(phase(outside + "    adamw(params, grads, exp_avgs)\n" + message), Phase::kOptimizerStep);
+}
+
+// A schedule runs both passes; the frames inside of it say which.
+TEST(Unseen, a_function_that_runs_both_passes_is_neither) {
+  const auto phase = [](std::string_view outer, std::string_view inner) {
+    std::string text = "Traceback (most recent call last):\n  File \"/w/schedules.py\", line 470, in ";
+    text += outer;
+    text += "\n    result = run(\n  File \"/w/mlp.py\", line 90, in ";
+    text += inner;
+    text += "\n    y = x * w\ntorch.OutOfMemoryError: CUDA out of memory.\n";
+    return answer_for(text).diagnosis.phase;
+  };
+  EXPECT_EQ(phase("forward_backward_no_pipelining", "forward"), Phase::kForward);
+  EXPECT_EQ(phase("training_step_and_backward", "forward"), Phase::kForward);
+  EXPECT_EQ(phase("forward_backward_no_pipelining", "backward_step"), Phase::kBackward);
+}
+
+TEST(Unseen, a_sanity_check_is_the_first_forward_pass) {
+  const Answer answer = answer_for(
+      "Traceback (most recent call last):\n"
+      "  File \"/p/trainer.py\", line 1060, in _run_sanity_check\n    val_loop.run()\n"
+      "  File \"/p/evaluation_loop.py\", line 396, in _evaluation_step\n    output = call(hook, *args)\n"
+      "  File \"/w/net.py\", line 12, in forward\n    h = self.attn(h)\n"
+      "torch.OutOfMemoryError: CUDA out of memory.\n");
+  EXPECT_EQ(answer.diagnosis.phase, Phase::kForward);
+}
+
+TEST(Unseen, gradients_are_clipped_before_the_optimizer) {
+  EXPECT_NE(answer_for("Traceback (most recent call last):\n"
+                       "  File \"/w/train.py\", line 211, in train\n    clip_grad_norm_(model.parameters(), 1.0)\n"
+                       "  File \"/p/torch/nn/utils/clip_grad.py\", line 55, in clip_grad_norm_\n"
+                       "    norms.extend(torch._foreach_norm(grads, norm_type))\n"
+                       "torch.OutOfMemoryError: CUDA out of memory.\n")
+                .cause(),
+            "optimizer-state-bound");
+}
+
+// A traceback ends where the runtime was asked, often one call above the layer that asked.
+TEST(Unseen, what_the_last_frame_calls_says_the_pass) {
+  EXPECT_EQ(answer_for("Traceback (most recent call last):\n"
+                       "  File \"/w/dp_actor.py\", line 240, in compute_log_prob\n"
+                       "    entropy, log_probs = self._forward_micro_batch(micro_batch, temperature=temperature)\n"
+                       "torch.OutOfMemoryError: CUDA out of memory.\n")
+                .diagnosis.phase,
+            Phase::kForward);
+}
+
+TEST(Unseen, weights_that_are_converted_while_they_are_read_count_once) {
+  const Answer answer = answer_for(
+      "Traceback (most recent call last):\n"
+      "  File \"/p/modeling_utils.py\", line 4300, in from_pretrained\n    ) = cls._load_pretrained_model(\n"
+      "  File \"/p/bitsandbytes/functional.py\", line 1300, in quantize_4bit\n    out = torch.zeros(shape)\n"
+      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 112.00 MiB (GPU 0; 23.69 GiB total capacity; "
+      "22.90 "
+      "GiB already allocated; 64.00 MiB free; 22.95 GiB reserved in total by PyTorch)\n");
+  EXPECT_LT(answer.diagnosis.confidence, 0.8);
+}
+
+// The words of the asynchronous allocator speak of what would be; what is raised has happened.
+TEST(Unseen, an_error_that_is_raised_as_out_of_memory_is_one) {
+  const std::string head =
+      "torch.cuda.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)\n";
+  EXPECT_EQ(resource_word(answer_for(head)), "device");
+  const Answer answer = answer_for(head +
+                                   "Currently allocated     : 22.50 GiB\nRequested               : 64.00 MiB\n"
+                                   "Device limit            : 23.99 GiB\nFree (according to CUDA): 0 bytes\n");
+  ASSERT_TRUE(answer.diagnosis.numbers.request && answer.diagnosis.numbers.total);
+  EXPECT_EQ(*answer.diagnosis.numbers.request, std::int64_t{64} << 20);
+  EXPECT_NEAR(static_cast<double>(*answer.diagnosis.numbers.total), 23.99 * (1 << 30), 1e6);
+}
+
+TEST(Unseen, a_shell_names_itself_before_what_it_reports) {
+  EXPECT_EQ(answer_for("zsh: killed     python train.py\n").cause(), "host-ram-kill");
+  EXPECT_FALSE(answer_for("zsh: correct 'pyhton' to 'python' [nyae]?\n").diagnosis.failure);
+}
+
 }  // namespace
 }  // namespace plimsoll::why
