@@ -97,7 +97,11 @@ std::optional<FileKind> recognise_table(Node root, const InputFile& file) {
   if (const auto kind = known_by(Strength::kTool, root)) return kind;
   const auto typical = known_by(Strength::kTypical, root);
   if (is_table(root.find("model")) && !typical && is_of_unknown_tool(root)) return FileKind::kByNames;
-  if (trim(file.text).front() == '{' && model::looks_like_hf_config(root)) return FileKind::kHfConfig;
+  // A table of training may have a "model_type" of its own; a model's has its sizes or its class.
+  const bool is_of_training =
+      !root.has("hidden_size") && !root.has("architectures") && !typical && is_of_unknown_tool(root);
+  if (trim(file.text).front() == '{' && !is_of_training && model::looks_like_hf_config(root))
+    return FileKind::kHfConfig;
   if (typical) return typical;
   if (is_of_unknown_tool(root)) return FileKind::kByNames;
   return known_by(Strength::kCommon, root);

@@ -77,6 +77,7 @@ bool changes_nothing(const document::Node& value, std::string_view subject) {
   if (is_off(value)) return true;
   const std::string text = document::to_text(value);
   if (text.empty() || equals_ignoring_case(text, "null")) return true;
+  if (subject == kAdapters && text == "-1") return true;  // as many as there are
   return subject == kParallelism && text == "1";
 }
 

@@ -20,7 +20,10 @@ using document::Node;
 
 namespace {
 
-bool is_auto(const Node& value) { return value.is_string() && value.text == "auto"; }
+// "${batch_size}": what another file fills in is open in the same way.
+bool is_auto(const Node& value) {
+  return value.is_string() && (value.text == "auto" || (value.text.starts_with("${") && value.text.ends_with('}')));
+}
 
 Status read_optimizer(const Node& table, Draft& draft) {
   const Node* type = table.find("type");

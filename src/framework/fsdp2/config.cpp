@@ -105,7 +105,7 @@ Status read_fsdp_config(const Node& table, const FsdpOptions& options, Draft& dr
       if (is_off(value)) continue;
       if (version == 2) return bad_input(fmt::format("{}: FSDP2 has no forward prefetch", key));
       draft.warnings.push_back(fmt::format("{}: one more gathered unit is not counted", key));
-    } else if (name == "backward_prefetch") {
+    } else if (name == "backward_prefetch" || name == "backward_prefetch_policy") {  // accelerate before 0.25
       if (version == 1 && !is_off(value))
         draft.warnings.push_back(fmt::format("{}: units gathered ahead in backward are counted as FSDP2 does", key));
     } else if (std::find(std::begin(kWithoutEffect), std::end(kWithoutEffect), name) == std::end(kWithoutEffect)) {

@@ -334,8 +334,19 @@ Status refuse_other_loops(Sayings& sayings) {
                       "and outputs are not modelled",
                       word),
           "without the teacher's keys the student alone is answered");
-  if (sayings.any_segment("reward_model"))
-    return bad_input("reward_model: a reward model has another head and loss, which are not modelled");
+  // Settings of a reward model that nobody names say nothing.
+  const auto is_of_rewards = [](const Said& said) {
+    const std::vector<std::string_view> parts = split(said.path, '.');
+    return std::any_of(parts.begin(), parts.end(),
+                       [](std::string_view part) { return part.starts_with("reward_model"); });
+  };
+  for (Said& said : sayings.said()) {
+    if (!is_of_rewards(said)) continue;
+    const bool names_one = (said.value.is_string() && !said.value.text.empty()) || said.value.is_bool();
+    if (names_one && !is_off(said.value))
+      return bad_input("reward_model: a reward model has another head and loss, which are not modelled");
+    said.done = true;
+  }
   for (const std::string_view word : {"ppo", "grpo", "rollout", "critic", "reward_funcs"})
     if (sayings.any_segment(word))
       return bad_input(

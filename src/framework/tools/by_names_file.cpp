@@ -121,6 +121,25 @@ void unwrap_parameters(Node& root) {
 
 namespace {
 
+// How many of length, batch and rate stand in tables: arguments of the Trainer have none.
+int signs_in_tables(const Node& root) {
+  Node tables = root;
+  std::erase_if(tables.members, [](const auto& member) { return !member.second.is_object(); });
+  return signs_of_training(tables);
+}
+
+// "dpo.yaml", "rm_score.yaml": what a file is for, where no key says it.
+std::string_view loop_in_name(std::string_view path) {
+  const std::string stem = lower(path.substr(path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/') + 1));
+  const std::string words = replace(replace(stem.substr(0, stem.find('.')), '-', '_'), ' ', '_');
+  for (const std::string_view part : split(words, '_')) {
+    for (const std::string_view pairs : {"dpo", "ipo", "kto", "orpo", "simpo", "cpo"})
+      if (part == pairs) return pairs;
+    if (part == "rm" || part == "reward") return "reward_model";
+  }
+  return {};
+}
+
 // A file of several configurations, each a table that names its model, with one of defaults below them.
 Status choose_configuration(Node& root, const ReadOptions& options) {
   std::vector<std::string> names;
@@ -183,6 +202,13 @@ Result<Draft> read_by_names(const InputFile& file, const ReadOptions& options) {
   if (makes_images(root))
     return bad_input(
         "the keys speak of a model that makes images or video (unet, vae, denoising), which is not modelled");
+  const std::string loop(loop_in_name(file.path));
+  if (loop == "reward_model")
+    return bad_input("the file is of a reward model by its name, which has another head and loss, and is not modelled");
+  if (!loop.empty() && !root.has("method") && !root.has("loss")) {
+    root.members.emplace_back("method", text_node(loop));
+    draft.notes.push_back(fmt::format("{}: pairs of answers are trained, as the file's name says", draft.path));
+  }
   PLIMSOLL_TRY(arguments, from_names(root, draft));
   PLIMSOLL_TRY_STATUS(read_training_tree(arguments, draft));
   PLIMSOLL_TRY_STATUS(build_of_sizes(root, draft));
@@ -234,7 +260,7 @@ bool is_of_unknown_tool(const Node& root) {
   if (foreign == 0 || (root.has("ddp") && foreign < kSeveral)) return false;
   const bool has_tables = is_table(root.find("peft_config")) || is_table(root.find("dist_config"));
   const bool has_own_model = root.has("model") && !root.has("model_name_or_path");  // the Trainer has no such key
-  if (!has_tables && !has_own_model &&
+  if (!has_tables && !has_own_model && signs_in_tables(root) < 2 &&
       has_any(root, {"per_device_train_batch_size", "num_train_epochs", "output_dir", "model_name_or_path"}))
     return false;
   if (!has_section && has_any(root, {"num_layers", "num-layers", "tensor_model_parallel_size", "train_batch_size",

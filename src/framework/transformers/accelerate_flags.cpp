@@ -47,6 +47,21 @@ void take_flag(const std::string& key, const Node& value, Node& root) {
 
 }  // namespace
 
+Status add_accelerate_table(const Node& table, Draft& draft) {
+  Node said;
+  said.kind = Node::Kind::kObject;
+  for (const auto& [key, value] : table.members) {
+    if (value.is_bool() && !value.boolean) continue;
+    if (key == "num_processes" || key == "num_machines" || key == "distributed_type")
+      said.members.emplace_back(key, value);
+    take_flag(key, value, said);
+  }
+  if (said.members.empty()) return {};
+  PLIMSOLL_TRY(part, read_accelerate_config(InputFile{draft.path, document::to_json(said)}, {}));
+  draft.parts.push_back(std::move(part));
+  return {};
+}
+
 namespace {
 
 // What the name of a file that is not here says of it: "fsdp_8gpu.yaml", "deepspeed_zero3.yaml", "multi_gpu.yaml".

@@ -32,4 +32,7 @@ struct FsdpOptions {
 // target_modules: a list, one name, "all-linear", or null for PEFT's own choice.
 [[nodiscard]] Status read_targets(const document::Node& value, std::string_view written_as, Draft& draft);
 
+// Flags of `accelerate launch` that a file of arguments has in a table ("accelerate_launch_args").
+[[nodiscard]] Status add_accelerate_table(const document::Node& table, Draft& draft);
+
 }  // namespace plimsoll::job

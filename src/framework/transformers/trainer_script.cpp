@@ -31,6 +31,7 @@ const Alias kRows[] = {
     {"audio_tower", kNotModelled, "the tower for sound and its projector are not counted"},
     {"speech_encoder", kNotModelled, "the tower for sound and its projector are not counted"},
     {"num_labels", kNotModelled, "the head of a classifier is counted as the language model's"},
+    {"vision_lora", kNotModelled, "adapters of the tower for images are not counted"},
     {"seq_parallel_size", kKey, "context_parallel_size"},
     {"mm_projector_type", kNoEffect},
     {"freeze_backbone", kRefused, "frozen layers are not modelled"},
@@ -50,7 +51,7 @@ constexpr std::string_view kWithoutEffect = R"(
     pretrain_mm_mlp_adapter dataset_name dataset_config dataset_config_name dataset_train_split dataset_test_split
     train_file validation_file preprocessing_num_workers data_split data_output_path num_warmup_steps print_loss
     enable_tensorboard tensorboard_path lora_learning_rate lora_module_name only_optimize_lora fix_length lora_weight_path
-    q_lora per_device_eval_batch_size local_rank master_port num_workers overwrite_cache max_train_samples max_eval_samples
+    q_lora vision_lr merger_lr mm_projector_lr per_device_eval_batch_size local_rank master_port num_workers overwrite_cache max_train_samples max_eval_samples
     conv_template vision_select_layer image_grid_pinpoints unfreeze_mm_vision_tower double_quant quant_type eval_file
     dtype_of_data template_name prompt_type train_data val_data add_eot_token keep_end_of_conversation_token
     inference_tp_size tp_gather_partition_size compute_fp32_loss eval_interval eval_iters cache_dir log_file cuda
@@ -197,6 +198,10 @@ Result<Node> from_trainer_script(const Node& arguments, Draft& draft) {
          {"model_path", "pretrained_model_name_or_path", "pretrained_model_path", "base_model", "model_id"})
       if (!to.has("model_name_or_path")) to.rename(key, "model_name_or_path");
   read_groups(root, to, draft);
+  // Modules that adapters leave out, under a name of the program's own.
+  for (const auto& [key, value] : root.members)
+    if (key.find("lora") != std::string::npos && key.find("exclude") != std::string::npos)
+      to.rename(key, "exclude_modules");
   // A second model beside the one that is trained, whatever the loss.
   for (const std::string_view key : {"ref_model_path", "ref_model_name_or_path", "reference_model_name_or_path"})
     if (const Node* path = to.take(key); is_on(path) && path->is_string() && !root.has("precompute_ref_log_probs"))

@@ -161,6 +161,29 @@ TEST(CommonWords, a_reference_beside_the_model_is_counted_whatever_the_loss) {
   EXPECT_TRUE(job->reference_model);
 }
 
+TEST(CommonWords, tables_beside_the_trainers_arguments_are_not_passed_over) {
+  const std::string plain =
+      R"({"model_name_or_path": "qwen2.5-7b", "output_dir": "o", "max_length": 128, "bf16": true)";
+  const auto job =
+      read_text(plain + R"(, "accelerate_launch_args": {"use_fsdp": true, "fsdp_sharding_strategy": "FULL_SHARD"}})",
+                on("a100", 8));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->framework, Framework::kFsdp2);
+  const auto open = read_text(plain + R"(, "engine": {"zero_shards": 4}})", on("a100", 8));
+  EXPECT_NE(text_of(open).find("engine.zero_shards"), std::string::npos) << text_of(open);
+}
+
+TEST(CommonWords, what_a_file_is_for_may_be_in_its_name) {
+  const std::string text =
+      "model: {name: qwen2.5-7b}\ndata: {max_length: 1024}\ntrain: {batch_size: 4, lr: 1e-6, epochs: 1}\n";
+  const auto job = read_job({InputFile{"configs/dpo_full.yaml", text}}, on("a100", 8));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->batch.micro_batch, 8);
+  EXPECT_TRUE(notes(*job, "as the file's name says"));
+  EXPECT_NE(text_of(read_job({InputFile{"configs/rm.yaml", text}}, on("a100", 8))).find("reward model"),
+            std::string::npos);
+}
+
 TEST(Hydra, a_command_lays_groups_and_values_over_the_tree_of_its_program) {
   const auto job = test::read({"hydra/train.sh"}, on("a100"));
 
