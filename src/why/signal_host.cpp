@@ -149,6 +149,12 @@ std::optional<Signal> killed(std::string_view text) {
   // "non-zero exit code: error executing in the container: 137"
   if (has_any(text, {"exit code", "exit status"}) && ends_with_word(text, ": 137")) return of(SignalKind::kKilled);
   if (has_text(text, "exited with non-zero status")) return of(SignalKind::kExit);
+  // The C library's own words on a heap or a stack that was written over.
+  static constexpr std::string_view kOverwritten[] = {
+      "free(): ",       "malloc(): ",     "double free or corruption",
+      "corrupted size", "munmap_chunk()", "*** stack smashing detected"};
+  for (const std::string_view words : kOverwritten)
+    if (text.size() < 200 && find_word(text, words) < 24) return of(SignalKind::kAbort);
   if (has_text(text, "by signal") && has_any(text, {"floating point", "illegal instruction", "segmentation", "abort"}))
     return of(SignalKind::kAbort);
   if (has_any(text, {"due to signal 11", "due to signal 6", "due to signal 4", "due to signal 8"}))

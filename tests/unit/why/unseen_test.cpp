@@ -335,5 +335,12 @@ TEST(Unseen, a_shell_names_itself_before_what_it_reports) {
   EXPECT_FALSE(answer_for("zsh: correct 'pyhton' to 'python' [nyae]?\n").diagnosis.failure);
 }
 
+TEST(Unseen, a_heap_that_was_written_over_is_no_shortage) {
+  for (const char* text : {"free(): invalid pointer", "double free or corruption (!prev)",
+                           "malloc(): corrupted top size", "python: malloc(): unaligned tcache chunk detected",
+                           "munmap_chunk(): invalid pointer", "*** stack smashing detected ***: terminated"})
+    EXPECT_EQ(answer_for(std::string{"step 7 loss 2.1\n"} + text + "\n").cause(), "not-memory") << text;
+}
+
 }  // namespace
 }  // namespace plimsoll::why
