@@ -52,7 +52,7 @@ constexpr Row kRows[] = {
      "base_model_path base_model_name llm_path llm_name hf_model_id hf_model_name hf_model_name_or_path name_or_path"},
     {"precision",
      "precision mixed_precision amp_dtype autocast_dtype mixed_precision_dtype compute_dtype model_dtype param_dtype"},
-    {"weights_dtype", "dtype torch_dtype weights_dtype model_data_type backbone_dtype"},
+    {"weights_dtype", "dtype torch_dtype weights_dtype model_data_type backbone_dtype policy_dtype"},
     {"pure_bf16", "pure_bf16 fsdp_pure_bf16"},
     {"bf16", "bf16 use_bf16 bfloat16 is_bf16"},
     {"fp16", "fp16 use_fp16"},
@@ -111,7 +111,8 @@ constexpr Row kRows[] = {
      "total_tokens "
      "train_tokens"},
     {"switch",
-     "match_all_linear bnb_4bit_quant_storage_dtype enable_reentrant use_reentrant quant_type bnb_quant_type "
+     "match_all_linear reference_dtype ref_dtype bnb_4bit_quant_storage_dtype enable_reentrant use_reentrant "
+     "quant_type bnb_quant_type "
      "bnb_compute_dtype bnb_4bit_quant_type bnb_4bit_compute_dtype beta1 beta2 betas eps adam_eps "
      "limit_all_gathers fsdp_limit_all_gathers backward_prefetch fsdp_backward_prefetch forward_prefetch "
      "fsdp_forward_prefetch fsdp_amp use_orig_params fsdp_use_orig_params sync_module_states fsdp_sync_module_states "

@@ -108,9 +108,9 @@ class Estimate(unittest.TestCase):
 
     def test_what_may_not_fit_does_not(self):
         job = pl.read(EXAMPLES / "llama3-70b.toml")
-        told = {m: job.with_(micro_batch_size=m).estimate().may_fit for m in (1, 8)}
-        self.assertEqual(told, {1: True, 8: False})
-        self.assertFalse(pl.fit(job.with_(micro_batch_size=8)).fits)
+        told = {length: job.with_(seq_length=length).estimate().may_fit for length in (4096, 16384)}
+        self.assertEqual(told, {4096: True, 16384: False})
+        self.assertFalse(pl.fit(job.with_(seq_length=16384)).fits)
 
     def test_errors_are_those_of_fit(self):
         with self.assertRaisesRegex(pl.InputError, "R001"):

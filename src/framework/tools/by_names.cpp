@@ -342,7 +342,10 @@ Status refuse_other_loops(Sayings& sayings) {
   };
   for (Said& said : sayings.said()) {
     if (!is_of_rewards(said)) continue;
-    const bool names_one = (said.value.is_string() && !said.value.text.empty()) || said.value.is_bool();
+    const std::string_view last = std::string_view(said.path).substr(said.path.rfind('.') + 1);
+    const bool is_name = meaning_of(said.path) == "model" || last.find("path") != std::string_view::npos ||
+                         last == "reward_model" || last == "name";
+    const bool names_one = said.value.is_bool() || (said.value.is_string() && !said.value.text.empty() && is_name);
     if (names_one && !is_off(said.value))
       return bad_input("reward_model: a reward model has another head and loss, which are not modelled");
     said.done = true;

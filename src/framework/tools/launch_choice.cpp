@@ -46,7 +46,7 @@ bool is_other_work(const Launch& launch) {
          {"convert",    "converter", "conversion", "preprocess", "eval",       "evaluate", "evaluation", "generate",
           "generation", "infer",     "inference",  "test",       "merge",      "export",   "serve",      "server",
           "deploy",     "rollout",   "sample",     "download",   "checkpoint", "ckpt",     "hf2mcore",   "mcore2hf",
-          "chat",       "cli",       "quantize",   "app",        "webui",      "web"})
+          "label",      "annotate",  "chat",       "cli",        "quantize",   "app",      "webui",      "web"})
       if (part == word && name.find("llamafactory") == std::string::npos) return !has_training_flags(launch);
   return false;
 }

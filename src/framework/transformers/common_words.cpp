@@ -25,6 +25,7 @@ struct Word {
 constexpr Word kWords[] = {
     {"max_length", "max_length"},
     {"per_device_train_batch_size", "per_device_train_batch_size"},
+    {"batch", "per_device_train_batch_size"},
     {"gradient_accumulation_steps", "gradient_accumulation_steps"},
     {"gradient_checkpointing", "gradient_checkpointing"},
     {"global_batch_size", "global_batch_size"},
@@ -48,7 +49,7 @@ bool says_already(const Node& root, std::string_view key) {
   if (key == "max_length")
     return has_any_of({"max_length", "max_seq_length", "model_max_length", "max_seq_len", "max_source_length",
                        "context_length", "seq_length", "source_max_len", "passage_max_len"});
-  if (key == "per_device_train_batch_size") return has_any_of({key, "micro_batch_size", "batch_size"});
+  if (key == "per_device_train_batch_size") return has_any_of({key, "micro_batch_size", "per_gpu_train_batch_size"});
   if (key == "global_batch_size") return has_any_of({key, "gradient_accumulation_steps"});
   if (key == "lora_rank") return has_any_of({"lora_r", "lora_rank", "lora_dim", "r"});
   if (key == "lora_target_modules") return has_any_of({key, "target_modules", "trainable", "lora_trainable"});
@@ -110,6 +111,9 @@ Node in_words_of_trainer(const Node& root, Draft& draft) {
   for (auto& [key, value] : result.members) {
     const std::string_view word = word_for(result, key, &draft);
     if (word.empty() || value.is_object()) continue;
+    if (meaning_of(key) == "batch")
+      draft.notes.push_back(
+          fmt::format("{}: {} is taken as the sequences of one GPU (--micro-batch-size)", draft.path, key));
     draft.written_names[std::string(word)] = key;
     key = std::string(word);
   }

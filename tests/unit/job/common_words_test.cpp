@@ -113,6 +113,26 @@ TEST(CommonWords, question_and_answer_are_one_sequence_of_a_decoder) {
   EXPECT_EQ(job->batch.seq_length, 768);
 }
 
+TEST(CommonWords, a_batch_of_no_other_name_is_that_of_a_gpu) {
+  const auto job = read_text(
+      "#!/bin/bash\ntorchrun --nproc_per_node 8 sft.py --model_name_or_path qwen2.5-7b --output_dir o --max_length 128 "
+      "--train_batch_size 3 --bf16 true\n",
+      on("a100"));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->batch.micro_batch, 3);
+  EXPECT_TRUE(notes(*job, "train_batch_size is taken as the sequences of one GPU"));
+}
+
+TEST(CommonWords, settings_of_a_reward_model_that_nobody_names_say_nothing) {
+  const std::string rest = "data: {max_length: 1024}\ntrain: {batch_size: 4, lr: 1e-6, epochs: 1}\n";
+  const auto job =
+      read_text("model: {name: qwen2.5-7b, reward_model: {path: null, model_class: Pairs, dtype: float32}}\n" + rest,
+                on("a100", 8));
+  EXPECT_TRUE(job) << text_of(job);
+  const auto named = read_text("model: {name: qwen2.5-7b, reward_model: {path: a/b}}\n" + rest, on("a100", 8));
+  EXPECT_NE(text_of(named).find("reward_model"), std::string::npos) << text_of(named);
+}
+
 TEST(CommonWords, a_key_of_the_trainer_that_is_spelled_wrong_stays_an_error) {
   const auto job = read_text(R"({"model_name_or_path": "qwen2.5-7b", "output_dir": "o", "max_length": 128,
                                 "per_device_train_batchsize": 3})",
