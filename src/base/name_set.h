@@ -32,9 +32,9 @@ class NameSet {
     names_.emplace(at, name);
     mark(name);
   }
-  template <class Iterator>
-  void insert(Iterator first, Iterator last) {
-    for (; first != last; ++first) insert(std::string_view(*first));
+  // Two names in braces are two names, and not the ends of one.
+  void insert(std::initializer_list<std::string_view> names) {
+    for (const std::string_view name : names) insert(name);
   }
   void erase(std::string_view name) {
     const auto at = place_of(name);

@@ -104,6 +104,8 @@ std::string watch_lines(const live::View& view) {
   for (const live::DeviceUse& device : view.sample.devices)
     text += fmt::format("{:.1f} s gpu {} used {} of {}\n", view.sample.seconds, device.index, format_bytes(device.used),
                         format_bytes(device.total));
+  if (view.sample.devices.empty() && !view.nvml_problem.empty())
+    text += fmt::format("{:.1f} s no device: {}\n", view.sample.seconds, view.nvml_problem);
   for (const std::string& process : view.processes) text += process + "\n";
   for (const live::WatchedRank& rank : shown_ranks(view.ranks)) {
     const std::string said = remark(rank);

@@ -85,7 +85,8 @@ Result<plan::Question> trainer_question(const Run& run, std::int64_t gpus, const
   for (const std::string& key : run.given) question.pinned.insert(job::canonical_name(key));
   for (const char* key : {"seq_length", "micro_batch_size", "gradient_accumulation_steps", "global_batch_size"})
     question.pinned.insert(key);
-  if (run.loss_chunk > 0) question.pinned.insert({"loss", "loss_chunks"});
+  if (run.loss_chunk > 0)
+    for (const char* key : {"loss", "loss_chunks"}) question.pinned.insert(key);
   question.space.coarse = look == Look::kCoarse;
   question.space.batch_to_fill = ceil_div(std::max<std::int64_t>(1, packed.bins), run.algorithm.minibatches);
   if (run.framework != Framework::kGeneric)

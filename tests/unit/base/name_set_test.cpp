@@ -45,6 +45,10 @@ TEST(NameSet, equality_does_not_depend_on_the_order_of_insertion) {
   other.insert("bf16");
   EXPECT_TRUE(one == other);
   EXPECT_FALSE(NameSet{}.contains(""));
+  NameSet braces;
+  braces.insert({"loss", "loss_chunks"});
+  EXPECT_EQ(braces.size(), 2U);
+  EXPECT_TRUE(braces.contains("loss_chunks"));
 }
 
 }  // namespace
