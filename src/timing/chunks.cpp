@@ -70,19 +70,25 @@ ChunkCost ChunkPricer::price_chunk(const job::Chunk& chunk) {
   const job::Recompute& r = job_.recompute;
   const bool full = r.granularity == job::RecomputeGranularity::kFull;
   const std::int64_t n = std::max<std::int64_t>(1, r.num_layers);
-  if (uniform_ && chunk.num_layers > 0) {
-    const bool by_blocks = full && r.method == job::RecomputeMethod::kBlock;
-    const auto layers = static_cast<double>(chunk.num_layers);
-    cost.add(layer(chunk.first_layer), layers, by_blocks ? std::min(static_cast<double>(n), layers) : layers);
-    cost.offloaded += offloaded_ * layers;
-  }
-  for (std::int64_t i = 0; i < chunk.num_layers && !uniform_; ++i) {
-    bool replays = true;
-    if (full && r.method == job::RecomputeMethod::kBlock) replays = i < n;
-    if (full && r.every_nth_layer > 1) replays = (chunk.first_layer + i) % r.every_nth_layer == 0;
-    cost.add(layer(chunk.first_layer + i), replays);
-    if (!job_.offload.activations || chunk.first_layer + i < job_.offload.activation_layers)
-      cost.offloaded += offloaded_;
+  const bool by_blocks = full && r.method == job::RecomputeMethod::kBlock;
+  // Neighbours of one kind are added at once, whatever sets them apart: the same layers sum to the same digits.
+  for (std::int64_t i = 0; i < chunk.num_layers;) {
+    const PassCost& each = layer(chunk.first_layer + i);
+    const std::int64_t begin = i;
+    std::int64_t replayed = 0;
+    std::int64_t offloaded = 0;
+    if (uniform_) {
+      replayed = by_blocks ? std::min(n, chunk.num_layers) : chunk.num_layers;
+      offloaded = i = chunk.num_layers;
+    }
+    for (; i < chunk.num_layers && &layer(chunk.first_layer + i) == &each; ++i) {
+      bool replays = !by_blocks || i < n;
+      if (full && r.every_nth_layer > 1) replays = (chunk.first_layer + i) % r.every_nth_layer == 0;
+      replayed += replays ? 1 : 0;
+      offloaded += !job_.offload.activations || chunk.first_layer + i < job_.offload.activation_layers ? 1 : 0;
+    }
+    cost.add(each, static_cast<double>(i - begin), static_cast<double>(replayed));
+    cost.offloaded += offloaded_ * static_cast<double>(offloaded);
   }
   if (chunk.has_embedding) cost.add(embedding_, false);
   if (chunk.has_loss) cost.add(head_, false);
