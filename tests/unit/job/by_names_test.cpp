@@ -2,22 +2,16 @@
 // Files and commands of tools that are not known: what their keys are called says what they mean.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "framework/tools/by_names.h"
 #include "support.h"
 
 namespace plimsoll::job {
 namespace {
 
+using test::notes;
 using test::on;
 using test::read_text;
 using test::text_of;
-
-bool notes(const Job& job, std::string_view part) {
-  return std::any_of(job.notes.begin(), job.notes.end(),
-                     [part](const std::string& note) { return note.find(part) != std::string::npos; });
-}
 
 TEST(ByNames, length_batch_precision_adapter_and_gpus_are_read_in_common_words) {
   const auto job = test::read({"by-names.yaml"}, on("h100"));

@@ -4,21 +4,15 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "support.h"
 
 namespace plimsoll::job {
 namespace {
 
+using test::notes;
 using test::on;
 using test::read_text;
 using test::text_of;
-
-bool notes(const Job& job, std::string_view part) {
-  return std::any_of(job.notes.begin(), job.notes.end(),
-                     [part](const std::string& note) { return note.find(part) != std::string::npos; });
-}
 
 TEST(CommonWords, tables_say_model_quantisation_adapter_and_devices) {
   const auto job = test::read({"by-names-tables.yaml"}, on("a100"));

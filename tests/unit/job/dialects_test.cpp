@@ -9,14 +9,10 @@
 namespace plimsoll::job {
 namespace {
 
+using test::notes;
 using test::on;
 using test::read_text;
 using test::text_of;
-
-bool notes(const Job& job, std::string_view part) {
-  return std::any_of(job.notes.begin(), job.notes.end(),
-                     [part](const std::string& note) { return note.find(part) != std::string::npos; });
-}
 
 TEST(Axolotl, a_quantised_adapter_is_read_with_its_batch_and_length) {
   const auto job = test::read({"axolotl.yaml"}, on("a100", 2));

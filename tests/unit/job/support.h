@@ -128,4 +128,10 @@ inline bool warns(const Job& job, std::string_view part) {
   return false;
 }
 
+inline bool notes(const Job& job, std::string_view part) {
+  for (const std::string& note : job.notes)
+    if (note.find(part) != std::string::npos) return true;
+  return false;
+}
+
 }  // namespace plimsoll::job::test
