@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "base/text.h"
+#include "why/batch.h"
 #include "why/complaint.h"
 #include "why/familiar.h"
 #include "why/graph_node.h"
+#include "why/purpose.h"
 #include "why/words.h"
 
 namespace plimsoll::why {
@@ -24,6 +26,9 @@ constexpr std::int64_t kOften = 8192;  // enough to have heard every rank of a l
 constexpr std::size_t kMostWorn = 4096;
 constexpr std::int64_t kEveryBar = 1024;  // bars are redrawn many times a second: of the later ones a few will do
 constexpr std::int64_t kFewBars = 16;
+constexpr std::int64_t kManyLines = 20000;  // settings stand at the beginning
+constexpr std::size_t kLongestOption = 4000;
+constexpr std::int64_t kNear = 3;  // lines that speak of one thing
 
 bool has(Topics topics, Topic topic) { return (topics & bit(topic)) != 0; }
 
@@ -129,6 +134,8 @@ void Collector::read_segment(std::string_view raw, std::int64_t number) {
   const OpenCount counted(stream.open, open_streams_);
   if (line.clock.kind != Clock::Kind::kNone) stream.clock = line.clock;
   const Topics topics = log_scanner().topics(scratch_);
+  if (order_ < kManyLines && line.text.size() < kLongestOption && !findings_.figures.contains("batch"))
+    if (const auto batch = batch_in(line.text)) findings_.figures["batch"] = *batch;
   // A bar without a newline swallows the beginning of what comes after it.
   std::size_t bar_end = line.text.rfind("it/s]");
   if (bar_end == kNone) bar_end = line.text.rfind("s/it]");
@@ -152,6 +159,7 @@ void Collector::read_segment(std::string_view raw, std::int64_t number) {
     ++told_;
     return;
   }
+  if (topics != 0 && has_any(line.text, {"fail", "unable", "cannot", "raises", "error"})) read_purpose(line);
   // The loop's answer to the message above it.
   if (stream.bare_event >= 0 && line.text.size() < 60 && has_text(line.text, "skipping batch")) {
     Event& event = findings_.events[static_cast<std::size_t>(stream.bare_event)];
@@ -237,9 +245,9 @@ bool Collector::read_continuation(const Line& line, Stream& stream) {
 void Collector::keep_error(const Line& line, SignalKind kind) {
   ++told_;
   // That a program failed says less than what it said before.
-  constexpr std::int64_t kNear = 12;  // lines
+  constexpr std::int64_t kAfterWords = 12;  // lines
   if (kind == SignalKind::kExit && findings_.last_error && findings_.last_error->place.file == line.file &&
-      line.number - findings_.last_error->place.line < kNear)
+      line.number - findings_.last_error->place.line < kAfterWords)
     return;
   Event event;
   event.signal.kind = kind;
@@ -288,13 +296,18 @@ void Collector::add_event(const Line& line, Signal signal, Stream& stream) {
   event.marker_place = marker_place_;
   event.marker_text = marker_text_;
   event.bar_unfinished = marker_unfinished_;
+  event.entered_loop = entered_loop_;
   event.steps_before = findings_.steps;
   event.attempt = findings_.attempt_ends.size();
   failed_since_step_ = failed_since_step_ || signal.kind != SignalKind::kPeerLost;
   if (findings_.last_step >= 0) event.step = findings_.last_step;
   if (elastic_rank_ && !event.rank && (signal.kind == SignalKind::kKilled || signal.kind == SignalKind::kAbort))
     event.rank = elastic_rank_;
-  if (signal.kind == SignalKind::kDeviceOom) event.node = phase_of_graph_node(line.text).value_or(Phase::kUnknown);
+  if (signal.kind == SignalKind::kDeviceOom || signal.kind == SignalKind::kUnclearMemory) {
+    event.node = phase_of_graph_node(line.text).value_or(Phase::kUnknown);
+    if (event.node == Phase::kUnknown && purpose_place_.file == line.file && line.number - purpose_place_.line <= kNear)
+      event.node = purpose_;
+  }
   event.signal = std::move(signal);
   mention(line.text);
   findings_.events.push_back(std::move(event));
@@ -308,7 +321,7 @@ void Collector::add_event(const Line& line, Signal signal, Stream& stream) {
   stream.code.clear();
   if (stream.open && !stream.frames.empty())
     attach_frames(stream, index);
-  else
+  else if (!goes_on_from_exception(line))
     stream.bare_event = index;
   stream.open = false;
   const Event& added = findings_.events.back();
@@ -317,6 +330,35 @@ void Collector::add_event(const Line& line, Signal signal, Stream& stream) {
   const bool goes_on = (added.signal.oom.request && !added.signal.oom.is_complete()) ||
                        has_text(added.text, "would exceed allowed memory");
   stream.continued_event = added.signal.kind == SignalKind::kDeviceOom && goes_on ? index : -1;
+}
+
+// A message may go on in the line below its exception, and what failed stands only there: the traceback is its own.
+bool Collector::goes_on_from_exception(const Line& line) {
+  if (findings_.events.size() < 2) return false;
+  Event& event = findings_.events.back();
+  const Event& before = findings_.events[findings_.events.size() - 2];
+  const bool follows = before.has_frames &&
+                       (before.signal.kind == SignalKind::kException || before.signal.kind == SignalKind::kUnclear) &&
+                       before.stream == line.stream && before.place.file == line.file &&
+                       before.place.line + 1 == line.number;
+  if (!follows || event.signal.kind != SignalKind::kDeviceOom) return false;
+  event.frames = before.frames;
+  event.has_frames = true;
+  return true;
+}
+
+// What the buffer was for stands beside its refusal: in the caller's complaint that it has none, or before it.
+void Collector::read_purpose(const Line& line) {
+  const auto purpose = phase_of_purpose(line.text);
+  if (!purpose) return;
+  purpose_ = *purpose;
+  purpose_place_ = {line.file, line.number};
+  for (auto event = findings_.events.rbegin(); event != findings_.events.rend(); ++event) {
+    if (event->place.file != line.file || line.number - event->place.line > kNear) return;
+    const bool refusal =
+        event->signal.kind == SignalKind::kDeviceOom || event->signal.kind == SignalKind::kUnclearMemory;
+    if (refusal && event->node == Phase::kUnknown) event->node = *purpose;
+  }
 }
 
 void Collector::set_marker(Phase phase, const Line& line, bool unfinished) {
@@ -333,6 +375,7 @@ void Collector::read_progress(const Line& line, Topics topics) {
     const Phase phase = phase_of_bar(*bar);
     if (phase == Phase::kTrain) {
       // A bar at zero says that the loop was entered, not that a step was done.
+      entered_loop_ = true;
       if (bar->at > 0) add_step(line, step_of_bar(*bar, text, ++bars_ < kEveryBar || bars_ % kFewBars == 0));
       if (bar->at > 0 || marker_ == Phase::kLoad || marker_ == Phase::kUnknown)
         set_marker(Phase::kTrain, line, bar->is_unfinished());
@@ -346,6 +389,12 @@ void Collector::read_progress(const Line& line, Topics topics) {
       findings_.finished = true;
     const Phase phase = phase_of_marker(text);
     if (phase != Phase::kUnknown) set_marker(phase, line, false);
+    // Ray prints late what several workers said: it was said before the failure that stands above it.
+    if (phase != Phase::kUnknown && has_text(text, "across cluster"))
+      for (auto event = findings_.events.rbegin(); event != findings_.events.rend(); ++event) {
+        if (event->place.file != line.file || line.number - event->place.line > 2 * kNear) break;
+        if (event->marker == Phase::kUnknown) event->marker = phase;
+      }
     if (has_any(text, {"cuda graph", "cudagraph"}) && !has_any(text, {"disabled", "not ", "without", "warning:"}) &&
         !findings_.graphs_place) {
       findings_.graphs_place = Place{line.file, line.number};
@@ -357,6 +406,7 @@ void Collector::read_progress(const Line& line, Topics topics) {
 }
 
 void Collector::add_step(const Line& line, const StepLine& step) {
+  entered_loop_ = entered_loop_ || step.is_start;
   const bool counts = step.step.has_value() || step.memory.empty() || step.has_loss;
   const std::int64_t index = step.step.value_or(-1);
   if (counts && !step.is_start) {
@@ -412,7 +462,6 @@ void Collector::add_step(const Line& line, const StepLine& step) {
 
 // What a call was refused for stands on the line before the complaint that nothing came of it.
 void Collector::heed_reason(const Line& line, const Stream& stream, Signal& signal) {
-  constexpr std::int64_t kNear = 3;  // lines
   if (signal.kind != SignalKind::kSharedMemory && signal.kind != SignalKind::kDiskWrite) return;
   // "No space left" without a path is about what the next line names.
   if (!findings_.events.empty() && signal.kind == SignalKind::kSharedMemory) {

@@ -74,6 +74,8 @@ class Collector {
   void attach_frames(Stream& stream, std::int64_t event);
   void heed_reason(const Line& line, const Stream& stream, Signal& signal);
   void add_cut_traceback(Stream& stream);
+  bool goes_on_from_exception(const Line& line);
+  void read_purpose(const Line& line);
   void set_marker(Phase phase, const Line& line, bool unfinished);
   void add_step(const Line& line, const StepLine& step);
 
@@ -97,11 +99,14 @@ class Collector {
   Place marker_place_;
   std::string marker_text_;
   bool marker_unfinished_ = false;
+  Phase purpose_ = Phase::kUnknown;  // of the last buffer that was refused
+  Place purpose_place_{0, -100};
   bool root_cause_ = false;
   std::optional<int> elastic_rank_;
   std::optional<std::int64_t> last_epoch_;
   std::size_t rss_from_end_ = 0;  // column of the kernel's list of tasks, 0: not in it
   bool in_config_ = false;
+  bool entered_loop_ = false;
   bool failed_since_step_ = false;
 };
 

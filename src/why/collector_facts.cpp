@@ -189,6 +189,8 @@ void Collector::read_elastic(const Line& line) {
     root_cause_ = false;
     return;
   }
+  // The launcher ends the others when one of its processes has failed: there are at least two.
+  if (has_text(text, "closing signal")) findings_.world = std::max<std::int64_t>(findings_.world.value_or(0), 2);
   if (has_text(text, "local_rank:"))
     if (const auto rank = integer_after(text, "local_rank:"); rank && *rank >= 0 && *rank < 4096)
       elastic_rank_ = static_cast<int>(*rank);
@@ -230,6 +232,13 @@ void Collector::read_facts(const Line& line, Topics topics) {
   if (text.size() < 400) read_device(line);
   // The access log of a server: what is asked of it is answered, or was until now.
   if (text.find("\"POST /") != kNone && text.find(" HTTP/") != kNone) ++findings_.figures["requests"];
+  // What a runtime found on the device when it started: "Total memory: 7.92GiB", "Free memory: 190.31MiB".
+  if (findings_.events.empty() && findings_.steps == 0 && text.size() < 200) {
+    if (const auto total = size_after(text, "total memory:")) findings_.figures["total_at_start"] = *total;
+    if (const auto total = size_after(text, "totalmemory:")) findings_.figures["total_at_start"] = *total;
+    if (const auto free = size_after(text, "free memory:")) findings_.figures["free_at_start"] = *free;
+    if (const auto free = size_after(text, "freememory:")) findings_.figures["free_at_start"] = *free;
+  }
   if (has(topics, Topic::kElastic)) read_elastic(line);
   if (root_cause_ && find_word(text, "exitcode") == 0) read_elastic(line);
   if (has(topics, Topic::kSetting)) read_setting(line);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "why/purpose.h"
 #include "why/resource_words.h"
 #include "why/signal.h"
 #include "why/words.h"
@@ -12,54 +13,67 @@ namespace plimsoll::why {
 
 namespace {
 
+// "out of host memory", "out of GPU memory": whose it is may stand between.
+bool out_of_some_memory(std::string_view text) {
+  constexpr std::size_t kOwner = 20;
+  for (std::size_t at = find_word(text, "out of "); at != kNone; at = find_word(text, "out of ", at + 1)) {
+    const std::string_view rest = text.substr(at + 7, kOwner + 6);
+    const std::size_t memory = find_word(rest, "memory");
+    if (memory != kNone && rest.substr(0, memory).find_first_of(".,:;()") == kNone) return true;
+  }
+  return false;
+}
+
 // Words that say a thing is missing by themselves.
 bool is_short(std::string_view text) {
-  return has_any(text, {"out of memory",
-                        "out-of-memory",
-                        "outofmemory",
-                        "out of device memory",
-                        "out_of_memory",
-                        "ran out of",
-                        "run out of",
-                        "running out of",
-                        "exhaust",
-                        "insufficient",
-                        "not enough",
-                        "no space",
-                        "no room",
-                        "no free",
-                        "no memory for",
-                        "no device memory",
-                        "no gpu memory",
-                        "no host memory",
-                        "no available",
-                        "no more ",
-                        " is full",
-                        " are full",
-                        "storefull",
-                        "storagefull",
-                        "low on memory",
-                        "low on resource",
-                        "short of",
-                        "short on",
-                        "too many open",
-                        "impossible to fit",
-                        "does not fit",
-                        "doesn't fit",
-                        "did not fit",
-                        "cannot fit",
-                        "unable to fit",
-                        "overcommit",
-                        "bad_alloc",
-                        "badalloc",
-                        "out_of_device_memory",
-                        "out_of_resources",
-                        "out_of_host_memory",
-                        "allocation failure",
-                        "allocation failed",
-                        "allocation error",
-                        "alloc failed",
-                        "alloc_failed"});
+  return out_of_some_memory(text) || has_any(text, {"out of memory",
+                                                    "out-of-memory",
+                                                    "outofmemory",
+                                                    "out of device memory",
+                                                    "out_of_memory",
+                                                    "ran out of",
+                                                    "run out of",
+                                                    "running out of",
+                                                    "exhaust",
+                                                    "insufficient",
+                                                    "not enough",
+                                                    "no space",
+                                                    "no room",
+                                                    "no free",
+                                                    "no memory for",
+                                                    "no device memory",
+                                                    "no gpu memory",
+                                                    "no host memory",
+                                                    "no available",
+                                                    "no more ",
+                                                    " is full",
+                                                    " are full",
+                                                    "storefull",
+                                                    "storagefull",
+                                                    "low on memory",
+                                                    "low on resource",
+                                                    "short of",
+                                                    "short on",
+                                                    "too many open",
+                                                    "impossible to fit",
+                                                    "does not fit",
+                                                    "doesn't fit",
+                                                    "did not fit",
+                                                    "cannot fit",
+                                                    "unable to fit",
+                                                    "overcommit",
+                                                    "bad_alloc",
+                                                    "badalloc",
+                                                    "out_of_device_memory",
+                                                    "outofdevicememory",
+                                                    "outofhostmemory",
+                                                    "out_of_resources",
+                                                    "out_of_host_memory",
+                                                    "allocation failure",
+                                                    "allocation failed",
+                                                    "allocation error",
+                                                    "alloc failed",
+                                                    "alloc_failed"});
 }
 
 // Somebody wanted to take memory, and was refused.
@@ -143,7 +157,8 @@ bool is_advice(std::string_view text) {
 Resource owner_of(std::string_view text, Complaint& complaint) {
   if (names_files(text)) return Resource::kDescriptors;
   if (names_block_limit(text)) return Resource::kDriverLimit;
-  if (names_object_store(text) || names_budget(text)) return Resource::kBudget;
+  // A function is where it happened, not what ran out.
+  if (names_object_store(text) || names_budget(without_function(text))) return Resource::kBudget;
   if (names_pinned(text)) return Resource::kPinned;
   if (names_shared(text)) return Resource::kShared;
   if (has_text(text, "ephemeral-storage")) return Resource::kDisk;

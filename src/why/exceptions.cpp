@@ -170,7 +170,8 @@ bool states_constraint(std::string_view message) {
 }
 
 bool is_ordinary(const ExceptionLine& exception) {
-  static constexpr std::array<std::string_view, 4> kVague = {"RuntimeError", "Exception", "OSError", "SystemError"};
+  static constexpr std::array<std::string_view, 5> kVague = {"RuntimeError", "RuntimeException", "Exception", "OSError",
+                                                             "SystemError"};
   const bool unnamed = !has_any(exception.type, {"error", "exception", "stopiteration", "interrupt", "unsupported"});
   const bool vague =
       unnamed || std::find(kVague.begin(), kVague.end(), exception.type) != kVague.end() ||

@@ -14,5 +14,7 @@ namespace plimsoll::why {
 
 // What is stated where the weights give the first cause this probability: the share of such answers that were right.
 [[nodiscard]] double stated(double weighed);
+// The same for one cause: some are taken for another too often to be called sure, whatever the weights give.
+[[nodiscard]] double stated(double weighed, Cause first);
 
 }  // namespace plimsoll::why

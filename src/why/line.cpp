@@ -263,7 +263,7 @@ class Prefix {
       return take(length);
     }
     const std::size_t count = digits(rest_, 0);
-    if (!labelled_ && count <= 6 && count + 1 < rest_.size() && rest_[count] == ':' && rest_[count + 1] == ' ') {
+    if (!labelled_ && count <= 5 && count + 1 < rest_.size() && rest_[count] == ':' && rest_[count + 1] == ' ') {
       labelled_ = true;  // srun --label
       from_rank(*number_at(rest_, 0));
       return take(count + 1);

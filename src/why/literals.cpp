@@ -113,6 +113,9 @@ std::span<const Literal> log_literals() {
   // Words of the messages that the recognisers read; "\n" stands for the beginning of a line.
   static constexpr Literal kLiterals[] = {
       {"out of memory", Topic::kOom},
+      {"with error 2", Topic::kOom},
+      {"error code 2", Topic::kOom},
+      {"cudasuccess (2", Topic::kOom},
       {"outofmemory", Topic::kOom},
       {"resource_exhausted", Topic::kOom},
       {"resourceexhausted", Topic::kOom},
@@ -381,6 +384,11 @@ std::span<const Literal> log_literals() {
       {"out_of_resources", Topic::kFailure},
       {"out_of_device", Topic::kFailure},
       {"out of device", Topic::kFailure},
+      {"out of host", Topic::kFailure},
+      {"out of gpu", Topic::kFailure},
+      {"outofdevicememory", Topic::kFailure},
+      {"outofhostmemory", Topic::kFailure},
+      {" failed.\n", Topic::kFailure},
       {"badalloc", Topic::kFailure},
       {"panicked", Topic::kFailure},
       {"internal assert", Topic::kDevice},

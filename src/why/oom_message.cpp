@@ -49,6 +49,20 @@ bool is_advice(std::string_view text, std::size_t at) {
                           "potential", "likely", "possibl", "handle",  "before ", "against"});
 }
 
+// The runtime's number for it, where no word follows: "cuda execution failed with error 2", "cudaSuccess (2 vs. 0)".
+bool is_cuda_error_two(std::string_view text) {
+  if (!has_text(text, "cuda")) return false;
+  if (has_text(text, "cudasuccess (2 vs")) return true;
+  for (const std::string_view form : {std::string_view{"error 2"}, std::string_view{"error code 2"},
+                                      std::string_view{"error code: 2"}, std::string_view{"error code=2"}}) {
+    const std::size_t at = find_word(text, form);
+    if (at == kNone) continue;
+    const std::size_t end = at + form.size();
+    if (end >= text.size() || (!is_word(text[end]) && text[end] != '.')) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::optional<OomNumbers> parse_oom_message(std::string_view text) {
@@ -75,7 +89,11 @@ std::optional<OomNumbers> parse_oom_message(std::string_view text) {
   }
   const std::size_t at = find_word(text, "out of memory");
   const bool typed = has_text(text, "outofmemoryerror");
-  if (at == kNone && !typed) return std::nullopt;
+  if (at == kNone && !typed) {
+    if (!is_cuda_error_two(text)) return std::nullopt;
+    numbers.allocator = Allocator::kCuda;
+    return numbers;
+  }
   if (has_any(text, {"killed process", "cgroup out of memory", "killed by"})) return std::nullopt;  // the kernel's
   const std::string_view before = text.substr(0, at == kNone ? text.size() : at);
   numbers.allocator = allocator_of(before.substr(before.size() > 60 ? before.size() - 60 : 0));
@@ -93,7 +111,7 @@ std::optional<OomNumbers> parse_oom_message(std::string_view text) {
     // "torch.cuda.OutOfMemoryError" with its text cut away; in prose the name stands inside a sentence.
     const std::size_t name = find_word(text, "outofmemoryerror");
     const std::size_t end = name + std::string_view{"outofmemoryerror"}.size();
-    const bool ends = end >= text.size() || text[end] == ':';
+    const bool ends = end >= text.size() || text[end] == ':' || text[end] == '!';
     if (!ends) return std::nullopt;
     read_labelled_figures(text, numbers);
     if (numbers.allocator == Allocator::kUnknown) numbers.allocator = Allocator::kCuda;

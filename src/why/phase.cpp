@@ -161,7 +161,8 @@ bool is_config(const Frame& frame) {
                                   "verify_and_update", "validate_config", "_sanity_check", "sanity_check"}) ||
          has_any(frame.path, {"arguments.py", "transformer_config.py", "parallel_state.py", "model_parallel_config.py",
                               "parallel_dims.py", "config.py", "configs.py", "microbatches_calculator"}) ||
-         (name_has_any(frame.function, {"validate", "check", "verify"}) && !name_has(frame.function, "epoch")) ||
+         (name_has_any(frame.function, {"validate", "check", "verify"}) &&
+          !name_has_any(frame.function, {"epoch", "call", "status", "error", "cuda"})) ||
          has_any(frame.code, {"cfg.validate(", "config.validate(", "validate_args("});
 }
 
@@ -195,6 +196,18 @@ bool is_startup(const Frame& frame) {
   return has_any(frame.function,
                  {"init_process_group", "set_device", "_lazy_init", "init_device", "initialize_megatron"}) ||
          has_any(frame.code, {"init_process_group(", "set_device("});
+}
+
+// A line that makes one tensor of others: an operator between two of them, or a function that has no other use.
+bool is_expression(std::string_view code) {
+  if (has_any(code, {"load", "open(", ".to(", ".cuda(", "import ", "print(", "return f.", "\"", "'"})) return false;
+  const bool operates =
+      has_any(code, {" * ", " / ", " + ", " - ", " @ ", " ** ", " += "}) && has_any(code, {" = ", "return ", " += "});
+  return operates ||
+         has_any(code, {"torch.cat(",  "torch.stack(",  "torch.matmul(", "torch.bmm(",    "torch.norm(", "torch.tril(",
+                        "torch.triu(", "torch.where(",  "torch.exp(",    "torch.einsum(", ".unsqueeze(", ".expand(",
+                        ".repeat(",    ".permute(",     ".softmax(",     ".contiguous(",  ".clamp(",     "[:, none]",
+                        "torch.topk(", ".masked_fill(", ".item()",       ".asnumpy(",     ".asscalar("});
 }
 
 struct Kind {
@@ -253,6 +266,12 @@ std::string shown(const Frame& frame) {
   return fmt::format("{} ({})", cut_text(frame.function, 60), cut_text(file_name(frame.path), 60));
 }
 
+bool converts(const Frame& frame) {
+  return has_any(frame.function, {"process_weights", "convert_", "quantize_", "repack", "after_loading", "dequant",
+                                  "_convert", "merge_and_unload", "get_delta_weight"}) ||
+         has_text(frame.code, "merge_and_unload(");
+}
+
 void read_details(const std::vector<Frame>& frames, FramesPhase& found) {
   for (const Frame& frame : frames) {
     if (has_any(frame.path, {"pin_memory"}) || has_any(frame.function, {"pin_memory", "host_register", "pinned"}) ||
@@ -263,10 +282,7 @@ void read_details(const std::vector<Frame>& frames, FramesPhase& found) {
       found.semaphore = true;
     if (has_any(frame.code, {"managed", "get_paged"}) || has_any(frame.function, {"get_paged", "managed"}))
       found.managed = true;
-    if (has_any(frame.function, {"process_weights", "convert_", "quantize_", "repack", "after_loading", "dequant",
-                                 "_convert", "merge_and_unload", "get_delta_weight"}) ||
-        has_text(frame.code, "merge_and_unload("))
-      found.converts = true;
+    if (converts(frame)) found.converts = true;
     if (has_any(frame.function, {"_auto_wrap", "_recursive_wrap", "fully_shard", "_sync_module", "prepare_model",
                                  "_prepare_deepspeed", "_broadcast_model", "_configure_distributed_model"}) ||
         has_any(frame.code, {"fsdp(", "fully_shard(", "deepspeed.initialize(", "distributeddataparallel("}))
@@ -306,6 +322,10 @@ void read_details(const std::vector<Frame>& frames, FramesPhase& found) {
   if (has_text(frames.back().code, "cat(") &&
       has_any(frames.back().code, {"past_key", "past_value", "kv_cache", "layer_past"}))
     found.generates = true;
+  // Who raises the error has only been told of it.
+  const auto told = [](const Frame& frame) { return frame.code.starts_with("raise "); };
+  const auto failed = std::find_if_not(frames.rbegin(), frames.rend(), told);
+  found.computes = failed != frames.rend() && is_expression(failed->code);
   found.convolution = has_any(file_name(frames.back().path), {"conv.py", "conv_"}) ||
                       has_any(frames.back().code, {"conv1d(", "conv2d(", "conv3d(", "conv_transpose", "convolution("});
   const std::string_view file = file_name(frames.back().path);
@@ -315,14 +335,21 @@ void read_details(const std::vector<Frame>& frames, FramesPhase& found) {
   const std::size_t first = frames.size() > 3 ? frames.size() - 3 : 0;
   for (std::size_t i = first; i < frames.size(); ++i) {
     const Frame& frame = frames[i];
-    if (has_any(frame.code, {"scores", "attn_weights", "attention_probs", "attn_mask", "transpose(-1, -2)", "q @ k",
-                             "baddbmm", "score_shape", "transpose(2, 3)", "causal_mask"}) ||
+    if (has_any(frame.code, {"attention_scores", "attn_scores", " scores", "(scores", "attn_weights", "attention_probs",
+                             "attn_mask", "transpose(-1, -2)", "q @ k", "baddbmm", "score_shape", "transpose(2, 3)",
+                             "causal_mask"}) ||
         (has_text(frame.path, "attention") && has_any(frame.code, {"matmul", "softmax", "bmm", "einsum"})))
       found.attention_scores = true;
     if (has_any(frame.code, {"cross_entropy", "log_softmax", "logits.float", "lm_head", "logits"}) &&
         !has_any(frame.code, {"nn.linear(", "resize"}))  // a head that is made computes nothing
       found.loss = true;
   }
+}
+
+// A second copy of the weights that stays, not one for the length of a product.
+bool converts_for_good(const std::vector<Frame>& frames) {
+  return std::any_of(frames.begin(), frames.end(),
+                     [](const Frame& frame) { return converts(frame) && !has_text(frame.function, "dequant"); });
 }
 
 // An optimizer may be given the whole step as a closure and call it before it does anything itself, as Lightning has
@@ -371,8 +398,15 @@ FramesPhase phase_of_frames(const std::vector<Frame>& frames) {
       if (std::find(wanted.begin(), wanted.end(), phases[i]) == wanted.end()) continue;
       found.phase = phases[i];
       found.decisive = shown(frames[i]);
+      // Quantized weights are widened for each product, and gone after it.
+      if (found.phase == Phase::kForward && !converts_for_good(frames)) found.converts = false;
       return found;
     }
+  if (found.computes) {
+    found.phase = Phase::kForward;
+    found.decisive = shown(frames.back());
+    return found;
+  }
   if (found.moves_module || found.builds_module) {
     found.phase = Phase::kLoad;
     if (!frames.empty()) found.decisive = shown(frames.back());

@@ -65,6 +65,7 @@ struct FramesPhase {
   bool generates = false;    // inference: generate(), a pipeline of diffusers
   bool convolution = false;  // the innermost frame is a convolution's
   bool memory_saver = false;
+  bool computes = false;          // the innermost line of code is an expression of tensors
   bool device_allocator = false;  // the innermost frame is an allocator of a device's
   std::string decisive;           // "evaluate (trainer.py)": the frame that decided
 };

@@ -236,6 +236,10 @@ std::optional<StepLine> parse_step(std::string_view text) {
     if (line.step) break;
   }
   if (!line.step) line.step = count_after_epoch(text);
+  // "291112: nGT 77, recall 66, loss: x 2.22": what the line counts stands before it.
+  if (!line.step && is_digit(text.front()) && has_text(text, "loss"))
+    if (const std::size_t colon = text.find(": "); colon < 12 && text.find_first_not_of("0123456789") == colon)
+      line.step = leading_integer(text);
   const bool has_loss = has_any(text, {"loss", "tok/s", "it/s", "tflop", "lr"});
   // A line per epoch stands for its steps.
   const bool per_epoch = !line.step && has_text(text, "loss") && (value_of(text, "epoch") || value_of(text, "ep"));
@@ -246,6 +250,9 @@ std::optional<StepLine> parse_step(std::string_view text) {
     if (line.memory.empty()) return std::nullopt;
     return line;
   }
+  // A step that is gone back to was done by another run.
+  if (line.step && !has_text(text, "loss") && has_any(text, {"resum", "restor", "from checkpoint", "checkpoint from"}))
+    return std::nullopt;
   if (line.step && has_any(text, {"every", "interval", "warm-up", "warmup", "total", "max_steps"}) && !has_loss)
     return std::nullopt;
   line.epoch = value_of(text, "epoch");

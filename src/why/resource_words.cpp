@@ -7,6 +7,7 @@ namespace plimsoll::why {
 
 bool names_device(std::string_view text) {
   return has_any(text, {"gpu",
+                        "pooled_storage",
                         "device free",
                         "device mem",
                         "ascend",
@@ -35,6 +36,7 @@ bool names_device(std::string_view text) {
                         "cu_mem",
                         "[trt]",
                         "out_of_device",
+                        "outofdevice",
                         "out_of_resources",
                         "video memory",
                         "accelerator",
@@ -75,10 +77,11 @@ bool names_host(std::string_view text) {
                         "paging file",
                         "runtime: out of memory",
                         "host_memory",
+                        "outofhost",
                         "defaultcpu",
                         "malloc of size",
-                        "memory allocation of",
                         "memory resources"}) ||
+         (has_any(text, {"memory allocation of"}) && !has_text(text, "device memory")) ||
          (has_whole(text, "cpu") && !names_device(text)) ||
          (has_whole(text, "ram") && !has_any(text, {"gpu ram", "device ram"}));
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Something else than device memory ran out: host, pinned and shared memory, disks, descriptors, budgets.
+#include <algorithm>
+
 #include "base/bytes.h"
 #include "why/rules.h"
 #include "why/words.h"
@@ -23,6 +25,14 @@ bool beyond_any_host(S s) {
   constexpr std::int64_t kAnyHost = 2048 * kGiB;
   return s.is(SignalKind::kHostAllocation) && s.root.signal.bytes > kAnyHost;
 }
+bool only_bus_error(S s) { return s.resource == Resource::kShared && s.root.signal.is_guessed; }
+// Ranks and loaders' workers hand each other what they have in shared memory.
+bool shares_pages(S s) {
+  if (s.findings.is_multi_rank() || s.phase == Phase::kData) return true;
+  return std::any_of(s.findings.events.begin(), s.findings.events.end(), [](const Event& event) {
+    return event.signal.kind == SignalKind::kSharedMemory && !event.signal.is_guessed;
+  });
+}
 bool denied(S s) { return bare_kill(s) && s.findings.denies_oom; }
 
 const Rule kRules[] = {
@@ -31,8 +41,13 @@ const Rule kRules[] = {
     {Cause::kHostRamKill, 5.6, [](S s) { return s.is(SignalKind::kHostAllocation); },
      "an allocation of host memory was refused"},
     {Cause::kNotMemory, 6.0, beyond_any_host, "no host has room for that: the size itself is wrong"},
-    {Cause::kHostRamKill, 6.2, [](S s) { return s.resource == Resource::kShared; },
+    {Cause::kHostRamKill, 6.2, [](S s) { return s.resource == Resource::kShared && !s.root.signal.is_guessed; },
      "shared memory (/dev/shm) ran out, or a page of it could not be had"},
+    {Cause::kHostRamKill, 3.9, only_bus_error, "a page of a mapping could not be had: often one of /dev/shm"},
+    {Cause::kHostRamKill, 1.6, [](S s) { return only_bus_error(s) && shares_pages(s); },
+     "processes of this job share pages, and /dev/shm is where they lie"},
+    {Cause::kNotMemory, 2.4, [](S s) { return only_bus_error(s) && !shares_pages(s); },
+     "a file that shrinks under its mapping and a driver raise the same signal"},
     {Cause::kHostRamKill, 4.0, bare_kill, "the process was killed from outside, without a traceback"},
     {Cause::kNotMemory, 1.2, [](S s) { return bare_kill(s) && !s.is_loading(); },
      "somebody else may have sent the signal"},

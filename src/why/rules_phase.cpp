@@ -33,6 +33,11 @@ bool answers_requests(S s) {
   return s.findings.figures.contains("requests") && !s.trained() && s.in_step() && !s.frames().serving &&
          !engine_between_requests(s) && !s.findings.engine_in_trainer;
 }
+// Graphs are captured when weights and cache have found their place, and few trainers have any.
+bool graphs_were_captured(S s) {
+  return s.sum.private_pools > 0 && !s.root.has_frames && !s.trained() && s.in_step() && !engine_between_requests(s) &&
+         !answers_requests(s) && !s.findings.engine_in_trainer;
+}
 // The engine's own advice beside its refusal.
 bool names_engine_share(S s) {
   return has_any(s.root.text, {"max_num_seqs", "max-num-seqs", "gpu_memory_utilization", "gpu-memory-utilization",
@@ -41,6 +46,14 @@ bool names_engine_share(S s) {
 }
 bool no_figures(S s) { return !s.sum.known || s.sum.reserved == 0; }
 bool first_backward(S s) { return s.phase == Phase::kBackward && s.root.steps_before == 0; }
+// The log shows that the loop was entered, and no step of it.
+bool loop_began(S s) { return (s.root.entered_loop || s.root.marker == Phase::kTrain) && s.root.steps_before == 0; }
+// Samples of a step, as the log says; 0: not known.
+std::int64_t batch_of(S s) {
+  const auto batch = s.findings.figures.find("batch");
+  return batch == s.findings.figures.end() ? 0 : batch->second;
+}
+bool computes_batch(S s) { return s.in_step() && !s.is_loading() && !s.frames().serving; }
 bool leaks(S s) { return s.growth.rising && !s.growth.is_host && !s.reserved_rises_alone; }
 // Weights, states and an ordinary batch had fitted a hundred times, and the message says no more.
 bool late_without_figures(S s) {
@@ -85,6 +98,8 @@ const Rule kRules[] = {
     {Cause::kGenuineCapacity, 1.4, tries_largest_batch,
      "weights and the largest batch exceed the device without a cache"},
     {Cause::kActivationBound, 1.0, tries_largest_batch, "the largest batch did not fit, and there is no cache yet"},
+    {Cause::kActivationBound, 1.4, [](S s) { return tries_largest_batch(s) && large(s, 0.2); },
+     "the largest batch wanted a fifth of the device in one piece"},
     {Cause::kServingHeadroom, 4.2, at_request_time,
      "the engine was running: its cache leaves too little for a request"},
 
@@ -92,6 +107,8 @@ const Rule kRules[] = {
      "a serving engine has filled its share of the device, and wanted more beside it"},
     {Cause::kServingHeadroom, 3.0, answers_requests,
      "a server was answering requests, and one of them wanted more than lies beside its cache"},
+    {Cause::kServingHeadroom, 2.8, graphs_were_captured,
+     "graphs lie in their pools, as in an engine that has started: a request wanted more than lies beside its cache"},
     {Cause::kServingHeadroom, 3.4, names_engine_share, "the engine itself speaks of its share of the device"},
 
     // The optimizer.
@@ -120,6 +137,8 @@ const Rule kRules[] = {
     {Cause::kGenuineCapacity, 1.6, [](S s) { return s.frames().wraps && !s.trained() && !s.findings.is_multi_rank(); },
      "the weights alone do not fit while they are taken over"},
     {Cause::kModelLoadSpike, 1.4, weights_move, "it happened while weights were moved"},
+    {Cause::kModelLoadSpike, 2.0, [](S s) { return weights_move(s) && s.findings.is_multi_rank() && !s.trained(); },
+     "every rank takes the weights whole before they are split"},
     {Cause::kGenuineCapacity, 2.2, weights_move, "the weights alone do not fit while they are moved or made"},
     {Cause::kGenuineCapacity, 0.8, reads_checkpoint, "the weights may be too large for the device"},
     // In none of the labelled logs was it a second copy where one process alone had filled the device with weights.
@@ -135,6 +154,15 @@ const Rule kRules[] = {
     {Cause::kActivationBound, 1.5, [](S s) { return s.in_step() && s.frames().loss; },
      "it failed making logits or their loss"},
     {Cause::kActivationBound, 0.6, [](S s) { return s.in_step() && large(s, 0.08); }, "one large tensor was asked for"},
+    // By definition: where a smaller batch would do, it is activations; where one sample is too much, it is not.
+    {Cause::kActivationBound, 0.9, [](S s) { return computes_batch(s) && batch_of(s) >= 2; },
+     "the batch has several samples: fewer need less"},
+    {Cause::kGenuineCapacity, -0.4, [](S s) { return computes_batch(s) && batch_of(s) >= 2; },
+     "the batch has several samples"},
+    {Cause::kGenuineCapacity, 0.9, [](S s) { return computes_batch(s) && batch_of(s) == 1 && !large(s, 0.08); },
+     "one sample at a time, and still too much"},
+    {Cause::kActivationBound, -0.4, [](S s) { return computes_batch(s) && batch_of(s) == 1 && !large(s, 0.08); },
+     "the batch is one sample already"},
     {Cause::kActivationBound, 1.5, [](S s) { return s.oom().allocator == Allocator::kTensorFlow; },
      "one tensor of the graph could not be made"},
     {Cause::kActivationBound, 1.2, [](S s) { return s.phase == Phase::kBackward; },
@@ -144,10 +172,18 @@ const Rule kRules[] = {
      "weights and states had fitted: steps were done before it"},
     {Cause::kGenuineCapacity, 0.6, [](S s) { return s.phase == Phase::kBackward; }, "gradients add to the weights"},
     {Cause::kGenuineCapacity, 2.2,
-     [](S s) { return s.frames().generates && !s.trained() && !s.frames().attention_scores; },
+     [](S s) { return s.frames().generates && !s.trained() && !s.frames().attention_scores && !s.has_no_figures(); },
      "no training is going on: the model and one request exceed the device"},
-    {Cause::kFirstBackward, 4.2, [](S s) { return first_backward(s) && no_figures(s); },
+    {Cause::kGenuineCapacity, 1.0,
+     [](S s) { return s.frames().generates && !s.trained() && !s.frames().attention_scores && s.has_no_figures(); },
+     "no training is going on: the model and one request exceed the device"},
+    {Cause::kFirstBackward, 4.2, [](S s) { return first_backward(s) && no_figures(s) && loop_began(s); },
      "the first backward failed after a forward that fitted, without figures"},
+    // Nobody counts steps in such a log: of five first sights one was the first.
+    {Cause::kFirstBackward, 2.4, [](S s) { return first_backward(s) && no_figures(s) && !loop_began(s); },
+     "it failed in backward after a forward that fitted, and no step is shown before it"},
+    {Cause::kFragmentation, -0.8, [](S s) { return loop_began(s) && large(s, 0.2); },
+     "no step was done: the cache had no time to fall to pieces"},
     {Cause::kFirstBackward, 1.6, [](S s) { return first_backward(s) && !no_figures(s); }, "no step was done before it"},
     {Cause::kFirstBackward, 1.0,
      [](S s) { return s.phase == Phase::kBackward && s.root.steps_before > 0 && no_figures(s); },

@@ -39,6 +39,12 @@ const Rule kRules[] = {
     {Cause::kCublasCudnnAlloc, 7.0,
      [](S s) { return s.is(SignalKind::kLibraryAlloc) && !s.also_addressing && !only_uninitialised(s); },
      "a library handle could not be made: the device is full"},
+    // Thirteen of fifteen such answers at first sight were right; the others did not suit the driver.
+    {Cause::kNotMemory, 4.9,
+     [](S s) {
+       return s.is(SignalKind::kLibraryAlloc) && !s.also_addressing && !only_uninitialised(s) && nothing_ran_before(s);
+     },
+     "nothing had run before it: a library that does not suit the driver fails here too"},
     {Cause::kCublasCudnnAlloc, 5.0,
      [](S s) { return s.is(SignalKind::kLibraryAlloc) && !s.also_addressing && only_uninitialised(s); },
      "a library could not start: the device is likely full"},

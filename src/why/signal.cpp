@@ -228,7 +228,9 @@ std::optional<Signal> any_complaint(const Line& line, bool expects_exception) {
       exception || expects_exception || line.level == Level::kError ||
       has_any(text, {"error", "fatal", "fail", "panic", "abort", "cannot", "could not", "unable", "evicted", "killed",
                      "impossible", "refused", "what():", "greater than the maximum", "exceeds the", "oom when",
-                     "terminate called", "low on resource"});
+                     "terminate called", "low on resource"}) ||
+      // A sentence that begins with the shortage: "Prefill out of memory. ..."
+      has_any(text.substr(0, 32), {"out of memory", "not enough memory", "insufficient memory"});
   const auto complaint = parse_complaint(text);
   if (!complaint) return std::nullopt;
   // A request beside what is left is no chatter.

@@ -67,6 +67,7 @@ struct Signal {
   std::string rule;                 // id of the configuration rule, "R115"
   std::string rule_fix;
   bool is_shm = false;
+  bool is_guessed = false;    // whose memory it was is not said: a bus error has other reasons too
   bool says_padding = false;  // XLA: a part of it is padding
   bool is_warning = false;    // printed as a warning; the run went on
   std::optional<int> named_rank;

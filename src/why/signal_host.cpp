@@ -134,6 +134,7 @@ std::optional<Signal> killed(std::string_view text) {
     if (*code == 135 || *code == -7) {
       Signal signal = of(SignalKind::kSharedMemory);
       signal.is_shm = true;
+      signal.is_guessed = true;
       return signal;
     }
     if (*code == 134 || *code == -6 || *code == 139 || *code == -11 || is_windows_fault(*code))
@@ -189,6 +190,8 @@ std::optional<Signal> host_allocation(std::string_view text) {
   const bool resources = has_any(text, {"out of resource: ", "outofresources", "shared memory, required",
                                         "too much shared data", "uses too much shared"});
   if (resources) return of(SignalKind::kKernelResources);
+  // The shell of a system where ten is the number of that signal: such systems have no /dev/shm.
+  if (has_text(text, "bus error: 10")) return of(SignalKind::kAbort);
   const bool bus = has_text(text, "bus error") &&
                    (find_word(text, "bus error") == 0 ||
                     has_any(text, {"signal", "core dumped", "unexpected", "encountered", "sigbus", "worker", "task "}));
@@ -205,6 +208,7 @@ std::optional<Signal> host_allocation(std::string_view text) {
   if (shm && !has_any(text, {"warning:", "make sure", "consider", "would ", "if "})) {
     Signal signal = of(SignalKind::kSharedMemory);
     signal.is_shm = true;
+    signal.is_guessed = bus && !has_any(text, {"worker", "shared memory", "(shm)", "/dev/shm", "dataloader"});
     return signal;
   }
   // Buffers that a network card could not register are the communication library's.

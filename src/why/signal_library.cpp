@@ -2,6 +2,7 @@
 // What libraries and engines on the device say: NCCL, cuBLAS and cuDNN, serving engines.
 #include <algorithm>
 
+#include "why/purpose.h"
 #include "why/signal_readers.h"
 #include "why/words.h"
 
@@ -116,8 +117,8 @@ std::optional<Signal> serving(std::string_view text) {
   if (is_below_nothing(text)) return of(SignalKind::kNoCacheBlocks);
   if (has_any(text, {"no available memory for the cache blocks", "no available memory for cache"}))
     return of(SignalKind::kNoCacheBlocks);
-  // An engine names the part of it that there was no room for.
-  if (has_any(text, {"kv cache", "kv_cache", "kvcache"}) &&
+  // An engine names the part of it that there was no room for. A function's name is where it happened.
+  if (has_any(without_function(text), {"kv cache", "kv_cache", "kvcache"}) &&
       has_any(text, {"could not be created", "cannot be created", "failed to create", "could not be allocated",
                      "failed to allocate", "failed to be allocated"}))
     return of(SignalKind::kNoCacheBlocks);

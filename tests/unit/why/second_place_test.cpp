@@ -25,7 +25,7 @@ TEST(SecondPlace, is_what_the_first_is_taken_for) {
       {"slurmstepd: error: Detected 1 oom_kill event in StepId=9.0.\n", "host-ram-kill", "model-load-spike"},
       {"OSError: [Errno 24] Too many open files: '/data/part-7'\n", "fd-limit", "not-memory"},
       {"RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`\n",
-       "cublas-cudnn-alloc", "genuine-capacity"},
+       "cublas-cudnn-alloc", "not-memory"},
       {"node3:9:12 [2] alloc.h:90 NCCL WARN Cuda failure 'out of memory'\n", "nccl-memory", "genuine-capacity"},
       {"OSError: [Errno 122] Disk quota exceeded: '/home/x/log'\n", "disk-full", "host-ram-kill"},
       {"Traceback (most recent call last):\n  File \"tune.py\", line 8, in main\n    check(options)\n"
