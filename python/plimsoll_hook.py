@@ -125,6 +125,7 @@ class Recorder:
         self.most_used = 0
         self.allocations = 0  # that torch has made, when it was last asked
         self.snapshots = 0
+        self.first = {}  # "snapshot": the thread that took the first one; setdefault is one step of the interpreter
         self.ended = False
 
     # -- files
@@ -323,6 +324,7 @@ class Recorder:
         line.update(self.counters())
         line["stack"] = frames()
         self.write(line)
+        self.first.setdefault("snapshot", "oom")
         if self.snapshots < SNAPSHOTS:
             self.snapshots += 1
             self.snapshot("oom")
@@ -348,8 +350,10 @@ class Recorder:
         alarm = os.path.join(self.folder, ALARM)
         while self.active and not self.ended and self.snapshots == 0:
             if os.path.exists(alarm):
-                self.snapshots += 1
-                self.snapshot("peer")
+                # The alarm may be this rank's own, raised since the loop looked: one of the two threads is first.
+                if self.first.setdefault("snapshot", "peer") == "peer":
+                    self.snapshots += 1
+                    self.snapshot("peer")
                 return
             time.sleep(LOOK_SECONDS)
 

@@ -126,7 +126,7 @@ Result<std::unique_ptr<Nvml>> Nvml::load(const std::string& library) {
 
 Nvml::~Nvml() { give_up({}); }
 
-void Nvml::give_up(std::string why) {
+void Nvml::give_up(std::string why, Process process_is) {
   if (!why.empty()) problem_ = std::move(why);
   for (int* end : {&ask_, &answer_})
     if (*end >= 0) close(std::exchange(*end, -1));
@@ -134,7 +134,14 @@ void Nvml::give_up(std::string why) {
   // What hangs in the driver cannot be waited for; a command that is run reaps whatever is left (live/command.cpp).
   const pid_t process = std::exchange(process_, -1);
   int status = 0;
-  if (waitpid(process, &status, WNOHANG) != process) {
+  // Its pipe is closed a little before it can be reaped: on a busy machine, many milliseconds.
+  const int looks = process_is == Process::kEnded ? 500 : 0;
+  pid_t reaped = waitpid(process, &status, WNOHANG);
+  for (int i = 0; i < looks && reaped == 0; ++i) {
+    usleep(1000);
+    reaped = waitpid(process, &status, WNOHANG);
+  }
+  if (reaped != process) {
     kill(process, SIGKILL);
     for (int i = 0; i < 20 && waitpid(process, &status, WNOHANG) == 0; ++i) usleep(1000);
   } else if (!problem_.empty() && WIFSIGNALED(status)) {
@@ -166,9 +173,8 @@ std::string Nvml::receive(std::chrono::seconds patience) {
     const ssize_t got = ::read(answer_, bytes.data(), std::min(bytes.size(), wanted - message.size()));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
-      // Its last message is whole or it has ended in the middle of its work; a moment later it can be reaped.
-      usleep(1000);
-      give_up("NVIDIA's library ended the process that asked it");
+      // Its last message is whole or it has ended in the middle of its work.
+      give_up("NVIDIA's library ended the process that asked it", Process::kEnded);
       return {};
     }
     message.append(bytes.data(), static_cast<std::size_t>(got));
@@ -185,7 +191,7 @@ std::vector<DeviceUse> Nvml::read() {
   if (process_ <= 0) return {};
   const char question = '?';
   if (!write_all(ask_, &question, 1)) {
-    give_up("NVIDIA's library ended the process that asked it");
+    give_up("NVIDIA's library ended the process that asked it", Process::kEnded);
     return {};
   }
   const std::string answer = receive(kPatience);

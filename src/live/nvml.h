@@ -48,7 +48,8 @@ class Nvml {
   Nvml() = default;
   // What the process says next; nothing where it says no more, and then problem_ tells why.
   [[nodiscard]] std::string receive(std::chrono::seconds patience);
-  void give_up(std::string why);
+  enum class Process { kRuns, kEnded };
+  void give_up(std::string why, Process process_is = Process::kRuns);
 
   pid_t process_ = -1;
   int ask_ = -1;  // ends of pipes
