@@ -2,6 +2,7 @@
 // What a framework would refuse, and what would make the step of a rank nonsense. A check of a rule names it; its words
 // are in the catalogue (job/refusal.h).
 #include <cmath>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -55,6 +56,7 @@ Status check_feed_forward(Job& job, const model::FeedForward& ffn) {
 // What only the builders of Transformers' own code know.
 std::string_view beyond_language_models(const model::Architecture& model) {
   if (model.patches > 0) return "an image encoder";
+  if (model.head == model::Head::kScores) return "a model with a head of scores";
   if (model.head != model::Head::kLanguage) return "an encoder of masked words";
   for (const model::Layer& kind : model.kinds) {
     if (kind.cross_attention) return "an encoder-decoder model";
@@ -87,7 +89,8 @@ Status check_framework(const Job& job) {
   const bool runs_any = job.facts().runs_hub_models;
   const std::string_view kind = beyond_language_models(job.model);
   if (job.is_megatron() && (job.model_keys.model_class || job.model_keys.decoder_num_layers)) return check_class(job);
-  if (kind.empty() || (runs_any && job.parallel.tensor == 1 && job.parallel.context == 1)) return {};
+  const bool splits_sequences = job.parallel.context > 1 && job.model.head != model::Head::kScores;
+  if (kind.empty() || (runs_any && job.parallel.tensor == 1 && !splits_sequences)) return {};
   return tl::make_unexpected(
       Error{Code::kMissing,
             fmt::format("{} is {}, which is modelled as Transformers runs it on whole layers, not under {}{}",
@@ -324,6 +327,30 @@ Status check_sharding(Job& job) {
   return {};
 }
 
+// Parts that are trained, and models beside the one that is, as Transformers' modules have them.
+Status check_trained(Job& job) {
+  const bool is_plain = job.kernels.implementation == Implementation::kTransformers && job.parallel.pipeline == 1;
+  const auto beyond = [&job](std::string_view key) {
+    return tl::make_unexpected(Error{
+        Code::kMissing,
+        fmt::format("{} is modelled on Transformers' modules in one stage, not under {}", key, name_of(job.framework)),
+        {},
+        "use --framework transformers, fsdp2 or deepspeed"});
+  };
+  if (job.trainable_layers != 0) {
+    if (!is_plain) return beyond("trainable_layers");
+    if (std::abs(job.trainable_layers) > job.model.depth())
+      return bad_input(fmt::format("trainable_layers {}: {} has {} layers", job.trainable_layers, job.model.name,
+                                   job.model.depth()));
+    if (job.model.encoder_depth() > 0)
+      return bad_input("trainable_layers: chosen layers of an encoder with a decoder are not modelled");
+  }
+  if (job.teacher == nullptr) return {};
+  if (!is_plain || job.parallel.tensor > 1 || job.parallel.context > 1) return beyond("teacher_model");
+  if (job.derives) warn(job, "teacher_model: its forward pass is not in the step's time");
+  return {};
+}
+
 Status check_adapter(const Job& job) {
   if (job.adapter.kind == AdapterKind::kNone && job.adapter.quantized_base)
     return bad_input("You cannot perform fine-tuning on purely quantized models: load_in_4bit without an adapter",
@@ -345,6 +372,7 @@ Status check(Job& job) {
   PLIMSOLL_TRY_STATUS(check_precision(job));
   PLIMSOLL_TRY_STATUS(check_optimizer(job));
   PLIMSOLL_TRY_STATUS(check_sharding(job));
+  PLIMSOLL_TRY_STATUS(check_trained(job));
   return check_adapter(job);
 }
 

@@ -29,10 +29,11 @@ constexpr Row kRows[] = {
      "micro_train_batch_size per_device_train_batch_size train_batch_size_per_device per_device_parallelism "
      "per_device_batch_size per_gpu_batch_size "
      "per_gpu_train_batch_size batch_size_per_gpu "
-     "batch_size_per_device local_batch_size train_micro_batch_size_per_gpu rank_micro_batch_size mbs"},
+     "step_per_device_batch_size batch_size_per_device local_batch_size train_micro_batch_size_per_gpu "
+     "rank_micro_batch_size mini_batch mbs"},
     {"global_batch_size",
      "global_batch_size global_train_batch_size total_batch_size effective_batch_size total_train_batch_size "
-     "train_global_batch_size gbs"},
+     "train_global_batch_size step_batch_size train_batch_per_replica gbs"},
     {"batch", "batch_size train_batch_size training_batch_size"},
     {"gradient_accumulation_steps",
      "gradient_accumulation_steps grad_accum_steps grad_acc_steps gradient_accumulation grad_accumulation_steps "
@@ -49,7 +50,9 @@ constexpr Row kRows[] = {
      "base_model_name_or_path pretrained_model pretrained hf_model hf_path hf_checkpoint hf_name model_dir load_path "
      "pretrain pretrained_model_path pretrained_model_name model model_config_path config_path repo_id pretrained_path "
      "config_name_or_path model_tag llm_backbone backbone_name model_id_or_path model_name_or_id base_model_id "
-     "base_model_path base_model_name llm_path llm_name hf_model_id hf_model_name hf_model_name_or_path name_or_path"},
+     "base_model_path base_model_name llm_path llm_name hf_model_id hf_model_name hf_model_name_or_path name_or_path "
+     "student student_model student_model_name_or_path student_model_path student_model_name student_name_or_path "
+     "student_path"},
     {"precision",
      "precision mixed_precision amp_dtype autocast_dtype mixed_precision_dtype compute_dtype model_dtype param_dtype"},
     {"weights_dtype", "dtype torch_dtype weights_dtype model_data_type backbone_dtype policy_dtype"},
@@ -60,7 +63,7 @@ constexpr Row kRows[] = {
      "gradient_checkpointing activation_checkpointing grad_checkpoint use_gradient_checkpointing remat "
      "enable_gradient_checkpointing enable_activation_checkpointing use_activation_checkpointing activation_checkpoint "
      "gradient_checkpoint gradient_checkpointing_enable activation_checkpointing_mode fsdp_activation_checkpointing "
-     "use_grad_checkpoint checkpointing grad_checkpointing recompute"},
+     "model_gradient_checkpointing use_grad_checkpoint checkpointing grad_checkpointing recompute"},
     {"selective", "selective_activation_checkpointing selective_checkpointing"},
     {"optim", "optimizer optim optimizer_type optimizer_name optim_type"},
     {"fsdp",
@@ -72,8 +75,8 @@ constexpr Row kRows[] = {
      "deepspeed_config_path deepspeed_cfg"},
     {"zero_stage", "zero_stage deepspeed_stage ds_stage"},
     {"use_lora", "use_lora lora_enable enable_lora use_peft use_peft_lora is_peft is_lora"},
-    {"lora_r", "lora_r lora_rank lora_dim"},
-    {"lora_dropout", "lora_dropout"},
+    {"lora_r", "lora_r lora_rank lora_dim peft_lora_r"},
+    {"lora_dropout", "lora_dropout peft_lora_dropout"},
     {"lora_target_modules", "lora_target_modules target_modules lora_target lora_targets lora_modules"},
     {"quantize",
      "quantize quantization load_in_4bit use_4bit quantization_bit use_4bit_quantization load_in_kbits quant bits "
@@ -88,7 +91,8 @@ constexpr Row kRows[] = {
      "tensor_model_parallel_size tp_degree"},
     {"cp_size",
      "cp cp_size context_parallel_size context_parallel_degree ulysses_size ulysses_sequence_parallel_size "
-     "ulysses_parallel_size sequence_parallel_size seq_parallel_size sp_size"},
+     "ulysses_parallel_size sequence_parallel_size seq_parallel_size sp_size "
+     "sequence_parallel_degree seq_parallel_degree sp_degree"},
     {"pipeline_model_parallel_size",
      "pp pp_size pipeline_parallel_size pipeline_parallel_degree pipeline_model_parallel_size"},
     {"expert_model_parallel_size", "ep ep_size expert_parallel_size expert_parallel_degree expert_model_parallel_size"},
@@ -101,10 +105,17 @@ constexpr Row kRows[] = {
     {"use_liger_kernel", "use_liger_kernel use_liger enable_liger_kernel"},
     {"torch_compile", "compile torch_compile use_compile"},
     {"packing", "packing packed packing_samples sample_packing pack_sequences use_packing"},
+    {"vision_tower",
+     "vision_tower mm_vision_tower vision_tower_name vision_tower_path vision_tower_name_or_path vision_backbone_id "
+     "vision_encoder_name vision_encoder_path image_tower"},
+    {"mm_projector_type", "mm_projector_type projector_type connector_type"},
     {"freeze_vision_tower", "freeze_vit freeze_vision_tower freeze_visual freeze_vision_encoder"},
     {"freeze_multi_modal_projector", "freeze_aligner freeze_multi_modal_projector freeze_projector freeze_merger"},
     {"freeze_language_model", "freeze_llm freeze_language_model freeze_text_model"},
-    {"rate", "lr learning_rate max_lr"},
+    {"trainable_layers",
+     "freeze_trainable_layers unfreeze_last_n_layers num_unfrozen_layers train_last_n_layers num_trainable_layers "
+     "unfreeze_n_layers last_n_layers_to_train"},
+    {"rate", "lr learning_rate max_lr optm_lr optim_lr optimizer_lr"},
     {"duration",
      "epochs num_epochs num_train_epochs max_steps steps train_steps max_duration total_steps max_iters "
      "n_epochs num_steps num_train_steps total_training_steps max_epochs train_iters max_train_steps max_tokens "

@@ -145,6 +145,15 @@ Status settle_images(Job& job) {
         images.per_sample, images.height, images.width, vision.tokens(images.height, images.width));
     if (std::find(job.notes.begin(), job.notes.end(), note) == job.notes.end()) job.notes.push_back(std::move(note));
   }
+  // What does not fit is cut off by the program that put the tower there.
+  const std::int64_t room =
+      job.batch.seq_length / std::max<std::int64_t>(1, images.per_sample * vision.tokens(images.height, images.width));
+  if (vision.apart && room >= 1 && images.tiles > room) {
+    images.tiles = room;
+    std::string note = fmt::format("image_tiles: {} crops of an image fit into a sequence of {}; no more are counted",
+                                   room, job.batch.seq_length);
+    if (std::find(job.notes.begin(), job.notes.end(), note) == job.notes.end()) job.notes.push_back(std::move(note));
+  }
   const std::int64_t tokens =
       images.per_sample * std::max<std::int64_t>(1, images.tiles) * vision.tokens(images.height, images.width);
   if (tokens > job.batch.seq_length)
@@ -162,23 +171,9 @@ std::string worded(const RuleText& text, std::string_view rule) {
   return fmt::format("{} ({}{})", text.wrong, rule, text.printed.empty() ? "" : fmt::format(": \"{}\"", text.printed));
 }
 
-}  // namespace
-
-Status explained(Status done, Job& job) {
-  for (std::string& warning : std::exchange(job.warnings, {}))
-    warn(job, names_rule(warning) ? worded(text_of_rule(job, warning), warning) : std::move(warning));
-  if (done || !names_rule(done.error().message)) return done;
-  const RuleText text = text_of_rule(job, done.error().message);
-  done.error().message = worded(text, done.error().message);
-  done.error().hint = text.fix;
-  return done;
-}
-
-Status complete(Job& job) { return explained(complete_tersely(job), job); }
-
-Status complete_tersely(Job& job) {
+Status completed(Job& job, ModelOfJob model) {
   PLIMSOLL_TRY_STATUS(require_positive(job));
-  PLIMSOLL_TRY_STATUS(derive(job));
+  PLIMSOLL_TRY_STATUS(derive(job, model));
   if (job.model.patches > 0) job.batch.seq_length = job.model.patches + 1;  // an image is its patches and a class token
   PLIMSOLL_TRY_STATUS(require_positive(job));
   PLIMSOLL_TRY_STATUS(settle_images(job));
@@ -196,5 +191,23 @@ Status complete_tersely(Job& job) {
     job.sharding.kind = job.data_parallel > 1 ? ShardingKind::kDdp : ShardingKind::kNone;
   return check(job);
 }
+
+}  // namespace
+
+Status explained(Status done, Job& job) {
+  for (std::string& warning : std::exchange(job.warnings, {}))
+    warn(job, names_rule(warning) ? worded(text_of_rule(job, warning), warning) : std::move(warning));
+  if (done || !names_rule(done.error().message)) return done;
+  const RuleText text = text_of_rule(job, done.error().message);
+  done.error().message = worded(text, done.error().message);
+  done.error().hint = text.fix;
+  return done;
+}
+
+Status complete(Job& job) { return explained(complete_tersely(job), job); }
+
+Status complete_tersely(Job& job) { return completed(job, ModelOfJob::kGiven); }
+
+Status complete_again_tersely(Job& job) { return completed(job, ModelOfJob::kDerived); }
 
 }  // namespace plimsoll::job

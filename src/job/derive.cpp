@@ -10,6 +10,7 @@
 #include "job/keys.h"
 #include "job/pipeline_layout.h"
 #include "job/refusal.h"
+#include "model/catalog.h"
 
 namespace plimsoll::job {
 
@@ -174,10 +175,32 @@ Status derive_model(Job& job) {
   return model::validate(job.model);
 }
 
+// The teacher of a distillation by its name, or by that of the model that it was made from.
+Status find_teacher(Job& job) {
+  if (job.teacher_model.empty()) {
+    job.teacher = nullptr;
+    return {};
+  }
+  if (job.teacher != nullptr && job.teacher->name == job.teacher_model) return {};
+  auto found = model::find_model(job.teacher_model);
+  if (!found)
+    if (const std::string ancestor = model::ancestor_in_name(job.teacher_model); !ancestor.empty())
+      found = model::find_model(ancestor);
+  if (!found)
+    return bad_input(fmt::format("teacher_model: {} is not in the catalogue", job.teacher_model),
+                     "name one that has its sizes with --teacher-model llama3-8b, say");
+  found->name = job.teacher_model;
+  job.teacher = std::make_shared<const model::Architecture>(std::move(*found));
+  return {};
+}
+
 }  // namespace
 
-Status derive(Job& job) {
-  PLIMSOLL_TRY_STATUS(derive_model(job));
+Status derive(Job& job, ModelOfJob model) {
+  if (model == ModelOfJob::kGiven) {
+    PLIMSOLL_TRY_STATUS(derive_model(job));
+    PLIMSOLL_TRY_STATUS(find_teacher(job));
+  }
   PLIMSOLL_TRY_STATUS(derive_precision(job));
   derive_gradients(job);
   derive_kernels(job);

@@ -7,8 +7,10 @@
 
 namespace plimsoll::job {
 
-// Fills the fields that follow from others (precision switches, attention backend, virtual stages, ...).
-[[nodiscard]] Status derive(Job& job);
+// Fills the fields that follow from others (precision switches, attention backend, virtual stages, ...), the model
+// among them unless the job has the one that an earlier call left there.
+enum class ModelOfJob { kGiven, kDerived };
+[[nodiscard]] Status derive(Job& job, ModelOfJob model = ModelOfJob::kGiven);
 
 // What frameworks derive precision with. half_precision() is the one that is switched on; a dtype that is given stays.
 [[nodiscard]] std::optional<DType> half_precision(const Job& job);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -276,7 +277,9 @@ struct Job {
   Adapter adapter;
   Kernels kernels;
   bool clip_grad = true;
-  bool reference_model = false;  // a frozen copy of the weights stands beside a fully trained model: DPO, KTO
+  bool reference_model = false;       // a frozen copy of the weights stands beside a fully trained model: DPO, KTO
+  std::string teacher_model;          // distillation: whose outputs the model learns; empty: none
+  std::int64_t trainable_layers = 0;  // only the last so many layers are trained, the first where negative; 0: all
   std::map<std::string, std::string> environment;  // PYTORCH_CUDA_ALLOC_CONF, NCCL_*
   bool launch_is_whole = false;                    // read from a launch script: what it does not set is not set
   std::vector<std::string> warnings;               // named: "key: why its effect is not in the numbers"
@@ -291,10 +294,11 @@ struct Job {
   bool derives = false;
 
   // Filled by complete().
-  std::int64_t data_parallel = 1;         // dp
-  std::int64_t expert_data_parallel = 1;  // edp
-  std::int64_t micro_batches = 1;         // per step and data-parallel rank
-  std::int64_t vocab_rows = 0;            // after padding
+  std::int64_t data_parallel = 1;                      // dp
+  std::int64_t expert_data_parallel = 1;               // edp
+  std::int64_t micro_batches = 1;                      // per step and data-parallel rank
+  std::int64_t vocab_rows = 0;                         // after padding
+  std::shared_ptr<const model::Architecture> teacher;  // of teacher_model; null: none
 
   [[nodiscard]] bool has(std::string_view key) const { return given.contains(key); }
   // What its framework does.

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "model/towers.h"
 
 namespace plimsoll::job {
 
@@ -293,6 +294,38 @@ Result<Architecture> over_base(const ModelKeys& keys, Architecture model) {
   return model;
 }
 
+// A tower for images before a language model that has none of its own.
+Status attach_tower(const ModelKeys& keys, Architecture& model) {
+  if (keys.vision_tower.empty()) return {};
+  if (model.vision != nullptr)
+    model.warnings.push_back(fmt::format("vision_tower: it stands in the place of the tower that {} has", model.name));
+  PLIMSOLL_TRY(tower, model::tower_named(keys.vision_tower, keys.projector, model));
+  if (!tower.is_known)
+    model.warnings.push_back(
+        fmt::format("vision_tower: {} is not known; it is counted as {}", keys.vision_tower, tower.known_as));
+  if (!keys.projector.empty() && !model::is_projector(keys.projector))
+    model.warnings.push_back(
+        fmt::format("mm_projector_type: {} is counted as mlp2x_gelu, two linears with a GELU "
+                    "between them and a token for each patch",
+                    keys.projector));
+  model.vision = std::move(tower.vision);
+  return {};
+}
+
+// Rewards and classes: ...ForSequenceClassification has one product with num_labels, without a bias.
+Status change_head(const ModelKeys& keys, Architecture& model) {
+  if (!keys.num_labels) return {};
+  if (model.head != model::Head::kLanguage || model.encoder_depth() > 0 || model.mtp_layers > 0)
+    return bad_input(fmt::format("num_labels: a head of scores is modelled on decoders, not on {}", model.name));
+  model.head = model::Head::kScores;
+  model.classes = *keys.num_labels;
+  model.keeps_language_head = keys.value_head;
+  if (keys.value_head) return {};
+  model.tied_embeddings = false;
+  model.head_bias = false;
+  return {};
+}
+
 // Reads the value of Megatron's --moe-layer-freq: lists of 0 and 1, repeated with *, joined with +.
 //   ([0]*3+[1]*12)  ->  0 0 0 1 1 1 1 1 1 1 1 1 1 1 1
 class PatternReader {
@@ -368,7 +401,11 @@ class PatternReader {
 }  // namespace
 
 Result<Architecture> architecture_of(const ModelKeys& keys, const Architecture& base) {
-  return base.layers.empty() ? from_keys_alone(keys) : over_base(keys, base);
+  auto model = base.layers.empty() ? from_keys_alone(keys) : over_base(keys, base);
+  if (!model) return model;
+  PLIMSOLL_TRY_STATUS(attach_tower(keys, *model));
+  PLIMSOLL_TRY_STATUS(change_head(keys, *model));
+  return model;
 }
 
 namespace {

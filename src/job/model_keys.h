@@ -65,6 +65,10 @@ struct ModelKeys {
   std::optional<std::int64_t> qk_pos_emb_head_dim;
   std::optional<std::int64_t> v_head_dim;
   std::optional<std::int64_t> mtp_num_layers;
+  std::string vision_tower;                // by its name; empty: what the model has itself
+  std::string projector;                   // between the tower and the text; empty: LLaVA's two linears
+  std::optional<std::int64_t> num_labels;  // a head of so many scores in place of the vocabulary's
+  bool value_head = false;                 // beside it: the vocabulary's logits are made and not used
 
   bool any = false;              // a key was given
   bool swiglu_ffn_rule = false;  // Megatron-LM's CLI: gated without a width means floor(8h/3/64)*64, not 4h

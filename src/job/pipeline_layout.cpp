@@ -211,8 +211,11 @@ Result<std::int64_t> layout_stages(std::string_view layout) {
 }
 
 Status check_pipeline_layout(const Job& job) {
-  if (!job.parallel.layout.empty() && remembered().with([&job](const Remembered& last) { return last.is_of(job); }))
+  if (job.parallel.layout.empty()) {  // then there are as many stages as ranks have chunks
+    if (auto layers = counted(job); !layers) return tl::make_unexpected(std::move(layers.error()));
     return {};
+  }
+  if (remembered().with([&job](const Remembered& last) { return last.is_of(job); })) return {};
   if (auto layout = pipeline_layout(job); !layout) return tl::make_unexpected(std::move(layout.error()));
   return {};
 }

@@ -17,6 +17,8 @@ namespace plimsoll::job {
 
 // complete() with rules named and not worded, in its error and in the job's warnings.
 [[nodiscard]] Status complete_tersely(Job& job);
+// The same for a job that was complete and has changed since, but not in its model.
+[[nodiscard]] Status complete_again_tersely(Job& job);
 
 // The same with the words of the catalogue.
 [[nodiscard]] Status explained(Status done, Job& job);

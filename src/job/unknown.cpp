@@ -81,6 +81,16 @@ bool changes_nothing(const document::Node& value, std::string_view subject) {
   return subject == kParallelism && text == "1";
 }
 
+// "batch_method: sort": how samples are put together is no size.
+bool is_manner(std::string_view key, const document::Node& value, std::string_view subject) {
+  if (subject != kBatch || !value.is_string() || value.text.find_first_of("0123456789$") != std::string::npos)
+    return false;
+  const std::string last = words_of(key).back();
+  for (const std::string_view manner : {"method", "strategy", "mode", "type", "sampler", "order"})
+    if (last == manner) return true;
+  return false;
+}
+
 // Names of which another spelling is likely a mistake: those that set something.
 const std::vector<std::string>& names_with_effect(Framework framework) {
   static const auto tables = [] {
@@ -113,6 +123,16 @@ std::string near_miss(std::string_view key, const Draft& draft) {
   for (const Alias& alias : draft.names)
     if (alias.kind != AliasKind::kNoEffect && close(alias.name)) return std::string(alias.name);
   return {};
+}
+
+// "lora_alph": a letter away from a name that has no effect.
+bool is_near_name_without_effect(std::string_view key, const Draft& draft) {
+  constexpr std::size_t kLong = 9;
+  if (key.size() < kLong || key.size() > 80) return false;
+  for (const Alias& alias : alias_table(draft.vocabulary))
+    if (alias.kind == AliasKind::kNoEffect && alias.name.back() != '*' && edit_distance(key, alias.name) <= 1)
+      return true;
+  return false;
 }
 
 // What is frozen beside the language model (a tower for images, its projector), or is too small to matter (a router),
@@ -166,8 +186,10 @@ void UnknownKeys::add(const Draft& draft, const Assignment& given) {
   Name name{given.key, draft.path, given.where, near_miss(given.key, draft), subject_of(given.key), false};
   if (!name.near.empty()) name.subject = {};  // a mistake, whatever it is about
   const bool is_ours = draft.kind == FileKind::kJob;
-  name.matters =
-      is_ours || !name.near.empty() || (!name.subject.empty() && !changes_nothing(given.value, name.subject));
+  const bool is_near_nothing = name.near.empty() && is_near_name_without_effect(given.key, draft);
+  name.matters = is_ours || !name.near.empty() ||
+                 (!name.subject.empty() && !changes_nothing(given.value, name.subject) &&
+                  !is_manner(given.key, given.value, name.subject) && !is_near_nothing);
   if (name.matters && name.near.empty())
     if (const std::string hint = unknown_key(given.key, draft.vocabulary).hint; !hint.empty())
       name.near = hint.substr(hint.find('\'') + 1, hint.rfind('\'') - hint.find('\'') - 1);

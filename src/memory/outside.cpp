@@ -27,18 +27,26 @@ bool is_off(const job::Job& job, const char* variable) {
   return found != job.environment.end() && found->second == "0";
 }
 
-// A frozen copy in the dtype of the weights, sharded where weights are. Adapters are their own reference: without them
-// the base answers.
-std::int64_t reference_bytes(const job::Job& job) {
-  if (!job.reference_model || job.adapter.kind != job::AdapterKind::kNone) return 0;
-  const std::int64_t weights = model::count_parameters(job.model).total;
-  const std::int64_t each = job::size_of(job.precision.params);
+// Of a frozen model beside the trained one, sharded where weights are.
+std::int64_t beside_bytes(const job::Job& job, std::int64_t weights, std::int64_t each) {
   const job::Sharding& sharding = job.sharding;
   const bool shards = sharding.kind == job::ShardingKind::kFsdp1 || sharding.kind == job::ShardingKind::kFsdp2 ||
                       (sharding.kind == job::ShardingKind::kZero && sharding.zero_stage == 3);
   const std::int64_t ranks =
       std::max<std::int64_t>(1, shards ? job.data_parallel / std::max<std::int64_t>(1, sharding.replicas) : 1);
   return weights / std::max<std::int64_t>(1, job.parallel.tensor * job.parallel.pipeline) * each / ranks;
+}
+
+// A frozen copy in the dtype of the weights. Adapters are their own reference: without them the base answers.
+std::int64_t reference_bytes(const job::Job& job) {
+  if (!job.reference_model || job.adapter.kind != job::AdapterKind::kNone) return 0;
+  return beside_bytes(job, model::count_parameters(job.model).total, job::size_of(job.precision.params));
+}
+
+// In the dtype of the products: nobody keeps a model that is not trained in more.
+std::int64_t teacher_bytes(const job::Job& job) {
+  if (job.teacher == nullptr) return 0;
+  return beside_bytes(job, model::count_parameters(*job.teacher).total, job::size_of(job.precision.compute));
 }
 
 }  // namespace
@@ -62,6 +70,7 @@ std::vector<OutsideItem> outside_torch(const job::Job& job) {
     items.push_back({"expert-parallel library buffers", kGiB, kGiB / 2, 3 * kGiB});
   if (const std::int64_t bytes = reference_bytes(job); bytes > 0)
     items.push_back({"reference model", bytes, bytes, bytes});
+  if (const std::int64_t bytes = teacher_bytes(job); bytes > 0) items.push_back({"teacher model", bytes, bytes, bytes});
   return items;
 }
 

@@ -147,7 +147,8 @@ Status validate(const Architecture& model) {
   bounds.optional("the table of token types", model.token_types, limits::kPositionRows);
   bounds.optional("the number of patches", model.patches, limits::kPositions);
   bounds.optional("the values of a patch", model.patch_values, limits::kWidth);
-  if (model.head == Head::kClasses) bounds.positive("the number of classes", model.classes, limits::kVocab);
+  if (model.head == Head::kClasses || model.head == Head::kScores)
+    bounds.positive("the number of classes", model.classes, limits::kVocab);
   bounds.optional("the number of MTP layers", model.mtp_layers, limits::kMtpLayers);
   bounds.optional("the context length", model.max_positions, limits::kPositions);
   bounds.probability("hidden dropout", model.hidden_dropout);

@@ -139,6 +139,7 @@ enum class Head : std::uint8_t {
   kLanguage,  // one product with the vocabulary
   kMasked,    // dense, activation and norm before it, and a bias per word (BERT)
   kClasses,   // one product with the classes, of one token of each input (ViT)
+  kScores,    // one product with the classes, of every token, of which the last one counts (rewards)
 };
 
 struct Architecture {
@@ -163,7 +164,8 @@ struct Architecture {
   std::int64_t token_types = 0;       // BERT: rows of a second table of embeddings
   Head head = Head::kLanguage;
   bool pooled_pairs = false;          // BERT's second loss: does one sentence follow the other
-  std::int64_t classes = 0;           // kClasses
+  std::int64_t classes = 0;           // kClasses, kScores
+  bool keeps_language_head = false;   // kScores: the vocabulary's product is made beside it, and nobody uses it
   std::int64_t patches = 0;           // of an image: tokens without the class token; 0: input is text
   std::int64_t patch_values = 0;      // channels x height x width of one patch
   std::int64_t mel_bins = 0;          // of speech: values of a frame, which two convolutions bring to hidden; 0: text

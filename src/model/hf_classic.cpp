@@ -215,7 +215,7 @@ Architecture read_cohere2(Fields& in) {
   });
 }
 
-constexpr Family kFamilies[] = {
+constexpr Family kHfClassicFamilies[] = {
     {"gpt2", read_gpt2},       {"gpt_neox", read_gpt_neox},       {"opt", read_opt},
     {"bloom", read_bloom},     {"falcon", read_falcon},           {"phi", read_phi},
     {"cohere", read_cohere},   {"nemotron", read_nemotron},       {"starcoder2", read_starcoder2},
@@ -225,6 +225,6 @@ constexpr Family kFamilies[] = {
 
 }  // namespace
 
-std::span<const Family> classic_families() { return kFamilies; }
+std::span<const Family> classic_families() { return kHfClassicFamilies; }
 
 }  // namespace plimsoll::model

@@ -258,7 +258,7 @@ Architecture read_gemma3(Fields& in) {
   });
 }
 
-constexpr Family kFamilies[] = {
+constexpr Family kHfDenseFamilies[] = {
     {"llama", read_llama},
     {"granite", read_llama},
     {"mistral", read_mistral},
@@ -290,6 +290,6 @@ constexpr Family kFamilies[] = {
 
 }  // namespace
 
-std::span<const Family> dense_families() { return kFamilies; }
+std::span<const Family> dense_families() { return kHfDenseFamilies; }
 
 }  // namespace plimsoll::model

@@ -112,7 +112,7 @@ Architecture read_lfm2_moe(Fields& in) {
   });
 }
 
-constexpr Family kFamilies[] = {
+constexpr Family kHfDenseLateFamilies[] = {
     {"ministral", read_ministral},   {"ministral3", read_ministral3}, {"cwm", read_cwm},
     {"vaultgemma", read_vaultgemma}, {"apertus", read_apertus},       {"lfm2", read_lfm2},
     {"lfm2_moe", read_lfm2_moe},
@@ -120,6 +120,6 @@ constexpr Family kFamilies[] = {
 
 }  // namespace
 
-std::span<const Family> late_dense_families() { return kFamilies; }
+std::span<const Family> late_dense_families() { return kHfDenseLateFamilies; }
 
 }  // namespace plimsoll::model

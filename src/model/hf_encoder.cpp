@@ -96,13 +96,13 @@ Architecture read_vit(Fields& in) {
   return stack(std::move(draft));
 }
 
-constexpr Family kFamilies[] = {
+constexpr Family kHfEncoderFamilies[] = {
     {"bert", read_masked},      {"roberta", read_masked},    {"xlm-roberta", read_masked},
     {"camembert", read_masked}, {"distilbert", read_masked}, {"modernbert", read_modernbert},
     {"vit", read_vit}};
 
 }  // namespace
 
-std::span<const Family> encoder_families() { return kFamilies; }
+std::span<const Family> encoder_families() { return kHfEncoderFamilies; }
 
 }  // namespace plimsoll::model

@@ -64,13 +64,13 @@ Architecture read_minimax(Fields& in) {
   });
 }
 
-constexpr Family kFamilies[] = {{"minimax", read_minimax},
-                                {"qwen3_next", read_mixture},
-                                {"qwen3_5_moe_text", read_mixture},
-                                {"qwen3_5_text", read_dense}};
+constexpr Family kHfHybridFamilies[] = {{"minimax", read_minimax},
+                                        {"qwen3_next", read_mixture},
+                                        {"qwen3_5_moe_text", read_mixture},
+                                        {"qwen3_5_text", read_dense}};
 
 }  // namespace
 
-std::span<const Family> hybrid_families() { return kFamilies; }
+std::span<const Family> hybrid_families() { return kHfHybridFamilies; }
 
 }  // namespace plimsoll::model

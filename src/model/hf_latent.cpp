@@ -34,13 +34,13 @@ Architecture read_indexed(Fields& in) {
   return stack_routed(in, std::move(draft));
 }
 
-constexpr Family kFamilies[] = {
+constexpr Family kHfLatentFamilies[] = {
     {"deepseek_v2", read_deepseek},   {"deepseek_v3", read_deepseek}, {"kimi_k2", read_deepseek},
     {"glm4_moe_lite", read_deepseek}, {"deepseek_v32", read_indexed}, {"glm_moe_dsa", read_indexed},
 };
 
 }  // namespace
 
-std::span<const Family> latent_families() { return kFamilies; }
+std::span<const Family> latent_families() { return kHfLatentFamilies; }
 
 }  // namespace plimsoll::model

@@ -153,7 +153,7 @@ Architecture read_glm4_moe(Fields& in) {
   return stack_routed(in, std::move(draft));
 }
 
-constexpr Family kFamilies[] = {
+constexpr Family kHfMoeFamilies[] = {
     {"mixtral", read_mixtral},    {"phimoe", read_phimoe},       {"granitemoe", read_granitemoe},
     {"grok-1", read_grok},        {"gpt_oss", read_gpt_oss},     {"minimax_m2", read_minimax_m2},
     {"dbrx", read_dbrx},          {"qwen2_moe", read_qwen2_moe}, {"qwen3_moe", read_qwen3_moe},
@@ -162,6 +162,6 @@ constexpr Family kFamilies[] = {
 
 }  // namespace
 
-std::span<const Family> moe_families() { return kFamilies; }
+std::span<const Family> moe_families() { return kHfMoeFamilies; }
 
 }  // namespace plimsoll::model

@@ -97,7 +97,7 @@ Architecture read_flex_olmo(Fields& in) {
   return stack(std::move(draft));
 }
 
-constexpr Family kFamilies[] = {
+constexpr Family kHfMoeLateFamilies[] = {
     {"dots1", read_dots1},
     {"ernie4_5_moe", read_ernie_moe},
     {"granitemoeshared", read_granite_shared},
@@ -108,6 +108,6 @@ constexpr Family kFamilies[] = {
 
 }  // namespace
 
-std::span<const Family> late_moe_families() { return kFamilies; }
+std::span<const Family> late_moe_families() { return kHfMoeLateFamilies; }
 
 }  // namespace plimsoll::model

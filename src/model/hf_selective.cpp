@@ -88,10 +88,11 @@ Architecture read_jamba(Fields& in) {
   });
 }
 
-constexpr Family kFamilies[] = {{"mamba", read_mamba}, {"falcon_mamba", read_falcon_mamba}, {"jamba", read_jamba}};
+constexpr Family kHfSelectiveFamilies[] = {
+    {"mamba", read_mamba}, {"falcon_mamba", read_falcon_mamba}, {"jamba", read_jamba}};
 
 }  // namespace
 
-std::span<const Family> selective_families() { return kFamilies; }
+std::span<const Family> selective_families() { return kHfSelectiveFamilies; }
 
 }  // namespace plimsoll::model

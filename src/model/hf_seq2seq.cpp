@@ -109,10 +109,11 @@ Architecture read_whisper(Fields& in) {
                     in.size_or("decoder_ffn_dim", limits::kWidth, 1536));
 }
 
-constexpr Family kFamilies[] = {{"bart", read_bart}, {"t5", read_t5}, {"mt5", read_t5}, {"whisper", read_whisper}};
+constexpr Family kHfSeq2seqFamilies[] = {
+    {"bart", read_bart}, {"t5", read_t5}, {"mt5", read_t5}, {"whisper", read_whisper}};
 
 }  // namespace
 
-std::span<const Family> seq2seq_families() { return kFamilies; }
+std::span<const Family> seq2seq_families() { return kHfSeq2seqFamilies; }
 
 }  // namespace plimsoll::model

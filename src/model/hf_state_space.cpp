@@ -182,14 +182,14 @@ Architecture read_granite_hybrid(Fields& in) {
   });
 }
 
-constexpr Family kFamilies[] = {{"mamba2", read_mamba2},
-                                {"nemotron_h", read_nemotron_h},
-                                {"falcon_h1", read_falcon_h1},
-                                {"bamba", read_bamba},
-                                {"granitemoehybrid", read_granite_hybrid}};
+constexpr Family kHfStateSpaceFamilies[] = {{"mamba2", read_mamba2},
+                                            {"nemotron_h", read_nemotron_h},
+                                            {"falcon_h1", read_falcon_h1},
+                                            {"bamba", read_bamba},
+                                            {"granitemoehybrid", read_granite_hybrid}};
 
 }  // namespace
 
-std::span<const Family> state_space_families() { return kFamilies; }
+std::span<const Family> state_space_families() { return kHfStateSpaceFamilies; }
 
 }  // namespace plimsoll::model

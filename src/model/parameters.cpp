@@ -154,6 +154,8 @@ Parameters count_parameters(const Architecture& model) {
     result.total += model.hidden * model.hidden + (model.kinds.front().ffn.bias ? model.hidden : 0) +
                     norm_parameters(model, model.hidden) + model.vocab;
   if (model.head == Head::kClasses) result.total = model.classes * (model.hidden + 1);
+  if (model.head == Head::kScores)
+    result.total += model.classes * model.hidden - (model.keeps_language_head ? 0 : embedding_parameters(model));
   if (model.patches > 0)  // convolution with its bias, the class token and a position for each
     result.total += model.hidden * (model.patch_values + 1) + model.hidden * (model.patches + 2);
   if (model.embedding_dim > 0) result.total += 2 * model.embedding_dim * model.hidden;

@@ -31,6 +31,7 @@ enum class Projector : std::uint8_t {
   kUnfolded,     // norm, merge x merge patches side by side, two linears, activation, linear (Mistral 3)
   kPooled,       // average over a square of patches, norm, product (Gemma 3)
   kAdapter,      // merge x merge patches side by side, linear, GELU, linear, GELU, then a linear (Llama 4)
+  kLinear,       // one linear (LLaVA's first release)
 };
 
 struct Vision {
@@ -47,6 +48,9 @@ struct Vision {
   bool drops_class_token = false;  // before the projector
   bool patch_bias = false;
   bool projector_bias = true;
+  // A program put it before a language model of its own choice: its adapters leave tower and projector out, and the
+  // projector is trained beside them.
+  bool apart = false;
   Activation projector_activation = Activation::kGelu;
   bool skips_last_layer = false;           // features are those before the last layer, which no gradient reaches
   std::int64_t adapter = 0;                // width inside and behind a kAdapter

@@ -95,6 +95,7 @@ Result<Evaluation> evaluate(const Run& run, const EvaluationOptions& options) {
       beside =
           held.rank.outside +
           (run.offload_trainer ? 0 : held.parameters + held.gradients + held.optimizer + held.reference + held.critic);
+    beside = std::min(beside, held.capacity);  // a trainer that does not fit leaves nothing, which is told
   }
   PLIMSOLL_TRY(server, inference::account(placed_server(run, beside)));
   PLIMSOLL_TRY_STATUS(inference::speed_is_known(server.server));

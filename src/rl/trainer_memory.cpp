@@ -26,9 +26,12 @@ struct States {
   std::int64_t parameters = 0;
   std::int64_t gradients = 0;
   std::int64_t optimizer = 0;
+  std::int64_t critic = 0;  // of a model of the same size that is trained whole, whatever adapters the policy has
 
   [[nodiscard]] std::int64_t sum() const { return parameters + gradients + optimizer; }
 };
+
+bool adapts(const job::Job& job) { return job.adapter.kind != job::AdapterKind::kNone; }
 
 bool keeps_whole_buffers(const job::Job& job) { return job.is_megatron() && !job::shards_by_megatron_fsdp(job); }
 
@@ -58,10 +61,23 @@ States sharded_states(const job::Job& job) {
   return states;
 }
 
-// Megatron's gradient buffer has an element for each parameter of the rank.
+// Gradients and states of adapters alone: what the step's own table has of states, and gradients in proportion.
+States of_adapters(const job::Job& job, States states, std::int64_t optimizer) {
+  states.critic = states.sum();
+  const std::int64_t each = moment_bytes(job) + (job.precision.params == job::DType::kFp32 ? 0 : 4);
+  states.optimizer = optimizer;
+  states.gradients = optimizer / std::max<std::int64_t>(1, each) * gradient_size(job);
+  return states;
+}
+
+// Megatron's gradient buffer has an element for each parameter of the rank that is trained.
 States states_of(const job::Job& job, const memory::RankAnswer& rank) {
-  if (!keeps_whole_buffers(job)) return sharded_states(job);
-  return {row(rank, "parameters"), rank.parameters * gradient_size(job), row(rank, "optimizer state")};
+  States states = keeps_whole_buffers(job) ? States{row(rank, "parameters"), rank.parameters * gradient_size(job),
+                                                    row(rank, "optimizer state"), 0}
+                                           : sharded_states(job);
+  if (adapts(job)) return of_adapters(job, states, row(rank, "optimizer state"));
+  states.critic = states.sum();
+  return states;
 }
 
 // Parameters of a rank that has its even share of everything, which the fullest rank has at least.
@@ -83,7 +99,15 @@ States even_states(const job::Job& job) {
   const double on_gpu = 1 - job.optimizer.cpu_offload_fraction;
   const std::int64_t moments = here * moment_bytes(job) / sharers;
   return {here * job::size_of(job.precision.params), here * gradient_size(job),
-          static_cast<std::int64_t>(static_cast<double>(moments) * on_gpu)};
+          static_cast<std::int64_t>(static_cast<double>(moments) * on_gpu), 0};
+}
+
+// The least that any rank has: adapters may be as small as they like.
+States least_states(const job::Job& job) {
+  States states = even_states(job);
+  if (adapts(job)) return of_adapters(job, states, 0);
+  states.critic = states.sum();
+  return states;
 }
 
 // What the gather leaves on the broadcasting GPU. Telescope keeps the whole model: FSDP in the dtype of the shards on
@@ -110,8 +134,10 @@ TrainerMemory account(const Run& run, const job::Job& trainer, const States& sta
   result.gradients = states.gradients;
   result.optimizer = states.optimizer;
   // NeMo-RL swaps the reference in from the host for its pass.
-  if (run.algorithm.reference_pass && run.framework != Framework::kNemoRl) result.reference = states.parameters;
-  if (run.algorithm.critic) result.critic = states.sum();
+  // Without its adapters the policy is its own reference.
+  if (run.algorithm.reference_pass && run.framework != Framework::kNemoRl && !adapts(trainer))
+    result.reference = states.parameters;
+  if (run.algorithm.critic) result.critic = states.critic;
   result.copy = copy_on_gpu(run, trainer);
   const bool whole = run.framework == Framework::kTelescope;
   result.bucket = run.sync.mode == SyncMode::kPerTensor ? 0 : run.sync.bucket_bytes * (whole ? 1 : 2);
@@ -140,7 +166,7 @@ std::int64_t beside_step(const Run& run, const job::Job& trainer, const memory::
 }
 
 std::int64_t least_beside_step(const Run& run, const job::Job& trainer, std::int64_t step) {
-  return account(run, trainer, even_states(trainer), step, 0).peak() - step;
+  return account(run, trainer, least_states(trainer), step, 0).peak() - step;
 }
 
 Result<TrainerMemory> trainer_memory(const Run& run, const job::Job& trainer, const lever::World& world) {

@@ -75,7 +75,8 @@ double model_flops_per_token(const job::Job& job) {
     sum.linear += depth * one.linear;
     sum.core += depth * one.core;
   }
-  sum.linear += real(model.hidden) * real(model.vocab) * (1 + real(model.mtp_layers));
+  const std::int64_t outputs = model.head == model::Head::kScores ? model.classes : model.vocab;
+  sum.linear += real(model.hidden) * real(outputs) * (1 + real(model.mtp_layers));
   // Two operations per multiply-add; forward and two gradients, of which frozen weights need one.
   const double passes = job.adapter.kind == job::AdapterKind::kNone ? 6 : 4;
   return passes * sum.linear + 6 * sum.core;

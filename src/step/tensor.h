@@ -64,6 +64,7 @@ inline constexpr int kCategories = 7;
   X(kCheckpoint, kActivations, "checkpointed layer inputs")            \
   X(kLogits, kActivations, "logits")                                   \
   X(kLogitsFp32, kActivations, "fp32 logits and softmax")              \
+  X(kTeacherLogits, kActivations, "teacher's logits and softmax")      \
   X(kTokens, kActivations, "token ids and masks")                      \
   X(kHidden, kTemporaries, "hidden state in flight")                   \
   X(kGatheredHidden, kTemporaries, "gathered hidden state")            \

@@ -93,6 +93,10 @@ std::vector<Base> bases() {
       {"images", std::string("model=") + PLIMSOLL_SOURCE_DIR +
                      "/tests/data/models/tiny-qwen2-vl/config.json framework=transformers gpu=h100 bf16=true gpus=1 "
                      "micro_batch_size=128 seq_length=4096 "},
+      {"tower", hf + "framework=transformers vision_tower=openai/clip-vit-large-patch14-336 "
+                     "mm_projector_type=mlp2x_gelu micro_batch_size=16 gpus=1 "},
+      {"rewards", hf + "framework=transformers num_labels=1 value_head=true micro_batch_size=16 gpus=1 "},
+      {"chosen layers", hf + "framework=transformers trainable_layers=1 teacher_model=llama3.2-3b "},
       {"Trainer", hf + "framework=transformers gradient_accumulation_steps=2 "},
       {"Trainer in fp32", hf + "framework=transformers bf16=false load_dtype=fp32 "},
       {"8B",
@@ -205,6 +209,9 @@ std::vector<std::string> values_of(const KeyInfo& key) {
       {"reshard_after_forward", {"true", "false", "2"}},
       {"tokenizer_type", {"NullTokenizer"}},
       {"image_height", {"672"}},
+      {"vision_tower", {"google/siglip-so400m-patch14-384"}},
+      {"mm_projector_type", {"linear", "mlp_downsample"}},
+      {"teacher_model", {"llama3-8b"}},
       {"image_width", {"672"}},
       {"gpu_memory", {"40GiB"}},
       {"host_memory", {"1GiB", "2TiB"}},

@@ -12,7 +12,7 @@ using enum AliasKind;
 constexpr std::string_view kCheckpointing =
     "acts only on models that call DeepSpeed's own checkpoint function; Transformers models do not";
 
-const Alias kRows[] = {
+const Alias kDeepspeedRows[] = {
     {"train_batch_size", kKey, "global_batch_size"},
     {"train_micro_batch_size_per_gpu", kKey, "micro_batch_size"},
     {"fp16.enabled", kKey, "fp16"},
@@ -69,7 +69,7 @@ const Alias kRows[] = {
     {"sequence_parallel_size", kRefused, "Ulysses sequence parallelism of DeepSpeed is not modelled", "1"},
 };
 
-constexpr std::string_view kWithoutEffect = R"(
+constexpr std::string_view kDeepspeedWithoutEffect = R"(
     activation_checkpointing.* aio.* amp.* autotuning.* bf16.* bfloat16.* checkpoint.* comms_logger.* compile.*
     csv_monitor.* curriculum_learning.* data_efficiency.* data_types.* disable_allgather dump_state eigenvalue.*
     elasticity.* flops_profiler.* fp16.* fp32_allreduce gradient_predivide_factor hybrid_engine.* loss_scale memory_breakdown
@@ -91,7 +91,7 @@ constexpr std::string_view kWithoutEffect = R"(
 }  // namespace
 
 const std::vector<Alias>& deepspeed_aliases() {
-  static const std::vector<Alias> table = with_names_without_effect(kRows, kWithoutEffect);
+  static const std::vector<Alias> table = with_names_without_effect(kDeepspeedRows, kDeepspeedWithoutEffect);
   return table;
 }
 

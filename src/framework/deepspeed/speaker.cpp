@@ -6,9 +6,9 @@ namespace plimsoll::why {
 
 namespace {
 
-constexpr std::string_view kMarks[] = {"deepspeed"};
+constexpr std::string_view kDeepspeedMarks[] = {"deepspeed"};
 
-constexpr RungLine kLines[] = {
+constexpr RungLine kDeepspeedLines[] = {
     {"micro-batch", "\"train_micro_batch_size_per_gpu\": N/2, \"gradient_accumulation_steps\": 2*M"},
     {"bf16", "\"bf16\": {\"enabled\": true}"},
     {"recompute-layers", "model.gradient_checkpointing_enable()"},
@@ -26,8 +26,8 @@ constexpr RungLine kLines[] = {
 
 constinit const Speaker deepspeed_speaker = {
     .name = "DeepSpeed",
-    .marks = kMarks,
-    .lines = kLines,
+    .marks = kDeepspeedMarks,
+    .lines = kDeepspeedLines,
     .precedence = 5,
 };
 

@@ -15,21 +15,21 @@ using document::Node;
 
 namespace {
 
-constexpr std::string_view kWithoutEffect[] = {"transformer_layer_cls_to_wrap",
-                                               "transformer_cls_names_to_wrap",
-                                               "state_dict_type",
-                                               "cpu_ram_efficient_loading",
-                                               "sync_module_states",
-                                               "use_orig_params",
-                                               "limit_all_gathers",
-                                               "min_num_params",
-                                               "xla",
-                                               "xla_fsdp_v2",
-                                               "xla_fsdp_settings",
-                                               "xla_fsdp_grad_ckpt",
-                                               "ignored_modules",
-                                               "mixed_precision_policy",
-                                               "cpu_efficient_loading"};
+constexpr std::string_view kFsdp2WithoutEffect[] = {"transformer_layer_cls_to_wrap",
+                                                    "transformer_cls_names_to_wrap",
+                                                    "state_dict_type",
+                                                    "cpu_ram_efficient_loading",
+                                                    "sync_module_states",
+                                                    "use_orig_params",
+                                                    "limit_all_gathers",
+                                                    "min_num_params",
+                                                    "xla",
+                                                    "xla_fsdp_v2",
+                                                    "xla_fsdp_settings",
+                                                    "xla_fsdp_grad_ckpt",
+                                                    "ignored_modules",
+                                                    "mixed_precision_policy",
+                                                    "cpu_efficient_loading"};
 
 std::string_view without_prefix(std::string_view key) {
   constexpr std::string_view kPrefix = "fsdp_";
@@ -81,7 +81,7 @@ Status read_fsdp_config(const Node& table, const FsdpOptions& options, Draft& dr
   std::vector<std::string> known = {"version",          "reshard_after_forward", "sharding_strategy",
                                     "auto_wrap_policy", "offload_params",        "activation_checkpointing",
                                     "forward_prefetch", "backward_prefetch"};
-  for (const std::string_view name : kWithoutEffect) known.emplace_back(name);
+  for (const std::string_view name : kFsdp2WithoutEffect) known.emplace_back(name);
   for (const auto& [key, value] : table.members) {
     const std::string_view name = without_prefix(key);
     if (value.is_null() || name == "version") continue;
@@ -108,7 +108,8 @@ Status read_fsdp_config(const Node& table, const FsdpOptions& options, Draft& dr
     } else if (name == "backward_prefetch" || name == "backward_prefetch_policy") {  // accelerate before 0.25
       if (version == 1 && !is_off(value))
         draft.warnings.push_back(fmt::format("{}: units gathered ahead in backward are counted as FSDP2 does", key));
-    } else if (std::find(std::begin(kWithoutEffect), std::end(kWithoutEffect), name) == std::end(kWithoutEffect)) {
+    } else if (std::find(std::begin(kFsdp2WithoutEffect), std::end(kFsdp2WithoutEffect), name) ==
+               std::end(kFsdp2WithoutEffect)) {
       const std::string near = nearest(name, known);
       if (!near.empty())
         return bad_input(fmt::format("unknown key '{}' of an FSDP configuration", key),

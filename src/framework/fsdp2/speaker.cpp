@@ -6,9 +6,9 @@ namespace plimsoll::why {
 
 namespace {
 
-constexpr std::string_view kMarks[] = {"/fsdp/", "_fsdp"};
+constexpr std::string_view kFsdp2Marks[] = {"/fsdp/", "_fsdp"};
 
-constexpr RungLine kLines[] = {
+constexpr RungLine kFsdp2Lines[] = {
     {"offload-optimizer", "fully_shard(..., offload_policy=CPUOffloadPolicy())"},
     {"state-dict-on-host", "FullStateDictConfig(offload_to_cpu=True, rank0_only=True)"},
 };
@@ -17,8 +17,8 @@ constexpr RungLine kLines[] = {
 
 constinit const Speaker fsdp2_speaker = {
     .name = "FSDP",
-    .marks = kMarks,
-    .lines = kLines,
+    .marks = kFsdp2Marks,
+    .lines = kFsdp2Lines,
     .precedence = 3,
 };
 

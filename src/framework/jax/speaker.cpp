@@ -6,9 +6,9 @@ namespace plimsoll::why {
 
 namespace {
 
-constexpr std::string_view kMarks[] = {"jaxlib", "/jax/"};
+constexpr std::string_view kJaxMarks[] = {"jaxlib", "/jax/"};
 
-constexpr RungLine kLines[] = {
+constexpr RungLine kJaxLines[] = {
     {"raise-limit", "export XLA_PYTHON_CLIENT_MEM_FRACTION=0.95"},
     {"recompute-layers", "jax.checkpoint(block)"},
     {"adam-8bit", ""},
@@ -20,8 +20,8 @@ constexpr RungLine kLines[] = {
 
 constinit const Speaker jax_speaker = {
     .name = "JAX",
-    .marks = kMarks,
-    .lines = kLines,
+    .marks = kJaxMarks,
+    .lines = kJaxLines,
     .precedence = 1,
     .is_compiled_whole = true,
 };

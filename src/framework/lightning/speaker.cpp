@@ -6,9 +6,9 @@ namespace plimsoll::why {
 
 namespace {
 
-constexpr std::string_view kMarks[] = {"lightning"};
+constexpr std::string_view kLightningMarks[] = {"lightning"};
 
-constexpr RungLine kLines[] = {
+constexpr RungLine kLightningLines[] = {
     {"micro-batch", "DataLoader(batch_size=N/2), Trainer(accumulate_grad_batches=2*M)"},
     {"bf16", "Trainer(precision=\"bf16-mixed\")"},
     {"shard-everything", "Trainer(strategy=\"fsdp\")"},
@@ -18,8 +18,8 @@ constexpr RungLine kLines[] = {
 
 constinit const Speaker lightning_speaker = {
     .name = "Lightning",
-    .marks = kMarks,
-    .lines = kLines,
+    .marks = kLightningMarks,
+    .lines = kLightningLines,
     .precedence = 2,
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 using enum AliasKind;
 
-const Alias kRows[] = {
+const Alias kMegatronBridgeRows[] = {
     {"sequence_length", kKey, "seq_length"},
     {"dim", kKey, "lora_rank"},
     {"dropout", kKey, "lora_dropout"},
@@ -29,7 +29,7 @@ const Alias kRows[] = {
     {"eval_context_parallel_size", kNotModelled, "evaluation is counted at the training CP size"},
 };
 
-constexpr std::string_view kWithoutEffect = R"(
+constexpr std::string_view kMegatronBridgeWithoutEffect = R"(
     _checkpoint_load_required _pg_collection a2a_experimental align_param_gather alpha canonical_mapping cga_size
     check_optimizer_step_success data_parallel_size dropout_position embedding_init_method enable_megatron_core_experimental
     external_gpu_device_mapping finetune_lr fp32 generation_config hf_model_id hf_model_revision init_training_step
@@ -46,7 +46,7 @@ constexpr std::string_view kWithoutEffect = R"(
 
 const std::vector<Alias>& bridge_aliases() {
   static const std::vector<Alias> table = [] {
-    std::vector<Alias> all = with_names_without_effect(kRows, kWithoutEffect);
+    std::vector<Alias> all = with_names_without_effect(kMegatronBridgeRows, kMegatronBridgeWithoutEffect);
     all.insert(all.end(), megatron_aliases().begin(), megatron_aliases().end());
     return all;
   }();

@@ -6,9 +6,9 @@ namespace plimsoll::why {
 
 namespace {
 
-constexpr std::string_view kMarks[] = {"megatron/bridge", "megatron_bridge"};
+constexpr std::string_view kMegatronBridgeMarks[] = {"megatron/bridge", "megatron_bridge"};
 
-constexpr RungLine kLines[] = {
+constexpr RungLine kMegatronBridgeLines[] = {
     {"flash-attention", "cfg.model.attention_backend = \"flash\""},
     {"micro-batch", "cfg.train.micro_batch_size = N/2  # global_batch_size stays"},
     {"chunked-loss", "cfg.model.cross_entropy_loss_fusion = True"},
@@ -36,8 +36,8 @@ constexpr RungLine kLines[] = {
 
 constinit const Speaker megatron_bridge_speaker = {
     .name = "Megatron-Bridge",
-    .marks = kMarks,
-    .lines = kLines,
+    .marks = kMegatronBridgeMarks,
+    .lines = kMegatronBridgeLines,
     .precedence = 8,
     .is_megatron = true,
 };

@@ -15,7 +15,7 @@ constexpr std::string_view kReinforcement = "reinforcement learning holds an inf
 constexpr std::string_view kDistillation = "knowledge distillation holds a teacher model that is not modelled";
 constexpr std::string_view kElastic = "elastic (flextron) training is not modelled";
 
-const Alias kRows[] = {
+const Alias kMegatronLmRows[] = {
     {"embedding_weights_in_fp32", kNotModelled, "embeddings in fp32 are counted in bf16"},
     {"encoder_tensor_model_parallel_size", kRefused, "an encoder with ranks of its own is not modelled", "0"},
     {"encoder_pipeline_model_parallel_size", kRefused, "an encoder with ranks of its own is not modelled", "0"},
@@ -162,7 +162,7 @@ const Alias kRows[] = {
     {"use_te_activation_func", kNotModelled, "Transformer Engine's activation keeps other tensors"},
 };
 
-constexpr std::string_view kWithoutEffect = R"(
+constexpr std::string_view kMegatronLmWithoutEffect = R"(
     tp_comm_overlap_rs disable_tp_comm_bulk_dgrad disable_tp_comm_bulk_wgrad disable_tp_comm_overlap_ag
     disable_tp_comm_overlap_rs disable_tp_comm_split_ag disable_tp_comm_split_rs no_fp8_wgrad pipeline_model_parallel_split_rank
     activation_func_clamp_value adam_beta1 adam_beta2 adam_eps adaptive_muon_* add_skipping adlr_* align_grad_reduce
@@ -260,7 +260,7 @@ constexpr std::string_view kWithoutEffect = R"(
 }  // namespace
 
 const std::vector<Alias>& megatron_aliases() {
-  static const std::vector<Alias> table = with_names_without_effect(kRows, kWithoutEffect);
+  static const std::vector<Alias> table = with_names_without_effect(kMegatronLmRows, kMegatronLmWithoutEffect);
   return table;
 }
 

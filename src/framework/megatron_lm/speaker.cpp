@@ -6,9 +6,9 @@ namespace plimsoll::why {
 
 namespace {
 
-constexpr std::string_view kMarks[] = {"megatron/", "pretrain_gpt"};
+constexpr std::string_view kMegatronLmMarks[] = {"megatron/", "pretrain_gpt"};
 
-constexpr RungLine kLines[] = {
+constexpr RungLine kMegatronLmLines[] = {
     {"flash-attention", "--attention-backend flash"},
     {"micro-batch", "--micro-batch-size N/2  # --global-batch-size stays"},
     {"chunked-loss", "--cross-entropy-loss-fusion"},
@@ -35,8 +35,8 @@ constexpr RungLine kLines[] = {
 
 constinit const Speaker megatron_lm_speaker = {
     .name = "Megatron-LM",
-    .marks = kMarks,
-    .lines = kLines,
+    .marks = kMegatronLmMarks,
+    .lines = kMegatronLmLines,
     .precedence = 7,
     .is_megatron = true,
 };

@@ -17,7 +17,7 @@ struct Row {
 
 // Sizes (vocabulary and added tokens) as remembered, not read again from the tokenizers' files; the note that comes
 // with one says how to change it. The more special name first.
-constexpr Row kRows[] = {
+constexpr Row kMegatronLmRows[] = {
     {"llama4", 201135},
     {"llama3", 128256},
     {"metallama3", 128256},
@@ -114,7 +114,7 @@ void take_vocabulary_of_tokenizer(const std::string& name, Draft& draft) {
     const std::size_t last = name.rfind('/');
     const std::size_t start = last == std::string::npos || last == 0 ? 0 : name.rfind('/', last - 1) + 1;
     const std::string spelled = plain(std::string_view(name).substr(start));
-    for (const Row& row : kRows)
+    for (const Row& row : kMegatronLmRows)
       if (spelled.find(row.part) != std::string::npos) {
         size = row.size;
         from = name;

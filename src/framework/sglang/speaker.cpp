@@ -6,9 +6,9 @@ namespace plimsoll::why {
 
 namespace {
 
-constexpr std::string_view kMarks[] = {"sglang"};
+constexpr std::string_view kSglangMarks[] = {"sglang"};
 
-constexpr RungLine kLines[] = {
+constexpr RungLine kSglangLines[] = {
     {"micro-batch", ""},
     {"smaller-batch", "--chunked-prefill-size 2048 --max-running-requests 64"},
     {"recompute-layers", ""},
@@ -30,8 +30,8 @@ constexpr RungLine kLines[] = {
 
 constinit const Speaker sglang_speaker = {
     .name = "SGLang",
-    .marks = kMarks,
-    .lines = kLines,
+    .marks = kSglangMarks,
+    .lines = kSglangLines,
     .precedence = 9,
     .serves = true,
 };

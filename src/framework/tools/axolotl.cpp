@@ -21,7 +21,7 @@ namespace {
 
 using enum AliasKind;
 
-const Alias kRows[] = {
+const Alias kAxolotlRows[] = {
     {"sequence_parallel_degree", kKey, "context_parallel_size"},
     {"layer_offloading", kNotModelled, "layers on the host are counted on the GPU"},
     {"selective_checkpointing", kNotModelled, "every layer's input alone is counted as kept"},
@@ -60,12 +60,10 @@ const Alias kRows[] = {
     {"qat", kNoEffect},  // read with the checkpointing
     {"diffusion", kNotModelled, "masked diffusion is counted as plain training"},
     {"use_kernels", kNoEffect},
-    {"process_reward_model", kRefused, "reward models are not modelled"},
-    {"reward_model", kRefused, "reward models are not modelled"},
     {"trl", kRefused, "reinforcement training is not modelled here; plimsoll rl is for that"},
 };
 
-constexpr std::string_view kWithoutEffect = R"(
+constexpr std::string_view kAxolotlWithoutEffect = R"(
     model_type tokenizer_type tokenizer_config tokenizer_use_fast tokenizer_legacy processor_type is_llama_derived_model is_mistral_derived_model
     is_falcon_derived_model is_qwen_derived_model strict datasets dataset_prepared_path dataset_processes dataset_exact_deduplication
     shuffle_merged_datasets test_datasets val_set_size output_dir chat_template chat_template_jinja default_system_message
@@ -81,14 +79,14 @@ constexpr std::string_view kWithoutEffect = R"(
     swanlab_* use_swanlab gpu_memory_limit embeddings_skip_upcast load_best_model_at_end noisy_embedding_alpha flash_attn_* rl_beta
     pretrain_multipack_* sampling_* sample_packing_* multipack_real_batches curriculum_sampling batch_flattening axolotl_config_path
     use_ray ray_* xformers_attention_kwargs chat_template_kwargs dataset_num_proc llama4_linearized_experts excess_length_strategy
-    merge_lora qlora_sharded_model_loading peft_init_lora_weights peft_use_rslora peft_ensure_weight_tying num_labels
+    merge_lora qlora_sharded_model_loading peft_init_lora_weights peft_use_rslora peft_ensure_weight_tying
     peft_autocast_adapter_dtype lora_alpha_pattern relora_cpu_offload streaming_partial_batch fp32_norm_classes
     debug seed learning_rate weight_decay cut_cross_entropy_* scaling_softmax use_scattermoe gc_steps activation_offloading_kwargs
     mean_resizing_embeddings resize_token_embeddings_to_32x added_tokens_overrides shrink_embeddings tiled_mlp_*
 )";
 
 const std::vector<Alias>& names() {
-  static const std::vector<Alias> table = with_names_without_effect(kRows, kWithoutEffect);
+  static const std::vector<Alias> table = with_names_without_effect(kAxolotlRows, kAxolotlWithoutEffect);
   return table;
 }
 
@@ -181,6 +179,8 @@ Result<Node> from_axolotl(const Node& root, Draft& draft) {
   draft.names = names();
   Translation to(root);
   PLIMSOLL_TRY(preference, preference_named("rl", to.takes_word("rl")));
+  if (to.takes_true("reward_model")) preference = Preference{true, false, true};
+  if (to.takes_true("process_reward_model")) preference = Preference{false, false, true};  // a score for every step
   PLIMSOLL_TRY_STATUS(read_adapter(root, to, draft));
   if (const Node* own = to.take("peft"); own != nullptr && own->is_object() && own->has("loftq_config"))
     draft.warnings.emplace_back("peft.loftq_config: LoftQ's quantised start is counted as plain LoRA");

@@ -223,6 +223,13 @@ void take_words_of_trainer(Sayings& sayings) {
   }
 }
 
+// "model_parallel: true" beside "model_parallel_size: 4": the switch of a split whose size is said.
+void pass_over_switches_of_splits(Sayings& sayings) {
+  if (sayings.find("tp_size") == nullptr) return;
+  for (Said& said : sayings.said())
+    if (said.path.ends_with("model_parallel") && said.value.is_bool()) said.done = true;
+}
+
 // "pp_engine: 1f1b" beside "pp_size: 1": how a split runs that is none.
 void pass_over_splits_of_one(Sayings& sayings) {
   constexpr std::pair<std::string_view, std::string_view> kSplits[] = {{"tp_", "tp_size"},
@@ -239,12 +246,25 @@ void pass_over_splits_of_one(Sayings& sayings) {
 
 void read_rest(Sayings& sayings) {
   pass_over_splits_of_one(sayings);
-  for (const std::string_view same :
-       {"max_length", "tp_size", "cp_size", "pipeline_model_parallel_size", "expert_model_parallel_size",
-        "dp_replicate", "use_liger_kernel", "torch_compile", "packing", "gpus", "freeze_vision_tower",
-        "freeze_multi_modal_projector", "freeze_language_model"})
+  pass_over_switches_of_splits(sayings);
+  for (const std::string_view same : {"max_length", "tp_size", "cp_size", "pipeline_model_parallel_size",
+                                      "expert_model_parallel_size", "dp_replicate", "use_liger_kernel", "torch_compile",
+                                      "packing", "gpus", "freeze_vision_tower", "freeze_multi_modal_projector",
+                                      "freeze_language_model", "vision_tower", "mm_projector_type", "trainable_layers"})
     if (const Said* said = sayings.find(same); said != nullptr)
       sayings.put(same == "packing" ? "packed_sequences" : same, said->value, said->path);
+  if (sayings.find("trainable_layers") != nullptr)
+    for (Said& said : sayings.said())
+      if (said.path.ends_with("freeze_trainable_modules") && lower(document::to_text(said.value)) == "all")
+        said.done = true;
+  if (const Said* tower = sayings.find("vision_tower");
+      tower != nullptr && sayings.find("freeze_vision_tower") == nullptr) {
+    sayings.put("freeze_vision_tower", bool_node(true), {});
+    sayings.assume(
+        fmt::format("{}: nothing says that the tower is trained; it is counted as frozen "
+                    "(--freeze-vision-tower)",
+                    tower->path));
+  }
   if (const Said* attention = sayings.find("attn_implementation");
       attention != nullptr && attention->value.is_string()) {
     const std::string word = lower(attention->value.text);
@@ -273,91 +293,6 @@ void read_rest(Sayings& sayings) {
   for (const char* meaning : {"derived", "rate", "duration", "elsewhere"}) sayings.pass(meaning);
 }
 
-// "loss: {name: dpo}", "method: dpo", "dpo_config: {beta: 0.1}": pairs of answers, in the Trainer's words. A file of
-// several stages names no one of them.
-Status read_preference(Sayings& sayings) {
-  constexpr std::pair<std::string_view, std::string_view> kLosses[] = {
-      {"dpo", "sigmoid"}, {"ipo", "ipo"}, {"kto", "kto"}, {"orpo", "simpo"}, {"simpo", "simpo"}, {"cpo", "simpo"}};
-  std::string_view loss;
-  bool is_said = false;  // a word that chooses, not a table that may stand unused
-  for (const Said& said : sayings.said()) {
-    const std::vector<std::string_view> parts = split(said.path, '.');
-    const std::string_view last = parts.back() == "name" && parts.size() > 1 ? parts[parts.size() - 2] : parts.back();
-    const std::string word = said.value.is_string() ? lower(said.value.text) : std::string{};
-    bool chooses = false;
-    for (const std::string_view one :
-         {"loss", "loss_fn", "method", "stage", "task", "algorithm", "algo", "algorithm_type", "trainer_type",
-          "training_type", "train_method", "objective", "trainer", "mode", "loss_type"})
-      chooses = chooses || last == one;
-    for (const auto& [name, meaning] : kLosses)
-      if (chooses && (word == name || word == std::string(name) + "_trainer")) {
-        loss = meaning;
-        is_said = true;
-      }
-    if (chooses && (word == "sft" || word == "pretrain" || word == "pt")) return {};
-  }
-  for (const auto& [name, meaning] : kLosses)
-    if (!is_said && sayings.any_segment(name)) loss = meaning;
-  if (loss.empty()) {
-    sayings.pass("prompt_cut");
-    return {};
-  }
-  if (!is_said && sayings.any_segment("sft"))
-    return bad_input("the file holds a supervised and a preference stage, and no key says which one runs",
-                     "give the keys of one stage in a file of their own");
-  for (Said& said : sayings.said())
-    if (said.path.ends_with("loss_type")) said.done = true;
-  sayings.put("loss_type", text_node(std::string(loss)), {});
-  return {};
-}
-
-// "algo: SFT", "algorithm_type: sft": a program of many loops is told which one to run.
-bool is_told_to_imitate(Sayings& sayings) {
-  for (const Said& said : sayings.said()) {
-    const std::string_view last = std::string_view(said.path).substr(said.path.rfind('.') + 1);
-    const bool chooses = last == "algo" || last == "algorithm" || last == "algorithm_type" || last == "trainer_type";
-    if (chooses && said.value.is_string() && lower(said.value.text) == "sft") return true;
-  }
-  return false;
-}
-
-Status refuse_other_loops(Sayings& sayings) {
-  if (is_told_to_imitate(sayings)) {
-    for (Said& said : sayings.said())
-      if (contains_any(said.path, {"rollout", "critic", "buffer"})) said.done = true;
-    return {};
-  }
-  for (const std::string_view word : {"teacher", "distillation"})
-    if (sayings.any_segment(word))
-      return bad_input(
-          fmt::format("{}: distillation holds a second model beside the one that is trained, whose weights "
-                      "and outputs are not modelled",
-                      word),
-          "without the teacher's keys the student alone is answered");
-  // Settings of a reward model that nobody names say nothing.
-  const auto is_of_rewards = [](const Said& said) {
-    const std::vector<std::string_view> parts = split(said.path, '.');
-    return std::any_of(parts.begin(), parts.end(),
-                       [](std::string_view part) { return part.starts_with("reward_model"); });
-  };
-  for (Said& said : sayings.said()) {
-    if (!is_of_rewards(said)) continue;
-    const std::string_view last = std::string_view(said.path).substr(said.path.rfind('.') + 1);
-    const bool is_name = meaning_of(said.path) == "model" || last.find("path") != std::string_view::npos ||
-                         last == "reward_model" || last == "name";
-    const bool names_one = said.value.is_bool() || (said.value.is_string() && !said.value.text.empty() && is_name);
-    if (names_one && !is_off(said.value))
-      return bad_input("reward_model: a reward model has another head and loss, which are not modelled");
-    said.done = true;
-  }
-  for (const std::string_view word : {"ppo", "grpo", "rollout", "critic", "reward_funcs"})
-    if (sayings.any_segment(word))
-      return bad_input(
-          fmt::format("{}: preference and reinforcement training of a tool that is not known is not read", word),
-          "plimsoll rl reads verl, OpenRLHF, NeMo-RL, prime-rl, slime, AReaL and TRL");
-  return {};
-}
-
 // A DeepSpeed configuration in the table has words of its own; it goes on as it is.
 std::optional<Node> take_engine(Node& root) {
   std::optional<Node> engine;
@@ -369,19 +304,51 @@ std::optional<Node> take_engine(Node& root) {
   return engine;
 }
 
-void put_engine(const Node& engine, Sayings& sayings) {
+// A DeepSpeed configuration that is named and is here; it decides the precision where it speaks of one.
+std::optional<Node> engine_in_file(Sayings& sayings) {
+  for (const Said* named : sayings.all("deepspeed")) {
+    if (!named->value.is_string()) continue;
+    const auto found = locate(named->value.text, parent_folder(sayings.draft().path));
+    const auto text = found ? read_named_file(*found) : Result<std::string>(bad_input("none"));
+    auto root = text ? parse_json_or_yaml(*text) : Result<Node>(bad_input("none"));
+    if (root && root->is_object()) return *std::move(root);
+  }
+  return std::nullopt;
+}
+
+void put_precision_of(const Node& engine, Sayings& sayings) {
   for (const char* type : {"fp16", "bf16"}) {
     const Node* table = engine.find(type);
     const Node* on = is_table(table) ? table->find("enabled") : nullptr;
-    if (on != nullptr && !is_off(*on)) sayings.put(type, bool_node(true), {});
+    if (on != nullptr && on->is_bool() && on->boolean) sayings.put(type, bool_node(true), {});
   }
+}
+
+void put_engine(const Node& engine, Sayings& sayings) {
   sayings.put("deepspeed", engine, "deepspeed");
   for (const char* meaning : {"fsdp", "zero_stage"}) sayings.pass(meaning);
 }
 
+// A program with a loop of its own writes what it is told into the configuration that it hands to DeepSpeed.
+constexpr std::string_view kBatchOfEngine[] = {"train_batch_size", "train_micro_batch_size_per_gpu",
+                                               "gradient_accumulation_steps"};
+bool has_own_batch(const Node& engine) {
+  return std::any_of(std::begin(kBatchOfEngine), std::end(kBatchOfEngine), [&engine](std::string_view key) {
+    const Node* value = engine.find(key);
+    return value != nullptr && value->is_integer();
+  });
+}
+Node without_batch(Node engine) {
+  std::erase_if(engine.members, [](const auto& member) {
+    return std::find(std::begin(kBatchOfEngine), std::end(kBatchOfEngine), member.first) != std::end(kBatchOfEngine);
+  });
+  return engine;
+}
+
 bool says_precision(const Node& engine) {
   for (const char* type : {"fp16", "bf16"})
-    if (is_table(engine.find(type))) return true;
+    if (const Node* table = engine.find(type); is_table(table))
+      if (const Node* on = table->find("enabled"); on != nullptr && on->is_bool()) return true;
   return false;
 }
 
@@ -394,7 +361,9 @@ Result<Node> from_names(const Node& whole, Draft& draft) {
   PLIMSOLL_TRY_STATUS(refuse_other_loops(sayings));
   read_model(sayings);
   read_batch(sayings);
-  if (engine && says_precision(*engine)) {
+  const std::optional<Node> file = engine ? engine : engine_in_file(sayings);
+  if (file && says_precision(*file)) {
+    put_precision_of(*file, sayings);
     for (const char* meaning : {"precision", "bf16", "fp16"}) sayings.pass(meaning);
   } else {
     read_precision(sayings);
@@ -403,6 +372,9 @@ Result<Node> from_names(const Node& whole, Draft& draft) {
   read_optimizer(sayings);
   if (engine) {
     put_engine(*engine, sayings);
+  } else if (file && has_own_batch(*file) && sayings.has_put("per_device_train_batch_size")) {
+    put_engine(without_batch(*file), sayings);
+    sayings.assume("the batch in DeepSpeed's file gives way to what the program is told");
   } else {
     read_sharding(sayings);
   }

@@ -77,7 +77,9 @@ void read_adapter(Sayings& sayings) {
   const bool is_full = contains_any(method, {"full"});
   const bool on = is_switch ? !is_off(asked->value)
                             : !is_full && ((rank != nullptr && !is_off(rank->value)) || contains_any(method, {"lora"}));
-  if (asked != nullptr && asked->value.is_string() &&
+  const bool freezes = asked != nullptr && asked->value.is_string() && lower(asked->value.text) == "freeze" &&
+                       sayings.find("trainable_layers") != nullptr;
+  if (asked != nullptr && asked->value.is_string() && !freezes &&
       contains_any(lower(asked->value.text), {"freeze", "ia3", "prompt"}))
     sayings.leave(*asked);  // another way to train a part of the model
   const std::string bits = quantize == nullptr ? "" : lower(document::to_text(quantize->value));
@@ -119,7 +121,7 @@ Status refuse_adapters_by_type(Sayings& sayings) {
     const std::string_view last = std::string_view(said.path).substr(said.path.rfind('.') + 1);
     if (last == "num_labels") {
       said.done = true;
-      sayings.draft().warnings.push_back(said.path + ": the head of a classifier is counted as the language model's");
+      sayings.put("num_labels", said.value, said.path);
     }
     if (reads_adapter && last == "peft_type" && lower(document::to_text(said.value)) == "lora") said.done = true;
     if (said.done || reads_adapter || !last.ends_with("_type") || !said.value.is_string()) continue;

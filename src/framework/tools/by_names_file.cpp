@@ -182,7 +182,8 @@ Result<Draft> read_by_names(const InputFile& file, const ReadOptions& options) {
   draft.vocabulary = Framework::kTransformers;
   draft.framework = Framework::kTransformers;
   draft.read_as = "a tool that is not known, by the names of its keys";
-  PLIMSOLL_TRY(root, parse_omega(file.text, file.path));
+  PLIMSOLL_TRY(root,
+               file.path.ends_with(".toml") ? document::parse_toml(file.text) : parse_omega(file.text, file.path));
   if (!root.is_object()) return bad_input("wanted a table of keys");
   unwrap_parameters(root);
   PLIMSOLL_TRY_STATUS(choose_configuration(root, options));
@@ -203,8 +204,6 @@ Result<Draft> read_by_names(const InputFile& file, const ReadOptions& options) {
     return bad_input(
         "the keys speak of a model that makes images or video (unet, vae, denoising), which is not modelled");
   const std::string loop(loop_in_name(file.path));
-  if (loop == "reward_model")
-    return bad_input("the file is of a reward model by its name, which has another head and loss, and is not modelled");
   if (!loop.empty() && !root.has("method") && !root.has("loss")) {
     root.members.emplace_back("method", text_node(loop));
     draft.notes.push_back(fmt::format("{}: pairs of answers are trained, as the file's name says", draft.path));

@@ -85,6 +85,7 @@ class Sayings {
     if (!from.empty()) draft_.written_names[std::string(key)] = from;
     result_.members.emplace_back(std::string(key), std::move(value));
   }
+  [[nodiscard]] bool has_put(std::string_view key) const { return result_.has(key); }
   void assume(std::string_view what) { draft_.notes.push_back(fmt::format("{}: {}", draft_.path, what)); }
   void pass(const std::string& meaning) { static_cast<void>(all(meaning)); }
   // A value that has another meaning than its name stays for the table of unknown keys, which refuses it.
@@ -125,6 +126,10 @@ inline bool names_four_bits(std::string_view word) {
 
 // How weights, gradients and states are split over GPUs.
 void read_sharding(Sayings& sayings);
+
+// Preference training in the Trainer's words; loops that are not read here are refused by their names.
+[[nodiscard]] Status read_preference(Sayings& sayings);
+[[nodiscard]] Status refuse_other_loops(Sayings& sayings);
 
 // Adapters, and the quantised base below them.
 void read_adapter(Sayings& sayings);

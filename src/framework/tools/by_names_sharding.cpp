@@ -48,11 +48,13 @@ void read_sharding(Sayings& sayings) {
     sayings.pass("deepspeed");
     return;
   }
-  if (const Said* named = sayings.find("deepspeed"); named != nullptr && named->value.is_string()) {
-    sayings.put("deepspeed", named->value, named->path);
-    sayings.pass("fsdp");
-    return;
-  }
+  // "--deepspeed --deepspeed_config ds.json": the switch says less than the file.
+  for (const Said* named : sayings.all("deepspeed"))
+    if (named->value.is_string()) {
+      sayings.put("deepspeed", named->value, named->path);
+      sayings.pass("fsdp");
+      return;
+    }
   // "engine: {name: deepspeed, config: zero3.json}": a file that is one of DeepSpeed's by its name.
   for (Said& said : sayings.said()) {
     if (said.done || !said.value.is_string() || !said.value.text.ends_with(".json")) continue;

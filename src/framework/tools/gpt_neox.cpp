@@ -20,7 +20,7 @@ namespace {
 
 using enum AliasKind;
 
-const Alias kRows[] = {
+const Alias kGptNeoxRows[] = {
     {"pipe_parallel_size", kNoEffect},  // 0 is 1; read below
     {"model_parallel_size", kNoEffect},
     {"train_micro_batch_size_per_gpu", kKey, "micro_batch_size"},
@@ -56,7 +56,7 @@ const Alias kRows[] = {
     {"is_pipe_parallel", kNoEffect},
 };
 
-constexpr std::string_view kWithoutEffect = R"(
+constexpr std::string_view kGptNeoxWithoutEffect = R"(
     data_path data_impl split max_position_embeddings_of rotary_pct rotary_emb_base rope_fusion layernorm_fusion rmsnorm_fusion init_method
     output_layer_init_method lr_decay_style lr_decay_iters min_lr hidden_dropout_of train_iters distributed_backend
     warmup checkpoint_factor eval_interval eval_iters log_interval steps_per_print keep_last_n_checkpoints wall_clock_breakdown
@@ -76,7 +76,7 @@ constexpr std::string_view kWithoutEffect = R"(
 )";
 
 const std::vector<Alias>& names() {
-  static const std::vector<Alias> table = with_names_without_effect(kRows, kWithoutEffect);
+  static const std::vector<Alias> table = with_names_without_effect(kGptNeoxRows, kGptNeoxWithoutEffect);
   return table;
 }
 

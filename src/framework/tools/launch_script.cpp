@@ -18,6 +18,7 @@
 #include "framework/tools/launch_choice.h"
 #include "framework/tools/manifest.h"
 #include "framework/transformers/include.h"
+#include "framework/transformers/teacher.h"
 #include "job/format.h"
 #include "job/keys.h"
 #include "job/keys/table.h"
@@ -181,20 +182,24 @@ void nest_dotted_keys(Node& table) {
 }
 
 // "dpo.py", "train_orpo.py": what a program of the Trainer's kind does is in its name where no flag says it.
-Status take_loop_of_program(std::string_view program, Node& table) {
+Status take_loop_of_program(std::string_view program, Node& table, Draft& draft) {
   std::string name = lower(program.substr(program.rfind('/') + 1));
   name = replace(replace(replace(name, '.', '_'), '-', '_'), ' ', '_');
   for (const std::string_view part : split(name, '_')) {
-    for (const std::string_view other : {"grpo", "ppo", "rloo", "gkd", "reinforce"})
+    for (const std::string_view other : {"grpo", "ppo", "rloo", "reinforce"})
       if (part == other)
-        return bad_input(fmt::format("{}: the program trains by reinforcement or distillation", program),
+        return bad_input(fmt::format("{}: the program trains by reinforcement", program),
                          "plimsoll rl reads runs of verl, OpenRLHF, NeMo-RL, prime-rl, slime, AReaL and TRL");
-    if (part == "kd" || part == "distill" || part == "distillation")
-      return bad_input(
-          fmt::format("{}: the program distils a second model, whose weights and outputs are not modelled", program));
-    if (part == "reward" || part == "rm" || part == "prm")
-      return bad_input(
-          fmt::format("{}: the program trains a reward model, whose head and loss are not modelled", program));
+    const bool has_teacher = std::any_of(table.members.begin(), table.members.end(),
+                                         [](const auto& member) { return names_teacher(member.first); });
+    if ((part == "kd" || part == "gkd" || part == "distill" || part == "distillation") && !has_teacher)
+      draft.notes.push_back(
+          fmt::format("{}: {} may distil a second model, which no flag names; none is counted (--teacher-model)",
+                      draft.path, program));
+    if (part == "reward" || part == "rm" || part == "prm") {  // whatever it calls its loss
+      std::erase_if(table.members, [](const auto& member) { return member.first == "loss_type"; });
+      table.members.emplace_back("loss_type", text_node(part == "prm" ? "prm" : "reward"));
+    }
     if (table.has("loss_type")) continue;
     for (const std::string_view pairs : {"dpo", "mpo", "ipo"})
       if (part == pairs) table.members.emplace_back("loss_type", text_node("sigmoid"));
@@ -234,7 +239,7 @@ Status read_trainer_command(const Candidate& candidate, const Shell& shell, Draf
   take_lightning_config(candidate.command->environment, shell, table);
   write_here_documents(shell.files, table);
   if (candidate.kind == FileKind::kTrainingArguments || candidate.kind == FileKind::kByNames)
-    PLIMSOLL_TRY_STATUS(take_loop_of_program(candidate.launch.program, table));
+    PLIMSOLL_TRY_STATUS(take_loop_of_program(candidate.launch.program, table, draft));
   PLIMSOLL_TRY_STATUS(read_dialect_tree(candidate.kind, table, draft));
   note_unknown_values(flags, draft);
   return add_accelerate_settings(candidate.launch, draft);

@@ -20,7 +20,7 @@ namespace {
 
 using enum AliasKind;
 
-const Alias kRows[] = {
+const Alias kLlamaFactoryRows[] = {
     {"use_galore", kRefused, "GaLore's projected states are not modelled"},
     {"use_apollo", kRefused, "APOLLO's projected states are not modelled"},
     {"use_badam", kRefused, "BAdam's blocks are not modelled"},
@@ -44,7 +44,7 @@ const Alias kRows[] = {
     {"low_cpu_mem_usage", kNoEffect},
 };
 
-constexpr std::string_view kWithoutEffect = R"(
+constexpr std::string_view kLlamaFactoryWithoutEffect = R"(
     model_class template dataset_dir mask_history streaming buffer_size mix_strategy interleave_probs overwrite_cache preprocessing_*
     max_samples eval_num_beams ignore_pad_token_for_loss val_size eval_on_each_dataset tokenized_path data_shared_file_system
     plot_loss ray_* resources_per_worker placement_strategy adapter_name_or_path adapter_folder cache_dir use_fast_tokenizer
@@ -59,7 +59,7 @@ constexpr std::string_view kWithoutEffect = R"(
 )";
 
 const std::vector<Alias>& names() {
-  static const std::vector<Alias> table = with_names_without_effect(kRows, kWithoutEffect);
+  static const std::vector<Alias> table = with_names_without_effect(kLlamaFactoryRows, kLlamaFactoryWithoutEffect);
   return table;
 }
 
@@ -84,6 +84,18 @@ void read_adapter(Translation& to, const std::string& tuning) {
   }
 }
 
+// The last or first so many layers whole (hparams/finetuning_args.py); a part of each is another thing.
+Status read_chosen_layers(Translation& to) {
+  const Node* count = to.take("freeze_trainable_layers");
+  const std::string modules = to.takes_word("freeze_trainable_modules");
+  if (!modules.empty() && modules != "all")
+    return bad_input(fmt::format("freeze_trainable_modules: '{}' of each layer; only all of it is modelled", modules));
+  if (const std::string more = to.takes_word("freeze_extra_modules"); !more.empty())
+    return bad_input("freeze_extra_modules: modules beside the layers that are trained are not modelled");
+  to.put("trainable_layers", count == nullptr ? integer_node(2) : *count, "freeze_trainable_layers");
+  return {};
+}
+
 Result<Node> from_llama_factory(const Node& root, Draft& draft) {
   draft.names = names();
   Translation to(root);
@@ -93,11 +105,16 @@ Result<Node> from_llama_factory(const Node& root, Draft& draft) {
     const std::string loss = to.takes_word("pref_loss");
     if (loss == "orpo" || loss == "simpo") preference->reference = false;
     put_preference(*preference, to, draft);
+    if (preference->scores) to.put("value_head", bool_node(true), "stage");  // AutoModelForCausalLMWithValueHead
   }
   std::string tuning = to.takes_word("finetuning_type");
   if (tuning.empty()) tuning = "lora";  // its default
+  if (tuning == "freeze") {
+    PLIMSOLL_TRY_STATUS(read_chosen_layers(to));
+    tuning = "full";
+  }
   if (tuning != "lora" && tuning != "full")
-    return bad_input(fmt::format("finetuning_type: found '{}'; only full and lora are modelled", tuning));
+    return bad_input(fmt::format("finetuning_type: found '{}'; only full, freeze and lora are modelled", tuning));
   read_adapter(to, tuning);
   // A tower and its projector are not trained unless the file says so (hparams/finetuning_args.py).
   for (const std::string_view part : {"freeze_vision_tower", "freeze_multi_modal_projector"})

@@ -35,7 +35,7 @@ std::vector<std::string> documents_of(std::string_view text) {
   return documents;
 }
 
-std::string quoted(std::string_view word) {
+std::string in_quotes(std::string_view word) {
   std::string out = "'";
   for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
@@ -52,7 +52,7 @@ std::vector<std::string> words_of(const Node* list) {
   std::vector<std::string> words;
   if (list == nullptr || list->is_null()) return words;
   if (!list->is_array()) return {document::to_text(*list)};
-  for (const Node& item : list->items) words.push_back(document::to_text(item));
+  for (const Node& item : list->items) words.emplace_back(trim(document::to_text(item)));
   return words;
 }
 
@@ -61,7 +61,7 @@ std::int64_t gpus_in(const Node* resources) {
   if (!is_table(resources)) return 0;
   for (const char* kind : {"limits", "requests"})
     if (const std::int64_t found = gpus_in(resources->find(kind)); found > 0) return found;
-  for (const char* name : {"nvidia.com/gpu", "amd.com/gpu"})
+  for (const char* name : {"nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi"})
     if (const std::int64_t found = count_of(resources, name, 0); found > 0) return found;
   return 0;
 }
@@ -103,7 +103,7 @@ class Containers {
         const Node* value = one.find("value");
         if (name == nullptr || value == nullptr || !name->is_string()) continue;
         const std::string text = document::to_text(*value);
-        script += fmt::format("export {}={}\n", name->text, quoted(text));
+        script += fmt::format("export {}={}\n", name->text, in_quotes(text));
         for (std::string& word : words) word = replace_all(word, fmt::format("$({})", name->text), text);
       }
     // Masters and workers of one job run the same script.
@@ -122,7 +122,7 @@ class Containers {
         if (is_text && at < words.size()) return words[at] + "\n";
       }
     std::string line;
-    for (const std::string& word : words) line += (line.empty() ? "" : " ") + quoted(word);
+    for (const std::string& word : words) line += (line.empty() ? "" : " ") + in_quotes(word);
     return line + "\n";
   }
 
@@ -141,6 +141,13 @@ bool is_manifest(std::string_view text) {
   const auto has_line = [text](std::string_view start) {
     return text.starts_with(start) || text.find("\n" + std::string(start)) != std::string_view::npos;
   };
+  // Values of a chart whose template has one container: its command, a list, and resources stand alone.
+  constexpr std::string_view kCommand = "\ncommand:";
+  const std::size_t command = text.find(kCommand);
+  const std::string_view words =
+      command == std::string_view::npos ? std::string_view{} : trim(text.substr(command + kCommand.size()));
+  const bool is_list = words.starts_with('-') || words.starts_with('[');
+  if (is_list && has_line("resources:") && has_line("image:")) return true;
   return has_line("apiVersion:") && has_line("kind:") &&
          (text.find("kind: ConfigMap") != std::string_view::npos || text.find("command:") != std::string_view::npos ||
           text.find("args:") != std::string_view::npos);
@@ -184,11 +191,12 @@ Result<ScriptInYaml> script_in_yaml(std::string_view text) {
     for (const Node& one : env->items)
       if (one.is_string() && one.text.find('=') != std::string::npos) {
         const std::size_t equals = one.text.find('=');
-        script.text += fmt::format("export {}={}\n", one.text.substr(0, equals), quoted(one.text.substr(equals + 1)));
+        script.text +=
+            fmt::format("export {}={}\n", one.text.substr(0, equals), in_quotes(one.text.substr(equals + 1)));
       }
     for (const auto& [name, value] : env->members)
       if (!value.is_object() && !value.is_array() && !value.is_null())
-        script.text += fmt::format("export {}={}\n", name, quoted(document::to_text(value)));
+        script.text += fmt::format("export {}={}\n", name, in_quotes(document::to_text(value)));
   }
   for (const Node& item : listed->items) script.text += item.text + "\n";
   return script;

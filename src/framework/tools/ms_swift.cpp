@@ -20,7 +20,7 @@ namespace {
 
 using enum AliasKind;
 
-const Alias kRows[] = {
+const Alias kMsSwiftRows[] = {
     {"sequence_parallel_size", kNoEffect},  // becomes context_parallel_size
     {"galore_quantization", kNoEffect},
     {"adapter_act", kNoEffect},
@@ -33,11 +33,10 @@ const Alias kRows[] = {
     {"modules_to_save", kNotModelled, "trained copies of whole modules are not counted"},
     {"padding_free", kNoEffect},  // tokens of a batch without their padding: never more than are counted
     {"target_parameters", kNotModelled, "adapters on bare parameters are not counted"},
-    {"num_labels", kNotModelled, "the head of a classifier is counted as the language model's"},
     {"device_map", kRefused, "layers spread over GPUs by a device map are not modelled", "auto"},
 };
 
-constexpr std::string_view kWithoutEffect = R"(
+constexpr std::string_view kMsSwiftWithoutEffect = R"(
     dataset val_dataset split_dataset_ratio load_from_cache_file dataset_num_proc streaming system template model_author
     model_name custom_register_path external_plugins use_hf loss_scale lora_alpha lora_bias lora_dtype lorap_lr_ratio
     use_rslora init_weights add_version create_checkpoint_symlink loss_type metric max_new_tokens temperature
@@ -53,14 +52,16 @@ constexpr std::string_view kWithoutEffect = R"(
 )";
 
 const std::vector<Alias>& names() {
-  static const std::vector<Alias> table = with_names_without_effect(kRows, kWithoutEffect);
+  static const std::vector<Alias> table = with_names_without_effect(kMsSwiftRows, kMsSwiftWithoutEffect);
   return table;
 }
 
 Result<Node> from_ms_swift(const Node& root, Draft& draft) {
   draft.names = names();
   Translation to(root);
-  PLIMSOLL_TRY(preference, preference_named("rlhf_type", to.takes_word("rlhf_type")));
+  const std::string loop = to.takes_word("rlhf_type");
+  const bool distils = loop == "gkd" && root.has("teacher_model");  // which take_teacher() finds
+  PLIMSOLL_TRY(preference, preference_named("rlhf_type", distils ? "" : loop));
   if (preference) {
     if (to.peek("per_device_train_batch_size") == nullptr) to.put("per_device_train_batch_size", integer_node(1));
     put_preference(*preference, to, draft);

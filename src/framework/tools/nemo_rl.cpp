@@ -78,7 +78,7 @@ class Reader {
       if (at(root_, section) != nullptr)
         return bad_input(fmt::format("{}: this is reinforcement learning or distillation", section),
                          "plimsoll rl reads GRPO, PPO and distillation of NeMo-RL: plimsoll rl FILE");
-    if (at(root_, "rm") != nullptr) return bad_input("rm: reward models have another head, which is not modelled");
+    if (at(root_, "rm") != nullptr) draft_.assign("num_labels", integer_node(1), "rm");
     const Node* name = at(*policy, "model_name");
     if (name == nullptr || !name->is_string()) return bad_input("policy.model_name is not given");
     PLIMSOLL_TRY_STATUS(name_model(name->text, draft_));
@@ -103,7 +103,7 @@ class Reader {
 
   // A preference pair is two sequences of the batch (nemo_rl/algorithms/dpo.py).
   Status read_batch(const Node& policy) {
-    const bool is_pairs = at(root_, "dpo") != nullptr;
+    const bool is_pairs = at(root_, "dpo") != nullptr || at(root_, "rm") != nullptr;
     for (const auto& [key, canonical] : {std::pair{"train_global_batch_size", "global_batch_size"},
                                          std::pair{"train_micro_batch_size", "micro_batch_size"}}) {
       const Node* value = at(policy, key);
@@ -113,7 +113,12 @@ class Reader {
       draft_.assign(canonical, integer_node(*number * (is_pairs ? 2 : 1)), fmt::format("policy.{}", key));
     }
     take(policy, "policy", "max_total_sequence_length", "seq_length");
-    if (is_pairs)
+    if (at(root_, "rm") != nullptr) {
+      draft_.notes.push_back(
+          fmt::format("{}: rm: chosen and rejected answers are two sequences of a micro-batch; one score in place of "
+                      "the vocabulary",
+                      draft_.path));
+    } else if (is_pairs)
       draft_.notes.push_back(fmt::format(
           "{}: DPO: chosen and rejected answers are two sequences of a micro-batch; the reference waits on the host",
           draft_.path));

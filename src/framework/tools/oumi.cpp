@@ -22,7 +22,7 @@ namespace {
 
 using enum AliasKind;
 
-const Alias kRows[] = {
+const Alias kOumiRows[] = {
     {"model.model_kwargs.*", kNotModelled, "arguments of the model's own are not read"},
     {"model.freeze_layers", kRefused, "frozen layers are not modelled"},
     {"model.adapter_model", kNoEffect},
@@ -52,13 +52,13 @@ const Alias kRows[] = {
     {"data.*", kNoEffect},
 };
 
-constexpr std::string_view kWithoutEffect = R"(
+constexpr std::string_view kOumiWithoutEffect = R"(
     model.load_pretrained_weights model.trust_remote_code model.tokenizer_* model.chat_template model.compile model.processor_kwargs.*
     model.device_map model.tokenizer_name model.model_revision evaluation.* tuning.* remote_config.*
 )";
 
 const std::vector<Alias>& names() {
-  static const std::vector<Alias> table = with_names_without_effect(kRows, kWithoutEffect);
+  static const std::vector<Alias> table = with_names_without_effect(kOumiRows, kOumiWithoutEffect);
   return table;
 }
 

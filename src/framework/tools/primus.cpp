@@ -28,7 +28,7 @@ namespace {
 
 using enum AliasKind;
 
-const Alias kRows[] = {
+const Alias kPrimusRows[] = {
     {"use_turbo_*", kNotModelled, "Primus Turbo's kernels are counted as Megatron's"},
     {"enable_primus_turbo", kNotModelled, "Primus Turbo's kernels are counted as Megatron's"},
     {"turbo_*", kNoEffect},
@@ -48,7 +48,7 @@ const Alias kRows[] = {
     {"no_fp8_weight_transpose_cache", kKey, "disable_parameter_transpose_cache"},
 };
 
-constexpr std::string_view kWithoutEffect = R"(
+constexpr std::string_view kPrimusWithoutEffect = R"(
     stderr_sink_level file_sink_level sink_level log_avg_* auto_continue_train disable_last_saving disable_wandb disable_tensorboard
     disable_compile_dependencies mock_data mlflow_* disable_mlflow dump_pp_data torch_profiler_* use_rocm_mem_info*
     decoder_pipeline_manual_split_list disable_profiler_activity_cpu profile_ranks enable_turbo_attention_float8 trainable
@@ -57,7 +57,7 @@ constexpr std::string_view kWithoutEffect = R"(
 )";
 
 const std::vector<Alias>& names() {
-  static const std::vector<Alias> table = with_names_without_effect(kRows, kWithoutEffect);
+  static const std::vector<Alias> table = with_names_without_effect(kPrimusRows, kPrimusWithoutEffect);
   return table;
 }
 

@@ -24,7 +24,7 @@ namespace {
 
 using enum AliasKind;
 
-const Alias kRows[] = {
+const Alias kTorchtuneRows[] = {
     {"tensor_parallel_dim", kKey, "tensor_model_parallel_size"},
     {"context_parallel_dim", kKey, "context_parallel_size"},
     {"data_parallel_replicate_dim", kKey, "dp_replicate"},
@@ -42,7 +42,7 @@ const Alias kRows[] = {
     {"fsdp_reshard_after_forward", kKey, "reshard_after_forward"},
 };
 
-constexpr std::string_view kWithoutEffect = R"(
+constexpr std::string_view kTorchtuneWithoutEffect = R"(
     output_dir tokenizer checkpointer resume_from_checkpoint save_adapter_weights_only dataset dataset_val seed shuffle
     run_val_every_n_steps batch_size_val optimizer lr_scheduler epochs max_steps_per_epoch metric_logger
     log_every_n_steps log_peak_memory_stats log_level device profiler clip_grad_norm collate_fn max_validation_batches
@@ -52,7 +52,7 @@ constexpr std::string_view kWithoutEffect = R"(
 )";
 
 const std::vector<Alias>& names() {
-  static const std::vector<Alias> table = with_names_without_effect(kRows, kWithoutEffect);
+  static const std::vector<Alias> table = with_names_without_effect(kTorchtuneRows, kTorchtuneWithoutEffect);
   return table;
 }
 

@@ -24,18 +24,18 @@ namespace {
 
 using enum AliasKind;
 
-const Alias kRows[] = {
+const Alias kXtunerRows[] = {
     {"optim_wrapper.optimizer.*", kNoEffect},
     {"model.llm.quantization_config.*", kNoEffect},
     {"model.quantization_vit", kNotModelled, "the tower is counted in 16 bits"},
 };
 
-constexpr std::string_view kWithoutEffect = R"(
+constexpr std::string_view kXtunerWithoutEffect = R"(
     launcher seed work_dir resume auto_resume local_rank local-rank cfg_options
 )";
 
 const std::vector<Alias>& names() {
-  static const std::vector<Alias> table = with_names_without_effect(kRows, kWithoutEffect);
+  static const std::vector<Alias> table = with_names_without_effect(kXtunerRows, kXtunerWithoutEffect);
   return table;
 }
 

@@ -11,7 +11,7 @@ using enum AliasKind;
 
 constexpr std::string_view kFloat8 = "float8 activations and all-gathers are counted in 16 bits";
 
-const Alias kRows[] = {
+const Alias kTorchtitanRows[] = {
     {"training.seq_len", kKey, "seq_length"},
     {"training.mixed_precision_reduce", kKey, "reduce_dtype"},
     {"training.dtype", kKey, "stored_dtype"},
@@ -46,7 +46,7 @@ const Alias kRows[] = {
     {"parallelism.fsdp_reshard_after_forward", kNoEffect},  // becomes reshard_after_forward
 };
 
-constexpr std::string_view kWithoutEffect = R"(
+constexpr std::string_view kTorchtitanWithoutEffect = R"(
     activation_checkpoint.early_stop activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns
     activation_checkpoint.preserve_rng_state activation_checkpoint.determinism_check activation_checkpoint.visualize_memory_budget_pareto
     activation_checkpoint.debug checkpoint.* comm.* compile.* debug.* experimental.* fault_tolerance.* float8.* job.*
@@ -62,7 +62,7 @@ constexpr std::string_view kWithoutEffect = R"(
 }  // namespace
 
 const std::vector<Alias>& torchtitan_aliases() {
-  static const std::vector<Alias> table = with_names_without_effect(kRows, kWithoutEffect);
+  static const std::vector<Alias> table = with_names_without_effect(kTorchtitanRows, kTorchtitanWithoutEffect);
   return table;
 }
 

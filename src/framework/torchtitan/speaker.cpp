@@ -6,9 +6,9 @@ namespace plimsoll::why {
 
 namespace {
 
-constexpr std::string_view kMarks[] = {"torchtitan"};
+constexpr std::string_view kTorchtitanMarks[] = {"torchtitan"};
 
-constexpr RungLine kLines[] = {
+constexpr RungLine kTorchtitanLines[] = {
     {"micro-batch", "[training] local_batch_size = N/2  # global_batch_size stays"},
     {"recompute-layers", "[activation_checkpoint] mode = \"full\""},
     {"shard-everything", "[parallelism] data_parallel_shard_degree = -1"},
@@ -19,8 +19,8 @@ constexpr RungLine kLines[] = {
 
 constinit const Speaker torchtitan_speaker = {
     .name = "torchtitan",
-    .marks = kMarks,
-    .lines = kLines,
+    .marks = kTorchtitanMarks,
+    .lines = kTorchtitanLines,
     .precedence = 6,
 };
 

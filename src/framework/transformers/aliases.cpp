@@ -14,7 +14,7 @@ constexpr std::string_view kPreference =
     "preference and reinforcement training (DPO, KTO, GRPO, ...) hold other models and batches; only plain and "
     "supervised training is modelled";
 
-const Alias kRows[] = {
+const Alias kTransformersRows[] = {
     {"per_device_train_batch_size", kKey, "micro_batch_size"},
     {"per_gpu_train_batch_size", kKey, "micro_batch_size"},
     {"max_length", kKey, "seq_length"},
@@ -70,11 +70,10 @@ const Alias kRows[] = {
     {"beta", kRefused, kPreference},
     {"precompute_ref_log_probs", kRefused, kPreference},
     {"sync_ref_model", kRefused, kPreference},
-    {"center_rewards_coefficient", kRefused, kPreference},
     {"use_vllm", kRefused, kPreference},
 };
 
-constexpr std::string_view kWithoutEffect = R"(
+constexpr std::string_view kTransformersWithoutEffect = R"(
     fsdp_activation_checkpointing trainer_gradient_checkpointing
     accelerator_config adam_beta1 adam_beta2 adam_epsilon alpha_pattern alora_invocation_tokens arrow_config
     assistant_only_loss auto_mapping average_tokens_across_devices base_model_name_or_path batch_eval_metrics
@@ -103,7 +102,7 @@ constexpr std::string_view kWithoutEffect = R"(
 }  // namespace
 
 const std::vector<Alias>& transformers_aliases() {
-  static const std::vector<Alias> table = with_names_without_effect(kRows, kWithoutEffect);
+  static const std::vector<Alias> table = with_names_without_effect(kTransformersRows, kTransformersWithoutEffect);
   return table;
 }
 

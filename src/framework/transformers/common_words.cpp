@@ -34,6 +34,7 @@ constexpr Word kWords[] = {
     {"lora_target_modules", "lora_target_modules"},
     {"quantize", "bits"},
     {"use_dora", "use_dora"},
+    {"lora_dropout", "lora_dropout"},
     {"cp_size", "cp_size"},
     {"tp_size", "tp_size"},
     {"freeze_vision_tower", "freeze_vision_tower"},
@@ -79,10 +80,13 @@ bool is_encoder_decoder(const Node& root) {
   return false;
 }
 
-constexpr std::pair<std::string_view, std::string_view> kPairsOfLengths[] = {
-    {"source_max_len", "target_max_len"},       {"max_source_length", "max_target_length"},
-    {"max_source_len", "max_target_len"},       {"max_input_length", "max_output_length"},
-    {"cutoff_len_prompt", "cutoff_len_answer"}, {"max_prompt_len", "max_answer_len"}};
+constexpr std::pair<std::string_view, std::string_view> kPairsOfLengths[] = {{"source_max_len", "target_max_len"},
+                                                                             {"max_source_length", "max_target_length"},
+                                                                             {"max_source_len", "max_target_len"},
+                                                                             {"max_input_length", "max_output_length"},
+                                                                             {"cutoff_len_prompt", "cutoff_len_answer"},
+                                                                             {"max_prompt_len", "max_answer_len"},
+                                                                             {"query_len", "response_len"}};
 
 // A decoder reads question and answer as one sequence; programs that cut both say two lengths.
 void join_lengths(Node& root, Draft& draft) {

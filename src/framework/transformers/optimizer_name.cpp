@@ -22,7 +22,7 @@ struct Row {
 using enum OptimizerKind;
 using enum OptimizerImpl;
 
-constexpr Row kRows[] = {
+constexpr Row kTransformersRows[] = {
     {"adamw_torch_fused", kAdam, kFused},
     {"adamw_torch", kAdam, kForeach},
     {"adamw_hf", kAdam, kLoop},
@@ -55,7 +55,7 @@ Status read_optimizer_name(const document::Node& value, std::string_view written
   PLIMSOLL_TRY(word, to_word(value));
   const std::string name = lower(word.substr(word.rfind('.') + 1));  // "OptimizerNames.ADAMW_TORCH" in dumps
   std::vector<std::string> names;
-  for (const Row& row : kRows) {
+  for (const Row& row : kTransformersRows) {
     names.emplace_back(row.name);
     if (name != row.name) continue;
     draft.assign("optimizer", text_node(std::string(name_of(row.kind))), written_as);

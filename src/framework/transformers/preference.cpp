@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "framework/transformers/teacher.h"
 #include "job/keys.h"
 #include "job/value.h"
 
@@ -27,7 +28,24 @@ Node doubled(const Node* batch) {
   return number ? integer_node(2 * *number) : *batch;
 }
 
+// Both answers of a pair are sequences.
+void double_batch(Node& root) {
+  const Node batch = doubled(root.find("per_device_train_batch_size"));
+  std::erase_if(root.members, [](const auto& member) { return member.first == "per_device_train_batch_size"; });
+  root.members.emplace_back("per_device_train_batch_size", batch);
+  for (auto& [key, value] : root.members)
+    if (key == "per_device_eval_batch_size" || key == "global_batch_size") value = doubled(&value);
+}
+
 void tell(const Preference& preference, std::string_view what, Draft& draft) {
+  if (preference.scores) {
+    draft.assign("num_labels", integer_node(1), what);
+    draft.notes.push_back(fmt::format(
+        "{}: {} is of a reward model: one score for each token in place of the "
+        "vocabulary{}",
+        draft.path, what, preference.pairs ? "; both answers of a pair are sequences of a micro-batch" : ""));
+    return;
+  }
   // Log-probabilities of every token are kept for the loss: no chunked cross-entropy here.
   draft.assign("loss", text_node("unfused"), what, true);
   if (preference.reference) {
@@ -46,6 +64,7 @@ Result<std::optional<Preference>> preference_named(std::string_view key, std::st
   if (is_one_of(word, {"dpo", "ipo", "dpop", "trl_dpo", "sigmoid"})) return Preference{true, true};
   if (is_one_of(word, {"kto", "trl_kto"})) return Preference{false, true};
   if (is_one_of(word, {"orpo", "simpo", "cpo", "trl_orpo"})) return Preference{true, false};
+  if (is_one_of(word, {"rm", "reward", "reward_model", "trl_reward"})) return Preference{true, false, true};
   PLIMSOLL_TRY_STATUS(refuse_other_training(key, word));
   return std::nullopt;
 }
@@ -60,7 +79,7 @@ void put_preference(const Preference& preference, Translation& to, Draft& draft)
                                      "pref_beta", "pref_loss", "desirable_weight", "undesirable_weight"})
     static_cast<void>(to.take(key));
   const bool keeps_no_copy = preference.reference && to.takes_true("precompute_ref_log_probs");
-  tell(Preference{preference.pairs, preference.reference && !keeps_no_copy}, "the training", draft);
+  tell(Preference{preference.pairs, preference.reference && !keeps_no_copy, preference.scores}, "the training", draft);
 }
 
 Status take_trl_preference(Node& root, Draft& draft) {
@@ -68,9 +87,9 @@ Status take_trl_preference(Node& root, Draft& draft) {
     const Node* value = root.find(key);
     return value != nullptr && !value->is_null();
   };
-  for (const std::string_view key : {"num_generations", "use_vllm", "reward_funcs", "vllm_mode", "reward_model_path",
-                                     "lmbda", "teacher_model_name_or_path"})
+  for (const std::string_view key : {"num_generations", "use_vllm", "reward_funcs", "vllm_mode", "reward_model_path"})
     if (has(key)) return {};  // refused by name
+  if (take_teacher(root, draft)) return {};
   const Node* loss = root.find("loss_type");
   const std::string word = loss != nullptr && loss->is_string() ? lower(loss->text) : "";
   const bool is_kto =
@@ -78,18 +97,26 @@ Status take_trl_preference(Node& root, Draft& draft) {
   const bool is_pairs =
       is_one_of(word, {"sigmoid", "hinge", "ipo", "exo_pair", "nca_pair", "robust", "bco_pair", "sppo_hard", "aot",
                        "aot_pair", "discopop", "apo_zero", "apo_down", "simpo", "sigmoid_norm"});
-  if (!is_kto && !is_pairs && !has("beta") && !has("precompute_ref_log_probs") && !has("rpo_alpha")) return {};
+  const bool is_reward = word == "reward" || has("center_rewards_coefficient");
+  if (is_reward || word == "prm") {  // AutoModelForSequenceClassification, for every token with two classes
+    if (is_reward) double_batch(root);
+    std::erase_if(root.members, [](const auto& member) {
+      return is_one_of(member.first, {"loss_type", "center_rewards_coefficient", "max_prompt_length"});
+    });
+    tell(Preference{is_reward, false, true}, "the training", draft);
+    return {};
+  }
+  if (!is_kto && !is_pairs && !has("beta") && !has("precompute_ref_log_probs") && !has("rpo_alpha")) {
+    // Of plain training it is where data are cut.
+    if (has("max_prompt_length") && !has("max_completion_length"))
+      std::erase_if(root.members, [](const auto& member) { return member.first == "max_prompt_length"; });
+    return {};
+  }
   const Node* precomputed = root.find("precompute_ref_log_probs");
   // SimPO's own program calls its loss sigmoid; its margin gives it away.
   const bool is_simpo = word == "simpo" || has("gamma_beta_ratio") || has("simpo_gamma");
   const bool keeps_no_copy = (precomputed != nullptr && !is_off(*precomputed)) || is_simpo;
-  if (!is_kto) {
-    const Node batch = doubled(root.find("per_device_train_batch_size"));
-    std::erase_if(root.members, [](const auto& member) { return member.first == "per_device_train_batch_size"; });
-    root.members.emplace_back("per_device_train_batch_size", batch);
-    for (auto& [key, value] : root.members)
-      if (key == "per_device_eval_batch_size" || key == "global_batch_size") value = doubled(&value);
-  }
+  if (!is_kto) double_batch(root);
   std::erase_if(root.members, [](const auto& member) {
     return is_one_of(member.first,
                      {"beta", "loss_type", "max_prompt_length", "max_completion_length", "rpo_alpha",

@@ -15,10 +15,11 @@ namespace plimsoll::job {
 struct Preference {
   bool pairs = true;      // both answers are sequences of one micro-batch
   bool reference = true;  // a frozen copy, unless adapters are trained: their base is the reference then
+  bool scores = false;    // a reward model: one score in place of the vocabulary
 };
 
 // What a tool's word for its kind of training means: nothing for plain and supervised training, an error for
-// reinforcement learning, distillation and reward models.
+// reinforcement learning and distillation.
 [[nodiscard]] Result<std::optional<Preference>> preference_named(std::string_view key, std::string_view word);
 
 // Puts it into TrainingArguments under construction; their batch is twice as many sequences.

@@ -6,9 +6,9 @@ namespace plimsoll::why {
 
 namespace {
 
-constexpr std::string_view kMarks[] = {"/transformers/", "\\transformers\\"};
+constexpr std::string_view kTransformersMarks[] = {"/transformers/", "\\transformers\\"};
 
-constexpr RungLine kLines[] = {
+constexpr RungLine kTransformersLines[] = {
     {"fixed-shapes", "DataCollator...(pad_to_multiple_of=64), group_by_length=True"},
     {"headroom", "from_pretrained(..., device_map=\"auto\", max_memory={0: \"72GiB\"})  # 90 % of the device"},
     {"flash-attention", "from_pretrained(..., attn_implementation=\"flash_attention_2\")  # or \"sdpa\""},
@@ -46,8 +46,8 @@ constexpr RungLine kLines[] = {
 
 constinit const Speaker transformers_speaker = {
     .name = "Transformers",
-    .marks = kMarks,
-    .lines = kLines,
+    .marks = kTransformersMarks,
+    .lines = kTransformersLines,
     .precedence = 4,
 };
 

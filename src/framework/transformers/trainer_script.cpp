@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "framework/tools/dialect_rows.h"
 #include "framework/transformers/common_words.h"
+#include "framework/transformers/trained_parts.h"
 #include "job/alias_rows.h"
 #include "job/keys.h"
 #include "job/readers/parse.h"
@@ -21,23 +22,17 @@ namespace {
 
 using enum AliasKind;
 
-constexpr std::string_view kMultimodal = "the vision tower and its projector are not counted";
-
-const Alias kRows[] = {
-    {"vision_tower", kNotModelled, kMultimodal},
-    {"vision_encoder", kNotModelled, kMultimodal},
-    {"image_tower", kNotModelled, kMultimodal},
+const Alias kTransformersRows[] = {
     {"video_tower", kNotModelled, "the tower for video and its projector are not counted"},
     {"audio_tower", kNotModelled, "the tower for sound and its projector are not counted"},
     {"speech_encoder", kNotModelled, "the tower for sound and its projector are not counted"},
-    {"num_labels", kNotModelled, "the head of a classifier is counted as the language model's"},
     {"vision_lora", kNotModelled, "adapters of the tower for images are not counted"},
     {"seq_parallel_size", kKey, "context_parallel_size"},
-    {"mm_projector_type", kNoEffect},
-    {"freeze_backbone", kRefused, "frozen layers are not modelled"},
-    {"tune_mm_mlp_adapter", kRefused, "training of the projector alone is not modelled"},
+    {"mm_projector_type", kKey, "mm_projector_type"},
     {"low_rank_training", kRefused, "adapters of LongLoRA, with norms and embeddings trained, are not modelled"},
-    {"num_padding_at_beginning", kRefused, "reward models are not modelled"},
+    {"use_lisa", kRefused, "LISA's layers, which change as it trains, are not modelled"},
+    {"lisa_activated_layers", kNoEffect},
+    {"lisa_interval_steps", kNoEffect},
     {"actor_model_name_or_path", kRefused, "reinforcement training is not modelled here"},
     {"lora_bias", kNotModelled, "biases of adapters are not counted", "none"},
     {"bits", kNoEffect},  // read with the adapter
@@ -46,20 +41,20 @@ const Alias kRows[] = {
     {"use_flash_attn", kNoEffect},
 };
 
-constexpr std::string_view kWithoutEffect = R"(
+constexpr std::string_view kTransformersWithoutEffect = R"(
     data_path eval_data_path image_folder version lazy_preprocess mm_* image_aspect_ratio group_by_modality_length
     pretrain_mm_mlp_adapter dataset_name dataset_config dataset_config_name dataset_train_split dataset_test_split
     train_file validation_file preprocessing_num_workers data_split data_output_path num_warmup_steps print_loss
     enable_tensorboard tensorboard_path lora_learning_rate lora_module_name only_optimize_lora fix_length lora_weight_path
     q_lora vision_lr merger_lr mm_projector_lr per_device_eval_batch_size local_rank master_port num_workers overwrite_cache max_train_samples max_eval_samples
-    conv_template vision_select_layer image_grid_pinpoints unfreeze_mm_vision_tower double_quant quant_type eval_file
+    conv_template vision_select_layer image_grid_pinpoints double_quant quant_type eval_file
     dtype_of_data template_name prompt_type train_data val_data add_eot_token keep_end_of_conversation_token
     inference_tp_size tp_gather_partition_size compute_fp32_loss eval_interval eval_iters cache_dir log_file cuda
     task_name do_lower_case config_name tokenizer_name use_fast_tokenizer use_auth_token low_cpu_mem_usage token
 )";
 
 const std::vector<Alias>& names() {
-  static const std::vector<Alias> table = with_names_without_effect(kRows, kWithoutEffect);
+  static const std::vector<Alias> table = with_names_without_effect(kTransformersRows, kTransformersWithoutEffect);
   return table;
 }
 
@@ -93,54 +88,6 @@ Status read_deepspeed_chat(const Node& root, Translation& to) {
   return {};
 }
 
-// LLaVA-NeXT lists the parts that are trained, VILA has a switch for each.
-Status refuse_projector_alone(const Node& root, Translation& to) {
-  const std::string parts = to.takes_word("mm_tunable_parts");
-  const Node* language = to.take("tune_language_model");
-  const bool leaves_it_out = !parts.empty() && parts.find("language_model") == std::string::npos;
-  if (!leaves_it_out && (language == nullptr || is_on(language))) return {};
-  if (is_on(root.find("lora_enable"))) return {};  // its adapters are trained
-  return bad_input(fmt::format("{}: training of the projector or the tower alone is not modelled",
-                               leaves_it_out ? "mm_tunable_parts" : "tune_language_model"));
-}
-
-// Rates for the projector and the tower, and none for the language model: it is not trained (VideoLLaMA's programs).
-Status refuse_rates_of_other_parts(const Node& root) {
-  if (root.has("learning_rate") || root.has("llm_lr") || root.has("lr")) return {};
-  for (const std::string_view part : {"vision_encoder_lr", "vision_tower_lr", "vision_lr", "mm_projector_lr"})
-    if (root.has(part))
-      return bad_input(
-          fmt::format("{}: the language model has no learning rate, and training of the projector or the "
-                      "tower alone is not modelled",
-                      part));
-  return {};
-}
-
-// InternVL's three parts: the backbone is the tower for images, the MLP the projector. In LLaVA and others, which have
-// no freeze_llm, the backbone is the language model.
-Status read_frozen_parts(const Node& root, Translation& to, Draft& draft) {
-  PLIMSOLL_TRY_STATUS(refuse_projector_alone(root, to));
-  PLIMSOLL_TRY_STATUS(refuse_rates_of_other_parts(root));
-  if (!root.has("freeze_llm")) return {};
-  to.rename("freeze_backbone", "freeze_vision_tower");
-  to.rename("freeze_mlp", "freeze_multi_modal_projector");
-  for (const std::string_view rank : {"use_llm_lora", "use_backbone_lora"}) {
-    const Node* given = to.take(rank);
-    if (!is_on(given)) continue;
-    if (rank == "use_backbone_lora") {
-      draft.warnings.emplace_back("use_backbone_lora: adapters of the tower for images are not counted");
-      continue;
-    }
-    to.put("use_peft", bool_node(true), rank);
-    to.put("lora_r", *given, rank);
-    to.put("lora_target_modules", text_node("all-linear"), rank);
-  }
-  const bool frozen = is_on(to.take("freeze_llm"));
-  if (frozen && !to.has("use_peft")) to.put("freeze_language_model", bool_node(true), "freeze_llm");
-  to.rename("grad_checkpoint", "gradient_checkpointing");
-  return {};
-}
-
 // Embedders and rerankers: a query comes with a group of passages, each a sequence of its own.
 void read_groups(const Node& root, Translation& to, Draft& draft) {
   const Node* group = to.take("train_group_size");
@@ -157,6 +104,25 @@ void read_groups(const Node& root, Translation& to, Draft& draft) {
   }
   const Node* longest = passages != nullptr ? passages : queries;
   if (longest != nullptr && !root.has("max_length")) to.put("max_length", *longest, "passage_max_len");
+}
+
+// "--task DPO --dpo_beta 0.1": the loop by a word of the program's own, in the words of TRL.
+void read_method(const Node& root, Translation& to) {
+  to.rename("dpo_beta", "beta");
+  if (root.has("loss_type")) return;
+  for (const std::string_view key : {"task", "stage", "method", "train_method", "training_method", "algorithm"}) {
+    const Node* word = root.find(key);
+    if (word == nullptr || !word->is_string()) continue;
+    const std::string name = lower(word->text);
+    const std::string_view loss = name == "dpo" || name == "ipo"                       ? "sigmoid"
+                                  : name == "kto"                                      ? "kto"
+                                  : name == "orpo" || name == "simpo" || name == "cpo" ? "simpo"
+                                  : name == "rm" || name == "reward"                   ? "reward"
+                                                                                       : "";
+    if (loss.empty()) continue;
+    static_cast<void>(to.take(key));
+    to.put("loss_type", text_node(std::string(loss)), key);
+  }
 }
 
 // "--lora_config lora.json": PEFT's words in a file of their own.
@@ -198,6 +164,7 @@ Result<Node> from_trainer_script(const Node& arguments, Draft& draft) {
          {"model_path", "pretrained_model_name_or_path", "pretrained_model_path", "base_model", "model_id"})
       if (!to.has("model_name_or_path")) to.rename(key, "model_name_or_path");
   read_groups(root, to, draft);
+  read_method(root, to);
   // Modules that adapters leave out, under a name of the program's own.
   for (const auto& [key, value] : root.members)
     if (key.find("lora") != std::string::npos && key.find("exclude") != std::string::npos)
@@ -209,12 +176,13 @@ Result<Node> from_trainer_script(const Node& arguments, Draft& draft) {
   PLIMSOLL_TRY_STATUS(read_deepspeed_chat(root, to));
   if (const Node* config = to.take("deepspeed_config"); config != nullptr && !root.has("deepspeed"))
     to.put("deepspeed", *config);
-  PLIMSOLL_TRY_STATUS(read_frozen_parts(root, to, draft));
+  PLIMSOLL_TRY_STATUS(read_trained_parts(root, to, draft));
   if (is_on(to.take("use_flash_attn")) && !root.has("attn_implementation"))
     to.put("attn_implementation", text_node("flash_attention_2"), "use_flash_attn");
   bool lora = is_on(root.find("use_peft"));
   bool has_switch = root.has("use_peft");
-  for (const std::string_view key : {"lora_enable", "use_lora", "use_qlora", "use_peft_lora", "qlora", "lora"})
+  for (const std::string_view key :
+       {"lora_enable", "lora_enabled", "use_lora", "use_qlora", "use_peft_lora", "qlora", "qlora_enabled", "lora"})
     if (root.has(key)) {
       has_switch = true;
       lora = is_on(to.take(key)) || lora;
@@ -227,15 +195,20 @@ Result<Node> from_trainer_script(const Node& arguments, Draft& draft) {
   std::string bits = to.takes_word("bits");
   const bool is_base_quantised = bits == "4" || bits == "8" || is_on(root.find("load_in_4bit"));
   const bool trains_all = is_on(to.take("full_finetune"));
-  if (!has_switch && !trains_all && (is_on(rank) || (is_base_quantised && is_on(root.find("lora_r"))))) {
+  const bool names_targets = root.has("lora_target_modules") || root.has("target_modules") || root.has("lora_modules");
+  const bool has_rank = is_on(root.find("lora_r"));
+  if (!has_switch && !trains_all && (is_on(rank) || (has_rank && (is_base_quantised || names_targets)))) {
     lora = true;
     draft.notes.push_back(fmt::format("{}: {} is given and no switch; adapters are trained", draft.path,
-                                      is_on(rank) ? "lora_rank" : "lora_r over a quantised base"));
+                                      is_on(rank)         ? "lora_rank"
+                                      : is_base_quantised ? "lora_r over a quantised base"
+                                                          : "lora_r with its modules"));
   }
   for (const std::string_view key : {"quant_bit", "load_in_kbits", "quantization_bit"})
     if (std::string word = to.takes_word(key); bits.empty()) bits = std::move(word);
   bool four = bits == "4" || bits == "true" || bits.find("4bit") != std::string::npos || bits == "nf4" ||
-              bits == "int4" || is_on(root.find("use_qlora")) || is_on(root.find("qlora"));
+              bits == "int4" || is_on(root.find("use_qlora")) || is_on(root.find("qlora")) ||
+              is_on(root.find("qlora_enabled"));
   for (const std::string_view key : {"q_lora", "use_4bit_quantization", "use_4bit"}) four = is_on(to.take(key)) || four;
   if (bits == "8" || is_on(to.take("use_8bit_quantization"))) to.put("load_in_8bit", bool_node(true));
   static_cast<void>(to.take("use_nested_quant"));
@@ -257,7 +230,12 @@ Result<Node> from_trainer_script(const Node& arguments, Draft& draft) {
     const Node* listed = nullptr;
     for (const std::string_view key : {"lora_target_modules", "target_modules", "trainable", "lora_trainable"})
       if (const Node* given = to.take(key); given != nullptr && listed == nullptr) listed = given;
-    const bool takes_all = listed == nullptr || (listed->is_string() && (lower(listed->text) == "all"));
+    const bool is_left_open = listed != nullptr && listed->is_string() && lower(listed->text) == "auto";
+    if (is_left_open)
+      draft.notes.push_back(fmt::format(
+          "{}: lora_target_modules: the program chooses; every linear layer is counted (--lora-target-modules)",
+          draft.path));
+    const bool takes_all = listed == nullptr || is_left_open || (listed->is_string() && lower(listed->text) == "all");
     if (!to.has("lora_target_modules")) to.put("lora_target_modules", takes_all ? text_node("all-linear") : *listed);
     if (four) {
       to.put("load_in_4bit", bool_node(true));

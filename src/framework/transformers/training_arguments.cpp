@@ -124,7 +124,24 @@ Status read_evaluation(const Node& root, Draft& draft) {
   return {};
 }
 
+// Arguments of a program of its own that has a rank and no switch: it trains adapters alone.
+bool trains_adapters_alone(const Node& root, const Draft& draft) {
+  if (!draft.names.empty() || !draft.read_as.empty() || root.has("use_peft")) return false;
+  for (const std::string_view key : {"packing", "dataset_text_field", "loss_type", "completion_only_loss"})
+    if (root.has(key)) return false;  // TRL's, where adapters have to be switched on
+  const Node* rank = root.find("lora_r");
+  return rank != nullptr && !is_off(*rank);
+}
+
 Status read_adapter(const Node& root, Draft& draft) {
+  if (trains_adapters_alone(root, draft)) {
+    draft.assign("peft", text_node("lora"), "lora_r");
+    draft.assign("lora_rank", *root.find("lora_r"), "lora_r");
+    draft.notes.push_back(
+        fmt::format("{}: lora_r is given and no switch; adapters are trained (--peft none)", draft.path));
+    const Node* targets = root.find("lora_target_modules");
+    return read_targets(targets == nullptr ? text_node("all-linear") : *targets, "lora_target_modules", draft);
+  }
   if (!is_true(root.find("use_peft"))) {
     if (root.has("lora_r") || root.has("lora_target_modules"))
       draft.warnings.emplace_back("use_peft: is not on, so the lora_* keys have no effect");
@@ -211,7 +228,7 @@ Status read_key(const std::string& key, const Node& value, Draft& draft) {
     }
   }
   if (key == "loss_type") {
-    if (value.is_null()) return {};
+    if (value.is_null() || (value.is_string() && (value.text == "cross_entropy" || value.text == "ce"))) return {};
     if (value.is_string() && value.text != "nll" && value.text != "chunked_nll")
       return bad_input(fmt::format("loss_type: found {}; only nll and chunked_nll are modelled", shown(value)));
     draft.assign("loss", value, key);

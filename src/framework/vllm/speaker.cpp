@@ -6,9 +6,9 @@ namespace plimsoll::why {
 
 namespace {
 
-constexpr std::string_view kMarks[] = {"vllm"};
+constexpr std::string_view kVllmMarks[] = {"vllm"};
 
-constexpr RungLine kLines[] = {
+constexpr RungLine kVllmLines[] = {
     {"micro-batch", ""},
     {"smaller-batch", "--max-num-batched-tokens 2048 --max-num-seqs 64"},
     {"recompute-layers", ""},
@@ -31,8 +31,8 @@ constexpr RungLine kLines[] = {
 
 constinit const Speaker vllm_speaker = {
     .name = "vLLM",
-    .marks = kMarks,
-    .lines = kLines,
+    .marks = kVllmMarks,
+    .lines = kVllmLines,
     .precedence = 10,
     .serves = true,
 };

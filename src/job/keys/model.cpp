@@ -237,6 +237,14 @@ const Key kModelKeys[] = {
      kWidth},
     {"v_head_dim", kBoth, PLIMSOLL_FIELD(model_keys.v_head_dim), "MLA: head size of values", kWidth},
     {"mtp_num_layers", kBoth, PLIMSOLL_FIELD(model_keys.mtp_num_layers), "multi-token prediction depths", Range{0, 64}},
+    {"vision_tower", kBoth, PLIMSOLL_FIELD(model_keys.vision_tower),
+     "a tower for images before a language model, by its name on the Hub (LLaVA)"},
+    {"mm_projector_type", kBoth, PLIMSOLL_FIELD(model_keys.projector),
+     "between vision_tower and the text: linear, mlp2x_gelu or mlp_downsample"},
+    {"num_labels", kBoth, PLIMSOLL_FIELD(model_keys.num_labels),
+     "a head of so many scores in place of the vocabulary's: 1 for a reward model", Range{1, 1 << 20}},
+    {"value_head", kBoth, PLIMSOLL_FIELD(model_keys.value_head),
+     "the head of num_labels stands beside the vocabulary's, whose logits are made and not used (TRL's value head)"},
 };
 
 const Key kVocabularyKeys[] = {

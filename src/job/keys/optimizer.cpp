@@ -116,6 +116,11 @@ const Key kOptimizerKeys[] = {
     {"clip_grad", kSeconds, Custom{set_clip, "number"}, "gradients are clipped unless it is 0"},
     {"reference_model", kBytes, PLIMSOLL_FIELD(reference_model),
      "a frozen copy of the weights stands beside a fully trained model: DPO, KTO"},
+    {"teacher_model", kBytes, PLIMSOLL_FIELD(teacher_model),
+     "distillation: a frozen model, by its name, whose logits for the same tokens the loss compares with"},
+    {"trainable_layers", kBoth, PLIMSOLL_FIELD(trainable_layers),
+     "only the last so many layers are trained, the first so many where it is negative; 0: everything",
+     Range{-100'000, 100'000}},
 };
 
 const Key kShardingKeys[] = {

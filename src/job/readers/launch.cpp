@@ -78,6 +78,16 @@ std::size_t start_of_inner(const std::vector<ShellWord>& words) {
   return 0;
 }
 
+// "python gaudi_spawn.py --world_size 8 train.py --bf16": a program whose name says that it starts another, which
+// follows.
+bool is_python_launcher(const std::vector<ShellWord>& words, std::size_t at) {
+  const std::string_view name = file_name(words[at].text);
+  if (name.find("spawn") == std::string_view::npos && name.find("launch") == std::string_view::npos) return false;
+  for (std::size_t i = at + 1; i < words.size(); ++i)
+    if (ends_with_py(words[i].text)) return true;
+  return false;
+}
+
 }  // namespace
 
 Launch split_command(const ShellCommand& command) {
@@ -101,6 +111,7 @@ Launch split_command(const ShellCommand& command) {
       break;
     }
     if (ends_with_py(word)) {
+      if (is_python_launcher(words, i)) continue;
       take(i, i + 1, word);
       break;
     }
@@ -170,7 +181,7 @@ void read_launcher(const Launch& launch, const std::vector<std::string>& batch_o
       per_node = number(value.substr(value.rfind(':') + 1));
       per_node_flag = key;
     }
-    if (key == "num_processes" || key == "np") {
+    if (key == "num_processes" || key == "np" || key == "world_size") {
       total = is_known ? number(value) : std::nullopt;
       if (!total) asks = true;
     }

@@ -101,6 +101,11 @@ bool takes_from_package(const Node& root) {
                      [](const Node& place) { return place.is_string() && place.text.starts_with("pkg://"); });
 }
 
+// The trunk of verl's trees, which projects around it name and do not hold; what is not said has verl's defaults.
+bool comes_with_package(std::string_view name) {
+  return name == "ppo_trainer.yaml" || name == "ppo_megatron_trainer.yaml";
+}
+
 Result<Node> with_defaults(std::string_view text, const std::string& path, int depth) {
   if (depth > 0 && is_empty_yaml(text)) return empty_table();
   PLIMSOLL_TRY(root, document::parse_yaml(text));
@@ -114,7 +119,7 @@ Result<Node> with_defaults(std::string_view text, const std::string& path, int d
   Node base = empty_table();
   for (const DefaultFile& file : files) {
     const auto located = locate_default(file.name, root, parent_folder(path));
-    if (!located && takes_from_package(root)) continue;
+    if (!located && (takes_from_package(root) || comes_with_package(file.name))) continue;
     if (!located) return tl::make_unexpected(located.error());
     const std::string& found = *located;
     PLIMSOLL_TRY(inner_text, read_named_file(found));

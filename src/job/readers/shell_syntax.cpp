@@ -133,6 +133,8 @@ class Lexer {
         ++at_;
       } else if (text_[at_] == '#') {
         while (at_ < text_.size() && text_[at_] != '\n') ++at_;
+      } else if (text_[at_] == '\\' && at_ + 1 == text_.size()) {  // bash goes on with nothing
+        ++at_;
       } else if (text_[at_] == '\\' && at_ + 1 < text_.size() && (text_[at_ + 1] == '\n' || text_[at_ + 1] == '\r')) {
         at_ += text_[at_ + 1] == '\r' && at_ + 2 < text_.size() && text_[at_ + 2] == '\n' ? 3 : 2;
         ++line_;

@@ -41,6 +41,7 @@ class RunByNames {
     Part part = Part::kNone;
     for (const std::string_view segment : split(path, '.')) {
       const Part named = part_of_segment(segment);
+      if (named == Part::kOther && is_size_of_run(segment, path)) continue;
       if (named == Part::kOther) return named;
       if (named != Part::kNone && part == Part::kNone) part = named;
       if (part == Part::kNone && lower(segment) == "policy") part = policy_serves_ ? Part::kServer : Part::kTrainer;
@@ -69,6 +70,14 @@ class RunByNames {
   }
 
  private:
+  // "data.rollout_batch_size", "data.max_prompt_length": of the run, though they stand with the data.
+  static bool is_size_of_run(std::string_view segment, std::string_view path) {
+    const std::string word = lower(segment);
+    if (word != "data" && word != "dataset") return false;
+    const std::string_view meaning = meaning_in_run(path);
+    return meaning == "prompts" || meaning == "prompt_max" || meaning == "max_tokens" || meaning == "group";
+  }
+
   // Other models, data and logs; what a server has beside its sizes; weights that leave the GPU while the other side
   // has it; and words that are no sizes.
   [[nodiscard]] bool is_passed(const std::string& path) const {
@@ -230,12 +239,36 @@ class RunByNames {
     return text;
   }
 
+  // "policy.parallelism: {dp_shard_size: 4, tp_size: 2, n_init_replicas: 1}": the product; 0 where none is said.
+  std::int64_t gpus_of_sizes(Part part) const {
+    std::int64_t product = 1;
+    bool is_said = false;
+    for (const std::string& path : values_.left_over()) {
+      if (part_of(path) != part || path.find("parallel") == std::string::npos) continue;
+      const std::string last = last_of(path);
+      const bool is_size = last == "tp_size" || last == "pp_size" || last == "cp_size" || last == "dp_shard_size" ||
+                           last == "dp_replicate_size" || last == "n_init_replicas" || last == "num_replicas";
+      const std::int64_t value = is_size ? number(values_.look(path)) : 0;
+      if (is_size && (last == "dp_shard_size" || last.ends_with("replicas"))) is_said = true;
+      if (value > 0 && product < kMost) product *= value;
+    }
+    return is_said && product < kMost ? product : 0;
+  }
+
   Status read_places(const Settings& given) {
     std::pair<std::int64_t, std::int64_t> trains{0, 0}, serves{0, 0};
     if (const Node* where = find("places", Part::kTrainer)) trains = devices_in(text_of(*where));
     if (const Node* where = find("places", Part::kServer)) serves = devices_in(text_of(*where));
     if (trains.first == 0) trains.first = number("part_gpus", Part::kTrainer);
     if (serves.first == 0) serves.first = number("part_gpus", Part::kServer);
+    // Sizes of both parts in tables of their own, and no GPUs: each has what they make.
+    const std::int64_t trainer_sizes = gpus_of_sizes(Part::kTrainer);
+    const std::int64_t server_sizes = gpus_of_sizes(Part::kServer);
+    const bool is_sized = trains.first == 0 && serves.first == 0 && trainer_sizes > 0 && server_sizes > 0;
+    if (is_sized) {
+      trains = {trainer_sizes, 0};
+      serves = {server_sizes, trainer_sizes};
+    }
     const std::int64_t per_node = size("devices", Part::kTrainer);
     const std::int64_t nodes = std::max<std::int64_t>(1, size("nodes", Part::kTrainer));
     std::int64_t launched = number(values_.take("launched_gpus"));
@@ -270,7 +303,9 @@ class RunByNames {
   }
 
   Status read_batches() {
-    const std::int64_t group = std::max<std::int64_t>(1, number_anywhere("group"));
+    constexpr std::int64_t kLargestGroup = 4096;  // more is what a data set holds
+    std::int64_t group = std::max<std::int64_t>(1, number_anywhere("group"));
+    if (group > kLargestGroup) group = 1;
     std::int64_t prompts = number_anywhere("prompts");
     const std::int64_t samples = number_anywhere("samples");
     const std::int64_t micro = std::max<std::int64_t>(1, size("per_device_train_batch_size", Part::kTrainer));
@@ -336,6 +371,15 @@ class RunByNames {
     for (const std::string& path : values_.left_over()) {
       const std::string last = last_of(path);
       if (part_of(path) == Part::kOther || part_of(path) == Part::kServer) continue;
+      if (last == "fsdp_reshard_after_forward" || last == "reshard_after_forward") {
+        const std::string word = lower(values_.take_word(path));
+        if (!is_megatron_) put("reshard_after_forward", word == "never" || word == "false" ? "false" : "true");
+      }
+      // Reductions in fp32 are FSDP2's own; in 16 bits their buffers are half of what is counted.
+      if (last == "fsdp_reduce_dtype" || last == "reduce_dtype") {
+        const std::string word = lower(values_.take_word(path));
+        if (!is_megatron_ && !word.empty() && word.find("32") == std::string::npos) put("reduce_dtype", word);
+      }
       for (const std::string_view key :
            {"recompute_granularity", "recompute_method", "recompute_num_layers", "use_distributed_optimizer",
             "sequence_parallel", "virtual_pipeline_model_parallel_size", "moe_token_dispatcher_type",
@@ -479,8 +523,9 @@ Result<Values> values_of_script(std::string_view text, const std::string& path) 
 }  // namespace
 
 Result<ConfigSettings> read_run_by_names(const std::string& path, std::string_view text, const Settings& given) {
-  Result<Values> read = is_yaml(text) || trim(text).starts_with('{') ? parse_tree(job::parse_omega(text, path))
-                                                                     : values_of_script(text, path);
+  Result<Values> read = path.ends_with(".toml")                        ? parse_tree(document::parse_toml(text))
+                        : is_yaml(text) || trim(text).starts_with('{') ? parse_tree(job::parse_omega(text, path))
+                                                                       : values_of_script(text, path);
   if (!read) return tl::make_unexpected(std::move(read.error()));
   ConfigSettings result;
   RunByNames run(*read, result);

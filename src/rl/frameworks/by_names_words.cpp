@@ -40,21 +40,24 @@ constexpr Word kWords[] = {
     {"group",
      "num_return_sequences_in_group num_inference_per_prompt num_generations n_samples_per_prompt "
      "num_samples_per_prompt samples_per_prompt group_size rollout_n num_generations_per_prompt num_return_sequences "
-     "n_rollouts_per_prompt rollouts_per_prompt num_rollouts_per_prompt n_samples"},
+     "n_rollouts_per_prompt rollouts_per_prompt num_rollouts_per_prompt n_samples num_samples n_generation "
+     "num_generation"},
     {"prompts",
      "rollout_batch_size prompts_per_step num_prompts_per_step prompt_batch_size num_prompts prompts_per_batch"},
     {"prompts_of_gpu", "per_device_prompt_batch_size prompt_batch_size_per_device per_gpu_prompt_batch_size"},
     {"samples", "sample_per_episode samples_per_episode num_rollouts samples_per_step episodes_per_step"},
     {"prompt_max",
      "prompt_length max_prompt_length max_prompt_tokens_length maxlen_prompt prompt_max_len max_prompt_len "
-     "max_prompt_tokens prompt_max_length max_prompt_token_length max_input_length"},
+     "max_prompt_tokens prompt_max_length max_prompt_token_length max_input_length query_len query_length "
+     "max_query_len max_query_length"},
     {"max_tokens",
-     "response_length max_response_tokens_length max_response_length max_new_tokens max_completion_length maxlen_res "
+     "response_length response_len max_response_tokens_length max_response_length max_new_tokens max_completion_length "
+     "maxlen_res "
      "generate_max_len max_gen_len max_generate_length completion_length max_answer_len max_completion_tokens "
-     "max_response_tokens max_response_len max_episode_length max_output_length"},
+     "max_response_tokens max_response_len max_episode_length max_output_length generate_max_length"},
     {"longest",
      "max_model_len sequence_length seq_length max_length model_max_length max_seq_len max_seq_length max_len"},
-    {"share", "gpu_memory_utilization mem_fraction_static gpu_memory_util gpu_utilization"},
+    {"share", "gpu_memory_utilization mem_fraction_static gpu_memory_util gpu_utilization vllm_gpu_ratio"},
     {"places", "device_mapping"},
     {"part_gpus", "num_gpu num_gpus gpus"},
     {"epochs", "ppo_epochs num_ppo_epochs update_epochs inner_epochs update_iters n_epochs"},

@@ -125,6 +125,25 @@ constexpr std::int64_t kUsualPrompt = 1024;
 }
 
 // A framework's own file has the longest lengths, never the usual ones: half of them is taken.
+namespace {
+
+// trainer/config/ppo_trainer.yaml: what a run has that says nothing of its batch.
+void assume_batch_of_verl(const Values& values, const Settings& given, ConfigSettings& config) {
+  constexpr const char* kKey = "prompts_batch_size_for_trainer";
+  constexpr std::int64_t kPrompts = 1024;
+  constexpr std::int64_t kMinibatches = 4;
+  const bool is_open = values.unknown().find("data.train_batch_size") != values.unknown().end();
+  if (is_open || !setting(config.settings, kKey).empty() || !setting(given, kKey).empty()) return;
+  put_setting(config.settings, kKey, std::to_string(kPrompts));
+  if (setting(config.settings, "number_of_minibatches").empty())
+    put_setting(config.settings, "number_of_minibatches", std::to_string(kMinibatches));
+  config.assumed.push_back(fmt::format(
+      "data.train_batch_size: not in the file; verl's own {} prompts in {} steps of the optimizer are counted",
+      kPrompts, kMinibatches));
+}
+
+}  // namespace
+
 void assume_means(const Settings& given, ConfigSettings& config) {
   const auto value = [&](const std::string& key) -> std::int64_t {
     const std::string_view flag = setting(given, key);
@@ -300,6 +319,7 @@ Result<ConfigSettings> read_config_settings(Framework framework, std::string_vie
       break;
     case Framework::kVerl:
       decode_verl(*values, result.settings);
+      assume_batch_of_verl(*values, given, result);
       break;
     case Framework::kOpenRlhf:
       decode_openrlhf(*values, result.settings);
@@ -315,7 +335,7 @@ Result<ConfigSettings> read_config_settings(Framework framework, std::string_vie
   }
   // Engines without an account of their own.
   if (const std::string engine{setting(result.settings, "engine")};
-      engine == "megatron" || engine == "trtllm" || engine == "tensorrt_llm") {
+      engine == "megatron" || engine == "trtllm" || engine == "tensorrt_llm" || engine == "hf") {
     put_setting(result.settings, "engine", "vllm");
     result.assumed.push_back(
         fmt::format("engine: servers of '{}' are counted as vLLM's (--engine changes that)", engine));

@@ -22,6 +22,7 @@ struct Passed {
 // own offload, evaluation, data, logs.
 constexpr Passed kPassed[] = {
     {Framework::kVerl, "actor_rollout_ref.rollout.log_prob_"},
+    {Framework::kVerl, "actor_rollout_ref.rollout.micro_batch_size"},  // likewise, in old releases
     {Framework::kVerl, "actor_rollout_ref.rollout.val_kwargs"},
     {Framework::kVerl, "actor_rollout_ref.rollout.multi_turn"},
     {Framework::kVerl, "actor_rollout_ref.rollout.trace"},
@@ -36,7 +37,14 @@ constexpr Passed kPassed[] = {
     {Framework::kVerl, "actor_rollout_ref.actor.megatron.dist_checkpointing"},
     {Framework::kVerl, "actor_rollout_ref.rollout.update_weights"},
     {Framework::kVerl, "actor_rollout_ref.rollout.checkpoint_engine"},
-    {Framework::kVerl, "actor_rollout_ref.model.lora."},
+    {Framework::kVerl, "actor_rollout_ref.model.lora.lora_"},  // how adapters start
+    {Framework::kVerl, "actor_rollout_ref.model.lora.alpha"},
+    {Framework::kVerl, "actor_rollout_ref.model.lora.dropout"},
+    {Framework::kVerl, "actor_rollout_ref.model.lora.merge"},    // before weights are sent
+    {Framework::kVerl, "actor_rollout_ref.model.lora.freeze_"},  // of the base, which adapters freeze anyway
+    {Framework::kVerl, "actor_rollout_ref.model.lora.adapter_path"},
+    {Framework::kVerl, "actor_rollout_ref.model.lora.a2a_experimental"},
+    {Framework::kVerl, "actor_rollout_ref.model.lora.fully_sharded_loras"},
     {Framework::kVerl, "actor_rollout_ref.actor.entropy_"},  // entropy in pieces; logits are counted whole
     {Framework::kVerl, "actor_rollout_ref.actor.fsdp_config.mixed_precision"},
     {Framework::kVerl, "actor_rollout_ref.rollout.engine_kwargs.trtllm"},

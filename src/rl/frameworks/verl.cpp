@@ -161,19 +161,27 @@ void take_shards(Values& values, std::int64_t trainer, Settings& settings) {
     put_setting(settings, "dp_replicate", std::to_string(trainer / shards));
 }
 
+// Adapters of FSDP's trainers are named in the model's table, those of Megatron's in a table of their own
+// (trainer/config/model/hf_model.yaml), which Megatron-Bridge reads.
 void take_adapter(Values& values, Settings& settings) {
+  constexpr std::string_view kTable = "actor_rollout_ref.model.lora.";
+  const auto path = [kTable](std::string_view key) { return fmt::format("{}{}", kTable, key); };
   auto rank = values.take_integer("actor_rollout_ref.model.lora_rank");
   std::string targets = values.take_word("actor_rollout_ref.model.target_modules");
-  if (const auto nested = values.take_integer("actor_rollout_ref.model.lora.rank")) rank = nested;
-  if (const std::string nested = values.take_word("actor_rollout_ref.model.lora.target_modules"); !nested.empty())
-    targets = nested;
+  if (const auto nested = values.take_integer(path("rank"))) rank = nested;
+  if (const std::string nested = values.take_word(path("target_modules")); !nested.empty()) targets = nested;
+  const std::string kind = values.take_word(path("type"));
+  const std::string dropout = values.take_word(path("dropout"));
+  const std::string dtype = values.take_word(path("dtype"));
   static_cast<void>(values.take("actor_rollout_ref.model.lora_alpha"));
   static_cast<void>(values.take("actor_rollout_ref.rollout.load_format"));
   static_cast<void>(values.take("actor_rollout_ref.rollout.layered_summon"));
   if (!rank || *rank < 1) return;
-  put_setting(settings, "peft", "lora");
+  put_setting(settings, "peft", kind == "dora" ? "dora" : "lora");
   put_setting(settings, "lora_rank", std::to_string(*rank));
   put_setting(settings, "lora_target_modules", targets.empty() ? "all-linear" : targets);
+  if (!dropout.empty() && dropout != "null") put_setting(settings, "lora_dropout", dropout);
+  if (!dtype.empty() && dtype != "null") put_setting(settings, "adapter_dtype", dtype);
 }
 
 // Forks repeat the prompts themselves before they ask the servers: PRIME and DeepScaleR by data.n_samples, Search-R1

@@ -111,10 +111,17 @@ class Collector {
  private:
   std::int32_t push(Weight w) {
     w.per_channel = w.kind == WeightKind::kVector;
-    w.trainable = (!adapted_ && !frozen_) || w.kind == WeightKind::kAdapter;
+    w.trainable = (!adapted_ && !frozen_ && trains_layer()) || w.kind == WeightKind::kAdapter;
     w.layer = layer_;
     m_.weights.push_back(w);
     return static_cast<std::int32_t>(m_.weights.size()) - 1;
+  }
+
+  // Of chosen layers alone neither the embedding nor what stands above the layers is trained.
+  bool trains_layer() const {
+    const std::int64_t count = job_.trainable_layers;
+    if (count == 0) return true;
+    return layer_ >= 0 && (count > 0 ? layer_ >= job_.model.depth() - count : layer_ < -count);
   }
 
   bool is_target(Aliases names) const {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/transformers/fold.h"
 
+#include <algorithm>
+
 namespace plimsoll::step::transformers {
 
 namespace {
@@ -18,7 +20,10 @@ const MeasuredLayer& LayerProfiles::of(std::int64_t layer_index, const LayerSitu
                                        std::uint8_t input_width) {
   const std::uint8_t kind =
       scratch_.architecture().layers[static_cast<std::size_t>(scratch_.first_layer + layer_index)];
-  const auto key = std::make_tuple(kind, situation, scratch_.batch, scratch_.sequence);
+  const LayerIds& ids = scratch_.layers[static_cast<std::size_t>(layer_index)];
+  const bool trained = std::any_of(scratch_.weights.begin() + ids.first, scratch_.weights.begin() + ids.last,
+                                   [](const Weight& w) { return w.trainable; });
+  const auto key = std::make_tuple(kind, trained, situation, scratch_.batch, scratch_.sequence);
   const auto found = measured_.find(key);
   if (found != measured_.end()) return found->second;
   return measured_.emplace(key, measure(layer_index, situation, shared, input_width)).first->second;

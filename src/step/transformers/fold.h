@@ -50,7 +50,7 @@ class LayerProfiles {
   MeasuredLayer measure(std::int64_t layer, const LayerSituation& situation, const Shared& shared,
                         std::uint8_t input_width);
   Model scratch_;
-  std::map<std::tuple<std::uint8_t, LayerSituation, std::int64_t, std::int64_t>, MeasuredLayer> measured_;
+  std::map<std::tuple<std::uint8_t, bool, LayerSituation, std::int64_t, std::int64_t>, MeasuredLayer> measured_;
 };
 
 }  // namespace plimsoll::step::transformers

@@ -197,7 +197,8 @@ struct Model {
   NormIds encoder_norm, decoder_embedding_norm;
   std::array<std::int32_t, 2> relative_bias{-1, -1};  // T5: of the encoder, of the decoder
   NormIds embedding_norm, final_norm;
-  LinearIds head;  // the embedding's own weight where tied
+  LinearIds head;                   // the embedding's own weight where tied
+  std::int32_t language_head = -1;  // beside a head of scores: its logits are made and not used
   bool tied = false;
 
   // Shapes of the running pass

@@ -167,76 +167,6 @@ Var Pass::run_base() {
   return hidden;
 }
 
-Var Pass::head(const Var& hidden) {
-  tape_.at(Operation::kHead);
-  if (m_.architecture().head == model::Head::kMasked) return masked_head(g_, m_, hidden);
-  if (m_.architecture().head == model::Head::kClasses) return class_head(g_, m_, hidden);
-  Var logits = linear(g_, hidden, m_.head.w, m_.head.bias, Name::kLogits);
-  if (m_.family.shifted_logits) logits = add_number(g_, logits, Name::kLogits);
-  if (m_.family.scaled_logits) logits = scale(g_, logits, Name::kLogits);
-  if (m_.architecture().final_softcap) {
-    logits = scale(g_, logits, Name::kLogits);
-    logits = keeps_result(g_, logits, Name::kLogits);
-    logits = scale(g_, logits, Name::kLogits);
-  }
-  return logits;
-}
-
-bool Pass::smooths() const { return m_.job->kernels.label_smoothing > 0 && !m_.torchtitan && !has_fused_loss(); }
-
-bool Pass::has_fused_loss() const {
-  const job::LossKind kind = m_.job->kernels.loss;
-  return m_.liger || kind == job::LossKind::kLiger || kind == job::LossKind::kChunked;
-}
-
-Var Pass::run_fused_loss(const Var& hidden) {
-  FusedLoss fused;
-  fused.tokens = m_.tokens();
-  fused.vocabulary = m_.weights[static_cast<std::size_t>(m_.head.w)].rows;
-  fused.weight = m_.head.w;
-  if (m_.job->kernels.loss == job::LossKind::kChunked) {
-    fused.chunk = ceil_div(fused.tokens, std::max<std::int64_t>(1, m_.job->kernels.loss_chunks));
-    fused.unfused = true;
-    fused.wide_gradient = m_.torchtitan;
-  } else {
-    fused.chunk = liger_chunk(fused.tokens, fused.vocabulary, m_.architecture().hidden);
-  }
-  return fused_loss(g_, hidden, fused);
-}
-
-Var Pass::loss(const Var& logits) {
-  tape_.at(Operation::kLoss);
-  if (m_.compiled && g_.grad_enabled) {
-    const Var labels = g_.alloc(m_.tokens() + m_.batch, 8, Name::kTokens);
-    Var value = fused_cross_entropy(g_, logits, labels, m_.tokens());
-    if (m_.autocast) tape_.touch(logits.elements * 4, Name::kLogitsFp32);  // the outputs, converted for the caller
-    return value;
-  }
-  Var upcast = m_.family.narrow_loss ? logits : cast(g_, logits, 4, Name::kLogitsFp32);
-  if (m_.family.copies_shifted)
-    upcast = copy(g_, slice(g_, upcast, upcast.elements / m_.sequence * (m_.sequence - 1), false), Name::kLogitsFp32);
-  Var padded, labels = ids_;
-  if (!m_.torchtitan && m_.architecture().head == model::Head::kLanguage &&
-      m_.encoder_depth == 0) {  // labels are shifted by one
-    padded = g_.make(m_.tokens() + m_.batch, 8, Name::kTokens);
-    g_.runs_small(1);  // filled, then copied
-    labels = g_.make(m_.tokens(), 8, Name::kTokens);
-  }
-  const bool split = m_.tensor > 1 && g_.grad_enabled;
-  Var value = split ? split_cross_entropy(g_, upcast, labels, m_.tokens()) : cross_entropy(g_, upcast, labels);
-  if (!m_.torchtitan) g_.runs_small(2);  // divided by the tokens of all micro-batches, and scaled
-  upcast.reset();
-  return value;
-}
-
-// The Trainer takes the logits, which accelerate has converted to fp32 after autocast, and computes a loss of its own.
-Var Pass::smoothed_loss(Var logits) {
-  tape_.at(Operation::kLoss);
-  Var wide = cast(g_, logits, 4, Name::kLogitsFp32);
-  logits.reset();
-  return smoothed_cross_entropy(g_, wide, m_.batch * (m_.sequence - 1), m_.tokens());
-}
-
 Tensor Pass::forward() {
   g_.grad_enabled = true;
   g_.autocast = m_.autocast;
@@ -263,10 +193,15 @@ Tensor Pass::forward() {
     after_head_ = g_.size();
     // torchtitan computes the loss beside the model: FSDP2 has let the last gather go by then.
     if (m_.torchtitan) leave_unit(kRootUnit);
+    if (m_.job->teacher != nullptr) ask_teacher();
     if (!smooths()) loss_ = loss(logits);
+    // Probabilities of the one times log-probabilities of the other.
+    if (teacher_softmax_) tape_.touch(teacher_softmax_.bytes(), Name::kLossTemp);
   }
   if (!m_.torchtitan || has_fused_loss()) leave_unit(kRootUnit);
   hidden.reset();
+  teacher_logits_.reset();
+  unused_logits_.reset();
   // A stage of a pipeline keeps its output until its backward is done.
   if (m_.job->kernels.keeps_outputs || m_.job->parallel.pipeline > 1) kept_logits_ = logits;
   if (smooths()) {
@@ -279,22 +214,6 @@ Tensor Pass::forward() {
   leave_autocast();
   hand_out(std::move(logits));
   return {};
-}
-
-// The model's outputs live until the caller has taken the loss. accelerate converts each of them to fp32, and lets the
-// originals go when all are converted (convert_outputs_to_fp32).
-void Pass::hand_out(Var logits) {
-  std::array<Var, 3> outputs{std::move(logits), std::move(encoder_output_), std::move(image_features_)};
-  if (!m_.autocast || m_.torchtitan || m_.compiled || m_.job->kernels.keeps_outputs) return;
-  tape_.at(Operation::kLoss);
-  const bool trained = g_.grad_enabled;
-  g_.grad_enabled = false;  // no gradient comes back this way
-  std::array<Var, 3> converted;
-  for (std::size_t i = 0; i < outputs.size(); ++i)
-    if (outputs[i]) converted[i] = cast(g_, outputs[i], 4, Name::kLogitsFp32);
-  for (Var& output : outputs) output.reset();
-  for (Var& output : converted) output.reset();
-  g_.grad_enabled = trained;
 }
 
 Tensor Pass::backward() {
@@ -313,6 +232,7 @@ Tensor Pass::backward() {
   if (m_.has_loss) {
     g_.start_backward(loss_, g_.alloc(1, 4, Name::kTokens));
     g_.backward(after_head_);
+    teacher_softmax_.reset();
     if (units_ != nullptr) units_->before_backward(kHeadUnit);
     g_.backward(after_layers_);
     if (units_ != nullptr) units_->after_backward(kHeadUnit);
@@ -372,6 +292,7 @@ void Pass::evaluate(bool with_loss, std::vector<Tensor>* kept, bool kept_fp32) {
   if (kept != nullptr && kept_fp32) logits = cast(g_, logits, 4, Name::kEvalLogits);
   if (kept != nullptr) kept->push_back(g_.take(logits));
   logits.reset();
+  unused_logits_.reset();
   leave_autocast();
   g_.grad_enabled = true;
   loss_.reset();

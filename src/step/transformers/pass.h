@@ -65,6 +65,10 @@ class Pass {
   void enter_unit(std::int64_t unit);
   void leave_unit(std::int64_t unit);
   void backward_layers();
+  // Whether a weight of the layer is trained.
+  [[nodiscard]] bool trains(std::int64_t layer) const;
+  // The teacher of a distillation sees the same tokens.
+  void ask_teacher();
   LayerSituation situation_of(std::int64_t layer) const;
 
   Model& m_;
@@ -82,6 +86,7 @@ class Pass {
   Shared shared_;
   std::int64_t lowest_ = -1;  // folded: the layer whose backward frees the tables
   Var loss_, kept_logits_;
+  Var teacher_logits_, teacher_softmax_, unused_logits_;
   Var sent_;                         // a stage's output, without its storage
   std::vector<std::size_t> starts_;  // first node of each layer
   std::int32_t boundary_ = -1;       // folded: collects the gradient of the last layer's output

@@ -17,6 +17,12 @@ bool Pass::checkpoints(std::int64_t layer) const {
   return r.every_nth_layer <= 1 || (layer + 1) % r.every_nth_layer == 0;
 }
 
+bool Pass::trains(std::int64_t layer) const {
+  const LayerIds& ids = m_.layers[static_cast<std::size_t>(layer)];
+  return std::any_of(m_.weights.begin() + ids.first, m_.weights.begin() + ids.last,
+                     [](const Weight& w) { return w.trainable; });
+}
+
 LayerSituation Pass::situation_of(std::int64_t index) const {
   LayerSituation situation;
   situation.training = g_.grad_enabled;
@@ -42,10 +48,12 @@ Var Pass::fold_layers(Var x) {
   g_.first_forward_product(biased && !m_.family.loose_bias);
   // The lowest layer that saves a table frees it in its backward.
   lowest_ = 0;
+  bool trained = needs_grad_[0];
   for (std::int64_t i = 0; g_.grad_enabled && i < depth; ++i) {
     LayerSituation probe = situation_of(i);
     probe.frees_tables = true;
-    probe.input_needs_grad = i > 0 || needs_grad_[0];
+    probe.input_needs_grad = trained;
+    trained = trained || trains(i);
     lowest_ = i;
     if (folded_->of(i, probe, shared_, x.width).keeps_tables != 0) break;
     if (i + 1 == depth) lowest_ = std::min<std::int64_t>(1, depth - 1);  // none does

@@ -166,6 +166,8 @@ Var connect(Graph& g, const Model& m, const Vision& v, const Var& x) {
       hidden = project(g, t, hidden, ids.second, Name::kHidden);
       return copy(g, hidden, Name::kHidden);  // images one by one, joined again
     }
+    case Projector::kLinear:
+      return project(g, t, drop_class_token(g, t, v, x), ids.first, Name::kHidden);
     case Projector::kUnfolded: {
       Var hidden = norm(g, t, x, t.tokens(), ids.norm, Name::kNormOutput);
       hidden = copy(g, copy(g, hidden, Name::kHidden), Name::kHidden);  // unfolded, then images joined
@@ -243,7 +245,7 @@ Seen see(Graph& g, const Model& m, const Var& pixels, const RunLayer& run) {
       if (v.deepstack[d] == i) seen.deepstack.push_back(qwen_merger(g, t, m.tower.deepstack[d], v, x, true));
   }
   // LLaVA takes a layer's own output, the others what the tower's norm makes of the last.
-  if (v.kind != TowerKind::kClip && v.tower.final_norm && v.projector != Projector::kMlp)
+  if (v.kind != TowerKind::kClip && v.tower.final_norm && v.projector != Projector::kMlp && !v.apart)
     x = norm(g, t, x, t.tokens(), t.final_norm, Name::kNormOutput);
   seen.features = connect(g, m, v, x);
   return seen;

@@ -44,6 +44,9 @@ ProjectorIds projector_weights(Collector& collect, const Vision& v, std::int64_t
       ids.first = collect.linear({"linear_1"}, h, text, v.projector_bias);
       ids.second = collect.linear({"linear_2"}, text, text, v.projector_bias);
       break;
+    case Projector::kLinear:
+      ids.first = collect.linear({"mm_projector"}, h, text, v.projector_bias);
+      break;
     case Projector::kMerger:
       return merger_weights(collect, v, text, false);
     case Projector::kShuffledMlp:
@@ -86,6 +89,8 @@ void add_tower(const job::Job& job, Model& m) {
   const Vision& v = *job.model.vision;
   auto inner = std::make_shared<job::Job>(job);
   inner->model = v.tower;
+  if (v.apart) inner->adapter = {};
+  inner->trainable_layers = 0;  // those of the language model
   auto layers = std::make_shared<Model>();
   layers->job = inner.get();
   layers->family = family_of(*inner);
@@ -120,7 +125,7 @@ void add_tower(const job::Job& job, Model& m) {
   if (v.tower.final_norm) layers->final_norm = collect.norm(v.tower.hidden);
   if (v.pooling_head > 0) collect.vector(v.pooling_head);
   // What only a pooled token would need gets no gradient.
-  if (v.projector == Projector::kMlp) freeze(layers->weights, after);
+  if (v.projector == Projector::kMlp || v.apart) freeze(layers->weights, after);
   if (v.pooling_head > 0) layers->weights.back().trainable = false;
   for (Weight& w : layers->weights) w.layer = -1;
   if (job.batch.images.freeze_tower) freeze(layers->weights, 0);

@@ -103,6 +103,13 @@ Model make_model(const job::Job& job, const job::Chunk& stage) {
     m.tied = false;
     return m;
   }
+  if (a.head == model::Head::kScores) {
+    m.tied = m.tied && a.keeps_language_head && stage.has_embedding;
+    if (a.keeps_language_head)
+      m.language_head = m.tied ? m.embedding : collect.table(rows, embedding, WeightKind::kHead);
+    m.head = collect.linear({"score"}, a.hidden, a.classes, false);
+    return m;
+  }
   // A tied head on a stage of its own is a copy of the embedding.
   m.tied = m.tied && stage.has_embedding;
   m.head.w = m.tied ? m.embedding : collect.table(rows, embedding, WeightKind::kHead);

@@ -194,8 +194,10 @@ TEST(CommonWords, what_a_file_is_for_may_be_in_its_name) {
   ASSERT_TRUE(job) << text_of(job);
   EXPECT_EQ(job->batch.micro_batch, 8);
   EXPECT_TRUE(notes(*job, "as the file's name says"));
-  EXPECT_NE(text_of(read_job({InputFile{"configs/rm.yaml", text}}, on("a100", 8))).find("reward model"),
-            std::string::npos);
+  const auto scores = read_job({InputFile{"configs/rm.yaml", text}}, on("a100", 8));
+  ASSERT_TRUE(scores) << text_of(scores);
+  EXPECT_EQ(scores->model.head, model::Head::kScores);
+  EXPECT_EQ(scores->batch.micro_batch, 8);
 }
 
 TEST(Hydra, a_command_lays_groups_and_values_over_the_tree_of_its_program) {

@@ -76,6 +76,9 @@ inline const std::vector<std::pair<std::string, FileKind>>& samples() {
       {"xtuner.py", FileKind::kPythonConfig},
       {"internevo.py", FileKind::kPythonConfig},
       {"manifest.yaml", FileKind::kLaunchScript},
+      {"llava-pretrain.sh", FileKind::kLaunchScript},
+      {"reward.sh", FileKind::kLaunchScript},
+      {"distil.yaml", FileKind::kByNames},
   };
   return all;
 }

@@ -65,6 +65,36 @@ TEST(RunByNames, parts_with_devices_of_their_own_are_apart) {
   EXPECT_EQ(value(*read, "gpus"), "24");
 }
 
+TEST(RunByNames, sizes_of_both_parts_make_their_gpus) {
+  const std::string text =
+      "[train]\noptm_lr = 1e-6\ntrain_batch_per_replica = 1024\nfsdp_reshard_after_forward = \"never\"\n"
+      "[train.train_policy]\ntype = \"grpo\"\nkl_beta = 0.0\nmini_batch = 8\n"
+      "[rollout]\ngpu_memory_utilization = 0.7\nn_generation = 16\nmax_response_length = 1024\n"
+      "[rollout.parallelism]\nn_init_replicas = 2\ntp_size = 2\npp_size = 1\n"
+      "[policy]\nmodel_name_or_path = \"Qwen/Qwen2.5-7B-Instruct\"\nmodel_gradient_checkpointing = true\n"
+      "[policy.parallelism]\nn_init_replicas = 1\ntp_size = 1\ncp_size = 1\ndp_shard_size = 4\npp_size = 1\n";
+  ASSERT_EQ(recognise_tool(text), Tool::kByNames);
+  const auto read = read_tool_settings(Tool::kByNames, "run.toml", text, {});
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(value(*read, "placement"), "disaggregated");
+  EXPECT_EQ(value(*read, "trainer_num_workers"), "4");
+  EXPECT_EQ(value(*read, "inference_num_workers"), "4");
+  EXPECT_EQ(value(*read, "inference_tensor_parallel_size"), "2");
+  EXPECT_EQ(value(*read, "prompts_batch_size_for_trainer"), "64");
+  EXPECT_EQ(value(*read, "reshard_after_forward"), "false");
+}
+
+TEST(RunByNames, sizes_of_the_run_may_stand_with_the_data) {
+  const std::string text =
+      "data: {rollout_batch_size: 32, max_prompt_length: 256}\nalgorithm: {group_size: 4, kl_beta: 0.0}\n"
+      "rollout: {max_new_tokens: 512, gpu_memory_utilization: 0.6}\n"
+      "actor: {model_path: Qwen/Qwen2.5-7B, lr: 1.0e-6, micro_batch_size: 1}\n";
+  const auto read = read_tool_settings(Tool::kByNames, "run.yaml", text, {{"gpus", "8"}});
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(value(*read, "prompts_batch_size_for_trainer"), "32");
+  EXPECT_EQ(value(*read, "prompt_max"), "256");
+}
+
 TEST(RunByNames, a_command_of_overrides_or_flags_is_read_too) {
   const std::string overrides =
       "#!/bin/bash\npython main.py grpo args.sample_per_episode=2048 args.train_global_batch_size=512 "

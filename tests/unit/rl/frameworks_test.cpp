@@ -231,7 +231,8 @@ TEST(Frameworks, a_script_is_followed_as_the_shell_would) {
   EXPECT_EQ(setting(config.settings, "trainer_framework"), "megatron-lm");
   EXPECT_EQ(setting(config.settings, "seq_len"), "6144") << "three samples as long as they may be";
   EXPECT_EQ(setting(config.settings, "prompt_mean"), "256");
-  EXPECT_EQ(config.assumed.size(), 2U);
+  EXPECT_EQ(config.assumed.size(), 3U) << "verl's own batch, and both means";
+  EXPECT_EQ(setting(config.settings, "prompts_batch_size_for_trainer"), "1024");
   EXPECT_THAT(config.ignored, Contains("trainer.logger"));
 }
 

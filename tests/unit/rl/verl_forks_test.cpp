@@ -71,6 +71,27 @@ TEST(Verl, prompts_that_a_fork_repeats_are_samples) {
   EXPECT_EQ(value(*read, "critic"), "false");
 }
 
+// Megatron's trainers have their adapters in a table of their own.
+TEST(Verl, adapters_of_the_models_own_table_are_read) {
+  const std::string script =
+      "python3 -m verl.trainer.main_ppo --config-name=ppo_megatron_trainer data.train_batch_size=512 "
+      "actor_rollout_ref.model.path=Qwen/Qwen2.5-7B trainer.n_gpus_per_node=8 actor_rollout_ref.model.lora.alpha=64 "
+      "actor_rollout_ref.model.lora.dropout=0.1 actor_rollout_ref.model.lora.merge=True ";
+  const auto read = read_config_settings(Framework::kVerl, "run.sh",
+                                         script +
+                                             "actor_rollout_ref.model.lora.rank=32 "
+                                             "actor_rollout_ref.model.lora.type=dora "
+                                             "actor_rollout_ref.model.lora.target_modules=[linear_qkv,linear_fc1]\n",
+                                         {});
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(value(*read, "peft"), "dora");
+  EXPECT_EQ(value(*read, "lora_rank"), "32");
+  EXPECT_EQ(value(*read, "lora_dropout"), "0.1");
+  // A rank that nobody sets is not "no adapters".
+  EXPECT_FALSE(
+      read_config_settings(Framework::kVerl, "run.sh", script + "actor_rollout_ref.model.lora.rank=$RANK\n", {}));
+}
+
 TEST(Verl, a_critic_is_trained_unless_the_advantages_are_said) {
   const std::string script =
       "python3 -m verl.trainer.main_ppo data.train_batch_size=512 actor_rollout_ref.model.path=Qwen/Qwen2.5-7B "

@@ -301,6 +301,15 @@ job::Job random_job(std::mt19937& random) {
     job.batch.eval_seq_length = 128;
     job.batch.eval_batches_kept = pick({0, 3});
   }
+  if (chance(20)) job.trainable_layers = pick({1, -1});
+  if (chance(15)) {
+    job.model.head = model::Head::kScores;
+    job.model.classes = pick({1, 2});
+    job.model.keeps_language_head = chance(50);
+    if (!job.model.keeps_language_head) job.model.tied_embeddings = false;
+  } else if (chance(15)) {
+    job.teacher = std::make_shared<const model::Architecture>(job.model);
+  }
   return job;
 }
 
@@ -319,6 +328,62 @@ TEST(TransformersRank, AFoldedRunReachesThePeakOfTheRecordedOne) {
     ASSERT_EQ(folded.live(), recorded.live()) << "job " << i;
     ASSERT_EQ(fast.parameters, full.parameters);
   }
+}
+
+std::int64_t of_category(const job::Job& job, Category wanted) {
+  const Finished r = run(job);
+  std::int64_t live = 0;
+  std::int64_t highest = 0;
+  for (const Event& event : r.tape.events()) {
+    if (category_of(event.name) != wanted) continue;
+    live += event.bytes;
+    highest = std::max(highest, live);
+  }
+  return highest;
+}
+
+// What is not trained has neither gradients nor states; below the lowest trained layer nothing is kept, above the
+// highest one the gradient passes through.
+TEST(TransformersRank, ChosenLayersTakeLessThanAll) {
+  job::Job job = llama(8, 512, 8192);
+  job.recompute.granularity = job::RecomputeGranularity::kNone;
+  const std::int64_t all = peak(job);
+  const std::int64_t states = of_category(job, Category::kOptimizer);
+  const std::int64_t kept = of_category(job, Category::kActivations);
+  job.trainable_layers = 2;
+  EXPECT_LT(peak(job), all);
+  EXPECT_LT(of_category(job, Category::kOptimizer), states / 4);
+  const std::int64_t last = of_category(job, Category::kActivations);
+  EXPECT_LT(last, kept);
+  job.trainable_layers = -2;
+  EXPECT_LT(of_category(job, Category::kOptimizer), states / 4);
+  EXPECT_GT(of_category(job, Category::kActivations), last);
+  job.trainable_layers = 8;
+  const std::int64_t layers = peak(job);
+  EXPECT_LT(layers, all);  // the embedding and the head are not trained
+}
+
+TEST(TransformersRank, AHeadOfScoresHasNoLogitsOfTheVocabulary) {
+  job::Job job = llama(2, 256, 65536);
+  const std::int64_t language = peak(job);
+  job.model.head = model::Head::kScores;
+  job.model.classes = 1;
+  const std::int64_t scores = peak(job);
+  const std::int64_t logits = 2 * job.tokens() * 65536;
+  EXPECT_LT(scores + 2 * logits, language);
+  job.model.keeps_language_head = true;  // and an fp32 copy of them
+  const std::int64_t beside = peak(job);
+  EXPECT_GT(beside, scores + 2 * logits);
+  EXPECT_LE(beside, language);
+}
+
+TEST(TransformersRank, ATeachersLogitsStandAtTheLoss) {
+  job::Job job = llama(2, 256, 65536);
+  const std::int64_t alone = peak(job);
+  job.teacher = std::make_shared<const model::Architecture>(job.model);
+  const std::int64_t logits = job.tokens() * 65536;
+  EXPECT_GE(peak(job), alone + 4 * logits);
+  EXPECT_LE(peak(job), alone + 4 * logits + 2 * logits + 4 * logits);
 }
 
 TEST(TransformersRank, FreesNothingTwice) {

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which parts of a vision-language model a program of the Trainer trains: the tower for images, the projector behind
+// it, the language model. LLaVA's programs and their relatives name a tower beside a language model.
+#pragma once
+
+#include "framework/tools/dialect_rows.h"
+
+namespace plimsoll::job {
+
+// Takes the words for the tower and for what is trained, and puts vision_tower, mm_projector_type, image_tiles and the
+// three freeze_ keys.
+[[nodiscard]] Status read_trained_parts(const document::Node& root, Translation& to, Draft& draft);
+
+}  // namespace plimsoll::job
