@@ -12,6 +12,14 @@ else()
   # libstdc++ 12 calls what it deprecates in its own std::stable_sort.
   target_compile_options(plimsoll_options INTERFACE -Wno-sign-conversion -Wno-deprecated-declarations)
 endif()
+if(PLIMSOLL_UNITY)
+  # Beside each other a local name may be that of another source's function, and a source is no main file that may use
+  # its anonymous namespace in a class; clang-tidy and the debug preset, which take sources one by one, look for both.
+  target_compile_options(plimsoll_options INTERFACE -Wno-shadow)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(plimsoll_options INTERFACE -Wno-subobject-linkage)
+  endif()
+endif()
 if(PLIMSOLL_SANITIZE)
   target_compile_options(plimsoll_options INTERFACE -fsanitize=${PLIMSOLL_SANITIZE}
     -fno-omit-frame-pointer -fno-sanitize-recover=all)

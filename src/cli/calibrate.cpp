@@ -71,7 +71,7 @@ Result<ExitCode> measure_here(const Arguments& arguments, const Console& console
   return ExitCode::kYes;
 }
 
-Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+Result<ExitCode> run_calibrate(const Arguments& arguments, const Console& console) {
   return in_own_process(console, [&] { return measure_here(arguments, console); });
 }
 
@@ -108,7 +108,7 @@ const Verb kCalibrate = {
     .streams = true,
     .examples = {{"plimsoll calibrate --out mine.json", "measure the first GPU"},
                  {"plimsoll fit job.toml --calibration mine.json", "and use it"}},
-    .run = run,
+    .run = run_calibrate,
 };
 
 }  // namespace plimsoll::cli

@@ -53,7 +53,7 @@ Result<int> run_python(const std::string& python, const std::vector<std::string>
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-Result<ExitCode> run(const Arguments& arguments, const Console&) {
+Result<ExitCode> run_capture(const Arguments& arguments, const Console&) {
   if (arguments.has("config") == arguments.has("script"))
     return usage_error("wanted --config or --script, one of them",
                        "plimsoll capture --config config.json, or --script train.py:build");
@@ -120,7 +120,7 @@ const Verb kCapture = {
                   "a model of Transformers"},
                  {"plimsoll capture --script train.py:build --out step.capture", "any model"},
                  {"plimsoll fit step.capture --gpu h100", "does it fit"}},
-    .run = run,
+    .run = run_capture,
 };
 
 }  // namespace plimsoll::cli

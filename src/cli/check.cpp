@@ -58,7 +58,7 @@ std::string report(const answer::Check& check, const Console& console) {
   return text;
 }
 
-Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+Result<ExitCode> run_check(const Arguments& arguments, const Console& console) {
   const std::string path = arguments.operands.empty() ? kList : arguments.operand();
   PLIMSOLL_TRY(list, answer::read_check_list(path));
   std::optional<answer::GitState> state;
@@ -112,7 +112,7 @@ const Verb kCheck = {
     .examples = {{"plimsoll check", "the jobs of plimsoll.toml"},
                  {"plimsoll check --against origin/main --markdown comment.md",
                   "what a change does to memory and time, as a comment"}},
-    .run = run,
+    .run = run_check,
 };
 
 }  // namespace plimsoll::cli

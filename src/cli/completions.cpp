@@ -9,7 +9,7 @@ namespace plimsoll::cli {
 
 namespace {
 
-Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+Result<ExitCode> run_complete(const Arguments& arguments, const Console& console) {
   if (const auto shell = arguments.value("script")) {
     console.print(completion_script(*shell));
     return ExitCode::kYes;
@@ -42,7 +42,7 @@ const Verb kComplete = {
     .takes_keys = false,
     .examples = {{"source <(plimsoll complete --script bash)", "completion in this shell"},
                  {"plimsoll complete -- fit --gpu h1", "the GPUs that begin so"}},
-    .run = run,
+    .run = run_complete,
 };
 
 }  // namespace plimsoll::cli

@@ -87,7 +87,7 @@ Result<ExitCode> diff_recordings(const Arguments& arguments, const answer::Growt
   return within ? ExitCode::kYes : ExitCode::kNo;
 }
 
-Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+Result<ExitCode> run_diff(const Arguments& arguments, const Console& console) {
   if (arguments.operands.size() != 2)
     return usage_error(fmt::format("diff compares two files, found {}", arguments.operands.size()),
                        "plimsoll diff before.pickle after.pickle, or plimsoll diff before.toml after.toml");
@@ -103,7 +103,7 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   return first ? diff_jobs(arguments, limit, console) : diff_recordings(arguments, limit, console);
 }
 
-std::vector<Flag> flags() {
+std::vector<Flag> flags_of_diff() {
   std::vector<Flag> all = {
       {.name = "limit", .argument = "5%", .help = "exit with 1 when the second is larger by more: a share, or bytes"},
       {.name = "time-limit", .argument = "5%", .help = "of jobs: exit with 1 when a token takes longer by more"},
@@ -132,12 +132,12 @@ const Verb kDiff = {
         "With --limit the exit code is 1 when the second needs more memory than that above the first, with "
         "--time-limit "
         "when a token takes longer: a check for CI.",
-    .flags = flags(),
+    .flags = flags_of_diff(),
     .takes_keys = true,
     .examples = {{"plimsoll diff before.pickle after.pickle", "an OOM regression, traced to the lines that grew"},
                  {"plimsoll diff main.toml change.toml --limit 5% --time-limit 3%",
                   "for CI: fails when memory or time grows by more"}},
-    .run = run,
+    .run = run_diff,
 };
 
 }  // namespace plimsoll::cli

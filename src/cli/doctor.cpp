@@ -10,7 +10,7 @@ namespace plimsoll::cli {
 
 namespace {
 
-Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+Result<ExitCode> run_doctor(const Arguments& arguments, const Console& console) {
   live::CheckupOptions options;
   options.python = arguments.value("python").value_or(options.python);
   const live::Checkup checkup = live::examine(options);
@@ -43,7 +43,7 @@ const Verb kDoctor = {
     .takes_keys = false,
     .examples = {{"plimsoll doctor", "what is there"},
                  {"plimsoll doctor --python venv/bin/python", "with the Python of a training"}},
-    .run = run,
+    .run = run_doctor,
 };
 
 }  // namespace plimsoll::cli

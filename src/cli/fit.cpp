@@ -105,7 +105,7 @@ Result<ExitCode> run_where(const job::Request& request, const Arguments& argumen
   return where.any() ? ExitCode::kYes : ExitCode::kNo;
 }
 
-Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+Result<ExitCode> run_fit(const Arguments& arguments, const Console& console) {
   PLIMSOLL_TRY(captured, answer::are_captures(arguments.operands));
   if (captured) return fit_captures(arguments, console);
   if (arguments.has("allocator"))
@@ -122,7 +122,7 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   return run_sweep(request, points, arguments, asked, console);
 }
 
-std::vector<Flag> flags() {
+std::vector<Flag> flags_of_fit() {
   std::vector<Flag> all = job_flags();
   const std::vector<Flag> own = {
       {.name = "rank", .argument = "pp=N", .help = "answer for this pipeline rank instead of the worst"},
@@ -164,7 +164,7 @@ const Verb kFit = {
         "of the GPU, the instant of the peak and what is alive then, the next peak, the time of a step with the parts "
         "that sum to it, and by how much the usual changes would move the memory. Exit code 0 fits, 1 does not fit or "
         "would be refused by the framework (plimsoll lint says why); with --sweep, 0 when any point fits.",
-    .flags = flags(),
+    .flags = flags_of_fit(),
     .takes_keys = true,
     .examples = {{"plimsoll fit job.toml", "the answer for a job file"},
                  {"plimsoll fit job.toml --micro-batch-size 2 --recompute-modules mlp", "with two keys overruled"},
@@ -172,7 +172,7 @@ const Verb kFit = {
                   "a Transformers job with DeepSpeed"},
                  {"plimsoll fit step.capture --gpu h200", "a step that plimsoll capture recorded"},
                  {"plimsoll fit job.toml --sweep micro_batch_size=1,2,4 --sweep tp=2,4", "six answers in a table"}},
-    .run = run,
+    .run = run_fit,
 };
 
 }  // namespace plimsoll::cli

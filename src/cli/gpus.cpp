@@ -19,7 +19,7 @@ std::string to_table(const answer::Gpus& gpus, const Console& console) {
   return table.to_text(console.width, console.colour_out);
 }
 
-Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+Result<ExitCode> run_gpus(const Arguments& arguments, const Console& console) {
   PLIMSOLL_TRY(gpus, answer::find_gpus(arguments.operand()));
   console.print(arguments.has("json") ? answer::to_json(gpus) : to_table(gpus, console));
   console.next(fmt::format("plimsoll fit --model llama3-8b --gpu {} --gpus 8", gpus.front()->id));
@@ -42,7 +42,7 @@ const Verb kGpus = {
     .takes_keys = false,
     .examples = {{"plimsoll gpus h100", "the variants of one GPU"},
                  {"plimsoll gpus --json", "everything about every GPU, with its source"}},
-    .run = run,
+    .run = run_gpus,
 };
 
 }  // namespace plimsoll::cli

@@ -40,7 +40,7 @@ std::string to_table(const answer::AllocatorSettings& settings, const Console& c
   return table.to_text(console.width, console.colour_out);
 }
 
-Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+Result<ExitCode> run_keys(const Arguments& arguments, const Console& console) {
   // A key is asked for by its flag's spelling as well.
   const std::string wanted = replace(arguments.operand(), '-', '_');
   if (arguments.has("allocator") && arguments.has("framework"))
@@ -83,7 +83,7 @@ const Verb kKeys = {
                  {"plimsoll keys parallel", "how a job is split over GPUs"},
                  {"plimsoll keys refused --framework torchtitan", "what makes a torchtitan job an error"},
                  {"plimsoll keys --allocator", "what PYTORCH_CUDA_ALLOC_CONF may hold"}},
-    .run = run,
+    .run = run_keys,
 };
 
 }  // namespace plimsoll::cli

@@ -60,7 +60,7 @@ std::string report(const live::Lesson& lesson, const Console& console) {
          "off: median error of the built-in prediction; left out: of each run by what the others say\n";
 }
 
-Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+Result<ExitCode> run_learn(const Arguments& arguments, const Console& console) {
   if (arguments.operands.empty()) return usage_error("runs are missing", "plimsoll learn runs/ --out learned.json");
   PLIMSOLL_TRY(paths, run_files(arguments.operands));
   PLIMSOLL_TRY(lesson, live::learn(paths));
@@ -98,7 +98,7 @@ const Verb kLearn = {
               {.name = "force", .argument = "", .help = kForceHelp}},
     .examples = {{"plimsoll learn runs/ --out learned.json", "from all runs in a folder"},
                  {"plimsoll fit job.toml --calibration learned.json", "and use it"}},
-    .run = run,
+    .run = run_learn,
 };
 
 }  // namespace plimsoll::cli

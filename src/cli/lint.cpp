@@ -47,13 +47,13 @@ Result<ExitCode> explain(const std::string& id, const Arguments& arguments, cons
   return ExitCode::kYes;
 }
 
-Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+Result<ExitCode> run_lint(const Arguments& arguments, const Console& console) {
   if (const auto id = arguments.value("explain")) return explain(*id, arguments, console);
   if (arguments.has("rules")) return list_rules(arguments, console);
   return lint_job(arguments, console);
 }
 
-std::vector<Flag> flags() {
+std::vector<Flag> flags_of_lint() {
   std::vector<Flag> all = job_flags();
   std::erase_if(all, [](const Flag& flag) { return flag.name == "strict"; });
   const std::vector<Flag> own = {
@@ -84,13 +84,13 @@ const Verb kLint = {
         "\n"
         "Exit code 0 when no error was found, 1 when one was (with --strict: or a warning), 3 when the job cannot be "
         "read.",
-    .flags = flags(),
+    .flags = flags_of_lint(),
     .takes_keys = true,
     .examples = {{"plimsoll lint job.toml", "everything that is wrong with a job file"},
                  {"plimsoll lint train.sh --gpu h100 --gpus 64", "a launch script of Megatron-LM"},
                  {"plimsoll lint --rules offload", "the rules about offloading"},
                  {"plimsoll lint --explain R115", "one rule, with an example that breaks it"}},
-    .run = run,
+    .run = run_lint,
 };
 
 }  // namespace plimsoll::cli

@@ -22,7 +22,7 @@ Result<ExitCode> write_all(const std::string& folder, Existing existing) {
   return ExitCode::kYes;
 }
 
-Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+Result<ExitCode> run_man(const Arguments& arguments, const Console& console) {
   if (const auto folder = arguments.value("into")) return write_all(*folder, existing_files(arguments));
   if (arguments.operands.empty()) {
     console.print(manual_of_program(verbs(), version()));
@@ -56,7 +56,7 @@ const Verb kMan = {
     .takes_keys = false,
     .examples = {{"plimsoll man fit | man -l -", "read the page of fit"},
                  {"plimsoll man --into share/man/man1", "all of them as files"}},
-    .run = run,
+    .run = run_man,
 };
 
 }  // namespace plimsoll::cli

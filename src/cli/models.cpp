@@ -36,7 +36,7 @@ std::string to_table(const answer::Models& models, const Console& console) {
   return table.to_text(console.width, console.colour_out);
 }
 
-Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+Result<ExitCode> run_models(const Arguments& arguments, const Console& console) {
   PLIMSOLL_TRY(models, answer::find_models(arguments.operand()));
   console.print(arguments.has("json") ? answer::to_json(models) : to_table(models, console));
   console.next(fmt::format("plimsoll fit --model {} --gpu h100-sxm-80gb --gpus 8", models.front().entry->name));
@@ -59,7 +59,7 @@ const Verb kModels = {
     .takes_keys = false,
     .examples = {{"plimsoll models llama", "the Llama models"},
                  {"plimsoll models --json", "everything about every model, with its source"}},
-    .run = run,
+    .run = run_models,
 };
 
 }  // namespace plimsoll::cli

@@ -137,7 +137,7 @@ Result<plan::Plan> search(const answer::Question& question, std::optional<emit::
   return std::move(writable.plan);
 }
 
-Result<ExitCode> run(const Arguments& given, const Console& console) {
+Result<ExitCode> run_plan(const Arguments& given, const Console& console) {
   Arguments arguments = given;
   std::string folder;
   std::optional<emit::Target> target;
@@ -226,7 +226,7 @@ Result<ExitCode> run(const Arguments& given, const Console& console) {
   return found.best.empty() ? ExitCode::kNo : ExitCode::kYes;
 }
 
-std::vector<Flag> flags() {
+std::vector<Flag> flags_of_plan() {
   std::vector<Flag> all = job_flags();
   const std::vector<Flag> own = {
       {.name = "fix", .argument = "KEY=VALUE", .help = "a knob that is not to be chosen", .repeats = true},
@@ -282,14 +282,14 @@ const Verb kPlan = {
         "for it. The best are simulated and walked through the allocator before they are shown.\n"
         "\n"
         "Exit code 0 when something fits, 1 when nothing does.",
-    .flags = flags(),
+    .flags = flags_of_plan(),
     .takes_keys = true,
     .examples = {{"plimsoll plan llama3-70b --gpu h100-sxm-80gb --gpus 32 --seq-length 4096 --global-batch-size 32",
                   "the fastest ways to train it"},
                  {"plimsoll plan job.toml --fix tensor_model_parallel_size=4", "with one knob given"},
                  {"plimsoll plan llama3-8b --gpu h100 --gpus 64 --seq-length 8192 --global-batch-size 64 --min-gpus",
                   "how few GPUs would do"}},
-    .run = run,
+    .run = run_plan,
 };
 
 }  // namespace plimsoll::cli

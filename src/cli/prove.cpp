@@ -103,7 +103,7 @@ Result<std::int64_t> rank_of(const Arguments& arguments) {
   return rank;
 }
 
-Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+Result<ExitCode> run_prove(const Arguments& arguments, const Console& console) {
   PLIMSOLL_TRY(steps, steps_of(arguments));
   PLIMSOLL_TRY(pp_rank, rank_of(arguments));
   PLIMSOLL_TRY(input, input_of(arguments));
@@ -143,7 +143,7 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   return proof.holds() ? ExitCode::kYes : ExitCode::kNo;
 }
 
-std::vector<Flag> flags() {
+std::vector<Flag> flags_of_prove() {
   std::vector<Flag> all = job_flags();
   const std::vector<Flag> own = {
       {.name = "rank", .argument = "pp=N", .help = "the pipeline rank that trains; the first"},
@@ -178,14 +178,14 @@ const Verb kProve = {
         "\n"
         "Exit code 0 when both peaks are within 0.1 % of the prediction, 1 when not, 4 when PyTorch, the framework or "
         "a GPU is missing or the job is of another kind.",
-    .flags = flags(),
+    .flags = flags_of_prove(),
     .takes_keys = true,
     .streams = true,
     .examples = {{"plimsoll prove config.json training_args.json --gpu h100 --gpus 1 --seq-length 4096",
                   "a Trainer job"},
                  {"plimsoll prove job.toml --out proof.json", "and keep it"},
                  {"plimsoll fit job.toml --proof proof.json", "the interval that is left"}},
-    .run = run,
+    .run = run_prove,
 };
 
 }  // namespace plimsoll::cli

@@ -10,7 +10,7 @@ namespace plimsoll::cli {
 
 namespace {
 
-Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+Result<ExitCode> run_read(const Arguments& arguments, const Console& console) {
   if (arguments.operands.empty()) return usage_error("a file is missing", "plimsoll read train.yaml");
   const answer::Ahead ahead;
   PLIMSOLL_TRY(request, read_input(arguments));
@@ -22,7 +22,7 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   return understood.missing.empty() ? ExitCode::kYes : ExitCode::kNo;
 }
 
-std::vector<Flag> flags() {
+std::vector<Flag> flags_of_read() {
   std::vector<Flag> all = job_flags();
   all.push_back({.name = "all", .argument = "", .help = "also the keys that the framework decides"});
   return all;
@@ -42,11 +42,11 @@ const Verb kRead = {
         "fit can answer. The first thing to run on a strange file.\n"
         "\n"
         "Exit code 0 when fit would have an answer, 1 when something is missing, 3 when a file cannot be read.",
-    .flags = flags(),
+    .flags = flags_of_read(),
     .takes_keys = true,
     .examples = {{"plimsoll read train.yaml", "what a configuration says"},
                  {"plimsoll read train.sh --script-args \"8B 16\"", "a script that takes arguments"}},
-    .run = run,
+    .run = run_read,
 };
 
 }  // namespace plimsoll::cli

@@ -47,7 +47,7 @@ Result<ExitCode> run_recording(const answer::Recording& recording, const Argumen
   return replay.run.oom ? ExitCode::kNo : ExitCode::kYes;
 }
 
-Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+Result<ExitCode> run_replay(const Arguments& arguments, const Console& console) {
   if (arguments.operands.empty()) return usage_error("a snapshot is missing", "plimsoll replay SNAPSHOT");
   if (arguments.has("tune") && arguments.has("what-if")) return usage_error("--tune and --what-if exclude each other");
   const std::string& path = arguments.operands.front();
@@ -62,7 +62,7 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   return run_recording(recording, arguments, console);
 }
 
-std::vector<Flag> flags() {
+std::vector<Flag> flags_of_replay() {
   std::vector<Flag> all = {
       {.name = "set",
        .argument = "SETTING",
@@ -97,13 +97,13 @@ const Verb kReplay = {
         "--capacity and --fraction do, and an out-of-memory event in the history bounds them.\n"
         "\n"
         "Exit code 0 when memory suffices, 1 when it runs out.",
-    .flags = flags(),
+    .flags = flags_of_replay(),
     .takes_keys = false,
     .examples = {{"plimsoll replay snapshot.pickle", "is the replay exact, what is fragmented, what pins it"},
                  {"plimsoll replay snapshot.pickle --set expandable_segments:True", "would that have helped"},
                  {"plimsoll replay snapshot.pickle --what-if --gpu a100-sxm-80gb", "all usual settings on another GPU"},
                  {"plimsoll replay snapshot.pickle --peak --leaks", "who holds memory, what grows"}},
-    .run = run,
+    .run = run_replay,
 };
 
 }  // namespace plimsoll::cli

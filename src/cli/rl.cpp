@@ -106,7 +106,7 @@ Result<ExitCode> answer_run(const answer::RlDraft& draft, const lever::World& wo
   return rl.evaluation.fits() ? ExitCode::kYes : ExitCode::kNo;
 }
 
-Result<ExitCode> run(const Arguments& given, const Console& console) {
+Result<ExitCode> run_rl(const Arguments& given, const Console& console) {
   if (given.has("keys")) {
     console.print(given.has("json") ? answer::rl_keys_json() : rl_keys_report(console));
     return ExitCode::kYes;
@@ -134,7 +134,7 @@ Result<ExitCode> run(const Arguments& given, const Console& console) {
                                : answer_run(draft, world, arguments, folder, console);
 }
 
-std::vector<Flag> flags() {
+std::vector<Flag> flags_of_rl() {
   return {
       {.name = "plan", .argument = "", .help = "rank splits and settings; what the file or a flag gives stays"},
       {.name = "top", .argument = "N", .help = "how many of them to show; 5 if not given"},
@@ -178,7 +178,7 @@ const Verb kRl = {
         "vLLM "
         "and SGLang and Prometheus text of a run that ran, and names its bottleneck and the knob to turn. Exit code 0 "
         "when it runs or the files say what bounds it, 1 when a side does not fit or they do not.",
-    .flags = flags(),
+    .flags = flags_of_rl(),
     .takes_keys = true,
     .keys = rl_keys,
     .examples = {{"plimsoll rl run.toml", "the answer for a run"},
@@ -188,7 +188,7 @@ const Verb kRl = {
                  {"plimsoll rl run.toml --plan --emit telescope DIR", "the best one as a configuration"},
                  {"plimsoll rl --observe metrics.jsonl vllm.log", "what bounded a run that ran"},
                  {"plimsoll rl --observe metrics.jsonl --run run.toml", "and what the advice would win"}},
-    .run = run,
+    .run = run_rl,
 };
 
 }  // namespace plimsoll::cli

@@ -244,7 +244,7 @@ void report(const live::Run& done, const live::Prediction* prediction, const Arg
   if (done.ending.code() != 0 && !interrupted && !as_json) explain(done, arguments, console);
 }
 
-Result<ExitCode> run(const Arguments& arguments, const Console& given) {
+Result<ExitCode> run_run(const Arguments& arguments, const Console& given) {
   PLIMSOLL_TRY(asked, asked_of(arguments));
   live::block_signals();
   // Standard output belongs to the command.
@@ -284,7 +284,7 @@ Result<ExitCode> run(const Arguments& arguments, const Console& given) {
   }
 }
 
-std::vector<Flag> flags() {
+std::vector<Flag> flags_of_run() {
   std::vector<Flag> all = {
       {.name = "job",
        .argument = "FILE",
@@ -337,14 +337,14 @@ const Verb kRun = {
         "copy of a --job file that the command names, or in the environment.\n"
         "\n"
         "Exit code: the command's; 127 or 126 where it cannot be started.",
-    .flags = flags(),
+    .flags = flags_of_run(),
     .takes_keys = true,
     .streams = true,
     .examples = {{"plimsoll run -- python train.py", "measure"},
                  {"plimsoll run --job job.toml -- torchrun --nproc-per-node 8 train.py", "measure and compare"},
                  {"plimsoll run --job args.json --gpu h100 --gpus 1 --retry 2 -- python sft.py --config args.json",
                   "change what is cheapest and start again, until it fits"}},
-    .run = run,
+    .run = run_run,
 };
 
 }  // namespace plimsoll::cli

@@ -23,7 +23,7 @@ Result<std::size_t> worst_count(const Arguments& arguments) {
   return count;
 }
 
-Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+Result<ExitCode> run_score(const Arguments& arguments, const Console& console) {
   if (arguments.operands.empty()) return usage_error("a file of records is missing", "plimsoll score TRUTH...");
   PLIMSOLL_TRY(worst, worst_count(arguments));
   PLIMSOLL_TRY(world, world_of(arguments));
@@ -73,7 +73,7 @@ const Verb kScore = {
     .takes_keys = false,
     .examples = {{"plimsoll score tests/data/truth/*.json", "the error table"},
                  {"plimsoll score runs.json --by recompute --worst 3", "where the errors come from"}},
-    .run = run,
+    .run = run_score,
 };
 
 }  // namespace plimsoll::cli

@@ -69,7 +69,7 @@ Result<ExitCode> serve_until_stopped(serve::Server& server, const Console& conso
   return ExitCode::kYes;
 }
 
-Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+Result<ExitCode> run_view(const Arguments& arguments, const Console& console) {
   if (arguments.has("html") && arguments.operands.empty())
     return usage_error("--html wants files to show", "plimsoll view job.toml --html job.html");
   PLIMSOLL_TRY(port, port_of(arguments));
@@ -129,7 +129,7 @@ const Verb kView = {
                  {"plimsoll view snapshot.pickle", "a recorded memory history"},
                  {"plimsoll view train.log job.toml", "why a run ended, beside its job"},
                  {"plimsoll view job.toml --html job.html", "a file to send to a colleague"}},
-    .run = run,
+    .run = run_view,
 };
 
 }  // namespace plimsoll::cli

@@ -84,7 +84,7 @@ bool wait(int signals, std::int64_t milliseconds) {
   return info.ssi_signo != SIGWINCH && info.ssi_signo != SIGCHLD;
 }
 
-Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+Result<ExitCode> run_watch(const Arguments& arguments, const Console& console) {
   PLIMSOLL_TRY(target, target_of(arguments));
   PLIMSOLL_TRY(every, number_of(arguments, "every", 1000, 50));
   PLIMSOLL_TRY(count, number_of(arguments, "count", 0, 1));
@@ -144,7 +144,7 @@ const Verb kWatch = {
     .examples = {{"plimsoll watch plimsoll-run-20261115-120000", "a run that is under way"},
                  {"plimsoll watch --all --count 1", "who holds which device, once"},
                  {"plimsoll watch runs/a --prometheus 0.0.0.0:9400", "for a scraper"}},
-    .run = run,
+    .run = run_watch,
 };
 
 }  // namespace plimsoll::cli

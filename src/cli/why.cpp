@@ -80,7 +80,7 @@ Result<ExitCode> run_slow(const Arguments& arguments, const Console& console) {
   return slow.is_slow() ? ExitCode::kYes : ExitCode::kNo;
 }
 
-Result<ExitCode> run(const Arguments& arguments, const Console& console) {
+Result<ExitCode> run_why(const Arguments& arguments, const Console& console) {
   if (arguments.has("slow")) return run_slow(arguments, console);
   if (arguments.has("json") && arguments.value("fix").value_or("") == "-")
     return usage_error("--json and --fix - both write to standard output", "name a file: --fix repaired.toml");
@@ -104,7 +104,7 @@ Result<ExitCode> run(const Arguments& arguments, const Console& console) {
   return why.found() ? ExitCode::kYes : ExitCode::kNo;
 }
 
-std::vector<Flag> flags() {
+std::vector<Flag> flags_of_why() {
   return {
       {.name = "slow",
        .argument = "",
@@ -156,7 +156,7 @@ const Verb kWhy = {
         "\n"
         "Exit code 0 when a cause was found, 1 when it is not a memory problem, nothing failed, or the log does not "
         "say.",
-    .flags = flags(),
+    .flags = flags_of_why(),
     .examples = {{"plimsoll why run.log", "the cause, the evidence, the fixes"},
                  {"plimsoll why logs/ --full", "all ranks' logs of a folder, with everything"},
                  {"plimsoll why run.log --job job.toml --fix fixed.toml",
@@ -164,7 +164,7 @@ const Verb kWhy = {
                  {"plimsoll why --slow run.log --job job.toml",
                   "measured against predicted time, and what explains the gap"},
                  {"plimsoll why --script job.sbatch", "does the script export what it should"}},
-    .run = run,
+    .run = run_why,
 };
 
 }  // namespace plimsoll::cli

@@ -131,7 +131,8 @@ Result<const job::Job*> Evaluator::make(const Candidate& candidate) {
   apply_within_state(space_, candidate, job, has_layout);
   family.made = candidate;
   job.warnings.clear();
-  PLIMSOLL_TRY_STATUS(job::complete_tersely(job));
+  PLIMSOLL_TRY_STATUS(family.was_complete ? job::complete_again_tersely(job) : job::complete_tersely(job));
+  family.was_complete = true;
   candidate_ = candidate;
   job_ = &job;
   family_ = &family;

@@ -70,6 +70,7 @@ class Evaluator {
     job::Job job;
     std::unique_ptr<rules::Checker> checker;
     std::optional<Candidate> made;  // last
+    bool was_complete = false;      // its model is derived and checked
   };
   [[nodiscard]] Family& family_of(const Candidate& candidate);
   [[nodiscard]] Status enter_split();
