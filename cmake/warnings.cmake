@@ -14,7 +14,7 @@ else()
 endif()
 if(PLIMSOLL_UNITY)
   # Beside each other a local name may be that of another source's function, and a source is no main file that may use
-  # its anonymous namespace in a class; clang-tidy and the debug preset, which take sources one by one, look for both.
+  # its anonymous namespace in a class; the debug preset, which takes sources one by one, looks for both.
   target_compile_options(plimsoll_options INTERFACE -Wno-shadow)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(plimsoll_options INTERFACE -Wno-subobject-linkage)
