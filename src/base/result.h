@@ -25,19 +25,24 @@ struct Error {
   std::vector<std::string> context;  // outermost last: "reading job.toml"
   std::string hint;                  // a command or key to change; may be empty
 
-  [[nodiscard]] Error with_context(std::string where) && {
-    context.push_back(std::move(where));
-    return std::move(*this);
-  }
+  // Errors are rare and pass through a thousand returns: what makes, moves and ends them is called there and not
+  // written out.
+  Error() = default;
+  [[gnu::cold]] Error(Code code, std::string message, std::vector<std::string> context, std::string hint);
+  [[gnu::cold]] Error(const Error&);
+  [[gnu::cold]] Error(Error&&) noexcept;
+  [[gnu::cold]] Error& operator=(const Error&);
+  [[gnu::cold]] Error& operator=(Error&&) noexcept;
+  [[gnu::cold]] ~Error();
+
+  [[gnu::cold, nodiscard]] Error with_context(std::string where) &&;
 };
 
 template <class T>
 using Result = tl::expected<T, Error>;
 using Status = Result<void>;
 
-[[nodiscard]] inline tl::unexpected<Error> bad_input(std::string message, std::string hint = {}) {
-  return tl::make_unexpected(Error{Code::kBadInput, std::move(message), {}, std::move(hint)});
-}
+[[gnu::cold, nodiscard]] tl::unexpected<Error> bad_input(std::string message, std::string hint = {});
 
 // "job.toml: [parallel]: message" with the outermost context first.
 [[nodiscard]] std::string to_string(const Error& error);

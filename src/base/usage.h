@@ -6,8 +6,6 @@
 
 namespace plimsoll {
 
-[[nodiscard]] inline tl::unexpected<Error> usage_error(std::string message, std::string hint = {}) {
-  return tl::make_unexpected(Error{Code::kUsage, std::move(message), {}, std::move(hint)});
-}
+[[gnu::cold, nodiscard]] tl::unexpected<Error> usage_error(std::string message, std::string hint = {});
 
 }  // namespace plimsoll

@@ -13,6 +13,13 @@
 
 namespace plimsoll::job {
 
+Job::Job() = default;
+Job::Job(const Job&) = default;
+Job::Job(Job&&) noexcept = default;
+Job& Job::operator=(const Job&) = default;
+Job& Job::operator=(Job&&) noexcept = default;
+Job::~Job() = default;
+
 namespace {
 
 constexpr std::int64_t kMaxRanks = 1 << 24;

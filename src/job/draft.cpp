@@ -14,6 +14,13 @@
 
 namespace plimsoll::job {
 
+Draft::Draft() = default;
+Draft::Draft(const Draft&) = default;
+Draft::Draft(Draft&&) noexcept = default;
+Draft& Draft::operator=(const Draft&) = default;
+Draft& Draft::operator=(Draft&&) noexcept = default;
+Draft::~Draft() = default;
+
 using document::Node;
 
 namespace {

@@ -28,6 +28,14 @@ struct Assignment {
 };
 
 struct Draft {
+  // Defined once, not in every source that copies or drops one: they are long.
+  Draft();
+  Draft(const Draft&);
+  Draft(Draft&&) noexcept;
+  Draft& operator=(const Draft&);
+  Draft& operator=(Draft&&) noexcept;
+  ~Draft();
+
   std::string path;
   FileKind kind = FileKind::kJob;
   Framework vocabulary{};              // whose alias table explains the keys

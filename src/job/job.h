@@ -257,6 +257,14 @@ struct Kernels {
 };
 
 struct Job {
+  // Defined once, not in every source that copies or drops one: they are long.
+  Job();
+  Job(const Job&);
+  Job(Job&&) noexcept;
+  Job& operator=(const Job&);
+  Job& operator=(Job&&) noexcept;
+  ~Job();
+
   std::string name;  // where it was read; for messages
   Framework framework{};
   model::Architecture model;       // what is trained: base_model changed by model_keys

@@ -12,6 +12,13 @@
 
 namespace plimsoll::model {
 
+Architecture::Architecture() = default;
+Architecture::Architecture(const Architecture&) = default;
+Architecture::Architecture(Architecture&&) noexcept = default;
+Architecture& Architecture::operator=(const Architecture&) = default;
+Architecture& Architecture::operator=(Architecture&&) noexcept = default;
+Architecture::~Architecture() = default;
+
 namespace {
 
 // Collects the first size that is out of bounds.

@@ -143,6 +143,14 @@ enum class Head : std::uint8_t {
 };
 
 struct Architecture {
+  // Defined once, not in every source that copies or drops one: they are long.
+  Architecture();
+  Architecture(const Architecture&);
+  Architecture(Architecture&&) noexcept;
+  Architecture& operator=(const Architecture&);
+  Architecture& operator=(Architecture&&) noexcept;
+  ~Architecture();
+
   std::string name;        // catalogue name, or where it was read
   std::string model_type;  // Hugging Face model_type; "gpt" for Megatron's own
   std::int64_t hidden = 0;

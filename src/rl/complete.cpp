@@ -14,6 +14,13 @@
 
 namespace plimsoll::rl {
 
+Run::Run() = default;
+Run::Run(const Run&) = default;
+Run::Run(Run&&) noexcept = default;
+Run& Run::operator=(const Run&) = default;
+Run& Run::operator=(Run&&) noexcept = default;
+Run::~Run() = default;
+
 namespace {
 
 constexpr std::int64_t kMostSamples = 1 << 18;  // of a step; more is a mistyped number, and would be simulated

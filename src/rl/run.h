@@ -86,6 +86,14 @@ struct Placing {
 };
 
 struct Run {
+  // Defined once, not in every source that copies or drops one: they are long.
+  Run();
+  Run(const Run&);
+  Run(Run&&) noexcept;
+  Run& operator=(const Run&);
+  Run& operator=(Run&&) noexcept;
+  ~Run();
+
   std::string name;  // where it was read
   Framework framework = Framework::kGeneric;
   std::string model_name;  // catalogue name or path of a config.json
