@@ -202,7 +202,7 @@ Result<Least> least(const job::Job& job) {
     least.tensors = folded.peaks[r];
     least.outside = folded.outside[r];
   }
-  for (const OutsideItem& item : outside_torch(job)) least.outside += item.bytes;
+  least.outside += outside_torch_bytes(job);
   least.peak_by_stage = std::move(folded.peaks);
   return least;
 }

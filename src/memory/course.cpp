@@ -98,7 +98,7 @@ Result<Course> make_course(const job::Job& job, std::int64_t pp_rank) {
                                  with_commas(kBudget.events), pp_rank),
                      "fewer micro-batches per step, or fewer layers");
   course.outside = result.outside_bytes;
-  for (const OutsideItem& item : outside_torch(job)) course.outside += item.bytes;
+  course.outside += outside_torch_bytes(job);
   // As memory/answer does: within the device where it fits there, because a full device makes the allocator give back
   // what it caches; without a limit where it does not, to show what the step would need.
   const std::int64_t for_torch = course.capacity - course.outside;

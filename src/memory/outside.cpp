@@ -49,29 +49,42 @@ std::int64_t teacher_bytes(const job::Job& job) {
   return beside_bytes(job, model::count_parameters(*job.teacher).total, job::size_of(job.precision.compute));
 }
 
-}  // namespace
-
-std::vector<OutsideItem> outside_torch(const job::Job& job) {
-  std::vector<OutsideItem> items;
+// Hands every item to `add`, as (name, bytes, low, high): a search asks for the sum at every point and builds no list.
+template <typename Add>
+void for_each_item(const job::Job& job, Add add) {
   const bool blackwell = job.cluster.gpu.is_blackwell();
-  items.push_back({"CUDA context", blackwell ? 768 * kMiB : 512 * kMiB, 400 * kMiB, blackwell ? kGiB : 800 * kMiB});
+  add("CUDA context", blackwell ? 768 * kMiB : 512 * kMiB, 400 * kMiB, blackwell ? kGiB : 800 * kMiB);
   if (const std::int64_t groups = communicators(job); groups > 0) {
     // 0.2 to 0.5 GiB per large communicator; NVLink SHARP buffers add to it unless they are off.
     const bool nvls = job.cluster.gpu.is_hopper_or_newer() && !is_off(job, "NCCL_NVLS_ENABLE");
     const std::int64_t each = (nvls ? 384 : 256) * kMiB;
-    items.push_back({"NCCL", groups * each, groups * 100 * kMiB, groups * (nvls ? 768 : 512) * kMiB});
+    add("NCCL", groups * each, groups * 100 * kMiB, groups * (nvls ? 768 : 512) * kMiB);
   }
   if (job::overlaps_tensor_messages(job)) {
     // One buffer of T*h per overlapped GEMM, eight to ten of them (facts megatron-memory.md 10).
     const std::int64_t one = 2 * job.tokens() * job.model.hidden;
-    items.push_back({"TP userbuffers", 9 * one, 8 * one, 20 * one});
+    add("TP userbuffers", 9 * one, 8 * one, 20 * one);
   }
   if (job.moe.dispatcher == job::DispatcherKind::kDeepEp || job.moe.dispatcher == job::DispatcherKind::kHybridEp)
-    items.push_back({"expert-parallel library buffers", kGiB, kGiB / 2, 3 * kGiB});
-  if (const std::int64_t bytes = reference_bytes(job); bytes > 0)
-    items.push_back({"reference model", bytes, bytes, bytes});
-  if (const std::int64_t bytes = teacher_bytes(job); bytes > 0) items.push_back({"teacher model", bytes, bytes, bytes});
+    add("expert-parallel library buffers", kGiB, kGiB / 2, 3 * kGiB);
+  if (const std::int64_t bytes = reference_bytes(job); bytes > 0) add("reference model", bytes, bytes, bytes);
+  if (const std::int64_t bytes = teacher_bytes(job); bytes > 0) add("teacher model", bytes, bytes, bytes);
+}
+
+}  // namespace
+
+std::vector<OutsideItem> outside_torch(const job::Job& job) {
+  std::vector<OutsideItem> items;
+  for_each_item(job, [&items](const char* name, std::int64_t bytes, std::int64_t low, std::int64_t high) {
+    items.push_back({name, bytes, low, high});
+  });
   return items;
+}
+
+std::int64_t outside_torch_bytes(const job::Job& job) {
+  std::int64_t sum = 0;
+  for_each_item(job, [&sum](const char*, std::int64_t bytes, std::int64_t, std::int64_t) { sum += bytes; });
+  return sum;
 }
 
 }  // namespace plimsoll::memory

@@ -20,4 +20,7 @@ struct OutsideItem {
 
 [[nodiscard]] std::vector<OutsideItem> outside_torch(const job::Job& job);
 
+// The sum of their bytes.
+[[nodiscard]] std::int64_t outside_torch_bytes(const job::Job& job);
+
 }  // namespace plimsoll::memory

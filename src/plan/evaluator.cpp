@@ -23,12 +23,6 @@ const lever::World& built_in_world() {
   return world;
 }
 
-std::int64_t outside_bytes(const job::Job& job) {
-  std::int64_t bytes = 0;
-  for (const memory::OutsideItem& item : memory::outside_torch(job)) bytes += item.bytes;
-  return bytes;
-}
-
 // Exact where nothing was learned.
 std::int64_t scaled(std::int64_t bytes, double factor) {
   return factor == 1 ? bytes : static_cast<std::int64_t>(factor * static_cast<double>(bytes));
@@ -110,7 +104,8 @@ Evaluator::Family& Evaluator::family_of(const Candidate& c) {
   const auto activations = static_cast<std::size_t>(activation_class_[static_cast<std::size_t>(c.activations)]);
   Family& family =
       families_[(static_cast<std::size_t>(c.state) * activation_classes_ + activations) * kLayoutKinds + layout];
-  if (family.checker == nullptr) {
+  if (!family.is_made) {
+    family.is_made = true;
     family.job = given_;
     family.job.given = given_of(space_, c, given_);
     // What a file wrote for a key that is chosen anew is no longer stated.
@@ -118,7 +113,6 @@ Evaluator::Family& Evaluator::family_of(const Candidate& c) {
       return job::is_key(written.first) && !family.job.given.contains(written.first);
     });
     apply(space_, c, family.job);
-    family.checker = std::make_unique<rules::Checker>(rules::catalogue(), family.job);
   }
   return family;
 }
@@ -136,12 +130,14 @@ Result<const job::Job*> Evaluator::make(const Candidate& candidate) {
   candidate_ = candidate;
   job_ = &job;
   family_ = &family;
-  outside_ = outside_bytes(job) + learned_bytes_;
+  outside_ = memory::outside_torch_bytes(job) + learned_bytes_;
   if (split_is_known_ && !same_layout(candidate, split_)) split_is_known_ = false;
   return job_;
 }
 
-Status Evaluator::allowed() const {
+Status Evaluator::allowed() {
+  if (family_->checker == nullptr)
+    family_->checker = std::make_unique<rules::Checker>(rules::catalogue(), family_->job);
   if (!family_->checker->violates_any_error(*job_)) return {};
   for (const std::uint16_t violated : family_->checker->check(*job_)) {
     const rules::Rule& rule = rules::catalogue().rules()[violated];

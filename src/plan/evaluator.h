@@ -53,7 +53,7 @@ class Evaluator {
   // The completed job of a point, valid until the next call, or why it contradicts itself.
   [[nodiscard]] Result<const job::Job*> make(const Candidate& candidate);
   // Of the point last made: the rule of the framework that forbids it.
-  [[nodiscard]] Status allowed() const;
+  [[nodiscard]] Status allowed();
 
   // Of the point last made. The floor is what its state alone needs: no point of the split needs less. Stops counting
   // once it exceeds `enough`; then there is no peak to ask for.
@@ -68,9 +68,10 @@ class Evaluator {
   // Candidates that the framework sees with the same keys given.
   struct Family {
     job::Job job;
-    std::unique_ptr<rules::Checker> checker;
-    std::optional<Candidate> made;  // last
-    bool was_complete = false;      // its model is derived and checked
+    bool is_made = false;
+    std::unique_ptr<rules::Checker> checker;  // made when a point of it is first asked whether it is allowed
+    std::optional<Candidate> made;            // last
+    bool was_complete = false;                // its model is derived and checked
   };
   [[nodiscard]] Family& family_of(const Candidate& candidate);
   [[nodiscard]] Status enter_split();
@@ -90,7 +91,7 @@ class Evaluator {
   // The point last made, and what is known of its split.
   Candidate candidate_;
   const job::Job* job_ = nullptr;
-  const Family* family_ = nullptr;
+  Family* family_ = nullptr;
   std::int64_t outside_ = 0;  // bytes beside PyTorch
   bool split_is_known_ = false;
   Candidate split_;

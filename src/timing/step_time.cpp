@@ -118,7 +118,6 @@ StateCost slowest_state(const Job& job, const job::PipelineLayout& layout, const
 }
 
 void set_rates(const Job& job, const Machine& machine, Number number, StepTime& result) {
-  result.seconds = result.parts.sum();
   const double tokens = real(job.batch.seq_length) * real(job.batch.micro_batch) *
                         real(std::max<std::int64_t>(1, job.micro_batches)) * real(job.data_parallel);
   result.flops_per_token = step::model_flops_per_token(job);
@@ -193,7 +192,8 @@ StepTime predict(const Job& job, const job::PipelineLayout& layout, const Machin
   constexpr double kFewGpus = 8;
   if (!options.alone && real(job.cluster.gpus) > kFewGpus)
     parts.data += c.straggler * std::log2(real(job.cluster.gpus) / kFewGpus) * parts.sum();
-  set_rates(job, machine, prices.number, result);
+  result.seconds = parts.sum();
+  if (options.detail == Detail::kFull) set_rates(job, machine, prices.number, result);
   return result;
 }
 

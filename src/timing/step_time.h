@@ -58,7 +58,7 @@ struct StepTime {
 
 enum class Detail : std::uint8_t {
   kFull,  // the pipeline is simulated
-  kFast,  // its closed form: for searches
+  kFast,  // its closed form, and no rates or interval: for searches
 };
 
 struct Options {
