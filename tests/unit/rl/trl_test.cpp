@@ -17,7 +17,7 @@ std::string value(const ConfigSettings& config, std::string_view key) {
   return std::string{setting(config.settings, key)};
 }
 
-class Trl : public testing::Test {
+class TrlFiles : public testing::Test {
  protected:
   void SetUp() override {
     folder_ = fs::path(testing::TempDir()) / "trl";
@@ -39,7 +39,7 @@ class Trl : public testing::Test {
   fs::path folder_;
 };
 
-TEST_F(Trl, accelerates_file_says_stage_and_gpus) {
+TEST_F(TrlFiles, accelerates_file_says_stage_and_gpus) {
   const auto two = read("accelerate launch --config_file two.yaml", "");
   ASSERT_TRUE(two) << to_string(two.error());
   EXPECT_EQ(value(*two, "zero_stage"), "2");
@@ -49,7 +49,7 @@ TEST_F(Trl, accelerates_file_says_stage_and_gpus) {
   EXPECT_EQ(value(*plain, "zero_stage"), "0");
 }
 
-TEST_F(Trl, a_file_of_deepspeed_is_read_for_its_stage_and_offload) {
+TEST_F(TrlFiles, a_file_of_deepspeed_is_read_for_its_stage_and_offload) {
   const auto run = read("torchrun --nproc_per_node 8", "--deepspeed engine.json");
   ASSERT_TRUE(run) << to_string(run.error());
   EXPECT_EQ(value(*run, "zero_stage"), "1");
@@ -59,7 +59,7 @@ TEST_F(Trl, a_file_of_deepspeed_is_read_for_its_stage_and_offload) {
   EXPECT_EQ(value(*named, "zero_stage"), "2");
 }
 
-TEST_F(Trl, arguments_in_a_table_of_the_trainer_are_read) {
+TEST_F(TrlFiles, arguments_in_a_table_of_the_trainer_are_read) {
   const std::string file =
       "model_name: Qwen/Qwen2.5-1.5B\ntraining_config:\n  per_device_train_batch_size: 2\n  num_generations: 4\n"
       "  max_completion_length: 512\n  gradient_accumulation_steps: 6\n";
@@ -70,7 +70,7 @@ TEST_F(Trl, arguments_in_a_table_of_the_trainer_are_read) {
   EXPECT_EQ(value(*run, "prompts_batch_size_for_trainer"), "12");  // 2 * 6 * 4 samples in groups of 4
 }
 
-TEST_F(Trl, a_quantised_base_and_a_split_are_not_passed_over) {
+TEST_F(TrlFiles, a_quantised_base_and_a_split_are_not_passed_over) {
   const auto run = read("torchrun --nproc_per_node 8", "--use_peft true --lora_r 16 --load_in_4bit true");
   ASSERT_TRUE(run) << to_string(run.error());
   EXPECT_EQ(value(*run, "load_in_4bit"), "true");

@@ -137,8 +137,8 @@ TEST(Verl, adapters_in_a_table_of_their_own_and_what_leaves_the_gpu_are_read) {
   ASSERT_TRUE(read) << to_string(read.error());
   EXPECT_EQ(value(*read, "peft"), "lora");
   EXPECT_EQ(value(*read, "lora_rank"), "32");
-  EXPECT_EQ(value(*read, "offload_checkpointed_inputs"), "True");
-  EXPECT_EQ(value(*read, "fsdp_cpu_offload"), "True");
+  EXPECT_EQ(value(*read, "offload_checkpointed_inputs"), "true");
+  EXPECT_EQ(value(*read, "fsdp_cpu_offload"), "true");
   EXPECT_EQ(value(*read, "inference_weights"), "fp8");
 }
 
