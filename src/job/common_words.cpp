@@ -22,7 +22,7 @@ constexpr Row kRows[] = {
      "max_seq_len max_seq_length seq_len seq_length sequence_length sequence_len max_sequence_length context_length "
      "context_len max_context_length block_size model_max_length max_length cutoff_len max_len train_seq_len "
      "max_token_length max_seqlen packed_sequence_size encoder_seq_length max_words input_length "
-     "global_max_sequence_length"},
+     "global_max_sequence_length training_seq_len training_seq_length train_seq_length"},
     {"per_device_train_batch_size",
      "micro_batch_size microbatch_size micro_batch_size_per_gpu micro_batch_size_per_device train_micro_batch_size "
      "train_microbatch_size device_train_microbatch_size device_train_batch_size device_batch_size "
@@ -54,7 +54,8 @@ constexpr Row kRows[] = {
      "student student_model student_model_name_or_path student_model_path student_model_name student_name_or_path "
      "student_path"},
     {"precision",
-     "precision mixed_precision amp_dtype autocast_dtype mixed_precision_dtype compute_dtype model_dtype param_dtype"},
+     "precision mixed_precision amp_dtype autocast_dtype mixed_precision_dtype compute_dtype model_dtype param_dtype "
+     "training_precision train_precision"},
     {"weights_dtype", "dtype torch_dtype weights_dtype model_data_type backbone_dtype policy_dtype"},
     {"pure_bf16", "pure_bf16 fsdp_pure_bf16"},
     {"bf16", "bf16 use_bf16 bfloat16 is_bf16"},
@@ -65,7 +66,12 @@ constexpr Row kRows[] = {
      "gradient_checkpoint gradient_checkpointing_enable activation_checkpointing_mode fsdp_activation_checkpointing "
      "model_gradient_checkpointing use_grad_checkpoint checkpointing grad_checkpointing recompute"},
     {"selective", "selective_activation_checkpointing selective_checkpointing"},
-    {"optim", "optimizer optim optimizer_type optimizer_name optim_type"},
+    {"activation_offloading",
+     "activation_offloading activation_offload activation_cpu_offload activation_checkpoint_cpu_offload "
+     "activation_checkpointing_cpu_offload enable_activation_offload enable_activation_offloading offload_activations "
+     "offload_activation activations_cpu_offload cpu_offload_activations gradient_checkpointing_offload "
+     "cpu_checkpointing checkpoint_in_cpu"},
+    {"optim", "optimizer optim optimizer_type optimizer_name optim_type optimizer_args optimizer_config"},
     {"fsdp",
      "fsdp fsdp_type sharding_strategy fsdp_mode fsdp_sharding_strategy use_fsdp enable_fsdp data_parallel_mode "
      "dist_config distributed_strategy strategy data_parallel"},
@@ -96,10 +102,13 @@ constexpr Row kRows[] = {
     {"pipeline_model_parallel_size",
      "pp pp_size pipeline_parallel_size pipeline_parallel_degree pipeline_model_parallel_size"},
     {"expert_model_parallel_size", "ep ep_size expert_parallel_size expert_parallel_degree expert_model_parallel_size"},
-    {"dp_replicate", "dp_replicate dp_replicate_size data_parallel_replicate_degree data_parallel_replicate_size"},
-    {"derived",
-     "model_class dp dp_shard dp_shard_size data_parallel_shard_size "
-     "data_parallel_shard_degree"},
+    {"dp_replicate",
+     "dp_replicate dp_replicate_size data_parallel_replicate_degree data_parallel_replicate_size "
+     "data_parallel_replication_size data_parallel_replication_world_size"},
+    {"dp_shard",
+     "dp_shard dp_shard_size data_parallel_shard_size data_parallel_shard_degree data_parallel_sharding_world_size "
+     "data_parallel_sharding_size"},
+    {"derived", "model_class dp"},
     {"copies", "dp_size data_parallel_size"},
     {"attn_implementation", "attn_implementation attn_impl attention_implementation"},
     {"use_liger_kernel", "use_liger_kernel use_liger enable_liger_kernel"},
@@ -118,7 +127,8 @@ constexpr Row kRows[] = {
     {"rate", "lr learning_rate max_lr optm_lr optim_lr optimizer_lr"},
     {"duration",
      "epochs num_epochs num_train_epochs max_steps steps train_steps max_duration total_steps max_iters "
-     "n_epochs num_steps num_train_steps total_training_steps max_epochs train_iters max_train_steps max_tokens "
+     "n_epochs num_steps num_train_steps num_training_steps total_training_steps max_epochs train_iters "
+     "max_train_steps max_tokens "
      "total_tokens "
      "train_tokens"},
     {"switch",
@@ -128,13 +138,14 @@ constexpr Row kRows[] = {
      "limit_all_gathers fsdp_limit_all_gathers backward_prefetch fsdp_backward_prefetch forward_prefetch "
      "fsdp_forward_prefetch fsdp_amp use_orig_params fsdp_use_orig_params sync_module_states fsdp_sync_module_states "
      "cpu_ram_efficient_loading fsdp_cpu_ram_efficient_loading fsdp_state_dict_type "
-     "activation_checkpointing_reentrant gradient_checkpointing_kwargs"},
+     "activation_checkpointing_reentrant gradient_checkpointing_kwargs communication_dtype fsdp_algorithm "
+     "quant_storage_dtype"},
 };
 
 // A table around a value: the name above it is the one that counts.
 bool is_wrapper(std::string_view word) {
   for (const std::string_view one :
-       {"enable", "enabled", "name", "type", "class_path", "_target_", "_component_", "mode"})
+       {"enable", "enabled", "name", "type", "class_path", "class_name", "_target_", "_component_", "mode"})
     if (word == one) return true;
   return false;
 }
@@ -192,6 +203,10 @@ std::string_view meaning_of(std::string_view path) {
   // "model: {id: ...}", "quantization: {bits: 4, compute_dtype: bf16}".
   if (above == "model" && (last == "id" || last == "path")) return "model";
   if (above.find("quant") != std::string_view::npos && last == "compute_dtype") return "switch";
+  // "mixed_precision_args: {dtype: bf16}" is what is computed in, "distributed: {stage: 3}" what is split.
+  const bool of_casts = above.starts_with("mixed_precision") || above.starts_with("autocast") || above == "amp";
+  if (of_casts && last == "dtype") return "precision";
+  if (above.starts_with("distributed") && last == "stage") return "shard_stage";
   for (const Row& row : kRows)
     if (holds(row.names, last)) return row.meaning;
   return {};

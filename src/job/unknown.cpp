@@ -47,14 +47,14 @@ constexpr Subject kSubjects[] = {
 
 // Words that say that a name is about something else: evaluation, data, files, logs.
 constexpr std::string_view kElsewhere[] = {
-    "eval",      "evaluation", "val",        "valid",    "validation",  "test",     "predict",    "prediction",
-    "inference", "infer",      "generation", "gen",      "rollout",     "vllm",     "sglang",     "log",
-    "logging",   "logger",     "save",       "loader",   "dataset",     "datasets", "dataloader", "tokenizer",
-    "wandb",     "metric",     "metrics",    "comet",    "profile",     "profiler", "comment",    "path",
-    "dir",       "file",       "name",       "url",      "seed",        "timeout",  "hub",        "cache",
-    "prompt",    "reward",     "shuffle",    "prefetch", "workers",     "tags",     "template",   "lr",
-    "learning",  "warmup",     "decay",      "clip",     "tensorboard", "init",     "memmap",     "drop",
-    "tasks",     "map",        "tokens",     "scale",    "growth",      "margin",   "amax",       "interval"};
+    "eval",     "evaluation", "val",      "valid",    "validation", "test",      "predict", "prediction",  "inference",
+    "infer",    "generation", "gen",      "rollout",  "vllm",       "sglang",    "log",     "logging",     "logger",
+    "save",     "loader",     "dataset",  "datasets", "dataloader", "tokenizer", "wandb",   "metric",      "metrics",
+    "comet",    "profile",    "profiler", "comment",  "path",       "dir",       "file",    "name",        "url",
+    "seed",     "timeout",    "hub",      "cache",    "prompt",     "reward",    "shuffle", "prefetch",    "workers",
+    "tags",     "template",   "lr",       "learning", "warmup",     "decay",     "clip",    "tensorboard", "init",
+    "memmap",   "drop",       "tasks",    "map",      "tokens",     "scale",     "growth",  "margin",      "amax",
+    "interval", "paths",      "prefix",   "regex",    "atol",       "rtol",      "pattern"};
 
 bool is_elsewhere(std::string_view word) {
   return std::find(std::begin(kElsewhere), std::end(kElsewhere), word) != std::end(kElsewhere);

@@ -51,6 +51,7 @@ const Alias kDeepspeedRows[] = {
     {"zero_optimization.stage3_module_granularity_threshold", kNotModelled, "modules are counted one by one"},
     {"zero_optimization.stage3_allgather_sequential", kNotModelled, "coalesced gathers are counted"},
     {"communication_data_type", kNotModelled, "a bucket is counted in the gradients' dtype"},
+    {"msamp.enabled", kRefused, "FP8 of MS-AMP is not modelled"},
     {"amp.enabled", kRefused, "Amp and ZeRO are not currently compatible"},
     {"torch_autocast.enabled", kNotModelled, "autocast's casts are not counted"},
     {"tensor_parallel.autotp_size", kNotModelled, "AutoTP is not counted; every rank holds whole layers"},

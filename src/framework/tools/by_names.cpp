@@ -33,6 +33,10 @@ void read_model(Sayings& sayings) {
   for (const Said* said : sayings.all("model")) {
     if (!said->value.is_string() || said->value.text.empty() || said->value.text.find("://") != std::string::npos)
       continue;
+    // The model that is learnt from is not the one that is trained.
+    const std::vector<std::string_view> parts = split(said->path, '.');
+    if (std::any_of(parts.begin(), parts.end(), [](std::string_view part) { return part.starts_with("teacher"); }))
+      continue;
     const std::string& name = said->value.text;
     if (model::find_model(name.substr(name.rfind('/') + 1)) || model::find_model(name)) {
       chosen = said;
@@ -142,6 +146,9 @@ void read_recompute(Sayings& sayings) {
   } else if (const Said* some = sayings.find("selective"); some != nullptr) {
     if (!is_off(some->value)) sayings.draft().warnings.push_back(some->path + ": every layer is counted as recomputed");
     sayings.put("gradient_checkpointing", bool_node(!is_off(some->value)), some->path);
+  } else if (const Said* moved = sayings.find("activation_offloading");
+             moved != nullptr && !is_off(moved->value) && contains_any(moved->path, {"checkpoint"})) {
+    sayings.put("gradient_checkpointing", bool_node(true), moved->path);  // whose inputs are moved
   } else {
     sayings.assume("nothing says whether layers are recomputed; none is counted so (--gradient-checkpointing)");
   }
@@ -244,15 +251,23 @@ void pass_over_splits_of_one(Sayings& sayings) {
   }
 }
 
+// "model: {type: liger}", "kernel: liger": kernels by the name of their library.
+void read_kernels(Sayings& sayings) {
+  for (const Said& said : sayings.said())
+    if (said.value.is_string() && lower(said.value.text) == "liger" && !sayings.has_put("use_liger_kernel"))
+      sayings.put("use_liger_kernel", bool_node(true), said.path);
+}
+
 void read_rest(Sayings& sayings) {
   pass_over_splits_of_one(sayings);
   pass_over_switches_of_splits(sayings);
-  for (const std::string_view same : {"max_length", "tp_size", "cp_size", "pipeline_model_parallel_size",
-                                      "expert_model_parallel_size", "dp_replicate", "use_liger_kernel", "torch_compile",
-                                      "packing", "gpus", "freeze_vision_tower", "freeze_multi_modal_projector",
-                                      "freeze_language_model", "vision_tower", "mm_projector_type", "trainable_layers"})
+  for (const std::string_view same :
+       {"max_length", "tp_size", "cp_size", "pipeline_model_parallel_size", "expert_model_parallel_size",
+        "use_liger_kernel", "torch_compile", "packing", "gpus", "freeze_vision_tower", "freeze_multi_modal_projector",
+        "freeze_language_model", "vision_tower", "mm_projector_type", "trainable_layers", "activation_offloading"})
     if (const Said* said = sayings.find(same); said != nullptr)
       sayings.put(same == "packing" ? "packed_sequences" : same, said->value, said->path);
+  read_kernels(sayings);
   if (sayings.find("trainable_layers") != nullptr)
     for (Said& said : sayings.said())
       if (said.path.ends_with("freeze_trainable_modules") && lower(document::to_text(said.value)) == "all")
@@ -291,6 +306,21 @@ void read_rest(Sayings& sayings) {
     sayings.put("gpus", integer_node(gpus), sayings.find("copies")->path);
   }
   for (const char* meaning : {"derived", "rate", "duration", "elsewhere"}) sayings.pass(meaning);
+}
+
+// "dp_replicate: 16, dp_shard: 4": copies of what is split, and with both of them the number of GPUs.
+void read_replicas(Sayings& sayings) {
+  const std::optional<std::int64_t> shards = sayings.number("dp_shard");
+  const Said* copies = sayings.find("dp_replicate");
+  const std::optional<std::int64_t> count = sayings.number("dp_replicate");
+  if (copies != nullptr && (sayings.has_put("fsdp") || !count)) {
+    sayings.put("dp_replicate", copies->value, copies->path);
+  }
+  if (!shards || !count || sayings.has_put("gpus") || *shards > (1 << 12) || *count > (1 << 12)) return;
+  std::int64_t gpus = *shards * *count;
+  for (const std::string_view split : {"tp_size", "cp_size", "pipeline_model_parallel_size"})
+    gpus *= std::min<std::int64_t>(sayings.number(split).value_or(1), 1 << 8);
+  if (gpus > 1) sayings.put("gpus", integer_node(gpus), copies->path);
 }
 
 // A DeepSpeed configuration in the table has words of its own; it goes on as it is.
@@ -382,6 +412,7 @@ Result<Node> from_names(const Node& whole, Draft& draft) {
   read_changed_sizes(sayings);
   PLIMSOLL_TRY_STATUS(read_preference(sayings));
   read_rest(sayings);
+  read_replicas(sayings);
   take_words_of_trainer(sayings);
   PLIMSOLL_TRY_STATUS(refuse_adapters_by_type(sayings));
   return sayings.finish();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "framework/tools/by_names_sayings.h"
+#include "job/unknown.h"
 
 namespace plimsoll::job {
 
@@ -87,8 +88,10 @@ void read_adapter(Sayings& sayings) {
                     (quantize == nullptr && contains_any(method, {"qlora"}));
   const bool is_whole = bits == "16" || bits == "32" || bits == "none";  // of a number of bits: not quantised
   if (!on) {
+    // A switch that is off silences whatever else is said of adapters.
+    const bool is_silent = is_switch && is_off(asked->value);
     for (Said& said : sayings.said())
-      if (said.path.ends_with("target_modules")) said.done = true;
+      if (said.path.ends_with("target_modules") || (is_silent && subject_of(said.path) == "adapters")) said.done = true;
     if (quantize != nullptr && !is_off(quantize->value) && !is_whole) sayings.leave(*quantize);
     return;
   }

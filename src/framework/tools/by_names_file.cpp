@@ -57,6 +57,7 @@ bool is_automodel(const Node& root) {
 }
 
 std::string_view name_of_family(std::string_view type) {
+  if (type == "starcoder2") return "StarCoder 2";
   return type == "mpt" ? "MPT" : type == "olmo2" ? "OLMo 2" : type == "olmo" ? "OLMo" : "Llama";
 }
 
@@ -195,6 +196,7 @@ Result<Draft> read_by_names(const InputFile& file, const ReadOptions& options) {
     root = with_automodel_defaults(std::move(root));
   }
   clear_what_is_off(root);
+  if (auto whole = with_sizes_in_lists(root)) root = *std::move(whole);
   if (has_other_layers(root))
     return bad_input(
         "model: its keys speak of state spaces or recurrence; such layers of a tool that is not known are "
@@ -267,6 +269,7 @@ bool is_of_unknown_tool(const Node& root) {
     return false;
   for (const auto& member : root.members)
     if (member.first.starts_with("--")) return false;
+  if (const auto whole = with_sizes_in_lists(root)) return speaks_of_training(*whole);
   return speaks_of_training(root);
 }
 

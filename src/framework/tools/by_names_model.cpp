@@ -25,6 +25,7 @@ struct Sizes {
   bool is_reference = false;  // dim: the word of Llama's reference code
   bool is_gated = false;      // activation_type: swiglu, whose width counts gate and value together (OLMo)
   bool has_qk_norm = false;   // attention_layer_norm
+  bool is_plain = false;      // activation_function: gelu, the word of GPT's line, whose MLP has no gate
   std::int64_t rows = 0;      // embedding_size: the vocabulary after padding
 };
 
@@ -85,6 +86,10 @@ void take(std::string_view last, const Node& value, Sizes& sizes) {
   if (last == "dim") sizes.is_reference = true;
   if (is_ratio(last) && real) sizes.ratio = *real;
   if (last == "activation_type" && value.is_string()) sizes.is_gated = lower(value.text) == "swiglu";
+  if (last == "activation_function" && value.is_string()) {
+    const std::string word = lower(value.text);
+    sizes.is_plain = word.starts_with("gelu") || word.starts_with("relu");
+  }
   if (last == "attention_layer_norm") sizes.has_qk_norm = !is_off(value);
   if (last == "ffn_dim_multiplier" && real && *real > 0) sizes.multiplier = *real;
   if (is_tie(last)) {
@@ -160,9 +165,10 @@ std::optional<Node> architecture_of_names(const Node& root) {
     width = (width + sizes.multiple - 1) / sizes.multiple * sizes.multiple;
   }
   if (width == 0) return std::nullopt;
-  Node config = config_of(sizes, "llama");
+  Node config = config_of(sizes, sizes.is_plain ? "starcoder2" : "llama");
   config.members.emplace_back("intermediate_size", integer_node(width));
-  if (sizes.kv_heads > 0) config.members.emplace_back("num_key_value_heads", integer_node(sizes.kv_heads));
+  const std::int64_t kv_heads = sizes.kv_heads > 0 ? sizes.kv_heads : sizes.is_plain ? sizes.heads : 0;
+  if (kv_heads > 0) config.members.emplace_back("num_key_value_heads", integer_node(kv_heads));
   return config;
 }
 

@@ -91,6 +91,13 @@ void read_sharding(Sayings& sayings) {
       if (word == known) strategy = word;
     if (word == "sdp") strategy = "shard_grad_op";  // of optimizer states and gradients alone
   }
+  if (const Said* stage = sayings.find("shard_stage"); stage != nullptr) {
+    const std::string word = document::to_text(stage->value);
+    shards = word == "1" || word == "2" || word == "3";
+    if (word == "1" || word == "2") strategy = "shard_grad_op";
+    if (word == "1")
+      sayings.draft().warnings.push_back(stage->path + ": gradients are counted as split, too, as stage 2 has them");
+  }
   const Said* offload = sayings.find("fsdp_offload");
   if (!shards) return;
   Node config;

@@ -102,6 +102,8 @@ Result<Draft> read_accelerate_config(const InputFile& file, const ReadOptions& /
   for (const auto& [key, value] : root.members) {
     if (key == "distributed_type" || key == "fsdp_config" || key == "deepspeed_config" || value.is_null()) continue;
     constexpr std::string_view kParallelism = "parallelism_config_";
+    // "num_processes: gpu": as many as there are, which whoever asks knows.
+    if (key == "num_processes" && value.is_string() && (value.text == "gpu" || value.text == "auto")) continue;
     if (key == "mixed_precision") {
       PLIMSOLL_TRY_STATUS(read_precision(value, draft));
     } else if (key == "parallelism_config" || key == "dynamo_config") {

@@ -48,6 +48,7 @@ const Alias kTransformersRows[] = {
     {"modules_to_save", kNotModelled, "trained copies of whole modules are not counted"},
     {"rank_pattern", kNotModelled, "every adapter is counted at lora_rank"},
     {"layers_to_transform", kNotModelled, "adapters are counted on every layer"},
+    {"num_lora_modules", kNotModelled, "adapters are counted on every linear, not on the last ones alone", "-1"},
     {"layers_pattern", kNotModelled, "adapters are counted on every layer"},
     {"layer_replication", kNotModelled, "replicated layers are not counted"},
     {"exclude_modules", kNotModelled, "adapters are counted on every target module"},
@@ -64,6 +65,7 @@ const Alias kTransformersRows[] = {
     {"sp_size", kRefused, "sequence parallelism of accelerate is not modelled", "1"},
     {"use_cpu", kRefused, "training without a GPU is not modelled"},
 
+    {"pre_seq_len", kRefused, "prefixes that are trained in place of weights (P-tuning) are not modelled"},
     {"num_generations", kRefused, kPreference},
     {"max_completion_length", kRefused, kPreference},
     {"max_prompt_length", kRefused, kPreference},

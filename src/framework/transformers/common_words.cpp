@@ -40,6 +40,7 @@ constexpr Word kWords[] = {
     {"freeze_vision_tower", "freeze_vision_tower"},
     {"freeze_multi_modal_projector", "freeze_multi_modal_projector"},
     {"use_liger_kernel", "use_liger_kernel"},
+    {"activation_offloading", "activation_offloading"},
 };
 
 // Keys of the Trainer that say the same.

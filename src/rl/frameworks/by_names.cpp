@@ -5,20 +5,18 @@
 
 #include <fmt/format.h>
 
-#include "base/file.h"
 #include "base/text.h"
 #include "job/common_words.h"
 #include "job/keys.h"
-#include "job/readers/launch.h"
 #include "job/readers/omega.h"
 #include "job/readers/parse.h"
-#include "job/readers/resolve.h"
 #include "job/unknown.h"
 #include "job/value.h"
 #include "model/catalog.h"
 #include "rl/frameworks/by_names_words.h"
 #include "rl/frameworks/items.h"
 #include "rl/frameworks/settings.h"
+#include "rl/frameworks/tool_values.h"
 #include "rl/frameworks/unread.h"
 
 namespace plimsoll::rl {
@@ -26,8 +24,6 @@ namespace plimsoll::rl {
 namespace {
 
 using document::Node;
-
-constexpr std::int64_t kMost = 1 << 20;
 
 class RunByNames {
  public:
@@ -86,6 +82,7 @@ class RunByNames {
     const std::string_view subject = job::subject_of(path);
     if (part == Part::kServer && subject != "parallelism" && subject != "precision") return true;
     if (subject == "offload" && setting(result_.settings, "placement") == "colocated") return true;
+    if (subject == "adapters" && adapters_are_off_) return true;
     const Node* value = values_.look(path);
     const bool is_size = subject == "the batch" || subject == "the sequence length";
     if (value != nullptr && is_size && !value->is_number()) return true;
@@ -414,6 +411,7 @@ class RunByNames {
     const Node* targets = find("lora_target_modules", Part::kTrainer, true);
     const bool is_on =
         adapts != nullptr && adapts->is_bool() ? adapts->boolean : rank != nullptr && !job::is_off(*rank);
+    adapters_are_off_ = adapts != nullptr && job::is_off(*adapts);
     if (is_on && rank != nullptr) {
       put("peft", "lora");
       put("lora_rank", document::to_text(*rank));
@@ -421,7 +419,7 @@ class RunByNames {
     }
     for (const std::string_view done :
          {"precision", "bf16", "weights_dtype", "rate", "optim", "duration", "attn_implementation", "packing", "switch",
-          "lora_dropout", "derived", "use_liger_kernel"})
+          "lora_dropout", "derived", "dp_shard", "use_liger_kernel"})
       for (const Part part : {Part::kTrainer, Part::kServer}) static_cast<void>(find(done, part, true));
   }
 
@@ -456,69 +454,9 @@ class RunByNames {
   ConfigSettings& result_;
   bool policy_serves_ = false;
   bool is_megatron_ = false;
+  bool adapters_are_off_ = false;
   std::int64_t prompt_ = 0, answer_ = 0, longest_ = 0, trainers_ = 0, server_gpus_ = 1, split_ = 1;
 };
-
-// What accelerate's file says of sharding and processes.
-void read_accelerate_file(const std::string& name, const std::string& folder, Values& values) {
-  const auto found = name.empty() ? Result<std::string>(bad_input("none")) : job::locate(name, folder);
-  if (!found) return;
-  const auto text = job::read_named_file(*found);
-  const auto root = text ? job::parse_json_or_yaml(*text) : Result<Node>(bad_input("none"));
-  if (!root || !root->is_object()) return;
-  if (const Node* type = root->find("distributed_type"); type != nullptr && type->is_string())
-    values.put("train_backend", job::text_node(lower(type->text)));
-  const Node* engine = root->find("deepspeed_config");
-  if (engine != nullptr && engine->is_object())
-    if (const Node* stage = engine->find("zero_stage"); stage != nullptr) values.put("zero_stage", *stage);
-  if (const Node* processes = root->find("num_processes"); processes != nullptr)
-    values.put("launched_gpus", *processes);
-}
-
-// The settings and flags of the command with most of them, over the file that it names.
-Result<Values> values_of_script(std::string_view text, const std::string& path) {
-  PLIMSOLL_TRY(shell, job::read_shell(text, beside(path)));
-  const job::ShellCommand* best = nullptr;
-  std::ptrdiff_t most = 0;
-  for (const job::ShellCommand& command : shell.commands) {
-    const auto count = std::count_if(command.words.begin(), command.words.end(), [](const job::ShellWord& word) {
-      const std::string name =
-          job::is_flag(word.text) ? job::key_of_flag(word.text) : std::string(job::split_override(word.text).path);
-      return !name.empty() && (!meaning_in_run(name).empty() || !job::meaning_of(name).empty());
-    });
-    if (count > most) {
-      most = count;
-      best = &command;
-    }
-  }
-  if (best == nullptr) return bad_input("no command that trains is in the script");
-  const job::Launch launch = job::split_command(*best);
-  PLIMSOLL_TRY(configured, job::read_configured_command(launch.arguments, parent_folder(path), launch.program));
-  // A value that the script does not set is not the file's either; GPUs are asked for where they are counted.
-  for (const auto& [name, variable] : configured.unknown) job::put_path(configured.root, name, Node{});
-  job::interpolate(configured.root);
-  PLIMSOLL_TRY(values, parse_tree(configured.root));
-  for (auto& [name, variable] : configured.unknown)
-    if (meaning_in_run(name) != "part_gpus" && job::meaning_of(name) != "devices") values.put_unknown(name, variable);
-  const job::LaunchFlags flags = job::read_flags(launch.arguments, [](const std::string&) { return false; });
-  for (const job::LaunchFlag& flag : flags.flags) {
-    const std::string key = job::key_of_flag(flag.written);
-    const auto unknown = std::find_if(flag.values.begin(), flag.values.end(),
-                                      [](const job::ShellWord& word) { return !word.unknown.empty(); });
-    if (unknown != flag.values.end()) values.put_unknown(key, unknown->unknown.front());
-  }
-  const Node table = job::table_of(flags);
-  for (const auto& [key, value] : table.members)
-    if (values.unknown().find(key) == values.unknown().end() && !key.starts_with("config")) values.put(key, value);
-  read_accelerate_file(launch.accelerate_config, parent_folder(path), values);
-  std::map<std::string, std::string> environment = shell.environment;
-  for (const auto& [name, value] : best->environment) environment[name] = value;
-  job::Draft launcher;
-  job::read_launcher(launch, shell.batch_options, environment, launcher);
-  for (const job::Assignment& one : launcher.assignments)
-    if (one.key == "gpus") values.put("launched_gpus", one.value);
-  return values;
-}
 
 }  // namespace
 

@@ -41,7 +41,7 @@ constexpr Word kWords[] = {
      "num_return_sequences_in_group num_inference_per_prompt num_generations n_samples_per_prompt "
      "num_samples_per_prompt samples_per_prompt group_size rollout_n num_generations_per_prompt num_return_sequences "
      "n_rollouts_per_prompt rollouts_per_prompt num_rollouts_per_prompt n_samples num_samples n_generation "
-     "num_generation"},
+     "num_generation num_responses_per_prompt responses_per_prompt num_response_per_task n_responses num_responses"},
     {"prompts",
      "rollout_batch_size prompts_per_step num_prompts_per_step prompt_batch_size num_prompts prompts_per_batch"},
     {"prompts_of_gpu", "per_device_prompt_batch_size prompt_batch_size_per_device per_gpu_prompt_batch_size"},
@@ -61,7 +61,7 @@ constexpr Word kWords[] = {
     {"places", "device_mapping"},
     {"part_gpus", "num_gpu num_gpus gpus"},
     {"epochs", "ppo_epochs num_ppo_epochs update_epochs inner_epochs update_iters n_epochs"},
-    {"kl", "kl_coef kl_coeff init_kl_coef kl_loss_coef kl_penalty_weight kl_ctl kl_beta"},
+    {"kl", "kl_coef kl_coeff init_kl_coef kl_loss_coef kl_penalty_weight kl_ctl kl_beta target_kl"},
     {"use_kl", "use_kl_loss add_token_level_kl enable_reference"},
     {"estimator", "adv_estimator advantage_estimator"},
     {"no_recompute", "disable_gradient_checkpointing"},
@@ -111,7 +111,7 @@ std::string_view meaning_in_job(std::string_view path) {
 bool speaks_of_run(std::string_view text) {
   if (text.find("[model]") != std::string_view::npos || text.find("[algorithm]") != std::string_view::npos)
     return false;
-  bool samples = false, answers = false, rate = false, loop = false;
+  bool samples = false, answers = false, rate = false, loop = false, batch = false, is_policy_loop = false;
   // Words of the text that are keys: before a colon, behind dashes, or the end of a path before "=".
   std::string word;
   const auto note = [&] {
@@ -123,6 +123,9 @@ bool speaks_of_run(std::string_view text) {
     loop = loop || meaning == "kl" || meaning == "use_kl" || meaning == "estimator" || word == "ppo_epochs" ||
            word.find("rollout") != std::string::npos || word.find("reward") != std::string::npos;
     rate = rate || job::meaning_of(word) == "rate" || word == "critic_lr" || word == "actor_lr";
+    batch = batch || job::meaning_of(word) == "batch" || job::meaning_of(word) == "per_device_train_batch_size";
+    is_policy_loop = is_policy_loop || word == "ppo_epochs" || word == "grpo_epochs" || word == "kl_coef" ||
+                     word == "kl_coeff" || word == "init_kl_coef" || word == "target_kl";
   };
   constexpr std::size_t kLooked = 1 << 18;
   for (const char c : text.substr(0, kLooked)) {
@@ -135,7 +138,8 @@ bool speaks_of_run(std::string_view text) {
     word.clear();
   }
   note();
-  return samples && answers && rate && loop;
+  // Keys of PPO's own loop say enough: batches are its prompts, and how long answers get is asked for.
+  return rate && ((samples && answers && loop) || (is_policy_loop && (samples || (batch && answers))));
 }
 
 }  // namespace plimsoll::rl

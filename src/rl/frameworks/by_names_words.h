@@ -5,6 +5,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
+#include "rl/frameworks/items.h"
+
 namespace plimsoll::rl {
 
 enum class Part { kNone, kTrainer, kServer, kOther };
@@ -19,5 +22,8 @@ enum class Part { kNone, kTrainer, kServer, kOther };
 [[nodiscard]] std::string_view meaning_in_job(std::string_view path);
 
 [[nodiscard]] std::string last_of(std::string_view path);
+
+// The settings and flags of the command with most of them, over the file that it names.
+[[nodiscard]] Result<Values> values_of_script(std::string_view text, const std::string& path);
 
 }  // namespace plimsoll::rl

@@ -19,78 +19,13 @@
 #include "rl/frameworks/by_names.h"
 #include "rl/frameworks/items.h"
 #include "rl/frameworks/settings.h"
+#include "rl/frameworks/tool_values.h"
 
 namespace plimsoll::rl {
 
 namespace {
 
 using document::Node;
-
-constexpr std::int64_t kMost = 1 << 20;
-
-struct Row {
-  std::string_view name;  // of the tool
-  std::string_view key;
-};
-
-void take_rows(std::span<const Row> rows, Values& values, Settings& settings) {
-  for (const Row& row : rows)
-    if (const std::string word = values.take_word(row.name); !word.empty() && word != "null")
-      put_setting(settings, row.key, word);
-}
-
-std::int64_t integer(const Settings& settings, std::string_view key) {
-  const Node node = document::parse_scalar(setting(settings, key));
-  return node.is_integer() && node.integer > 0 && node.integer < (1 << 26) ? node.integer : 0;
-}
-
-std::int64_t take_count(Values& values, std::string_view path, std::int64_t otherwise) {
-  const auto number = values.take_integer(path);
-  return number && *number > 0 && *number < kMost ? *number : otherwise;
-}
-
-void take_model(const std::string& word, Settings& settings) {
-  if (!word.empty()) put_setting(settings, "model", word);
-}
-
-// The flags of the command with most of the wanted ones.
-Result<Values> flags_of_script(std::string_view text, const std::string& path,
-                               std::span<const std::string_view> wanted) {
-  PLIMSOLL_TRY(shell, job::read_shell(text, beside(path)));
-  const auto is_wanted = [&wanted](const job::ShellWord& word) {
-    return job::is_flag(word.text) &&
-           std::find(wanted.begin(), wanted.end(), job::key_of_flag(word.text)) != wanted.end();
-  };
-  const job::ShellCommand* best = nullptr;
-  std::int64_t most = 0;
-  for (const job::ShellCommand& command : shell.commands) {
-    const auto count = std::count_if(command.words.begin(), command.words.end(), is_wanted);
-    if (count > most) {
-      most = count;
-      best = &command;
-    }
-  }
-  if (best == nullptr) return bad_input("no command that trains is in the script");
-  const job::Launch launch = job::split_command(*best);
-  const job::LaunchFlags read = job::read_flags(launch.arguments, [](const std::string&) { return false; });
-  Values values;
-  values.put("program", job::text_node(launch.program));
-  std::map<std::string, std::string> environment = shell.environment;
-  for (const auto& [name, value] : best->environment) environment[name] = value;
-  job::Draft launcher;
-  job::read_launcher(launch, shell.batch_options, environment, launcher);
-  for (const job::Assignment& given : launcher.assignments)
-    if (given.key == "gpus") values.put("launched_gpus", given.value);
-  for (const job::LaunchFlag& flag : read.flags) {
-    const auto unknown = std::find_if(flag.values.begin(), flag.values.end(),
-                                      [](const job::ShellWord& word) { return !word.unknown.empty(); });
-    if (unknown != flag.values.end()) values.put_unknown(job::key_of_flag(flag.written), unknown->unknown.front());
-  }
-  const Node table = job::table_of(read);
-  for (const auto& [key, value] : table.members)
-    if (values.unknown().find(key) == values.unknown().end()) values.put(key, value);
-  return values;
-}
 
 constexpr Row kSlimeRows[] = {
     {"rollout_batch_size", "prompts_batch_size_for_trainer"},
@@ -247,7 +182,13 @@ Result<ConfigSettings> read_areal(const std::string& path, std::string_view text
   ConfigSettings result;
   Settings& settings = result.settings;
   take_model(values.take_word("actor.path"), settings);
-  constexpr Row kRows[] = {{"gconfig.n_samples", "group_size"},
+  // Releases before gconfig have the group beside the parts and what is sampled below the algorithm.
+  constexpr Row kRows[] = {{"group_size", "group_size"},
+                           {"ppo.gen.max_new_tokens", "max_tokens"},
+                           {"ppo.ppo_n_minibatches", "number_of_minibatches"},
+                           {"dataset.train_bs_n_seqs", "prompts_batch_size_for_trainer"},
+                           {"dataset.max_prompt_len", "prompt_max"},
+                           {"gconfig.n_samples", "group_size"},
                            {"gconfig.max_new_tokens", "max_tokens"},
                            {"train_dataset.batch_size", "prompts_batch_size_for_trainer"},
                            {"train_dataset.max_length", "prompt_max"},
@@ -344,98 +285,6 @@ Result<ConfigSettings> read_open_instruct(const std::string& path, std::string_v
   const bool is_plain = beta == "0" || beta == "0.0";
   put_setting(settings, "reference_pass", is_plain ? "false" : "true");
   result.assumed.push_back(fmt::format("{}: read as GRPO of open-instruct", path));
-  return result;
-}
-
-Result<ConfigSettings> read_trl(const std::string& path, std::string_view text, const Settings& given) {
-  constexpr std::string_view kWanted[] = {
-      "num_generations", "max_completion_length", "per_device_train_batch_size", "use_vllm",
-      "rlhf_type",       "reward_funcs"};
-  Result<Values> read =
-      is_yaml(text) ? parse_tree(job::parse_json_or_yaml(text)) : flags_of_script(text, path, kWanted);
-  if (!read) return tl::make_unexpected(std::move(read.error()));
-  Values& values = *read;
-  ConfigSettings result;
-  Settings& settings = result.settings;
-  std::string name = values.take_word("model_name_or_path");
-  if (name.empty()) name = values.take_word("model");
-  take_model(name, settings);
-  constexpr Row kRows[] = {{"num_generations", "group_size"},
-                           {"max_completion_length", "max_tokens"},
-                           {"max_prompt_length", "prompt_max"},
-                           {"max_length", "prompt_max"},
-                           {"gradient_checkpointing", "gradient_checkpointing"},
-                           {"vllm_gpu_memory_utilization", "gpu_memory_utilization"},
-                           {"vllm_tensor_parallel_size", "inference_tensor_parallel_size"},
-                           {"vllm_max_model_len", "max_model_len"},
-                           {"vllm_max_model_length", "max_model_len"}};
-  take_rows(kRows, values, settings);
-  if (const std::string_view open = setting(settings, "group_size"); open.find("${") != std::string_view::npos)
-    return bad_input(fmt::format("num_generations: {} is filled in by another file", open),
-                     "give the file that holds the whole configuration");
-  if (setting(settings, "group_size").empty()) put_setting(settings, "group_size", "8");  // GRPOConfig's
-  if (setting(settings, "max_tokens").empty()) put_setting(settings, "max_tokens", "256");
-  if (setting(settings, "prompt_max").empty()) put_setting(settings, "prompt_max", "512");
-  // Trainer shards through a file of accelerate or DeepSpeed that stands elsewhere.
-  std::string stage = values.take_word("deepspeed");
-  stage.erase(0,
-              stage.rfind('/') == std::string::npos ? 0 : stage.rfind('/') + 1);  // "configs/zero2.json" says it, too
-  const bool is_named = stage.starts_with("zero") && stage.size() > 4 && stage[4] >= '0' && stage[4] <= '3';
-  put_setting(settings, "trainer_framework", "deepspeed");
-  put_setting(settings, "zero_stage", is_named ? stage.substr(4, 1) : "3");
-  if (!is_named)
-    result.assumed.emplace_back(
-        "zero_stage: how the trainer shards is in another file; DeepSpeed's stage 3 is assumed");
-  const std::string tuning = values.take_word("tuner_type") + values.take_word("train_type");
-  const bool has_adapter = tuning == "lora" || values.take_flag("use_peft").value_or(false);
-  if (has_adapter) {
-    put_setting(settings, "peft", "lora");
-    std::string rank = values.take_word("lora_rank");
-    if (rank.empty()) rank = values.take_word("lora_r");
-    if (!rank.empty()) put_setting(settings, "lora_rank", rank);
-    std::string targets = values.take_word("target_modules");
-    if (targets.empty()) targets = values.take_word("lora_target_modules");
-    put_setting(settings, "lora_target_modules", targets.empty() ? "all-linear" : targets);
-    if (const std::string dropout = values.take_word("lora_dropout"); !dropout.empty())
-      put_setting(settings, "lora_dropout", dropout);
-  }
-  if (!values.take_flag("use_vllm").value_or(values.has("vllm_mode") || values.has("vllm_gpu_memory_utilization")))
-    result.assumed.emplace_back(
-        "use_vllm: off: Transformers generates inside the trainer, slower and without a pool of its own; servers of "
-        "vLLM "
-        "are counted");
-  const std::int64_t launched = take_count(values, "launched_gpus", 0);
-  const std::int64_t gpus = integer(given, "gpus") > 0 ? integer(given, "gpus") : launched;
-  if (gpus == 0) return bad_input("the number of GPUs is not known", "give --gpus");
-  const std::int64_t micro = take_count(values, "per_device_train_batch_size", 8);
-  const std::int64_t accumulation = take_count(values, "gradient_accumulation_steps", 1);
-  const bool serves_apart = values.take_word("vllm_mode") == "server" && !values.has("vllm_colocate");
-  const std::int64_t servers =
-      serves_apart ? std::max<std::int64_t>(1, integer(settings, "inference_tensor_parallel_size")) : gpus;
-  const std::int64_t trainers = serves_apart ? gpus - servers : gpus;
-  if (trainers < 1) return bad_input("the servers take every GPU", "give more --gpus");
-  put_setting(settings, "placement", serves_apart ? "disaggregated" : "colocated");
-  put_setting(settings, "mode", "sync");
-  if (integer(given, "gpus") == 0) put_setting(settings, "gpus", std::to_string(gpus));
-  put_setting(settings, "trainer_num_workers", std::to_string(trainers));
-  put_setting(settings, "inference_num_workers", std::to_string(servers));
-  const std::int64_t samples = micro * trainers * accumulation;
-  put_setting(
-      settings, "prompts_batch_size_for_trainer",
-      std::to_string(std::max<std::int64_t>(1, samples / std::max<std::int64_t>(1, integer(settings, "group_size")))));
-  put_setting(settings, "seq_len",
-              std::to_string(micro * (integer(settings, "prompt_max") + integer(settings, "max_tokens"))));
-  const std::string beta = values.take_word("beta");
-  put_setting(settings, "reference_pass",
-              beta.empty() || beta == "0" || beta == "0.0" || has_adapter ? "false" : "true");
-  for (const std::string& left : values.left_over()) {
-    const document::Node* on = left.starts_with("freeze") ? values.look(left) : nullptr;
-    if (on == nullptr || job::is_off(*on)) continue;
-    const bool is_tower = left.find("vision") != std::string::npos || left.find("vit") != std::string::npos;
-    if (!is_tower) return bad_input(fmt::format("{}: training of a part of the model is not modelled", left));
-    put_setting(settings, "freeze_vision_tower", "true");
-  }
-  result.assumed.push_back(fmt::format("{}: read as GRPO of TRL", path));
   return result;
 }
 

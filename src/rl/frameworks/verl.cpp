@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/bytes.h"
+#include "base/text.h"
 #include "job/keys.h"
 #include "rl/frameworks/items.h"
 #include "rl/frameworks/settings.h"
@@ -17,6 +18,8 @@ namespace {
 constexpr TrainerName kFsdp[] = {
     {"gradient_checkpointing", "actor_rollout_ref.model.enable_gradient_checkpointing"},
     {"context_parallel_size", "actor_rollout_ref.actor.ulysses_sequence_parallel_size"},
+    {"offload_checkpointed_inputs", "actor_rollout_ref.model.enable_activation_offload"},
+    {"fsdp_cpu_offload", "actor_rollout_ref.actor.fsdp_config.offload_policy"},
 };
 constexpr TrainerName kMegatron[] = {
     {"tensor_model_parallel_size", "actor_rollout_ref.actor.megatron.tensor_model_parallel_size"},
@@ -131,6 +134,8 @@ void take_micro_batch(Values& values, std::int64_t trainer, Settings& settings) 
   auto micro = values.take_integer("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu");
   // The old name counts over all GPUs.
   const auto over_all = values.take_integer("actor_rollout_ref.actor.ppo_micro_batch_size");
+  const auto of_forks = values.take_integer("actor_rollout_ref.actor.micro_batch_size");  // recipes with Megatron
+  if (!micro && of_forks) micro = of_forks;
   if (!micro && over_all && trainer > 0) micro = std::max<std::int64_t>(1, *over_all / trainer);
   if (is_dynamic || !micro || *micro < 1 || *micro > (1 << 20)) return;
   const auto length = [&settings](std::string_view key, std::int64_t otherwise) {
@@ -152,6 +157,25 @@ void take_transformer_config(Values& values, Settings& settings) {
     if (!sets || value == nullptr || value->is_null()) continue;
     put_setting(settings, name, values.take_word(path));
   }
+}
+
+// Types of 16 bits differ in their scaling alone; servers may hold weights in fewer.
+void take_precision(Values& values, bool is_megatron, Settings& settings) {
+  constexpr const char* kServed = "actor_rollout_ref.rollout.dtype";
+  constexpr const char* kTrained = "actor_rollout_ref.actor.megatron.dtype";
+  const auto is_half = [](const document::Node* value) {
+    const std::string word = value == nullptr ? std::string{} : lower(document::to_text(*value));
+    return word == "float16" || word == "fp16" || word == "half";
+  };
+  if (is_half(values.look(kServed))) static_cast<void>(values.take(kServed));
+  if (is_half(values.look(kTrained))) {
+    static_cast<void>(values.take(kTrained));
+    if (is_megatron) put_setting(settings, "fp16", "true");
+  }
+  constexpr const char* kQuantized = "actor_rollout_ref.rollout.quantization";
+  if (const document::Node* value = values.look(kQuantized);
+      value != nullptr && (document::to_text(*value) == "fp8" || document::to_text(*value) == "int8"))
+    put_setting(settings, "inference_weights", values.take_word(kQuantized));
 }
 
 // Shards over fewer ranks than there are: the rest are replicas.
@@ -271,6 +295,7 @@ void decode_verl(Values& values, Settings& settings) {
     if (const std::string dtype = values.take_word("actor_rollout_ref.actor.fsdp_config.model_dtype"); !dtype.empty())
       put_setting(settings, "stored_dtype", dtype);
   }
+  take_precision(values, strategy == "megatron", settings);
   if (const auto sleeps = values.take_flag("actor_rollout_ref.rollout.free_cache_engine"))
     put_setting(settings, "sleep_level", *sleeps ? "2" : "none");
   for (const char* prefix : {"actor_rollout_ref.actor.megatron", "actor_rollout_ref.actor.fsdp_config"}) {

@@ -153,5 +153,17 @@ TEST(Trl, a_value_that_another_file_fills_in_is_told) {
   EXPECT_THAT(to_string(read.error()), testing::HasSubstr("filled in by another file"));
 }
 
+TEST(RunByNames, keys_of_ppos_own_loop_say_enough) {
+  const std::string file =
+      "model: {checkpoint: gpt2, max_length: 512}\n"
+      "training: {batch_size: 16, learning_rate: 1e-5, ppo_epochs: 4, target_kl: 0.01}\n";
+  ASSERT_EQ(recognise_tool(file), Tool::kByNames);
+  const auto read = read_tool_settings(Tool::kByNames, "ppo.yaml", file, {{"gpus", "8"}});
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(value(*read, "prompts_batch_size_for_trainer"), "16");
+  EXPECT_EQ(value(*read, "epochs"), "4");
+  EXPECT_EQ(value(*read, "reference_pass"), "true");
+}
+
 }  // namespace
 }  // namespace plimsoll::rl

@@ -126,5 +126,21 @@ TEST(Verl, ulysses_ranks_share_the_states) {
   EXPECT_EQ(states("1"), states("8"));
 }
 
+TEST(Verl, adapters_in_a_table_of_their_own_and_what_leaves_the_gpu_are_read) {
+  const std::string script =
+      "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=64 "
+      "actor_rollout_ref.model.path=Qwen/Qwen2.5-7B actor_rollout_ref.rollout.n=4 trainer.n_gpus_per_node=8 "
+      "actor_rollout_ref.model.lora.rank=32 actor_rollout_ref.model.enable_activation_offload=True "
+      "actor_rollout_ref.actor.fsdp_config.offload_policy=True actor_rollout_ref.rollout.quantization=fp8 "
+      "actor_rollout_ref.rollout.dtype=float16\n";
+  const auto read = read_config_settings(Framework::kVerl, "run.sh", script, {});
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(value(*read, "peft"), "lora");
+  EXPECT_EQ(value(*read, "lora_rank"), "32");
+  EXPECT_EQ(value(*read, "offload_checkpointed_inputs"), "true");
+  EXPECT_EQ(value(*read, "fsdp_cpu_offload"), "true");
+  EXPECT_EQ(value(*read, "inference_weights"), "fp8");
+}
+
 }  // namespace
 }  // namespace plimsoll::rl
