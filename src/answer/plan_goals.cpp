@@ -76,7 +76,7 @@ plan::Longest largest_micro_batch(const Question& question, const plan::SearchOp
 Result<FewestGpus> fewest_gpus(const Question& question, const plan::SearchOptions& options, const Progress& progress) {
   FewestGpus answer;
   answer.tried_to = question.request.options().gpus.value_or(1024);
-  answer.fewest = plan::fewest_gpus(question, options, 1, answer.tried_to, &answer.nothing_fits_on, progress);
+  answer.fewest = plan::fewest_gpus(question, options, 1, answer.tried_to, &answer.nothing_fits_on, words_to(progress));
   if (answer.fewest) answer.plan = plan_on(question, options, answer.fewest->gpus, progress);
   answer.interrupted = interrupted();
   if (answer.interrupted || answer.plan) return answer;
@@ -104,7 +104,7 @@ Result<LargestValue> largest_value(const Question& question, const std::string& 
     return usage_error(fmt::format("--max is '{}'; wanted seq_length or micro_batch_size", key));
   LargestValue answer;
   answer.key = key;
-  answer.longest = key == "seq_length" ? plan::longest_sequence(question, options, progress)
+  answer.longest = key == "seq_length" ? plan::longest_sequence(question, options, words_to(progress))
                                        : largest_micro_batch(question, options, progress);
   answer.interrupted = interrupted();
   if (answer.interrupted) return answer;

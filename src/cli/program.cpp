@@ -15,6 +15,7 @@
 #include "cli/job_keys.h"
 #include "cli/pager.h"
 #include "cli/run_folder.h"
+#include "cli/waiting.h"
 
 namespace plimsoll::cli {
 
@@ -60,6 +61,18 @@ Result<ExitCode> run_help(std::span<const std::string> words, Console& console) 
   return ExitCode::kYes;
 }
 
+// The console has the line of a person who waits for as long as a verb works.
+class Waited {
+ public:
+  Waited(Console& console, Waiting* waiting) : console_(console) { console.waiting = waiting; }
+  ~Waited() { console_.waiting = nullptr; }
+  Waited(const Waited&) = delete;
+  Waited& operator=(const Waited&) = delete;
+
+ private:
+  Console& console_;
+};
+
 Result<ExitCode> run_verb(const Verb& verb, std::span<const std::string> words, Console& console) {
   // Help is given even where the rest of the line is wrong.
   for (const std::string& word : words) {
@@ -78,6 +91,9 @@ Result<ExitCode> run_verb(const Verb& verb, std::span<const std::string> words, 
   console.quiet = arguments.has("quiet");
   std::optional<Pager> pager;
   if (!verb.streams) pager.emplace(console);
+  std::optional<Waiting> waiting;
+  if (!verb.streams && !console.quiet && can_show_waiting()) waiting.emplace(verb.name);
+  const Waited waited(console, waiting ? &*waiting : nullptr);
   PLIMSOLL_TRY(of_ranks, answer_for_ranks(verb.name, arguments, console));
   if (of_ranks) return *of_ranks;
   PLIMSOLL_TRY(expanded, with_run_folders(verb.name, std::move(arguments)));
