@@ -84,7 +84,9 @@ CheckedJob check_entry(const CheckedEntry& entry, const std::string& folder, con
   auto fit =
       request ? answer::fit(*request, world, {}, Changes::kNone) : Result<Fit>{tl::make_unexpected(request.error())};
   if (!fit) {
-    job.complaints.push_back({"unreadable", to_string(fit.error()), job.files.empty() ? "" : job.files.front()});
+    const std::string& hint = fit.error().hint;
+    job.complaints.push_back({"unreadable", to_string(fit.error()) + (hint.empty() ? "" : "; " + hint),
+                              job.files.empty() ? "" : job.files.front()});
     return job;
   }
   job.fit = *std::move(fit);

@@ -7,6 +7,7 @@
 #include "answer/json.h"
 #include "answer/plan.h"
 #include "base/interrupt.h"
+#include "base/suggest.h"
 #include "base/usage.h"
 
 namespace plimsoll::answer {
@@ -101,7 +102,8 @@ Result<LargestValue> largest_value(const Question& question, const std::string& 
     return usage_error("--max global_batch_size has no answer: micro-batches accumulate, so memory sets no limit to it",
                        "--max micro_batch_size asks for the largest batch that is on the GPU at once");
   if (key != "seq_length" && key != "micro_batch_size")
-    return usage_error(fmt::format("--max is '{}'; wanted seq_length or micro_batch_size", key));
+    return usage_error(fmt::format("--max is '{}'; wanted seq_length or micro_batch_size", key),
+                       did_you_mean(key, std::vector<std::string>{"seq_length", "micro_batch_size"}));
   LargestValue answer;
   answer.key = key;
   answer.longest = key == "seq_length" ? plan::longest_sequence(question, options, words_to(progress))

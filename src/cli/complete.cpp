@@ -14,6 +14,7 @@
 #include "base/suggest.h"
 #include "base/text.h"
 #include "cli/job_keys.h"
+#include "job/short_names.h"
 
 namespace plimsoll::cli {
 
@@ -121,8 +122,8 @@ Completions flags_of(const Verb& verb) {
       all.words.push_back({fmt::format("--{}", replace(key.name, '_', '-')), std::string(key.doc)});
   for (const job::KeyInfo& key : job::key_table())
     all.words.push_back({fmt::format("--{}", replace(key.name, '_', '-')), key.doc});
-  for (const char* brief : {"tp", "pp", "vpp", "cp", "ep", "etp"})
-    all.words.push_back({fmt::format("--{}", brief), answer::full_key_name(brief)});
+  for (const auto& [brief, full] : job::kShortNames)
+    all.words.push_back({fmt::format("--{}", brief), std::string(full)});
   return all;
 }
 
