@@ -9,7 +9,6 @@
 
 #include "base/suggest.h"
 #include "base/text.h"
-#include "job/short_names.h"
 
 namespace plimsoll::cli {
 
@@ -57,8 +56,6 @@ tl::unexpected<Error> Parser::unknown(std::string_view spelling, std::string_vie
   for (const Flag& flag : flags) candidates.emplace_back(flag.name);
   if (keys != nullptr)
     for (const std::string& key : keys->names) candidates.push_back(replace(key, '_', '-'));
-  if (keys != nullptr)
-    for (const auto& [brief, full] : job::kShortNames) candidates.emplace_back(brief);
   const std::string meant = nearest(replace(name, '_', '-'), candidates);
   std::string hint = meant.empty() ? fmt::format("plimsoll {} --help lists the flags", verb)
                                    : fmt::format("did you mean --{}?", meant);

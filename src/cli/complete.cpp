@@ -14,7 +14,6 @@
 #include "base/suggest.h"
 #include "base/text.h"
 #include "cli/job_keys.h"
-#include "job/short_names.h"
 
 namespace plimsoll::cli {
 
@@ -122,8 +121,8 @@ Completions flags_of(const Verb& verb) {
       all.words.push_back({fmt::format("--{}", replace(key.name, '_', '-')), std::string(key.doc)});
   for (const job::KeyInfo& key : job::key_table())
     all.words.push_back({fmt::format("--{}", replace(key.name, '_', '-')), key.doc});
-  for (const auto& [brief, full] : job::kShortNames)
-    all.words.push_back({fmt::format("--{}", brief), std::string(full)});
+  for (const std::string& brief : answer::short_key_names())
+    all.words.push_back({fmt::format("--{}", brief), answer::full_key_name(brief)});
   return all;
 }
 
