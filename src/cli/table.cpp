@@ -24,8 +24,8 @@ std::size_t bytes_of(std::string_view text, std::size_t count) {
 
 // Where a list or a path goes on: no column has to be wider than the piece before.
 constexpr std::string_view kSeams = ",/";
-// Where a word that is longer than its line is cut, if it has such a place.
-constexpr std::string_view kCuts = ",/-_";
+// Where a word that is longer than its line is cut, if it has such a place: the end of an item, then within one.
+constexpr std::string_view kCuts[] = {",", "/-_"};
 // What no seam divides stays whole up to here.
 constexpr std::size_t kLongestWhole = 36;
 
@@ -35,8 +35,10 @@ bool is_setting(std::string_view word) { return word.find_first_of(":=") < word.
 // Bytes of the front of a word that go on a line of `width` characters.
 std::size_t cut_of(std::string_view word, std::size_t width) {
   const std::size_t most = bytes_of(word, width);
-  const std::size_t seam = word.substr(0, most).find_last_of(kCuts);
-  return seam == std::string_view::npos || seam == 0 ? most : seam + 1;
+  for (const std::string_view cuts : kCuts)
+    if (const std::size_t seam = word.substr(0, most).find_last_of(cuts); seam != std::string_view::npos && seam > 0)
+      return seam + 1;
+  return most;
 }
 
 // The width of the longest piece that wrap() would have to break in a narrower column.
