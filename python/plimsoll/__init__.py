@@ -9,6 +9,7 @@
 Nothing here imports PyTorch or a training framework; live objects of theirs are understood by what they hold.
 """
 from . import _core
+from ._core import Estimate, Rank, Row, StepTime
 from ._errors import Error, InputError, MissingError, UsageError, make_error
 from ._answers import Answer, Fit, Plan, Record
 from ._chart import Chart, chart
@@ -18,9 +19,9 @@ from ._verbs import (Recording, climb, diff, estimate, fit, lint, observe, open,
 _core.failed = make_error
 __version__ = _core.__version__
 
-__all__ = ["Answer", "Chart", "Error", "Fit", "InputError", "Job", "MissingError", "Plan", "Record", "Recording",
-           "UsageError", "World", "assert_fits", "capture", "chart", "climb", "diff", "estimate", "fit", "lint", "observe",
-           "open", "plan", "read", "rl", "rl_plan", "score", "understand", "why"]
+__all__ = ["Answer", "Chart", "Error", "Estimate", "Fit", "InputError", "Job", "MissingError", "Plan", "Rank", "Record",
+           "Recording", "Row", "StepTime", "UsageError", "World", "assert_fits", "capture", "chart", "climb", "diff",
+           "estimate", "fit", "lint", "observe", "open", "plan", "read", "rl", "rl_plan", "score", "understand", "why"]
 
 
 def assert_fits(job, gpu=None, **keys):

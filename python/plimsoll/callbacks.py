@@ -29,12 +29,25 @@ def _gpu_bytes():
     return torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
 
 
+def _settle():
+    """Waits for the device: a step whose kernels are only queued has not ended."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def _say(text):
+    """To standard error, by one process of all that train."""
+    if os.environ.get("RANK", "0") == "0":
+        print(f"plimsoll: {text}", file=sys.stderr, flush=True)
+
+
 class Watch:
     """The prediction of a job, and what two steps measured."""
 
     def __init__(self, job=None, say=None, **keys):
         self.job, self.keys = job, keys
-        self.say = say or (lambda text: print(f"plimsoll: {text}", file=sys.stderr, flush=True))
+        self.say = say or _say
         self.prediction = None
         self.steps = 0
         self.began = None
@@ -44,7 +57,9 @@ class Watch:
         sources = [source for source in sources if source is not None] if self.job is None else [self.job]
         keys = dict(self.keys)
         try:
-            keys.setdefault("gpus", int(os.environ.get("WORLD_SIZE", "1")))
+            # A job that is given says itself how many GPUs it has, unless a launcher does.
+            if "WORLD_SIZE" in os.environ or self.job is None:
+                keys.setdefault("gpus", int(os.environ.get("WORLD_SIZE", "1")))
             if "gpu" not in keys and "gpu_memory" not in keys and _gpu_bytes():
                 keys["gpu_memory"] = _gpu_bytes()
             from ._jobs import read
@@ -57,17 +72,28 @@ class Watch:
             self.say(f"no prediction: {error}")
 
     def step_begins(self):
-        self.began = time.perf_counter()
+        self._guarded(self._begin)
 
     def step_ends(self):
         self.steps += 1
+        if self.steps == 2 and self.prediction is not None:
+            self._guarded(self._end)
+
+    def _begin(self):
+        if self.steps == 1:  # the second step alone is waited for
+            _settle()
+            self.began = time.perf_counter()
+
+    def _end(self):
         if self.began is not None:
+            _settle()
             self.seconds = time.perf_counter() - self.began
-        if self.steps != 2 or self.prediction is None:
-            return
+        self.compare()
+
+    def _guarded(self, work):
         try:
-            self.compare()
-        except Exception as error:
+            work()
+        except Exception as error:  # see predict()
             self.say(f"no comparison: {error}")
 
     def compare(self):
@@ -136,12 +162,20 @@ def _make_lightning_callback():
             self.watch = Watch(job, **keys)
 
         def on_train_start(self, trainer, module):
+            self.updates = getattr(trainer, "global_step", 0)
+            self.is_within = False
             self.watch.predict()
 
+        # Batches that are accumulated are one step: it ends when the weights have changed.
         def on_train_batch_start(self, trainer, module, batch, batch_idx):
-            self.watch.step_begins()
+            if not self.is_within:
+                self.is_within = True
+                self.watch.step_begins()
 
         def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
-            self.watch.step_ends()
+            updates = getattr(trainer, "global_step", self.updates + 1)
+            if updates > self.updates:
+                self.updates, self.is_within = updates, False
+                self.watch.step_ends()
 
     return LightningCallback

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/suggest.h"
 #include "base/text.h"
 
 namespace plimsoll::allocator {
@@ -39,7 +40,8 @@ Result<std::int64_t> whole_number(std::string_view key, std::string_view text) {
 template <bool Settings::* field>
 Status read_switch(std::string_view name, std::string_view text, Settings& settings) {
   if (!equals_ignoring_case(text, "true") && !equals_ignoring_case(text, "false"))
-    return bad_input(fmt::format("allocator setting {}: '{}' is neither True nor False", name, text));
+    return bad_input(fmt::format("allocator setting {}: '{}' is neither True nor False", name, text),
+                     did_you_mean(text, std::vector<std::string>{"True", "False"}));
   settings.*field = equals_ignoring_case(text, "true");
   return {};
 }
@@ -162,7 +164,8 @@ std::string write_divisions(const Settings& settings) {
 
 Status read_backend(std::string_view name, std::string_view text, Settings& settings) {
   if (text != "native" && text != "cudaMallocAsync")
-    return bad_input(fmt::format("allocator setting {}: '{}' is neither native nor cudaMallocAsync", name, text));
+    return bad_input(fmt::format("allocator setting {}: '{}' is neither native nor cudaMallocAsync", name, text),
+                     did_you_mean(text, std::vector<std::string>{"native", "cudaMallocAsync"}));
   settings.native = text == "native";
   return {};
 }

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "answer/check_base.h"
 #include "answer/lint.h"
 #include "base/bytes.h"
 
@@ -75,7 +76,7 @@ void complain_of_growth(const CheckedEntry& entry, CheckedJob& job) {
 }
 
 CheckedJob check_entry(const CheckedEntry& entry, const std::string& folder, const std::string& base,
-                       const lever::World& world) {
+                       const CheckedEntry* former, const lever::World& world) {
   CheckedJob job;
   job.name = entry.name;
   job.files = entry.input.operands;
@@ -83,15 +84,17 @@ CheckedJob check_entry(const CheckedEntry& entry, const std::string& folder, con
   auto fit =
       request ? answer::fit(*request, world, {}, Changes::kNone) : Result<Fit>{tl::make_unexpected(request.error())};
   if (!fit) {
-    job.complaints.push_back({"unreadable", to_string(fit.error()), job.files.empty() ? "" : job.files.front()});
+    const std::string& hint = fit.error().hint;
+    job.complaints.push_back({"unreadable", to_string(fit.error()) + (hint.empty() ? "" : "; " + hint),
+                              job.files.empty() ? "" : job.files.front()});
     return job;
   }
   job.fit = *std::move(fit);
   complain_of_memory(entry, job);
   complain_of_time(entry, job);
-  if (base.empty()) return job;
   // A job that the base does not have, or cannot answer for, is new: there is nothing to compare.
-  const auto before = read_input(input_in(base, entry.input));
+  if (base.empty() || former == nullptr) return job;
+  const auto before = read_input(input_in(base, former->input));
   if (!before) return job;
   if (auto diff = compare_jobs(*before, *request, world)) {
     diff->name_a = "base";
@@ -108,13 +111,16 @@ bool Check::passes() const {
   return std::all_of(jobs.begin(), jobs.end(), [](const CheckedJob& job) { return job.complaints.empty(); });
 }
 
-Result<Check> check(const CheckList& list, const std::string& base, const std::string& base_name) {
+Result<Check> check(const CheckList& list, const std::string& base, const std::string& base_name,
+                    const Progress& progress) {
   std::optional<std::string> calibration;
   if (!list.calibration.empty()) calibration = (std::filesystem::path(list.folder) / list.calibration).string();
   PLIMSOLL_TRY(world, read_world(calibration));
   Check answer{list.path, base_name, {}, {}};
+  const BaseList before(base, list);
   for (const CheckedEntry& entry : list.entries) {
-    answer.jobs.push_back(check_entry(entry, list.folder, base, world));
+    tell(progress, fmt::format("checking {}", entry.name), part_of(answer.jobs.size(), list.entries.size()));
+    answer.jobs.push_back(check_entry(entry, list.folder, base, before.find(entry), world));
     if (!answer.jobs.back().fit) continue;
     for (std::string& word : world.learned.words(answer.jobs.back().fit->job))
       if (std::find(answer.learned.begin(), answer.learned.end(), word) == answer.learned.end())

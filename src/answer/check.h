@@ -11,6 +11,7 @@
 
 #include "answer/diff.h"
 #include "answer/fit.h"
+#include "answer/progress.h"
 
 namespace plimsoll::answer {
 
@@ -42,7 +43,7 @@ struct CheckList {
 struct Complaint {
   std::string id;    // "does-not-fit", "slower", ...; stable, for SARIF and for suppressions
   std::string text;  // one sentence with the figures
-  std::string file;  // of the job that it is about
+  std::string file;  // of the job that it is about, seen from the folder of the list
 };
 
 struct CheckedJob {
@@ -62,12 +63,14 @@ struct Check {
   [[nodiscard]] bool passes() const;
 };
 
-// `base` is the folder of another state of the repository, "" for none; `base_name` is how it is called.
-[[nodiscard]] Result<Check> check(const CheckList& list, const std::string& base, const std::string& base_name);
+// `base` is the folder of the list in another state of the repository, "" for none; `base_name` is how it is called.
+[[nodiscard]] Result<Check> check(const CheckList& list, const std::string& base, const std::string& base_name,
+                                  const Progress& progress = {});
 
 [[nodiscard]] std::string to_json(const Check& check);
 [[nodiscard]] std::string to_sarif(const Check& check, const std::string& version);
 [[nodiscard]] std::string to_junit(const Check& check);
+// No longer than a comment may be: what holds and is as it was is left out first.
 [[nodiscard]] std::string to_markdown(const Check& check);
 
 // Every kind of complaint with what it means.

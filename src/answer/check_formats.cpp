@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A check as JSON, as SARIF for code scanning, as JUnit for test reports, as Markdown for a comment.
+// A check as JSON, as SARIF for code scanning, as JUnit for test reports.
+#include <filesystem>
+
 #include <fmt/format.h>
 
 #include "answer/check.h"
 #include "answer/json.h"
-#include "base/bytes.h"
 
 namespace plimsoll::answer {
 
@@ -32,27 +33,28 @@ std::string xml(std::string_view text) {
   return result;
 }
 
-// Names come from files: nothing in a cell may end it, or be markup.
-std::string cell(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '|' || c == '`' || c == '*' || c == '_' || c == '[' || c == ']' || c == '<' || c == '\\') result += '\\';
-    result += c == '\n' || c == '\r' ? ' ' : c;
+// Where a file is, seen from the folder in which the check runs, as the reference that SARIF wants: code scanning finds
+// it below the root of the repository.
+std::string uri_of(const Check& check, const std::string& file) {
+  namespace fs = std::filesystem;
+  const fs::path list(check.list);
+  std::error_code failure;
+  fs::path path = (file.empty() ? list : list.parent_path() / file).lexically_normal();
+  if (path.is_absolute()) {
+    const fs::path here = fs::current_path(failure);
+    const fs::path below = failure ? fs::path{} : path.lexically_relative(here);
+    if (!below.empty() && *below.begin() != "..") path = below;
   }
-  return result;
-}
-
-std::string change(std::int64_t before, std::int64_t after) {
-  if (before == after) return format_gib(after);
-  return fmt::format("{} → {} ({:+.1f} %)", format_gib(before), format_gib(after),
-                     100 * static_cast<double>(after - before) / static_cast<double>(before));
-}
-
-std::string knobs_of(const KnobStep& step) {
-  std::string text;
-  for (const KnobStep::Knob& knob : step.knobs)
-    text += fmt::format("{}{} {} → {}", text.empty() ? "" : ", ", cell(knob.key), cell(knob.before), cell(knob.after));
-  return text.empty() ? "the rest, which no key says" : text;
+  std::string uri = path.is_absolute() ? "file://" : "";
+  for (const char c : path.generic_string()) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9');
+    if (plain || std::string_view("-._~/").find(c) != std::string_view::npos)
+      uri += c;
+    else
+      uri += fmt::format("%{:02X}", byte);
+  }
+  return uri;
 }
 
 }  // namespace
@@ -119,7 +121,7 @@ std::string to_sarif(const Check& check, const std::string& version) {
       json.key("locations").begin_array().begin_object().key("physicalLocation").begin_object();
       json.key("artifactLocation")
           .begin_object(Layout::kInline)
-          .member("uri", complaint.file.empty() ? check.list : complaint.file)
+          .member("uri", uri_of(check, complaint.file))
           .end_object();
       json.key("region").begin_object(Layout::kInline).member("startLine", 1).end_object();
       json.end_object().end_object().end_array().end_object();
@@ -139,48 +141,14 @@ std::string to_junit(const Check& check) {
       continue;
     }
     text += ">\n";
+    // One failure for each case: readers of this format take no more. All that does not hold is its text.
+    const Complaint& first = job.complaints.front();
+    text += fmt::format("    <failure type=\"{}\" message=\"{}\">", xml(first.id), xml(first.text));
     for (const Complaint& complaint : job.complaints)
-      text += fmt::format("    <failure type=\"{}\" message=\"{}\"/>\n", xml(complaint.id), xml(complaint.text));
-    text += "  </testcase>\n";
+      text += fmt::format("{}{}: {}", &complaint == &first ? "" : "\n", xml(complaint.id), xml(complaint.text));
+    text += "</failure>\n  </testcase>\n";
   }
   return text + "</testsuite>\n";
-}
-
-std::string to_markdown(const Check& check) {
-  std::size_t failed = 0;
-  for (const CheckedJob& job : check.jobs) failed += job.complaints.empty() ? 0 : 1;
-  std::string text = failed == 0 ? fmt::format("**plimsoll**: all {} jobs hold", check.jobs.size())
-                                 : fmt::format("**plimsoll**: {} of {} jobs do not hold", failed, check.jobs.size());
-  text += check.base.empty() ? "\n\n" : fmt::format(" (against {})\n\n", cell(check.base));
-  text += "| job | device GiB | step s | free GiB | |\n| --- | --- | --- | --- | --- |\n";
-  for (const CheckedJob& job : check.jobs) {
-    const char* mark = job.complaints.empty() ? "✓" : "✗";
-    if (!job.fit) {
-      text += fmt::format("| {} | | | | {} |\n", cell(job.name), mark);
-      continue;
-    }
-    const memory::RankAnswer& worst = worst_of(*job.fit);
-    std::string seconds = fmt::format("{:.3f}", job.fit->time.seconds);
-    if (job.difference && job.difference->time_a.seconds != job.fit->time.seconds)
-      seconds = fmt::format("{:.3f} → {:.3f} ({:+.1f} % per token)", job.difference->time_a.seconds,
-                            job.fit->time.seconds, 100 * job.difference->slower());
-    text += fmt::format(
-        "| {} | {} | {} | {} | {} |\n", cell(job.name),
-        job.difference ? change(job.difference->a.device_used, worst.device_used) : format_gib(worst.device_used),
-        seconds, format_gib(worst.headroom), mark);
-  }
-  for (const CheckedJob& job : check.jobs) {
-    const bool differs = job.difference && !job.difference->steps.empty();
-    if (job.complaints.empty() && !differs) continue;
-    text += fmt::format("\n**{}**\n", cell(job.name));
-    for (const Complaint& complaint : job.complaints)
-      text += fmt::format("- {}: {}\n", complaint.id, cell(complaint.text));
-    if (!differs) continue;
-    for (const KnobStep& step : job.difference->steps)
-      text += fmt::format("- {}: {}{} GiB, {:+.1f} % time\n", knobs_of(step), step.difference > 0 ? "+" : "",
-                          format_gib(step.difference, 3), 100 * step.slower);
-  }
-  return text;
 }
 
 }  // namespace plimsoll::answer

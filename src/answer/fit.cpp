@@ -54,7 +54,8 @@ Result<Sweep> sweep(const job::Request& request, const std::vector<job::Settings
           answer.warnings.push_back(warning);
     }
     answer.rows.push_back({settings, std::move(price)});
-    tell(progress, fmt::format("answered {} of {}", answer.rows.size(), points.size()));
+    tell(progress, fmt::format("answered {} of {}", answer.rows.size(), points.size()),
+         part_of(answer.rows.size(), points.size()));
   }
   if (!any_answer) return tl::make_unexpected(answer.rows.front().price.error());
   return answer;

@@ -13,6 +13,7 @@
 #include "base/usage.h"
 #include "cluster/architecture.h"
 #include "job/keys.h"
+#include "job/short_names.h"
 #include "model/catalog.h"
 
 namespace plimsoll::answer {
@@ -133,15 +134,7 @@ Result<job::Framework> framework_named(const std::string& name) {
 }
 
 std::string full_key_name(std::string_view name) {
-  constexpr std::pair<std::string_view, std::string_view> kShort[] = {
-      {"tp", "tensor_model_parallel_size"},
-      {"pp", "pipeline_model_parallel_size"},
-      {"vpp", "virtual_pipeline_model_parallel_size"},
-      {"cp", "context_parallel_size"},
-      {"ep", "expert_model_parallel_size"},
-      {"etp", "expert_tensor_parallel_size"},
-  };
-  for (const auto& [brief, full] : kShort)
+  for (const auto& [brief, full] : job::kShortNames)
     if (name == brief) return std::string{full};
   return std::string{name};
 }

@@ -9,6 +9,7 @@
 #include "answer/json.h"
 #include "base/text.h"
 #include "job/read.h"
+#include "job/short_names.h"
 
 namespace plimsoll::answer {
 
@@ -187,6 +188,12 @@ std::string to_json(const AllocatorSettings& settings) {
         .member("meaning", setting->doc)
         .end_object();
   return json.end_array().end_object().take();
+}
+
+std::vector<std::string> short_key_names() {
+  std::vector<std::string> names;
+  for (const auto& [brief, full] : job::kShortNames) names.emplace_back(brief);
+  return names;
 }
 
 }  // namespace plimsoll::answer

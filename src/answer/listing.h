@@ -59,4 +59,7 @@ using AllocatorSettings = std::vector<const allocator::Setting*>;
 [[nodiscard]] Result<AllocatorSettings> find_allocator_settings(std::string_view text);
 [[nodiscard]] std::string to_json(const AllocatorSettings& settings);
 
+// "tp", "pp" and what else everybody says: answer/input's full_key_name() has the keys.
+[[nodiscard]] std::vector<std::string> short_key_names();
+
 }  // namespace plimsoll::answer

@@ -7,6 +7,7 @@
 #include "answer/json.h"
 #include "answer/plan.h"
 #include "base/interrupt.h"
+#include "base/suggest.h"
 #include "base/usage.h"
 
 namespace plimsoll::answer {
@@ -76,7 +77,7 @@ plan::Longest largest_micro_batch(const Question& question, const plan::SearchOp
 Result<FewestGpus> fewest_gpus(const Question& question, const plan::SearchOptions& options, const Progress& progress) {
   FewestGpus answer;
   answer.tried_to = question.request.options().gpus.value_or(1024);
-  answer.fewest = plan::fewest_gpus(question, options, 1, answer.tried_to, &answer.nothing_fits_on, progress);
+  answer.fewest = plan::fewest_gpus(question, options, 1, answer.tried_to, &answer.nothing_fits_on, words_to(progress));
   if (answer.fewest) answer.plan = plan_on(question, options, answer.fewest->gpus, progress);
   answer.interrupted = interrupted();
   if (answer.interrupted || answer.plan) return answer;
@@ -101,10 +102,11 @@ Result<LargestValue> largest_value(const Question& question, const std::string& 
     return usage_error("--max global_batch_size has no answer: micro-batches accumulate, so memory sets no limit to it",
                        "--max micro_batch_size asks for the largest batch that is on the GPU at once");
   if (key != "seq_length" && key != "micro_batch_size")
-    return usage_error(fmt::format("--max is '{}'; wanted seq_length or micro_batch_size", key));
+    return usage_error(fmt::format("--max is '{}'; wanted seq_length or micro_batch_size", key),
+                       did_you_mean(key, std::vector<std::string>{"seq_length", "micro_batch_size"}));
   LargestValue answer;
   answer.key = key;
-  answer.longest = key == "seq_length" ? plan::longest_sequence(question, options, progress)
+  answer.longest = key == "seq_length" ? plan::longest_sequence(question, options, words_to(progress))
                                        : largest_micro_batch(question, options, progress);
   answer.interrupted = interrupted();
   if (answer.interrupted) return answer;

@@ -43,11 +43,13 @@ Status replay_otherwise(const ReplayQuestion& question, const Recording& recordi
 Status replay_many(const ReplayQuestion& question, const Recording& recording, const Progress& progress,
                    Replay& answer) {
   if (question.tune) {
-    PLIMSOLL_TRY(
-        tuned, replay::tune(*recording.history, recording.surroundings, [&](std::size_t tried, std::size_t of) {
-          tell(progress,
-               of > 0 ? fmt::format("tried {} of {} settings", tried, of) : fmt::format("tried {} settings", tried));
-        }));
+    PLIMSOLL_TRY(tuned,
+                 replay::tune(*recording.history, recording.surroundings, [&](std::size_t tried, std::size_t of) {
+                   if (of > 0)
+                     tell(progress, fmt::format("tried {} of {} settings", tried, of), part_of(tried, of));
+                   else
+                     tell(progress, fmt::format("tried {} settings", tried));
+                 }));
     answer.what_ifs = tuned.best;
     answer.tuned = std::move(tuned);
     return {};

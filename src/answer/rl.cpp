@@ -119,14 +119,14 @@ std::vector<rl::Priced> price_rl_knobs(const RlDraft& draft, const RlAnswer& ans
   rl::EvaluationOptions without_timeline = how(world, options);
   without_timeline.simulation.timeline = false;
   return rl::price_knobs(draft.run, answer.run, answer.evaluation, rl::knobs_of(answer.run, answer.evaluation),
-                         without_timeline, progress);
+                         without_timeline, words_to(progress));
 }
 
 Result<rl::Plan> plan_rl(const RlDraft& draft, const lever::World& world, std::size_t keep, const Progress& progress) {
   rl::PlanOptions options;
   options.world = world;
   options.keep = keep;
-  options.progress = progress;
+  options.progress = words_to(progress);
   return rl::plan(draft.run, options);
 }
 

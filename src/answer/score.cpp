@@ -66,11 +66,12 @@ std::vector<std::string> group_keys(const std::vector<ScoredFile>& files) {
   return {keys.begin(), keys.end()};
 }
 
-Result<ScoredFile> score_file(const std::string& path, const truth::ScoreOptions& options, const Progress& progress) {
+Result<ScoredFile> score_file(const std::string& path, const truth::ScoreOptions& options, const Progress& progress,
+                              std::optional<double> share) {
   PLIMSOLL_TRY(text, read_file(path));
   auto records = truth::read_records(path, text);
   if (!records) return tl::make_unexpected(std::move(records.error()).with_context(path));
-  tell(progress, fmt::format("predicting {} records of {}", records->records.size(), path));
+  tell(progress, fmt::format("predicting {} records of {}", records->records.size(), path), share);
   ScoredFile file{*std::move(records), {}};
   file.score = truth::score(file.records, options);
   return file;
@@ -130,7 +131,9 @@ Result<Score> score(const ScoreQuestion& question, const lever::World& world, co
   options.memory = wanted.empty() || wanted.size() > 1 || wanted.front() != "step_seconds";
   Score score{{}, question.by, {}};
   for (const std::string& path : question.paths) {
-    PLIMSOLL_TRY(file, score_file(path, options, progress));
+    std::optional<double> share;  // of one file nothing is known before its end
+    if (question.paths.size() > 1) share = part_of(score.files.size(), question.paths.size());
+    PLIMSOLL_TRY(file, score_file(path, options, progress, share));
     std::erase_if(file.score.rows, [&](const truth::ScoredRow& row) { return !is_wanted(row.quantity); });
     if (!world.learned.empty()) apply_learned(world.learned, file, score.learned);
     score.files.push_back(std::move(file));

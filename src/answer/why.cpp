@@ -34,14 +34,18 @@ Result<why::Findings> read_all(const std::vector<std::string>& operands, const P
   why::Collector collector(catalogue_texts);
   std::int64_t before = 0;
   bool any = false;
+  std::size_t whole = 0;  // files that are read
   for (const std::string& path : paths) {
     std::int64_t here = 0;
     const auto report = [&](std::int64_t bytes) {
       here = bytes;
-      tell(progress, fmt::format("read {}", format_bytes(before + bytes)));
+      std::optional<double> share;
+      if (paths.size() > 1) share = part_of(whole, paths.size());
+      tell(progress, fmt::format("read {}", format_bytes(before + bytes)), share);
     };
     PLIMSOLL_TRY_STATUS(why::read_log(path, collector, limits_for(paths.size()), report));
     before += here;
+    ++whole;
   }
   why::Findings findings = collector.take();
   for (const why::LogFile& file : findings.files) any = any || file.bytes > 0;

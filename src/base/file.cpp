@@ -13,6 +13,8 @@
 
 #include <fmt/format.h>
 
+#include "base/file_hint.h"
+
 namespace plimsoll {
 
 bool is_endless(int descriptor) {
@@ -30,9 +32,7 @@ Result<std::string> read_file(const std::string& path, std::int64_t limit) {
   if (path != "-" && std::filesystem::is_directory(path, ignored))
     return bad_input(fmt::format("{} is a folder; wanted a file", path));
   std::unique_ptr<std::FILE, decltype(close)> file(path == "-" ? stdin : std::fopen(path.c_str(), "rb"), close);
-  if (!file)
-    return tl::make_unexpected(
-        Error{Code::kBadInput, fmt::format("cannot open {}: {}", path, std::strerror(errno)), {}, {}});
+  if (!file) return cannot_open(path, errno);
   if (is_endless(fileno(file.get()))) return bad_input(fmt::format("{} is a device; wanted a file", path));
   struct stat about = {};
   std::string text;
@@ -61,7 +61,8 @@ Status check_regular_file(const std::string& path) {
   std::error_code problem;
   const fs::file_status about = fs::status(path, problem);
   if (fs::is_regular_file(about)) return {};
-  if (about.type() == fs::file_type::not_found) return bad_input(fmt::format("cannot open {}: no such file", path));
+  if (about.type() == fs::file_type::not_found)
+    return bad_input(fmt::format("cannot open {}: no such file", path), file_meant_by(path));
   if (problem) return bad_input(fmt::format("cannot open {}: {}", path, problem.message()));
   const char* const what = fs::is_directory(about)                                    ? "a folder"
                            : fs::is_fifo(about)                                       ? "a pipe"

@@ -75,11 +75,30 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
   return result;
 }
 
+namespace {
+
+// One letter more, less, changed or swapped with the next.
+bool differs_by_one(std::string_view a, std::string_view b) {
+  if (a.size() > b.size()) std::swap(a, b);
+  if (b.size() - a.size() > 1) return false;
+  const auto [left, right] = std::mismatch(a.begin(), a.end(), b.begin());
+  const std::string_view rest_a = a.substr(static_cast<std::size_t>(left - a.begin()));
+  const std::string_view rest_b = b.substr(static_cast<std::size_t>(right - b.begin()));
+  if (a.size() != b.size()) return rest_a == rest_b.substr(1);
+  if (rest_a.empty() || rest_a.substr(1) == rest_b.substr(1)) return true;
+  return rest_a.size() > 1 && rest_a[0] == rest_b[1] && rest_a[1] == rest_b[0] && rest_a.substr(2) == rest_b.substr(2);
+}
+
+}  // namespace
+
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
-  if (word.size() > 200) return {};
+  if (word.empty() || word.size() > 200) return {};
+  // Of a short word two wrong letters are most of it: trl is not verl, set is not peft.
+  constexpr std::size_t kShort = 4;
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
+    if (word.size() <= kShort && !differs_by_one(lower(word), lower(candidate))) continue;
     const std::size_t distance = edit_distance(word, candidate);
     if (distance < best_distance) {
       best_distance = distance;

@@ -60,7 +60,7 @@ std::string report(const answer::Calibrated& calibrated, const Console& console)
 Result<ExitCode> measure_here(const Arguments& arguments, const Console& console) {
   PLIMSOLL_TRY(device, device_of(arguments));
   const answer::CalibrateQuestion question{device, arguments.has("quick"), arguments.values("library")};
-  const auto progress = [&console](double done, std::string_view what) { console.progress(bar(done, what)); };
+  const auto progress = [&console](double done, std::string_view what) { console.told(bar(done, what)); };
   PLIMSOLL_TRY(calibrated, answer::calibrate(question, progress));
   const std::string json = answer::to_json(calibrated);
   if (const auto out = arguments.value("out")) PLIMSOLL_TRY_STATUS(write_whole(*out, json, existing_files(arguments)));

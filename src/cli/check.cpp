@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "answer/check.h"
+#include "answer/check_base.h"
 #include "answer/git_state.h"
 #include "base/bytes.h"
 #include "base/write.h"
@@ -65,13 +66,14 @@ Result<ExitCode> run_check(const Arguments& arguments, const Console& console) {
   std::string base;
   const std::string against = arguments.value("against").value_or("");
   if (std::filesystem::is_directory(against)) {
-    base = against;
+    base = answer::folder_in_checkout(against, list);
   } else if (!against.empty()) {
-    PLIMSOLL_TRY(unpacked, answer::GitState::unpack(list.folder, against));
+    const std::string reach = answer::reach_of(list);
+    PLIMSOLL_TRY(unpacked, answer::GitState::unpack(reach, against));
     state = std::move(unpacked);
-    base = state->folder();
+    base = answer::folder_in(state->folder(), reach, list);
   }
-  PLIMSOLL_TRY(check, answer::check(list, base, against));
+  PLIMSOLL_TRY(check, answer::check(list, base, against, to_person(console)));
   for (const std::string& word : check.learned) console.warn(word);
   const Existing existing = existing_files(arguments);
   if (const auto file = arguments.value("sarif"))
@@ -100,7 +102,8 @@ const Verb kCheck = {
         "time_growth = \"3%\".\n"
         "\n"
         "--against names that state: a folder with another checkout, or a revision, which git unpacks beside it for as "
-        "long as it takes. Every key that differs is priced, in memory and time, in the Markdown.\n"
+        "long as it takes. A job is compared with the one that the list of that state calls the same. Every key that "
+        "differs is priced, in memory and time, in the Markdown.\n"
         "\n"
         "Exit code 0 when all jobs hold, 1 when one does not.",
     .flags = {{.name = "against", .argument = "STATE", .help = "a revision of git, or a folder, to compare with"},

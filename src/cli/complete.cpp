@@ -121,7 +121,7 @@ Completions flags_of(const Verb& verb) {
       all.words.push_back({fmt::format("--{}", replace(key.name, '_', '-')), std::string(key.doc)});
   for (const job::KeyInfo& key : job::key_table())
     all.words.push_back({fmt::format("--{}", replace(key.name, '_', '-')), key.doc});
-  for (const char* brief : {"tp", "pp", "vpp", "cp", "ep", "etp"})
+  for (const std::string& brief : answer::short_key_names())
     all.words.push_back({fmt::format("--{}", brief), answer::full_key_name(brief)});
   return all;
 }

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
@@ -14,6 +13,7 @@
 
 #include "base/interrupt.h"
 #include "base/text.h"
+#include "cli/waiting.h"
 
 namespace plimsoll::cli {
 
@@ -85,12 +85,14 @@ bool colour_by_default() {
 }  // namespace
 
 void Console::print(std::string_view text) const {
+  make_room();
   if (is_plain(text)) return write(out, text);
   write(out, sanitised(text, colour_out));
 }
 
 void Console::error(const Error& error) const {
   std::fflush(out);
+  make_room();
   write(err, fmt::format("{} {}\n", paint("plimsoll:", Style::kBad, colour_err),
                          printable(to_string(error), kLongestMessage)));
   if (!error.hint.empty()) write(err, fmt::format("hint: {}\n", printable(error.hint, kLongestMessage)));
@@ -99,25 +101,38 @@ void Console::error(const Error& error) const {
 void Console::warn(std::string_view text) const {
   if (quiet) return;
   std::fflush(out);
+  make_room();
   write(err, fmt::format("{} {}\n", paint("warning:", Style::kWarning, colour_err), printable(text, kLongestMessage)));
 }
 
 void Console::note(std::string_view text) const {
   if (quiet) return;
   std::fflush(out);
+  make_room();
   write(err, fmt::format("note: {}\n", printable(text, kLongestMessage)));
 }
 
 void Console::next(std::string_view command) const {
   if (quiet || !watched) return;
   std::fflush(out);
+  make_room();
   write(err, fmt::format("{} {}\n", paint("next:", Style::kDim, colour_err), printable(command, kLongestMessage)));
 }
 
-void Console::progress(std::string_view text) const {
+void Console::told(std::string_view text) const {
   remember_progress(text);
   if (quiet || !watched) return;
+  make_room();
   write(err, fmt::format("{}\n", printable(text, kLongestMessage)));
+}
+
+void Console::progress(const answer::HowFar& how_far) const {
+  remember_progress(how_far.words);
+  if (waiting != nullptr) waiting->tell(how_far);
+}
+
+void Console::make_room() const {
+  if (waiting != nullptr) waiting->make_room();
 }
 
 Status Console::flush() const {
@@ -168,14 +183,8 @@ std::string paint(std::string_view text, Style style, bool colour) {
   return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
 }
 
-std::function<void(const std::string&)> each_second(const Console& console) {
-  using Clock = std::chrono::steady_clock;
-  return [&console, last = Clock::now()](const std::string& text) mutable {
-    remember_progress(text);
-    if (Clock::now() - last < std::chrono::seconds(1)) return;
-    last = Clock::now();
-    console.progress(text);
-  };
+answer::Progress to_person(const Console& console) {
+  return [&console](const answer::HowFar& how_far) { console.progress(how_far); };
 }
 
 }  // namespace plimsoll::cli

@@ -4,13 +4,15 @@
 #pragma once
 
 #include <cstdio>
-#include <functional>
 #include <string>
 #include <string_view>
 
+#include "answer/progress.h"
 #include "base/result.h"
 
 namespace plimsoll::cli {
+
+class Waiting;
 
 enum class ColorMode { kAuto, kAlways, kNever };
 enum class Style { kPlain, kBold, kDim, kGood, kBad, kWarning };
@@ -20,9 +22,10 @@ struct Console {
   std::FILE* err = stderr;
   bool colour_out = false;
   bool colour_err = false;
-  bool watched = false;  // stderr is a terminal: a person reads along
-  bool quiet = false;    // -q: errors only
-  int width = 0;         // columns of stdout; 0: no limit
+  bool watched = false;        // stderr is a terminal: a person reads along
+  bool quiet = false;          // -q: errors only
+  int width = 0;               // columns of stdout; 0: no limit
+  Waiting* waiting = nullptr;  // the line of a person who waits, where there is one
 
   void print(std::string_view text) const;
   void error(const Error& error) const;
@@ -30,8 +33,12 @@ struct Console {
   void note(std::string_view text) const;
   // "next: ..." for a person who watches.
   void next(std::string_view command) const;
-  // A line that says what takes so long; only for a person who watches.
-  void progress(std::string_view text) const;
+  // A line of its own that says what goes on; only for a person who watches.
+  void told(std::string_view text) const;
+  // How far the answer is: in the line of `waiting`, and what an interruption reports.
+  void progress(const answer::HowFar& how_far) const;
+  // Takes the line of `waiting` back, for what stays there.
+  void make_room() const;
   // Answers whether everything printed has arrived (a full disk loses the answer).
   [[nodiscard]] Status flush() const;
 };
@@ -42,8 +49,8 @@ struct Console {
 // Applies --color; kAuto is colour on a terminal unless NO_COLOR is set (or TERM is dumb).
 void set_color(Console& console, ColorMode mode);
 
-// Progress of long work for a person who watches, not more often than they read; also what an interruption reports.
-[[nodiscard]] std::function<void(const std::string&)> each_second(const Console& console);
+// Tells the person who watches how far an answer is.
+[[nodiscard]] answer::Progress to_person(const Console& console);
 
 [[nodiscard]] std::string paint(std::string_view text, Style style, bool colour);
 

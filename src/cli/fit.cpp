@@ -89,7 +89,7 @@ Result<ExitCode> run_one(const job::Request& request, const Arguments& arguments
 Result<ExitCode> run_sweep(const job::Request& request, const std::vector<job::Settings>& points,
                            const Arguments& arguments, const memory::AskedRanks& asked, const Console& console) {
   PLIMSOLL_TRY(world, world_of(arguments));
-  PLIMSOLL_TRY(sweep, answer::sweep(request, points, world, asked, each_second(console)));
+  PLIMSOLL_TRY(sweep, answer::sweep(request, points, world, asked, to_person(console)));
   console.print(arguments.has("json") ? answer::to_json(sweep) : sweep_report(sweep, console));
   show_warnings(sweep.warnings, console);
   return sweep.any_fits() ? ExitCode::kYes : ExitCode::kNo;

@@ -2,8 +2,10 @@
 #include "cli/job_keys.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "answer/input.h"
+#include "answer/listing.h"
 #include "job/keys.h"
 #include "job/read.h"
 
@@ -32,6 +34,10 @@ KeyKind kind_of(std::string_view key) {
 
 }  // namespace
 
-KeySet job_keys() { return {kind_of, answer::full_key_name, job::key_names()}; }
+KeySet job_keys() {
+  std::vector<std::string> names = job::key_names();
+  for (std::string& brief : answer::short_key_names()) names.push_back(std::move(brief));
+  return {kind_of, answer::full_key_name, std::move(names)};
+}
 
 }  // namespace plimsoll::cli

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "answer/listing.h"
 #include "answer/rl.h"
 #include "base/text.h"
 #include "cli/facts.h"
@@ -85,6 +86,10 @@ std::string manual_of_program(std::span<const Verb* const> verbs, std::string_vi
   for (const rl::Key& key : rl::key_table())
     text += fmt::format(".TP\n.B {} \\fR[{}] {}\n{}\n", escaped(key.name), escaped(key.section),
                         escaped(rl::type_name(key)), escaped(key.doc));
+  text += ".SH SETTINGS OF THE ALLOCATOR\n";
+  for (const allocator::Setting* setting : answer::find_allocator_settings("").value_or(answer::AllocatorSettings{}))
+    text += fmt::format(".TP\n.B {} \\fRsince PyTorch {}.{}\n{}\n", escaped(setting->name), setting->since.major,
+                        setting->since.minor, escaped(setting->doc));
   return text;
 }
 

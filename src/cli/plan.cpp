@@ -42,7 +42,7 @@ plan::SearchOptions options_of(const Console& console, std::size_t keep, const A
   if (arguments.value("objective").value_or("time") == "headroom") options.objective = plan::Objective::kHeadroom;
   options.progress = [&console](const plan::Counts& counts) {
     console.progress(
-        fmt::format("considered {} configurations", with_commas(static_cast<std::int64_t>(counts.considered))));
+        {fmt::format("considered {} configurations", with_commas(static_cast<std::int64_t>(counts.considered))), {}});
   };
   return options;
 }
@@ -181,19 +181,19 @@ Result<ExitCode> run_plan(const Arguments& given, const Console& console) {
   if (!question.assumed.empty())
     console.warn("assumed, as only a model is named: " + lever::as_flags(question.assumed));
   if (arguments.has("min-gpus")) {
-    PLIMSOLL_TRY(fewest, answer::fewest_gpus(question, options_of(console, 3, arguments, world), each_second(console)));
+    PLIMSOLL_TRY(fewest, answer::fewest_gpus(question, options_of(console, 3, arguments, world), to_person(console)));
     console.print(arguments.has("json") ? answer::to_json(fewest) : fewest_gpus_report(fewest, console));
     return fewest.fewest && !fewest.interrupted ? ExitCode::kYes : ExitCode::kNo;
   }
   if (const auto key = arguments.value("max")) {
     PLIMSOLL_TRY(largest, answer::largest_value(question, answer::full_key_name(*key),
-                                                options_of(console, 1, arguments, world), each_second(console)));
+                                                options_of(console, 1, arguments, world), to_person(console)));
     console.print(arguments.has("json") ? answer::to_json(largest) : largest_value_report(largest, console));
     return largest.plan ? ExitCode::kYes : ExitCode::kNo;
   }
   if (objective == "gpu-hours") {
     PLIMSOLL_TRY(hours, answer::gpu_hours(question, arguments.value("tokens").value_or("1T"),
-                                          options_of(console, 1, arguments, world), each_second(console)));
+                                          options_of(console, 1, arguments, world), to_person(console)));
     console.print(arguments.has("json") ? answer::to_json(hours) : gpu_hours_report(hours, console));
     return hours.rows.empty() ? ExitCode::kNo : ExitCode::kYes;
   }

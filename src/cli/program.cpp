@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/program.h"
 
-#include <poll.h>
 #include <algorithm>
-#include <csignal>
-#include <cstdio>
 #include <optional>
 
 #include <fmt/format.h>
 
-#include "base/interrupt.h"
 #include "base/text.h"
 #include "cli/help.h"
 #include "cli/job_keys.h"
 #include "cli/pager.h"
 #include "cli/run_folder.h"
+#include "cli/waiting.h"
 
 namespace plimsoll::cli {
 
@@ -60,6 +57,18 @@ Result<ExitCode> run_help(std::span<const std::string> words, Console& console) 
   return ExitCode::kYes;
 }
 
+// The console has the line of a person who waits for as long as a verb works.
+class Waited {
+ public:
+  Waited(Console& console, Waiting* waiting) : console_(console) { console.waiting = waiting; }
+  ~Waited() { console_.waiting = nullptr; }
+  Waited(const Waited&) = delete;
+  Waited& operator=(const Waited&) = delete;
+
+ private:
+  Console& console_;
+};
+
 Result<ExitCode> run_verb(const Verb& verb, std::span<const std::string> words, Console& console) {
   // Help is given even where the rest of the line is wrong.
   for (const std::string& word : words) {
@@ -78,6 +87,9 @@ Result<ExitCode> run_verb(const Verb& verb, std::span<const std::string> words, 
   console.quiet = arguments.has("quiet");
   std::optional<Pager> pager;
   if (!verb.streams) pager.emplace(console);
+  std::optional<Waiting> waiting;
+  if (!verb.streams && !console.quiet && can_show_waiting()) waiting.emplace(verb.name);
+  const Waited waited(console, waiting ? &*waiting : nullptr);
   PLIMSOLL_TRY(of_ranks, answer_for_ranks(verb.name, arguments, console));
   if (of_ranks) return *of_ranks;
   PLIMSOLL_TRY(expanded, with_run_folders(verb.name, std::move(arguments)));
@@ -103,35 +115,11 @@ Result<ExitCode> dispatch(std::span<const std::string> words, Console& console) 
   return run_verb(*verb, rest, console);
 }
 
-// A reader that has seen enough (head) is no failure to speak of.
-bool reader_left(const Console& console) {
-  pollfd out{fileno(console.out), POLLOUT, 0};
-  return poll(&out, 1, 0) > 0 && (out.revents & POLLERR) != 0;
-}
-
-constexpr int kPipeClosed = 128 + SIGPIPE;  // what a shell reports of a program that a closed pipe ended
-
 }  // namespace
 
 int run_program(std::span<const std::string> words, Console console) {
   const Result<ExitCode> result = dispatch(words, console);
   return end_with(result, console);
-}
-
-int end_with(const Result<ExitCode>& result, const Console& console) {
-  const bool is_given_up = interrupted() && !result;
-  if (!result) console.error(is_given_up ? given_up() : result.error());
-  if (const Status flushed = console.flush(); !flushed) {
-    if (reader_left(console)) return kPipeClosed;
-    console.error(flushed.error());
-    return static_cast<int>(flushed.error().code);
-  }
-  if (is_given_up) return interrupted_exit_code();
-  if (interrupted()) {
-    console.error({Code::kMissing, "interrupted: what is shown is what was known by then", {}, {}});
-    return interrupted_exit_code();
-  }
-  return result ? static_cast<int>(*result) : static_cast<int>(result.error().code);
 }
 
 }  // namespace plimsoll::cli

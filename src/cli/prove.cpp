@@ -121,7 +121,7 @@ Result<ExitCode> run_prove(const Arguments& arguments, const Console& console) {
   launch.words = {arguments.value("python").value_or("python3"), "-c", std::string(live::proof_program()), spec_path,
                   result_path};
   for (const auto& [name, value] : prediction.job.environment) launch.environment.emplace_back(name, value);
-  console.progress(fmt::format("training {} steps of one rank", steps));
+  console.told(fmt::format("training {} steps of one rank", steps));
   const live::Ending ending = live::run_command(launch);
   if (!ending.started)
     return tl::make_unexpected(

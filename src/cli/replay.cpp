@@ -36,8 +36,7 @@ answer::ReplayQuestion question_of(const Arguments& arguments) {
 
 Result<ExitCode> run_recording(const answer::Recording& recording, const Arguments& arguments, const Console& console) {
   if (!recording.history) PLIMSOLL_TRY_STATUS(refuse_questions(recording.path, arguments));
-  const auto progress = [&console](const std::string& text) { console.progress(text); };
-  PLIMSOLL_TRY(replay, answer::replay_recording(recording, question_of(arguments), progress));
+  PLIMSOLL_TRY(replay, answer::replay_recording(recording, question_of(arguments), to_person(console)));
   if (const auto path = arguments.value("chrome-trace"))
     PLIMSOLL_TRY_STATUS(answer::write_chrome_trace(*path, *recording.history, existing_files(arguments)));
   console.print(arguments.has("json") ? answer::to_json(replay) : replay_report(replay, console));

@@ -58,7 +58,7 @@ Status emit(const rl::Run& run, const std::vector<rl::KeyReason>& reasons, const
 Result<ExitCode> run_plan(const answer::RlDraft& draft, const lever::World& world, const Arguments& arguments,
                           const std::string& folder, const Console& console) {
   PLIMSOLL_TRY(keep, positive(arguments, "top", 5, 100));
-  PLIMSOLL_TRY(plan, answer::plan_rl(draft, world, static_cast<std::size_t>(keep), each_second(console)));
+  PLIMSOLL_TRY(plan, answer::plan_rl(draft, world, static_cast<std::size_t>(keep), to_person(console)));
   if (!folder.empty() && !plan.best.empty())
     PLIMSOLL_TRY_STATUS(
         emit(plan.best.front().run, answer::reasons_of(plan.best.front()), folder, existing_files(arguments), console));
@@ -92,7 +92,7 @@ Result<ExitCode> answer_run(const answer::RlDraft& draft, const lever::World& wo
     PLIMSOLL_TRY_STATUS(write_whole(*path, timeline_svg(rl.evaluation), existing_files(arguments)));
   if (!folder.empty()) PLIMSOLL_TRY_STATUS(emit(rl.run, {}, folder, existing_files(arguments), console));
   if (arguments.has("knobs")) {
-    const auto priced = answer::price_rl_knobs(draft, rl, world, options, each_second(console));
+    const auto priced = answer::price_rl_knobs(draft, rl, world, options, to_person(console));
     console.print(arguments.has("json") ? answer::to_json(priced) : rl_knobs_report(priced, console));
   } else if (arguments.has("json")) {
     console.print(answer::to_json(rl));

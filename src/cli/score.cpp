@@ -27,10 +27,9 @@ Result<ExitCode> run_score(const Arguments& arguments, const Console& console) {
   if (arguments.operands.empty()) return usage_error("a file of records is missing", "plimsoll score TRUTH...");
   PLIMSOLL_TRY(worst, worst_count(arguments));
   PLIMSOLL_TRY(world, world_of(arguments));
-  const auto progress = [&console](const std::string& text) { console.progress(text); };
   PLIMSOLL_TRY(score,
                answer::score({arguments.operands, arguments.values("quantity"), arguments.value("by").value_or("")},
-                             world, progress));
+                             world, to_person(console)));
   for (const std::string& word : score.learned) console.warn(word);
   if (arguments.has("json")) {
     console.print(answer::to_json(score));

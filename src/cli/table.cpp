@@ -22,6 +22,39 @@ std::size_t bytes_of(std::string_view text, std::size_t count) {
   return at;
 }
 
+// Where a list or a path goes on: no column has to be wider than the piece before.
+constexpr std::string_view kSeams = ",/";
+// Where a word that is longer than its line is cut, if it has such a place: the end of an item, then within one.
+constexpr std::string_view kCuts[] = {",", "/-_"};
+// What no seam divides stays whole up to here.
+constexpr std::size_t kLongestWhole = 36;
+
+// garbage_collection_threshold:0.8, NCCL_NVLS_ENABLE=0: one thing to read and to paste.
+bool is_setting(std::string_view word) { return word.find_first_of(":=") < word.size() - 1; }
+
+// Bytes of the front of a word that go on a line of `width` characters.
+std::size_t cut_of(std::string_view word, std::size_t width) {
+  const std::size_t most = bytes_of(word, width);
+  for (const std::string_view cuts : kCuts)
+    if (const std::size_t seam = word.substr(0, most).find_last_of(cuts); seam != std::string_view::npos && seam > 0)
+      return seam + 1;
+  return most;
+}
+
+// The width of the longest piece that wrap() would have to break in a narrower column.
+std::size_t longest_whole(std::string_view text, bool only_settings) {
+  std::size_t longest = 0;
+  for (std::string_view word : split(text, ' '))
+    while (!word.empty() && (!only_settings || is_setting(word))) {
+      const std::size_t piece = std::min(word.size(), word.find_first_of(kSeams) + 1);  // npos + 1 is 0
+      const std::size_t bytes = piece == 0 ? word.size() : piece;
+      if (const std::size_t width = display_width(word.substr(0, bytes)); width <= kLongestWhole)
+        longest = std::max(longest, width);
+      word.remove_prefix(bytes);
+    }
+  return longest;
+}
+
 void trim_line(std::string& text) {
   while (!text.empty() && text.back() == ' ') text.pop_back();
 }
@@ -48,7 +81,7 @@ std::vector<std::string> wrap(std::string_view text, std::size_t width) {
         line.clear();
         continue;
       }
-      const std::size_t cut = bytes_of(word, width);
+      const std::size_t cut = cut_of(word, width);
       lines.emplace_back(word.substr(0, cut));
       word.remove_prefix(cut);
     }
@@ -64,6 +97,26 @@ void Table::add_row(std::vector<Cell> cells) {
 
 void Table::add_rule() { rows_.push_back({{}, true}); }
 
+void Table::shrink(std::vector<std::size_t>& widths, std::size_t width, bool breaks_words) const {
+  std::size_t total = kGap * (widths.size() - 1);
+  for (const std::size_t each : widths) total += each;
+  if (total <= width) return;
+  std::vector<std::size_t> narrowest(columns_.size(), kNarrowestColumn);
+  for (std::size_t i = 0; i < columns_.size(); ++i)
+    for (const Row& row : rows_)
+      if (columns_[i].shrinks && !row.is_rule)
+        narrowest[i] = std::max(narrowest[i], longest_whole(row.cells[i].text, breaks_words));
+  // Takes characters one by one from the widest column that may shrink: tables are small.
+  for (; total > width; --total) {
+    std::size_t widest = columns_.size();
+    for (std::size_t i = 0; i < columns_.size(); ++i)
+      if (columns_[i].shrinks && widths[i] > narrowest[i] && (widest == columns_.size() || widths[i] > widths[widest]))
+        widest = i;
+    if (widest == columns_.size()) return;
+    --widths[widest];
+  }
+}
+
 std::vector<std::size_t> Table::column_widths(int width) const {
   std::vector<std::size_t> widths;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
@@ -73,19 +126,9 @@ std::vector<std::size_t> Table::column_widths(int width) const {
     widths.push_back(widest);
   }
   if (width <= 0 || widths.empty()) return widths;
-  std::size_t total = kGap * (widths.size() - 1);
-  for (const std::size_t each : widths) total += each;
-  // Takes characters one by one from the widest column that may shrink: tables are small.
-  while (total > static_cast<std::size_t>(width)) {
-    std::size_t widest = columns_.size();
-    for (std::size_t i = 0; i < columns_.size(); ++i)
-      if (columns_[i].shrinks && widths[i] > kNarrowestColumn &&
-          (widest == columns_.size() || widths[i] > widths[widest]))
-        widest = i;
-    if (widest == columns_.size()) break;
-    --widths[widest];
-    --total;
-  }
+  // Words are broken only where that is not enough, settings never.
+  shrink(widths, static_cast<std::size_t>(width), false);
+  shrink(widths, static_cast<std::size_t>(width), true);
   return widths;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables for people: aligned columns, a head, rules between groups. Columns that may shrink wrap their
-// words so that the table fits the width; nothing is cut away. Widths count characters, not bytes.
+// words so that the table fits the width; nothing is cut away. A table that would have to break words for that is
+// wider. Widths count characters, not bytes.
 //
 //   part           GiB
 //   -----------  -----
@@ -53,6 +54,8 @@ class Table {
   };
 
   [[nodiscard]] std::vector<std::size_t> column_widths(int width) const;
+  // Takes from columns that may shrink what they have to give.
+  void shrink(std::vector<std::size_t>& widths, std::size_t width, bool breaks_words) const;
 
   std::vector<Column> columns_;
   std::vector<Row> rows_;

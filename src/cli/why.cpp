@@ -51,7 +51,7 @@ Status write_repair(const std::string& path, const answer::Why& why, Existing ex
   for (const std::string& label : repair.applied) changes += (changes.empty() ? "" : ", ") + label;
   if (!repair.fits)
     console.warn(fmt::format("{}: {} are not enough; no further change of the ladder makes it fit", path, changes));
-  console.progress(fmt::format("wrote {}: {}", path, changes));
+  console.told(fmt::format("wrote {}: {}", path, changes));
   return {};
 }
 
@@ -96,7 +96,7 @@ Result<ExitCode> run_why(const Arguments& arguments, const Console& console) {
     question.job = std::move(input);
   }
   PLIMSOLL_TRY(world, world_of(arguments));
-  PLIMSOLL_TRY(why, answer::why(question, world, each_second(console)));
+  PLIMSOLL_TRY(why, answer::why(question, world, to_person(console)));
   if (why.known) say_learned(world, why.known->job, console);
   console.print(arguments.has("json") ? answer::to_json(why) : why_text(why, arguments.has("full"), console));
   if (const auto path = arguments.value("fix"))

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "job/keys/table.h"
 #include "job/read.h"
+#include "job/short_names.h"
 
 namespace plimsoll::job {
 
@@ -195,6 +196,8 @@ void drop_rivals(Job& job, std::string_view key) {
 Error unknown_key(std::string_view key, Framework framework) {
   std::vector<std::string> candidates = key_names();
   for (const Alias& alias : alias_table(framework)) candidates.emplace_back(alias.name);
+  for (const auto& [brief, full] : kShortNames) candidates.emplace_back(brief);
+  candidates.insert(candidates.end(), {"framework", "model", "environment"});  // of a job file, beside its keys
   const std::string name = in_key_spelling(key);
   std::string near = nearest(name, candidates);
   if (near.empty() && name.size() >= 4)  // "micro_batch" for micro_batch_size: the shortest name that holds it

@@ -179,8 +179,9 @@ Result<Answer> plan_rl(const std::string& file, const Settings& settings, const 
                        const Progress& progress) {
   const auto draft = answer::read_rl({file, settings, {}});
   if (!draft) return outside(draft.error());
-  auto plan = answer::plan_rl(*draft, world.impl().world, top,
-                              [&progress](const std::string& text) { answer::tell(progress, text); });
+  auto plan = answer::plan_rl(*draft, world.impl().world, top, [&progress](const answer::HowFar& how_far) {
+    if (progress) progress(how_far.words);
+  });
   if (!plan) return outside(plan.error());
   const bool any = !plan->best.empty();
   return Answer(hold(any, draft->warnings, *std::move(plan), kJson, cli::rl_plan_report));

@@ -45,7 +45,10 @@ Result<Answer> Recording::replay(const ReplayOptions& options) const {
   if (question.needs_history() && !has_history())
     return Error{3, impl_->recording.path + " has no history to replay",
                  "record one with torch.cuda.memory._record_memory_history()"};
-  auto replay = answer::replay_recording(impl_->recording, question, options.progress);
+  const auto words = [&options](const answer::HowFar& how_far) {
+    if (options.progress) options.progress(how_far.words);
+  };
+  auto replay = answer::replay_recording(impl_->recording, question, words);
   if (!replay) return outside(replay.error());
   const bool suffices = !replay->run.oom;
   std::vector<std::string> warnings = replay->warnings;

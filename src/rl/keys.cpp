@@ -141,6 +141,7 @@ Error unknown_key(std::string_view name, bool trainer) {
       if (!alias.empty()) candidates.emplace_back(alias);
   }
   candidates.insert(candidates.end(), job::key_names().begin(), job::key_names().end());
+  candidates.insert(candidates.end(), {"framework", "name", "description"});  // of a file, beside its keys
   const std::string near = nearest(in_key_spelling(name), candidates);
   return Error{Code::kBadInput,
                fmt::format("unknown key {}", job::shown(job::text_node(std::string{name}))),

@@ -12,6 +12,8 @@
 
 #include <fmt/format.h>
 
+#include "base/file_hint.h"
+
 namespace plimsoll::snapshot {
 
 namespace {
@@ -101,7 +103,7 @@ std::unique_ptr<Source> memory_source(std::string_view bytes) { return std::make
 Result<std::unique_ptr<Source>> file_source(const std::string& path) {
   if (path == "-") return std::make_unique<FileSource>("standard input", STDIN_FILENO, 0);
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return bad_input(fmt::format("cannot open {}: {}", path, std::strerror(errno)));
+  if (file < 0) return cannot_open(path, errno);
   struct stat about{};
   const bool is_known = fstat(file, &about) == 0;
   auto source = std::make_unique<FileSource>(

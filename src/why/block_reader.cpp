@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "base/file_hint.h"
 namespace plimsoll::why {
 
 namespace {
@@ -176,7 +177,7 @@ Result<BlockReader> BlockReader::open(const std::string& path) {
       return bad_input(fmt::format("{} is a folder; wanted a log", path));
     state->file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     state->owns = true;
-    if (state->file < 0) return bad_input(fmt::format("cannot open {}: {}", path, std::strerror(errno)));
+    if (state->file < 0) return cannot_open(path, errno);
   }
   if (is_endless(state->file)) return bad_input(fmt::format("{} is a device; wanted a log", path));
   char first[2];

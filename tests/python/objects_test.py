@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Live objects of the frameworks, played by stand-ins that hold what the real ones hold."""
 import argparse
+import contextlib
 import dataclasses
 import enum
+import importlib
+import io
 import json
+import os
 import sys
 import types
 import unittest
+from unittest import mock
 
 import plimsoll as pl
 from support import EXAMPLES
@@ -32,6 +37,26 @@ class TrainingArguments:
 
     def to_dict(self):
         return self.values
+
+
+class Lines(list):
+    """What was said, line by line."""
+    __call__ = list.append
+
+
+@contextlib.contextmanager
+def stand_in(name, **members):
+    """A module of that name with these members, for as long as it takes."""
+    module = types.ModuleType(name)
+    vars(module).update(members)
+    with mock.patch.dict(sys.modules, {name: module}):
+        yield module
+
+
+def fresh_callbacks():
+    """plimsoll.callbacks as it is made beside the frameworks that are there now."""
+    sys.modules.pop("plimsoll.callbacks", None)
+    return importlib.import_module("plimsoll.callbacks")
 
 
 def used(*sources, **keys):
@@ -130,9 +155,10 @@ class Callbacks(unittest.TestCase):
 
     def test_compare_with_the_counters_of_a_device(self):
         from plimsoll import callbacks
+        waited = []
         cuda = types.SimpleNamespace(
             is_available=lambda: True, max_memory_allocated=lambda: 10 * 2**30, max_memory_reserved=lambda: 11 * 2**30,
-            current_device=lambda: 0,
+            current_device=lambda: 0, synchronize=lambda: waited.append(1),
             get_device_properties=lambda device: types.SimpleNamespace(total_memory=150_000_000_000))
         sys.modules["torch"] = types.SimpleNamespace(cuda=cuda)
         self.addCleanup(sys.modules.pop, "torch")
@@ -143,6 +169,46 @@ class Callbacks(unittest.TestCase):
             watch.step_begins()
             watch.step_ends()
         self.assertTrue(any("after two steps 10.00 GiB allocated" in line for line in said), said)
+        self.assertIn("the second step took", said[-1])
+        self.assertEqual(len(waited), 2)
+
+    def test_one_process_of_all_speaks(self):
+        from plimsoll import callbacks
+        for rank, words in (("0", "plimsoll: predicted"), ("3", "")):
+            heard = io.StringIO()
+            with mock.patch.dict(os.environ, RANK=rank), contextlib.redirect_stderr(heard):
+                callbacks.Watch(**ON).predict(PretrainedConfig(), TrainingArguments())
+            self.assertTrue(heard.getvalue().startswith(words) and bool(heard.getvalue()) == bool(words), heard)
+
+    def test_the_trainer_predicts_first_and_compares_after_the_second_step(self):
+        with stand_in("transformers", TrainerCallback=type("TrainerCallback", (), {})) as base:
+            callback = fresh_callbacks().TrainerCallback(say=None, **ON)
+            self.assertIsInstance(callback, base.TrainerCallback)
+        said = callback.watch.say = Lines()
+        callback.on_train_begin(TrainingArguments(), None, None, model=types.SimpleNamespace(config=PretrainedConfig()))
+        heard = []
+        for _ in range(3):
+            callback.on_step_begin(None, None, None)
+            callback.on_step_end(None, None, None)
+            heard.append(len(said))
+        self.assertEqual(heard, [1, 2, 2])
+
+    def test_lightning_counts_updates_not_batches(self):
+        base = type("Callback", (), {})
+        with stand_in("lightning", pytorch=None), stand_in("lightning.pytorch", Callback=base):
+            callback = fresh_callbacks().LightningCallback({"model": "llama3-8b", "framework": "fsdp2",
+                                                             "seq_length": 4096, **ON})
+            self.assertIsInstance(callback, base)
+        said = callback.watch.say = Lines()
+        trainer = types.SimpleNamespace(global_step=7)  # resumed
+        callback.on_train_start(trainer, None)
+        heard = []
+        for batch in range(8):
+            callback.on_train_batch_start(trainer, None, None, batch)
+            trainer.global_step += batch % 4 == 3  # four batches are accumulated
+            callback.on_train_batch_end(trainer, None, None, None, batch)
+            heard.append(len(said))
+        self.assertEqual(heard, [1] * 7 + [2])
 
     def test_need_no_framework_to_be_imported(self):
         from plimsoll import callbacks

@@ -58,6 +58,12 @@ class Stub(unittest.TestCase):
         names = {node.name for node in STUB.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
         self.assertLessEqual(set(pl.__all__), names)
 
+    def test_everything_in_the_stub_is_there(self):
+        for node in STUB.body:
+            names = [target.id for target in node.targets] if isinstance(node, ast.Assign) else [getattr(node, "name", "_")]
+            for name in names:
+                self.assertTrue(name.startswith("_") or hasattr(pl, name), name)
+
     def test_figures_have_the_members_of_the_stub(self):
         answer = pl.fit("llama3-8b", gpu="h100-sxm-80gb", gpus=8)
         for name, thing in (("Rank", answer.worst), ("Row", answer.worst.table[0]), ("StepTime", answer.time)):

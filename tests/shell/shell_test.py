@@ -1,38 +1,52 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The program in a shell: a pager on a terminal, completion in bash, width, colour and silence. The program is $PLIMSOLL."""
+"""The program in a shell: a pager on a terminal, completion in bash, zsh and fish, width, colour, silence, and the line
+that moves while somebody waits. The program is $PLIMSOLL."""
 import fcntl
 import os
 import pty
+import shutil
 import struct
 import subprocess
 import tempfile
 import termios
+import time
 import unittest
 
 PROGRAM = os.path.abspath(os.environ["PLIMSOLL"])
 HOME = tempfile.gettempdir()
 
 
-def on_terminal(*words, rows=24, columns=100, **environment):
-    """What the program shows on a terminal of that size, and its exit code."""
+def make_terminal(rows, columns):
     keeper, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    return keeper, terminal
+
+
+def shown_on(keeper):
+    """All that arrives at a terminal until its other side is closed."""
+    shown = b""
+    while True:
+        try:
+            part = os.read(keeper, 65536)
+        except OSError:  # the other side is closed
+            break
+        if not part:
+            break
+        shown += part
+    os.close(keeper)
+    return shown.decode().replace("\r\n", "\n")
+
+
+def on_terminal(*words, rows=24, columns=100, **environment):
+    """What the program shows on a terminal of that size, and its exit code."""
+    keeper, terminal = make_terminal(rows, columns)
     with subprocess.Popen([PROGRAM, *words], stdin=subprocess.DEVNULL, stdout=terminal, stderr=subprocess.DEVNULL,
                           env={"PATH": "/usr/bin:/bin", "HOME": HOME, "TERM": "xterm", **environment}) as process:
         os.close(terminal)
-        shown = b""
-        while True:
-            try:
-                part = os.read(keeper, 65536)
-            except OSError:  # the other side is closed
-                break
-            if not part:
-                break
-            shown += part
+        shown = shown_on(keeper)
         process.wait()
-    os.close(keeper)
-    return shown.decode().replace("\r\n", "\n"), process.returncode
+    return shown, process.returncode
 
 
 class Pager(unittest.TestCase):
@@ -74,6 +88,49 @@ class Terminal(unittest.TestCase):
         self.assertNotIn("\x1b[", on_terminal(*words, rows=200, NO_COLOR="1")[0])
 
 
+class Waiting(unittest.TestCase):
+    """why - reads what somebody types, and takes as long as they do."""
+    LOG = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+
+    def while_it_waits(self, *flags, seconds=1.5, columns=60, **environment):
+        """What stands on the terminal behind standard error."""
+        keeper, terminal = make_terminal(24, columns)
+        with subprocess.Popen([PROGRAM, "why", "-", *flags], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                              stderr=terminal,
+                              env={"PATH": "/usr/bin:/bin", "HOME": HOME, "TERM": "xterm", **environment}) as process:
+            os.close(terminal)
+            time.sleep(seconds)
+            process.stdin.write(self.LOG)
+            process.stdin.close()
+            shown = shown_on(keeper)
+            process.wait()
+        self.assertIn(process.returncode, (0, 1))
+        return shown
+
+    def test_a_line_moves_after_a_second_and_is_taken_back(self):
+        shown = self.while_it_waits()
+        self.assertRegex(shown, r"\[[.#]{24}\] why, 1 s\r")
+        places = [line for line in shown.split("\r\x1b[K") if line.startswith("[")]
+        self.assertGreater(len(set(places)), 1)
+        self.assertTrue(all(len(line) < 60 for line in places))
+        self.assertTrue(shown.rpartition("s\r")[2].startswith("\r\x1b[K"), shown[-200:])
+
+    def test_nothing_moves_before_a_second_is_over(self):
+        self.assertNotIn("[#", self.while_it_waits(seconds=0.1))
+
+    def test_nothing_moves_where_nobody_wants_it(self):
+        self.assertEqual(self.while_it_waits("--quiet"), "")
+        self.assertNotIn("[#", self.while_it_waits(TERM="dumb"))
+
+    def test_what_is_no_terminal_gets_none_of_it(self):
+        with subprocess.Popen([PROGRAM, "why", "-"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE) as process:
+            time.sleep(1.5)
+            _, said = process.communicate(self.LOG)
+        self.assertNotIn(b"\x1b", said)
+        self.assertNotIn(b"[#", said)
+
+
 class Bash(unittest.TestCase):
     def complete(self, *words):
         """What bash offers for the last word."""
@@ -90,6 +147,44 @@ class Bash(unittest.TestCase):
         self.assertIn("llama3-70b", self.complete("fit", "llama3-7"))
         self.assertIn("h100-sxm-80gb", self.complete("fit", "--gpu", "h100-s"))
         self.assertIn("--inference-num-workers", self.complete("rl", "--inference-num"))
+
+
+@unittest.skipUnless(shutil.which("zsh"), "there is no zsh")
+class Zsh(unittest.TestCase):
+    def complete(self, *words):
+        """What the function of zsh hands to the shell, which is played by two functions."""
+        script = (f'PATH={os.path.dirname(PROGRAM)}:$PATH; compdef() {{ }}; _files() {{ print :files }}; '
+                  '_describe() { print -rl -- ${(P)2} }; source <(plimsoll complete --script zsh); '
+                  'words=(plimsoll "$@"); CURRENT=$#words; _plimsoll')
+        done = subprocess.run(["zsh", "-f", "-c", script, "zsh", *words], capture_output=True, text=True, check=False,
+                              env={"PATH": "/usr/bin:/bin", "HOME": HOME})
+        self.assertEqual(done.stderr, "")
+        return done.stdout.splitlines()
+
+    def test_completes_verbs_values_and_files(self):
+        self.assertTrue(self.complete("fi")[0].startswith("fit:does a training job fit"))
+        self.assertTrue(any(line.startswith("h100-sxm-80gb:") for line in self.complete("fit", "--gpu", "h100-s")))
+        self.assertIn(":files", self.complete("fit", ""))
+        # A colon of the word itself does not end it.
+        self.assertTrue(any(line.startswith("expandable_segments\\::")
+                            for line in self.complete("replay", "--set", "expandable")))
+
+
+@unittest.skipUnless(shutil.which("fish"), "there is no fish")
+class Fish(unittest.TestCase):
+    def complete(self, line):
+        script = f'set PATH {os.path.dirname(PROGRAM)} $PATH; plimsoll complete --script fish | source; complete -C "{line}"'
+        with tempfile.TemporaryDirectory() as home:
+            done = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, check=False,
+                                  env={"PATH": "/usr/bin:/bin", "HOME": home})
+        return [word.split("\t")[0] for word in done.stdout.splitlines()]
+
+    def test_completes_verbs_flags_values_models_and_gpus(self):
+        self.assertEqual(self.complete("plimsoll fi"), ["fit"])
+        self.assertIn("--recompute-granularity", self.complete("plimsoll fit --recomp"))
+        self.assertIn("selective", self.complete("plimsoll fit --recompute-granularity "))
+        self.assertIn("llama3-70b", self.complete("plimsoll fit llama3-7"))
+        self.assertIn("h100-sxm-80gb", self.complete("plimsoll fit --gpu h100-s"))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/file_hint.h"
 #include "base/text.h"
 
 namespace plimsoll::rl {
@@ -106,7 +107,7 @@ Result<Observation> observe_files(const std::vector<std::string>& paths, const O
     if (path != "-" && std::filesystem::is_block_file(path, ignored))
       return bad_input(fmt::format("{} is a device; wanted a file of metrics or a log", path));
     std::unique_ptr<std::FILE, decltype(close)> file(path == "-" ? stdin : std::fopen(path.c_str(), "rb"), close);
-    if (!file) return bad_input(fmt::format("cannot open {}: {}", path, std::strerror(errno)));
+    if (!file) return cannot_open(path, errno);
     observer.begin_file(path);
     bool is_first = true;
     while (const std::size_t got = std::fread(buffer.data(), 1, buffer.size(), file.get())) {

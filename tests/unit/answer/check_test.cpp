@@ -84,6 +84,22 @@ TEST_F(CheckFolder, every_format_parses_and_holds_names_as_text) {
   EXPECT_THAT(to_markdown(*checked), HasSubstr("| pre\\|training \\<b> |"));
 }
 
+TEST_F(CheckFolder, a_comment_is_never_larger_than_a_comment_may_be) {
+  Check many;
+  for (int i = 0; i < 3000; ++i) {
+    many.jobs.push_back(
+        {.name = "job " + std::to_string(i), .files = {}, .fit = {}, .difference = {}, .complaints = {}});
+    if (i % 2 == 0) many.jobs.back().complaints.push_back({"unreadable", std::string(5000, 'x'), ""});
+  }
+
+  const std::string text = to_markdown(many);
+
+  EXPECT_LT(text.size(), 65'536U);
+  EXPECT_THAT(text, HasSubstr("1500 of 3000 jobs do not hold"));
+  EXPECT_THAT(text, HasSubstr("1500 further jobs hold and are not listed"));
+  EXPECT_THAT(text, HasSubstr("further jobs found no room here"));
+}
+
 TEST_F(CheckFolder, growth_is_measured_against_the_base) {
   const std::string_view list_text = "[limits]\nmemory_growth = \"1%\"\n[[job]]\nfiles = [\"job.toml\"]\n";
   const auto job = [](int micro_batch) {

@@ -49,6 +49,14 @@ TEST(Nearest, stays_silent_when_nothing_is_near) {
   EXPECT_EQ(nearest(std::string(100'000, 'm'), keys), "");
 }
 
+TEST(Nearest, of_a_short_word_one_letter_is_wrong_or_two_are_swapped) {
+  const std::vector<std::string> names = {"fit", "peft", "tp", "gpu"};
+  EXPECT_EQ(nearest("fti", names), "fit");
+  EXPECT_EQ(nearest("tpp", names), "tp");
+  EXPECT_EQ(nearest("set", names), "");
+  EXPECT_EQ(nearest("", names), "");
+}
+
 TEST(Nearest, takes_the_nearer_of_two) {
   const std::vector<std::string> names = {"llama3-70b", "llama3-8b"};
   EXPECT_EQ(nearest("lama3-8b", names), "llama3-8b");

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "allocator/setting_table.h"
 #include "answer/rl.h"
 #include "base/suggest.h"
 #include "base/text.h"
@@ -104,6 +105,15 @@ TEST(FoundEverywhere, keys_of_a_run_of_rl) {
     EXPECT_TRUE(completes({"rl", flag}, flag)) << flag;
     for (const std::string& value : listed_values(rl::type_name(key)))
       EXPECT_TRUE(completes({"rl", flag, ""}, value)) << flag << ' ' << value;
+  }
+}
+
+TEST(FoundEverywhere, settings_of_the_allocator) {
+  const std::string page = plain(manual_of_program(verbs(), "1"));
+  for (const allocator::Setting& setting : allocator::setting_table()) {
+    EXPECT_THAT(page, HasSubstr(fmt::format("\n.B {} ", setting.name)));
+    EXPECT_TRUE(completes({"replay", "--set", std::string(setting.name)}, fmt::format("{}:", setting.name)))
+        << setting.name;
   }
 }
 

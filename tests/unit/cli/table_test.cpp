@@ -60,6 +60,17 @@ TEST(Table, wraps_only_columns_that_shrink_and_keeps_every_word) {
   for (const char* word : {"rather", "sentence", "words", "it"}) EXPECT_NE(text.find(word), std::string::npos);
 }
 
+TEST(Table, breaks_no_setting_of_the_allocator) {
+  Table table({{"setting", Align::kLeft, true}, {"reserved", Align::kRight}});
+  table.add_row({"garbage_collection_threshold:0.8,expandable_segments:True", "7.22"});
+  table.add_row({"roundup_power2_divisions:[256:1,512:2,1024:4]", "7.34"});
+
+  const std::string text = table.to_text(30, false);
+
+  for (const char* whole : {"garbage_collection_threshold:0.8,", "expandable_segments:True", "512:2,"})
+    EXPECT_NE(text.find(whole), std::string::npos) << text;
+}
+
 TEST(Table, counts_characters_and_not_bytes) {
   Table table({{"x"}, {"y"}});
   table.add_row({"\xC3\xA9t\xC3\xA9", "1"});
