@@ -8,7 +8,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <system_error>
+#include <exception>
+#include <new>
 
 #include <fmt/format.h>
 
@@ -52,7 +53,7 @@ std::thread without_signals(auto&& work) {
   std::thread thread;
   try {
     thread = std::thread(work);
-  } catch (const std::system_error&) {  // the machine has no thread left: nobody sees a bar
+  } catch (const std::exception&) {  // no thread or no memory is left: nobody sees a bar
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return thread;
@@ -82,7 +83,12 @@ bool can_show_waiting() {
 
 Waiting::Waiting(std::string_view name)
     : how_far_{std::string(name), {}}, begun_(Clock::now()), not_before_(begun_ + kPatience) {
-  thread_ = without_signals([this] { live(); });
+  thread_ = without_signals([this] {
+    try {
+      live();
+    } catch (const std::bad_alloc&) {  // the answer is worth more than its bar
+    }
+  });
 }
 
 Waiting::~Waiting() {
