@@ -191,7 +191,9 @@ Priced price_one(const Run& draft, const Run& complete_run, const Evaluation& ba
   one.kv_bytes = answer->server.kv_bytes - base.server.kv_bytes;
   one.requests = answer->server.max_concurrency - base.server.max_concurrency;
   one.train_seconds = answer->time.seconds - base.time.seconds;
-  if (answer->simulation.period > 0 && base.simulation.period > 0) {
+  // Like with like: simulated both, or both in closed form, where the run is too large to simulate.
+  const bool is_comparable = (answer->simulation.period > 0) == (base.simulation.period > 0);
+  if (is_comparable && base.period() > 0 && tokens(base) > 0) {
     one.period = answer->period() - base.period();
     one.tokens_per_second = tokens(*answer) / tokens(base) - 1;
     one.staleness = answer->simulation.mean_staleness - base.simulation.mean_staleness;
@@ -211,6 +213,9 @@ std::vector<Priced> price_knobs(const Run& draft, const Run& complete_run, const
   if (base.simulation.events > kEventsOfKnob) {
     each.simulation.most_events = kEventsOfKnob;
     if (auto again = evaluate(complete_run, each)) compared = *std::move(again);
+    // Enough to see a loop that cannot start; what else a simulation of a knob says would be compared with nothing.
+    constexpr std::int64_t kEventsOfStart = 20'000;
+    if (!compared.simulation.too_long.empty()) each.simulation.most_events = kEventsOfStart;
   }
   std::vector<Priced> priced(knobs.size());
   std::atomic<std::size_t> next{0};
