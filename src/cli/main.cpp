@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <malloc.h>
 #include <exception>
 #include <string>
 #include <vector>
@@ -7,9 +8,24 @@
 #include "cli/last_words.h"
 #include "cli/program.h"
 
+namespace {
+
+// Large buffers go back to the system when they are dropped. Left alone, glibc raises what it calls large with every
+// buffer that grows, and how much a process holds then depends on the order in which its threads happen to work.
+void give_large_buffers_back() {
+#ifdef __GLIBC__
+  constexpr int kLarge = 1 << 20;
+  mallopt(M_MMAP_THRESHOLD, kLarge);
+  mallopt(M_TRIM_THRESHOLD, 2 * kLarge);
+#endif
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   std::set_terminate(plimsoll::cli::end_badly);
   plimsoll::cli::watch_memory();
+  give_large_buffers_back();
   plimsoll::install_signal_handlers();
   // We throw nothing; what arrives here is out of memory or a mistake of ours.
   try {
