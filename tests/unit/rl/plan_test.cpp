@@ -142,5 +142,20 @@ TEST(Knobs, every_knob_of_a_run_can_be_turned) {
   }
 }
 
+TEST(Knobs, without_a_simulation_knobs_are_compared_in_closed_form) {
+  EvaluationOptions options;
+  options.simulates = false;
+  const Settings settings = telescope_settings();
+  const auto run = run_of(settings);
+  const auto base = evaluate(run, options);
+  ASSERT_TRUE(base.has_value());
+  const Knob fewer{"rollout", {{"max_concurrent_prompts_per_server", "1"}}, "fewer lanes"};
+  const std::vector<Priced> priced = price_knobs(draft_of(settings), run, *base, {fewer}, options);
+  ASSERT_EQ(priced.size(), 1U);
+  EXPECT_TRUE(priced.front().refused.empty()) << priced.front().refused;
+  EXPECT_LT(priced.front().tokens_per_second, 0);
+  EXPECT_GT(priced.front().period, 0);
+}
+
 }  // namespace
 }  // namespace plimsoll::rl
