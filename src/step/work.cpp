@@ -90,7 +90,7 @@ void embedding_work(const Job& job, WorkList& list) {
     const double main = job.optimizer.grad_reduce_in_fp32 ? 4 : 2;
     table = real(job.vocab_rows) / s.tp * s.hidden * (job.is_megatron() ? 2 + 2 + 2 * main : 6);
   }
-  stream(list, Part::kOther, s.tokens * s.hidden * 2 * s.act, s.tokens * s.hidden * (s.act + 8) + table, 4, 8);
+  stream(list, s, Part::kOther, s.tokens * s.hidden * 2 * s.act, s.tokens * s.hidden * (s.act + 8) + table, 4, 8);
   if (s.tp > 1) row_message(list, s, Part::kOther);
 }
 
@@ -109,20 +109,20 @@ void head_work(const Job& job, WorkList& list) {
   const double logits = s.tokens * rows;
   switch (job.kernels.loss) {
     case job::LossKind::kTe:  // one kernel, in place on the logits
-      stream(list, Part::kOther, logits * 6, logits * 4, 4, 2);
+      stream(list, s, Part::kOther, logits * 6, logits * 4, 4, 2);
       break;
     case job::LossKind::kNativeFused:
-      stream(list, Part::kOther, logits * 18, logits * 8, 10, 4);
+      stream(list, s, Part::kOther, logits * 18, logits * 8, 10, 4);
       break;
     case job::LossKind::kLiger:
     case job::LossKind::kChunked:
-      stream(list, Part::kOther, logits * 12, logits * 6, 16, 8);
+      stream(list, s, Part::kOther, logits * 12, logits * 6, 16, 8);
       break;
     case job::LossKind::kUnfused:
-      stream(list, Part::kOther, logits * 28, logits * 14, 14, 6);
+      stream(list, s, Part::kOther, logits * 28, logits * 14, 14, 6);
       break;
     case job::LossKind::kTransformers:  // fp32 copy, log-softmax, its gradient, and back
-      stream(list, Part::kOther, logits * 26, logits * 18, 6, 6);
+      stream(list, s, Part::kOther, logits * 26, logits * 18, 6, 6);
       break;
   }
 }

@@ -78,6 +78,9 @@ struct Work {
   // Kernels that the host launches; of a ring, for each of its hops.
   double forward_kernels;
   double backward_kernels;
+  // What they cost the host, in launches of average cost; 0: as many as kernels.
+  double forward_calls;
+  double backward_calls;
   double forward_launches;  // beside them, those that one call starts in a loop in C++; the backward has twice as many
   // Message: bytes of the whole array (gather, scatter, reduce) or bytes one rank sends (all-to-all, one ring hop).
   Group group;
@@ -114,6 +117,10 @@ class WorkList {
     work.doing = doing;
     work.part = part;
     return work;
+  }
+  [[nodiscard]] Work& last() {
+    PLIMSOLL_CHECK(count_ > 0);
+    return items_[count_ - 1];
   }
   [[nodiscard]] const Work* begin() const { return items_.data(); }
   [[nodiscard]] const Work* end() const { return items_.data() + count_; }

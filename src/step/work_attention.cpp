@@ -2,6 +2,7 @@
 // What attention computes and sends: grouped and latent projections, the core, and context parallelism.
 #include <algorithm>
 
+#include "step/work_calls.h"
 #include "step/work_parts.h"
 
 namespace plimsoll::step::work {
@@ -39,6 +40,10 @@ void core_attention(WorkList& list, const Shape& s, const model::Attention& a) {
     w.forward_kernels = 5;
     w.backward_kernels = 8;
   }
+  const bool one_call = job.kernels.attention != job::AttentionBackend::kUnfused;
+  if (s.local)
+    set_calls(w, one_call ? kAttentionCalls
+                          : Calls{kPlainCalls.forward * w.forward_kernels, kPlainCalls.backward * w.backward_kernels});
 }
 
 // facts step-time.md 7, CP. Types may alternate between layers: the list is averaged.
@@ -92,13 +97,13 @@ void context_messages(WorkList& list, const Shape& s, const model::Attention& a)
 }
 
 void rope_and_split(WorkList& list, const Shape& s, const model::Attention& a, double rotated) {
-  if (a.qk_norm != model::QkNorm::kNone) stream(list, Part::kNorm, rotated * 2 * s.act, rotated * 4 * s.act, 2, 4);
+  if (a.qk_norm != model::QkNorm::kNone) stream(list, s, Part::kNorm, rotated * 2 * s.act, rotated * 4 * s.act, 2, 4);
   if (!s.job.model.rope) return;
   if (s.job.kernels.rope_fusion || s.compiled) {
-    stream(list, Part::kOther, rotated * 2 * s.act, rotated * 2 * s.act, 2, 2);
+    stream(list, s, Part::kOther, rotated * 2 * s.act, rotated * 2 * s.act, 2, 2);
   } else {
     // Two products, the rotated copy and its concatenation, the sum; for queries and keys.
-    stream(list, Part::kOther, rotated * 10 * s.act, rotated * 12 * s.act, 12, 16);
+    stream(list, s, Part::kOther, rotated * 10 * s.act, rotated * 12 * s.act, 12, 16);
   }
 }
 
@@ -111,14 +116,14 @@ void attention_gqa(WorkList& list, const Shape& s, const model::Attention& a, bo
   if (a.kind == model::AttentionKind::kLinear) {
     q = (real(a.linear_key_heads * a.linear_key_dim) + real(a.linear_value_heads * a.linear_value_dim)) / s.tp;
     gemm(list, s, Part::kLinear, s.tokens, 2 * q, s.hidden, quantised);
-    stream(list, Part::kOther, s.tokens * q * 8 * s.act, s.tokens * q * 16 * s.act, 6, 12);
+    stream(list, s, Part::kOther, s.tokens * q * 8 * s.act, s.tokens * q * 16 * s.act, 6, 12);
   } else {
     gemm(list, s, Part::kLinear, s.tokens, q * (a.output_gate ? 2 : 1) + 2 * kv, s.hidden, quantised, Cut::kColumns);
     rope_and_split(list, s, a, s.tokens * (q + kv));
   }
   context_messages(list, s, a);
   core_attention(list, s, a);
-  if (a.output_gate) stream(list, Part::kOther, s.tokens * q * 3 * s.act, s.tokens * q * 5 * s.act, 2, 3);
+  if (a.output_gate) stream(list, s, Part::kOther, s.tokens * q * 3 * s.act, s.tokens * q * 5 * s.act, 2, 3);
   gemm(list, s, Part::kLinear, s.tokens, s.hidden, q, quantised, Cut::kRows);
 }
 
@@ -132,14 +137,14 @@ void attention_mla(WorkList& list, const Shape& s, const model::Attention& a, bo
   // Down-projections are whole on every tensor-parallel rank and see its share of the sequence.
   if (q_rank > 0) {
     gemm(list, s, Part::kLinear, s.stored, q_rank, s.hidden, quantised);
-    stream(list, Part::kMlaUp, s.stored * q_rank * 2 * s.act, s.stored * q_rank * 4 * s.act, 1, 2);
+    stream(list, s, Part::kMlaUp, s.stored * q_rank * 2 * s.act, s.stored * q_rank * 4 * s.act, 1, 2);
   }
   gemm(list, s, Part::kMlaUp, s.tokens, heads * (nope + rope), q_rank > 0 ? q_rank : s.hidden, quantised);
   gemm(list, s, Part::kLinear, s.stored, kv_rank + rope, s.hidden, quantised);
-  stream(list, Part::kMlaUp, s.stored * kv_rank * 2 * s.act, s.stored * kv_rank * 4 * s.act, 1, 2);
+  stream(list, s, Part::kMlaUp, s.stored * kv_rank * 2 * s.act, s.stored * kv_rank * 4 * s.act, 1, 2);
   gemm(list, s, Part::kMlaUp, s.tokens, heads * (nope + value), kv_rank, quantised);
   // Rotation, and keys put together from their two parts.
-  stream(list, Part::kMlaUp, s.tokens * heads * (2 * (nope + rope) * 2 + value) * s.act,
+  stream(list, s, Part::kMlaUp, s.tokens * heads * (2 * (nope + rope) * 2 + value) * s.act,
          s.tokens * heads * (2 * (nope + rope) * 2 + value) * s.act, s.job.kernels.rope_fusion ? 3 : 12,
          s.job.kernels.rope_fusion ? 4 : 14);
   context_messages(list, s, a);

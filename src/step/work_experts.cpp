@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a mixture of experts computes and sends: routing, permutation, dispatch, grouped products, shared experts.
+#include "step/work_calls.h"
 #include "step/work_parts.h"
 
 namespace plimsoll::step::work {
@@ -44,6 +45,12 @@ void grouped(WorkList& list, const Shape& s, double rows, double columns, double
     w.backward_bytes = groups * columns * depth * (2 + 2 * main);
     w.backward_kernels += groups;
   }
+  if (!s.local || as_one) return;
+  // One expert after the other, each a linear of its own. How many rows it gets differs from call to call.
+  set_calls(w,
+            {kLinearCalls.forward + kNewShape,
+             (w.trained ? kLinearCalls.backward + 2 * kNewShape : kFrozenLinearBackward + kNewShape)},
+            groups);
 }
 
 // Transformer Engine returns the bias of the second product. Megatron adds it expert by expert, scaled by the fp32
@@ -75,7 +82,7 @@ void moe_mlp(WorkList& list, const Shape& s, const model::FeedForward& ffn, cons
       job.moe.dispatcher == job::DispatcherKind::kHybridEp || job.moe.dispatcher == job::DispatcherKind::kDeepEp;
   gemm(list, s, Part::kRouter, s.stored, experts, s.hidden, false);
   // Scores, softmax, top-k, balancing loss: chains over [tokens, experts] in fp32.
-  stream(list, Part::kRouter, s.stored * experts * (fused ? 30 : 60), s.stored * experts * (fused ? 30 : 60),
+  stream(list, s, Part::kRouter, s.stored * experts * (fused ? 30 : 60), s.stored * experts * (fused ? 30 : 60),
          fused ? 14 : 18, fused ? 10 : 12);
   // Copies out and back, each read once and written once; a second sort by local expert after the exchange.
   const double copies = s.stored * top * s.hidden * s.act;
@@ -83,12 +90,12 @@ void moe_mlp(WorkList& list, const Shape& s, const model::FeedForward& ffn, cons
   const bool sorts = z.sorted && !one_kernel;
   const double permuted = 2 * (copies + s.stored * s.hidden * s.act) + (sorts ? 4 * rows : 2 * rows);
   const double kernels = (fused ? 6.0 : 8.0) + (sorts ? 6 : 2);
-  stream(list, Part::kRouter, permuted, permuted, kernels, kernels);
+  stream(list, s, Part::kRouter, permuted, permuted, kernels, kernels);
   expert_message(list, s, ffn);
   const bool as_one = z.grouped || (s.eager && job.moe.grouped_gemm);
   const double groups = real(z.experts_used);
   grouped(list, s, routed, fan * width, s.hidden, groups, as_one, quantised);
-  activation(list, s, Part::kExpertActivation, ffn, routed * width);
+  activation(list, s, Part::kExpertActivation, ffn, routed * width, as_one || s.eager ? 1 : groups);
   grouped(list, s, routed, s.hidden, width, groups, as_one, quantised);
   if (ffn.expert_bias && job.is_megatron()) output_bias(list, s, routed, groups);
   expert_message(list, s, ffn);
@@ -99,7 +106,7 @@ void moe_mlp(WorkList& list, const Shape& s, const model::FeedForward& ffn, cons
     activation(list, s, Part::kShared, ffn, s.tokens * shared);
     gemm(list, s, Part::kShared, s.tokens, s.hidden, shared, quantised);
     row_message(list, s, Part::kShared);
-    stream(list, Part::kShared, s.stored * s.hidden * 3 * s.act, s.stored * s.hidden * 2 * s.act, 1, 1);
+    stream(list, s, Part::kShared, s.stored * s.hidden * 3 * s.act, s.stored * s.hidden * 2 * s.act, 1, 1);
   }
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/work_parts.h"
 
+#include "step/work_calls.h"
+
 namespace plimsoll::step::work {
 
 void gemm(WorkList& list, const Shape& s, Part part, double rows, double columns, double depth, bool quantised,
@@ -23,15 +25,25 @@ void gemm(WorkList& list, const Shape& s, Part part, double rows, double columns
     w.backward_bytes = columns * depth * 3 * real(job::size_of(s.job.precision.params));
     w.backward_kernels += 1;
   }
+  if (s.local) set_calls(w, {kLinearCalls.forward, w.trained ? kLinearCalls.backward : kFrozenLinearBackward});
 }
 
-void stream(WorkList& list, Part part, double forward, double backward, double forward_kernels,
+void stream(WorkList& list, const Shape& s, Part part, double forward, double backward, double forward_kernels,
             double backward_kernels) {
   Work& w = list.add(Doing::kStream, part);
   w.forward_bytes = forward;
   w.backward_bytes = backward;
   w.forward_kernels = forward_kernels;
   w.backward_kernels = backward_kernels;
+  if (s.local) set_calls(w, {kPlainCalls.forward * forward_kernels, kPlainCalls.backward * backward_kernels});
+}
+
+void compiled_function(WorkList& list, const Shape& s, Part part, double forward, double backward, double times) {
+  Work& w = list.add(Doing::kStream, part);
+  w.forward_bytes = forward;
+  w.backward_bytes = backward;
+  w.forward_kernels = w.backward_kernels = times;
+  if (s.local) set_calls(w, kCompiledCalls, times);
 }
 
 namespace {
@@ -87,15 +99,16 @@ void norm(WorkList& list, const Shape& s, double elements) {
                      s.job.kernels.implementation == job::Implementation::kTransformers;
   const double r = s.act;
   if (chain) {
-    stream(list, Part::kNorm, elements * 14 * r, elements * 24 * r, 6, 14);
+    stream(list, s, Part::kNorm, elements * 14 * r, elements * 24 * r, 6, 14);
   } else {
-    stream(list, Part::kNorm, elements * 2 * r, elements * 4 * r, 1, s.job.is_megatron() ? 2 : 3);
+    stream(list, s, Part::kNorm, elements * 2 * r, elements * 4 * r, 1, s.job.is_megatron() ? 2 : 3);
+    if (s.local) set_calls(list.last(), kNormCalls);
   }
 }
 
 void residual(WorkList& list, const Shape& s) {
   const double elements = s.stored * s.hidden;
-  stream(list, Part::kOther, elements * 3 * s.act, elements * 2 * s.act, 1, 1);
+  compiled_function(list, s, Part::kOther, elements * 3 * s.act, elements * 2 * s.act);
 }
 
 namespace {
@@ -114,15 +127,16 @@ void clamped_activation(WorkList& list, double elements) {
 
 }  // namespace
 
-void activation(WorkList& list, const Shape& s, Part part, const model::FeedForward& ffn, double elements) {
+void activation(WorkList& list, const Shape& s, Part part, const model::FeedForward& ffn, double elements,
+                double times) {
   const double fan = ffn.gated ? 2 : 1;
   const bool fused = s.job.kernels.bias_activation_fusion || s.compiled || !ffn.gated;
   if (part == Part::kExpertActivation && ffn.expert_bias) {
     clamped_activation(list, elements);
   } else if (fused) {
-    stream(list, part, elements * (fan + 1) * s.act, elements * (2 * fan + 1) * s.act, 1, 1);
+    compiled_function(list, s, part, elements * (fan + 1) * s.act, elements * (2 * fan + 1) * s.act, times);
   } else {
-    stream(list, part, elements * 5 * s.act, elements * 8 * s.act, 2, 4);
+    stream(list, s, part, elements * 5 * s.act, elements * 8 * s.act, 2 * times, 4 * times);
   }
 }
 

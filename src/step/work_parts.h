@@ -24,7 +24,8 @@ struct Shape {
         act(real(job::size_of(j.precision.compute))),
         eager(j.kernels.implementation == job::Implementation::kTransformers ||
               j.kernels.implementation == job::Implementation::kTorchtitan),
-        compiled(j.kernels.torch_compile || j.kernels.liger) {}
+        compiled(j.kernels.torch_compile || j.kernels.liger),
+        local(j.kernels.implementation == job::Implementation::kLocal) {}
 
   const Job& job;
   double tokens;  // T
@@ -35,14 +36,18 @@ struct Shape {
   double act;  // bytes of an activation element
   bool eager;  // PyTorch modules, nothing fused across operations
   bool compiled;
+  bool local;  // Megatron's own modules, whose operations cost the host what work_calls.h says
 };
 
 [[nodiscard]] inline bool trains_base(const Job& job) { return job.adapter.kind == job::AdapterKind::kNone; }
 
 void gemm(WorkList& list, const Shape& s, Part part, double rows, double columns, double depth, bool quantised,
           Cut cut = Cut::kWhole);
-void stream(WorkList& list, Part part, double forward, double backward, double forward_kernels,
+// A chain of operations, each a kernel.
+void stream(WorkList& list, const Shape& s, Part part, double forward, double backward, double forward_kernels,
             double backward_kernels);
+// `times` calls of a function that Megatron compiles (jit_fuser), each a kernel.
+void compiled_function(WorkList& list, const Shape& s, Part part, double forward, double backward, double times = 1);
 // Before a column-parallel linear: gather forward; scatter the input gradient, and gather the input again for
 // the weight gradient, backward. Without sequence parallelism the input gradient is all-reduced.
 void column_message(WorkList& list, const Shape& s, Part part);
@@ -50,7 +55,9 @@ void column_message(WorkList& list, const Shape& s, Part part);
 void row_message(WorkList& list, const Shape& s, Part part);
 void norm(WorkList& list, const Shape& s, double elements);
 void residual(WorkList& list, const Shape& s);
-void activation(WorkList& list, const Shape& s, Part part, const model::FeedForward& ffn, double elements);
+// `times`: calls that share the elements, one for each expert where experts run one by one.
+void activation(WorkList& list, const Shape& s, Part part, const model::FeedForward& ffn, double elements,
+                double times = 1);
 
 // work_attention.cpp
 void attention_gqa(WorkList& list, const Shape& s, const model::Attention& a, bool quantised);

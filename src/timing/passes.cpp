@@ -309,13 +309,15 @@ WorkCost price_one(const job::Job& job, const Prices& p, const step::WorkList& l
       break;
   }
   const double hops = w.doing == Doing::kMessage ? ring_hops(p, w) : 1;
-  forward.host += host_seconds(p, w.part, hops * w.forward_kernels);
-  backward.host += host_seconds(p, w.part, hops * w.backward_kernels);
+  forward.host += host_seconds(p, w.part, hops * (w.forward_calls > 0 ? w.forward_calls : w.forward_kernels));
+  backward.host += host_seconds(p, w.part, hops * (w.backward_calls > 0 ? w.backward_calls : w.backward_kernels));
   if (!step::replays(job, w.part)) return cost;
   // Of torchtitan's per-operation policy every second matrix product is kept, and what was reduced.
   const bool reduced = w.doing == Doing::kMessage && w.forward_pattern == Pattern::kReduceScatter;
   if (!p.selective_ops || !reduced) cost.replay = forward;
   if (p.selective_ops && w.doing == Doing::kGemm) cost.replay = forward.times(0.5);
+  // A replay records its graph and runs the engine inside the engine, as it does in the modules of Transformers.
+  if (p.local) cost.replay.host *= p.machine->calibration->host_eager_replay;
   return cost;
 }
 

@@ -86,6 +86,7 @@ struct Prices {
   bool fused_experts = false;   // grouped products with activation and casts inside, sizes read on the device
   double gather_chunks = 1;     // pieces in which a product is computed while its input arrives
   double scatter_chunks = 1;    // and while its output leaves
+  bool local = false;           // Megatron's own modules
   bool alone = false;           // messages cost nothing: one recorded rank with fake peers
 
   friend bool operator==(const Prices&, const Prices&) = default;

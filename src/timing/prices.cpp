@@ -77,6 +77,7 @@ void set_host(const job::Job& job, Prices& p) {
       break;
   }
   const bool fused = job.kernels.implementation == job::Implementation::kTransformerEngine || job.kernels.torch_compile;
+  p.local = job.kernels.implementation == job::Implementation::kLocal;
   p.stream_scale = fused ? 1 : 1 / c.eager_stream;
   p.host_kernel /= p.machine->host_speed;
   p.host_graph_kernel = p.host_kernel * c.host_graph;

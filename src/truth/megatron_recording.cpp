@@ -60,7 +60,7 @@ constexpr Field kFields[] = {
     {"rank", Want::kTable},
     {"rank.pp", Want::kInteger},
     {"measured", Want::kTable, true},
-    {"measured.peak_allocated", Want::kInteger, true},
+    {"measured.peak_allocated", Want::kInteger},
     {"measured.peak_reserved", Want::kInteger},
     {"measured.step_seconds", Want::kNumber},
 };
@@ -83,8 +83,6 @@ void read_model(const Node& node, job::Job& job) {
     layer.ffn.experts = experts;
     layer.ffn.experts_per_token = integer_or(node, "topk", 2);  // the recording program's default
     layer.ffn.expert_width = integer_or(node, "moe_ffn", 0);
-    // All peers look alike to a fake all-to-all: every copy lands here (facts megatron-anatomy.md 2.4).
-    job.moe.every_peer_routes_here = true;
     job.moe.grouped_gemm = false;
     job.moe.dispatcher = job::DispatcherKind::kAllToAll;
   }
@@ -150,6 +148,10 @@ Record read_megatron_recording(const Node& node) {
   const Node& parallel = table_of(node, "parallel");
   const Node& train = table_of(node, "train");
   const Node& measured = table_of(node, "measured");
+  if (!measured.has("peak_allocated") && !measured.has("step_seconds")) {
+    record.skip = "measured has neither peak_allocated nor step_seconds; wanted one of them";
+    return record;
+  }
   record.groups = {{"framework", "megatron-lm"},
                    {"gpu", text_of(node, "gpu")},
                    {"precision", text_of(train, "precision")},
@@ -174,6 +176,8 @@ Record read_megatron_recording(const Node& node) {
   p.virtual_pipeline = std::max<std::int64_t>(1, integer_or(parallel, "vpp", 1));
   p.context = integer_or(parallel, "cp", 1);
   p.expert = integer_or(parallel, "ep", 1);
+  // All peers look alike to a fake all-to-all: every copy lands here (facts megatron-anatomy.md 2.4).
+  job.moe.every_peer_routes_here = job.model.has_moe() && p.expert > 1;
   p.sequence_parallel = flag_of(parallel, "sequence_parallel");
   p.account_for_embedding = flag_of(parallel, "account_for_embedding_in_pipeline_split");
   p.account_for_loss = flag_of(parallel, "account_for_loss_in_pipeline_split");
@@ -205,7 +209,7 @@ Record read_megatron_recording(const Node& node) {
         fmt::format("parallel.dp is {}, but {} GPUs with these sizes make {}", dp, job.cluster.gpus, job.data_parallel);
   record.job = std::move(job);
   record.pp_rank = integer_or(table_of(node, "rank"), "pp", 0);
-  record.peak_allocated = integer_or(measured, "peak_allocated", 0);
+  if (measured.has("peak_allocated")) record.peak_allocated = integer_or(measured, "peak_allocated", 0);
   if (measured.has("peak_reserved")) record.peak_reserved = integer_or(measured, "peak_reserved", 0);
   if (const Node* seconds = measured.find("step_seconds"); seconds != nullptr && seconds->is_number())
     record.step_seconds = seconds->as_real();

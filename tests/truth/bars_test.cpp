@@ -47,6 +47,23 @@ TEST(Truth, megatron_ranks_recorded_afterwards_are_predicted_as_well) {
   expect_within(statistics(s.score, s.file, "peak_allocated"), 0.15, 0.6, 1.5);
 }
 
+// One checkpointed mixture keeps 64 MiB for each layer between steps that nothing explains yet (1.6 % of its peak).
+TEST(Truth, timed_megatron_ranks_are_predicted_as_well) {
+  const Scored s = scored("megatron-h200-timed.json");
+
+  const Statistics errors = statistics(s.score, s.file, "peak_allocated");
+  EXPECT_EQ(errors.count, 14U);
+  expect_within(errors, 0.01, 0.5, 1.6);
+}
+
+TEST(Truth, steps_of_the_trainer_that_no_code_was_written_for_are_predicted) {
+  const Scored s = scored("trainer-h200-fresh.json");
+
+  EXPECT_EQ(s.score.scored, s.score.records);
+  expect_within(statistics(s.score, s.file, "peak_allocated"), 0.01, 0.05, 0.1);
+  expect_within(statistics(s.score, s.file, "peak_reserved"), 0.1, 0.5, 2);
+}
+
 TEST(Truth, reserved_memory_of_recorded_megatron_ranks_is_close) {
   const Scored s = scored("megatron-h200.json");
 

@@ -114,6 +114,43 @@ TEST(Mechanisms, an_expert_more_costs_the_host_less_than_its_calls_would) {
   EXPECT_LT(more, 6 * call);  // two products with three kernels and two casts each would be ten
 }
 
+job::Job local_mixture(std::int64_t experts) {
+  job::Job job = llama_70b(1, 4, 1);
+  job.kernels.implementation = job::Implementation::kLocal;
+  job.kernels.rope_fusion = job.kernels.gradient_accumulation_fusion = false;
+  job.precision.fp8 = job::Fp8Recipe::kNone;
+  job.moe.grouped_gemm = false;
+  for (model::Layer& kind : job.model.kinds) {
+    kind.ffn.experts = experts;
+    kind.ffn.experts_per_token = experts > 0 ? 2 : 0;
+    kind.ffn.expert_width = experts > 0 ? 1024 : 0;
+  }
+  return job;
+}
+
+double host_of(const PassCost& cost) { return cost.forward.host + cost.backward.host; }
+
+// Facts step-time.md 8a: a dense layer of Megatron's own modules costs what 61 launches do.
+TEST(Mechanisms, operations_of_megatrons_own_modules_cost_the_host_what_a_profile_says) {
+  job::Job dense = local_mixture(0);
+  EXPECT_NEAR(host_of(cost_of_layer(dense)), 61 * built_in().host_kernel_local, 2 * built_in().host_kernel_local);
+}
+
+// Two linears and a compiled function, whose products cuBLAS chooses anew: 956 of the profile's microseconds.
+TEST(Mechanisms, experts_that_run_one_by_one_cost_the_host_a_module_each) {
+  job::Job four = local_mixture(4);
+  job::Job twelve = local_mixture(12);
+  const double each = (host_of(cost_of_layer(twelve)) - host_of(cost_of_layer(four))) / 8;
+  EXPECT_NEAR(each / built_in().host_kernel_local, 956.0 / 46, 0.5);
+}
+
+TEST(Mechanisms, a_replay_of_megatrons_own_modules_costs_the_host_more_than_their_forward) {
+  job::Job job = local_mixture(0);
+  job.recompute.granularity = job::RecomputeGranularity::kFull;
+  const PassCost cost = cost_of_layer(job);
+  EXPECT_NEAR(cost.replay.host, cost.forward.host * built_in().host_eager_replay, 1e-9);
+}
+
 // Four gathers of inputs and two of gradients, which are gathered once for rows and once for columns.
 TEST(Mechanisms, userbuffers_gather_the_scales_of_mxfp8_by_eight_messages) {
   job::Job job = llama_70b(4, 1, 1);
