@@ -29,7 +29,7 @@ bool is_schedulers_word(std::string_view text) {
                                     "memory budget", "its memory", "exceeding memory", "due to memory"});
   const bool passed =
       has_any(text, {"exceed", " over ", "reached", "beyond", "above", "killed", "evicted", "of container"});
-  if (limit && passed && !has_any(text, {"gpu memory", "memory of gpu", "device memory"})) return true;
+  if (limit && passed && !has_any(text, {"gpu memory", "memory of gpu", "device memory", "shared memory"})) return true;
   return has_any(text, {"job killed", "killed:", "terminated:"}) &&
          has_any(text, {"mem ", "memory", "h_vmem", "rss"}) && has_any(text, {"exceed", "limit"});
 }

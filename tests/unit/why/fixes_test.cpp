@@ -270,6 +270,19 @@ TEST(Fixes, ranks_on_one_device_are_siblings_not_strangers) {
   EXPECT_NE(strangers.fixes.front().change.find("901,902,903"), std::string::npos);
 }
 
+// "Please try to raise your shared memory limit" is no batch system that speaks of the job's memory.
+TEST(Fixes, a_loader_that_ran_out_of_shared_memory_gets_more_of_it) {
+  for (const char* words :
+       {"Bus error.", "Bus error. Please try to raise your shared memory limit.",
+        "Bus error. It is possible that dataloader's workers are out of shared memory. Please try to "
+        "raise your shared memory limit."}) {
+    const Answer answer =
+        answer_for(std::string{"RuntimeError: DataLoader worker (pid 77) is killed by signal: "} + words);
+    EXPECT_EQ(answer.first_fix(), "more-shm") << words;
+    EXPECT_FALSE(answer.lists("host-memory")) << words;
+  }
+}
+
 TEST(Fixes, each_says_how_to_see_that_it_worked) {
   for (const Labelled& one : everything())
     for (const Fix& fix : answer_for(one.text).fixes) EXPECT_FALSE(fix.verify.empty()) << one.name << " " << fix.id;
