@@ -140,6 +140,34 @@ TEST(HybridModel, contradictions_are_refused_in_megatrons_words) {
   }
 }
 
+TEST(HybridModel, of_bridges_provider_starts_from_its_defaults) {
+  const std::string yaml = R"(
+model:
+  _target_: megatron.bridge.models.hybrid.hybrid_provider.HybridModelProvider
+  hybrid_layer_pattern: M-M*-
+  hybrid_override_pattern: null
+  hybrid_attention_ratio: 0.0
+  hybrid_stack_spec: null
+  hidden_size: 512
+  num_attention_heads: 8
+  mamba_num_groups: 4
+  keep_mtp_spec_in_bf16: false
+  vocab_size: 32000
+  seq_length: 1024
+train:
+  micro_batch_size: 1
+  global_batch_size: 8
+)";
+  const auto job = read_job({{"run_config.yaml", yaml}}, on("h100", 8));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(pattern_of(job->model), "M-M*-");
+  EXPECT_EQ(job->model.norm, model::NormKind::kRms);
+  EXPECT_EQ(job->model.position_rows, 0);
+  EXPECT_FALSE(job->model.rope);
+  EXPECT_FALSE(job->model.layer(1).ffn.bias);
+  EXPECT_EQ(job->model.layer(0).attention.mamba.groups, 4);
+}
+
 // 31.6, 120.7 and 549 billion are what the names and reports of the models say.
 TEST(HybridModel, nemotron_3_has_its_published_sizes) {
   const std::vector<std::pair<const char*, double>> sizes = {
