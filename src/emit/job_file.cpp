@@ -33,7 +33,7 @@ Result<std::vector<File>> write_job_file(const Order& order) {
   } else if (!in_keys && !source.config.is_null()) {
     choice.base = job.model;
   } else {
-    choice.model = model_settings(job.model, job.batch.seq_length);
+    choice.model = model_settings(job);
     choice.model.push_back({"vocab_size", integer_node(job.model.vocab)});
   }
   if (!job.batch.global_batch && !job.has("gradient_accumulation_steps") && job.micro_batches > 1)

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include "emit/settings.h"
+#include "job/hybrid_model.h"
+#include "job/pipeline_layout.h"
 #include "job/value.h"
 
 namespace plimsoll::emit {
@@ -126,11 +128,28 @@ void add_experts(const Architecture& model, const FeedForward& ffn, std::vector<
   settings.push_back({"moe_ffn_hidden_size", integer_node(ffn.expert_width)});
   if (ffn.shared_width > 0) settings.push_back({"moe_shared_expert_intermediate_size", integer_node(ffn.shared_width)});
   if (ffn.shared_gate) settings.push_back({"moe_shared_expert_gate", bool_node(true)});
+  if (ffn.latent > 0) settings.push_back({"moe_latent_size", integer_node(ffn.latent)});
+  if (job::is_hybrid(model)) return;  // the pattern says which layers are experts
   bool all = true;
   for (std::int64_t i = 0; i < model.depth(); ++i) all = all && model.layer(i).ffn.is_moe();
   if (!all)
     settings.push_back(
         {"moe_layer_freq", text_node(layer_pattern(model, [](const Layer& layer) { return layer.ffn.is_moe(); }))});
+}
+
+// The pattern says how many layers there are, and which; a block of other than 128 tokens has no flag in Megatron-LM.
+void add_hybrid(const Architecture& model, std::vector<Setting>& settings) {
+  settings.push_back({"hybrid_layer_pattern", text_node(job::pattern_of(model))});
+  for (const Layer& kind : model.kinds) {
+    if (kind.attention.kind != AttentionKind::kMamba2) continue;
+    const model::StateSpace& mixer = kind.attention.mamba;
+    settings.push_back({"mamba_state_dim", integer_node(mixer.state)});
+    settings.push_back({"mamba_head_dim", integer_node(mixer.head_dim)});
+    settings.push_back({"mamba_num_heads", integer_node(mixer.heads)});
+    settings.push_back({"mamba_num_groups", integer_node(mixer.groups)});
+    if (mixer.chunk != 128) settings.push_back({"mamba_chunk_size", integer_node(mixer.chunk)});
+    return;
+  }
 }
 
 struct Dimension {
@@ -149,6 +168,8 @@ std::string attention_difference(const Attention& a, const Attention& b, bool by
   const auto window = [seq_length](const Attention& attention) {
     return seq_length > 0 && attention.sliding_window >= seq_length ? 0 : attention.sliding_window;
   };
+  if (a.kind == AttentionKind::kMamba2 || a.kind == AttentionKind::kNone)
+    return first_difference({{"hybrid_layer_pattern", a.kind == b.kind}, {"mamba_num_heads", a.mamba == b.mamba}});
   const bool mla = a.kind == AttentionKind::kMla;
   return first_difference({
       {"the model's linear attention", (a.kind == AttentionKind::kLinear) == (b.kind == AttentionKind::kLinear)},
@@ -179,6 +200,7 @@ std::string attention_difference(const Attention& a, const Attention& b, bool by
 }
 
 std::string feed_forward_difference(const FeedForward& a, const FeedForward& b, bool by_hub_modules) {
+  if (a.is_empty() && b.is_empty()) return {};
   const bool moe = a.is_moe();
   const bool only_routed = moe && a.shared_width == 0;  // nothing else that could have a bias
   return first_difference({
@@ -191,6 +213,7 @@ std::string feed_forward_difference(const FeedForward& a, const FeedForward& b, 
       {"num_moe_experts", a.experts == b.experts},
       {"moe_router_topk", a.experts_per_token == b.experts_per_token},
       {"moe_ffn_hidden_size", a.expert_width == b.expert_width},
+      {"moe_latent_size", a.latent == b.latent},
       {"moe_shared_expert_intermediate_size", a.shared_width == b.shared_width},
       {"moe_shared_expert_gate", a.shared_gate == b.shared_gate},
       {"the model's fused projections", !by_hub_modules || a.fused_gate_up == b.fused_gate_up},
@@ -210,6 +233,8 @@ std::string model_difference(const Architecture& a, const Architecture& b, bool 
       {"position_embedding_type", a.rope == b.rope},
       {"max_position_embeddings", a.position_rows == b.position_rows},
       {"mtp_num_layers", a.mtp_layers == b.mtp_layers},
+      {"hybrid_layer_pattern", a.mtp_depth().size() == b.mtp_depth().size()},
+      {"mtp_use_repeated_layer", a.mtp_weights() == b.mtp_weights()},
       {"hidden_dropout", a.hidden_dropout == b.hidden_dropout},
       {"the model's embedding dropout", a.embedding_dropout == b.embedding_dropout},
       {"attention_dropout", a.attention_dropout == b.attention_dropout},
@@ -234,12 +259,15 @@ std::string model_difference(const Architecture& a, const Architecture& b, bool 
 
 std::vector<Setting> model_settings(const Architecture& model, std::int64_t seq_length) {
   if (model.layers.empty()) return {};
+  const bool hybrid = job::is_hybrid(model);
   const Layer* dense = nullptr;
   const Layer* moe = nullptr;
   for (std::int64_t i = 0; i < model.depth(); ++i) {
+    if (hybrid && model.layer(i).ffn.is_empty()) continue;
     const Layer*& kind = model.layer(i).ffn.is_moe() ? moe : dense;
     if (kind == nullptr) kind = &model.layer(i);
   }
+  if (dense == nullptr && moe == nullptr) dense = &model.layer(0);  // mixers and attention alone
   const Layer& any = dense != nullptr ? *dense : *moe;
   // A model with linear attention has heads of its own in the other layers.
   const auto softmax = std::find_if(model.kinds.begin(), model.kinds.end(), [](const Layer& kind) {
@@ -247,9 +275,14 @@ std::vector<Setting> model_settings(const Architecture& model, std::int64_t seq_
   });
   const Attention& attention = softmax == model.kinds.end() ? any.attention : softmax->attention;
   std::vector<Setting> settings;
-  settings.push_back({"num_layers", integer_node(model.depth())});
+  if (hybrid) {
+    add_hybrid(model, settings);
+  } else {
+    settings.push_back({"num_layers", integer_node(model.depth())});
+  }
   settings.push_back({"hidden_size", integer_node(model.hidden)});
-  settings.push_back({"ffn_hidden_size", integer_node(dense != nullptr ? any.ffn.width : any.ffn.expert_width)});
+  const std::int64_t width = dense != nullptr ? any.ffn.width : any.ffn.expert_width;
+  if (width > 0) settings.push_back({"ffn_hidden_size", integer_node(width)});
   add_attention(attention, settings);
   add_windows(model, seq_length, settings);
   const std::int64_t positions =
@@ -267,6 +300,27 @@ std::vector<Setting> model_settings(const Architecture& model, std::int64_t seq_
   settings.push_back({"attention_dropout", real_node(model.attention_dropout)});
   if (moe != nullptr) add_experts(model, moe->ffn, settings);
   if (model.mtp_layers > 0) settings.push_back({"mtp_num_layers", integer_node(model.mtp_layers)});
+  if (model.mtp_layers > 0 && model.mtp_repeats) settings.push_back({"mtp_use_repeated_layer", bool_node(true)});
+  return settings;
+}
+
+std::vector<Setting> model_settings(const job::Job& job) {
+  std::vector<Setting> settings = model_settings(job.model, job.batch.seq_length);
+  if (job.parallel.layout.empty() || !job::is_hybrid(job.model)) return settings;
+  const auto layout = job::pipeline_layout(job);
+  if (!layout) return settings;
+  // '|' where a stage ends: stage i is chunk i / pipeline of rank i % pipeline.
+  std::string cut;
+  const std::string whole = job::pattern_of(job.model);
+  std::size_t at = 0;
+  for (std::int64_t chunk = 0; chunk < job.parallel.virtual_pipeline; ++chunk)
+    for (const auto& rank : layout->ranks) {
+      const auto layers = static_cast<std::size_t>(rank[static_cast<std::size_t>(chunk)].num_layers);
+      cut += (chunk == 0 && &rank == &layout->ranks.front() ? "" : "|") + whole.substr(at, layers);
+      at += layers;
+    }
+  for (Setting& setting : settings)
+    if (setting.key == "hybrid_layer_pattern") setting.value = text_node(cut + whole.substr(at));
   return settings;
 }
 

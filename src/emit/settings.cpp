@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "cluster/cluster.h"
+#include "job/hybrid_model.h"
 #include "job/keys.h"
 #include "job/pipeline_layout.h"
 #include "job/read.h"
@@ -104,7 +105,11 @@ const std::map<std::string_view, Getter>& custom_getters() {
       {"lora_target_modules", [](const Job& job) { return list_node(lora_targets(job)); }},
       {"cp_comm_type", cp_comm_type},
       {"pipeline_model_parallel_layout",
-       [](const Job& job) { return job.parallel.layout.empty() ? Node{} : text_node(job.parallel.layout); }},
+       [](const Job& job) {
+         // A hybrid model's pattern has it.
+         const bool is_said = job.parallel.layout.empty() || job::is_hybrid(job.model);
+         return is_said ? Node{} : text_node(job.parallel.layout);
+       }},
       {"activation_memory_budget",
        [](const Job& job) {
          return job.recompute.memory_budget < 0 ? Node{} : real_node(job.recompute.memory_budget);

@@ -42,6 +42,8 @@ struct Setting {
 // The model in Megatron's keys, without its vocabulary. Shapes that Megatron has no keys for are left out;
 // reading back finds them.
 [[nodiscard]] std::vector<Setting> model_settings(const model::Architecture& model, std::int64_t seq_length);
+// The same with where a hybrid model's pattern cuts the pipeline.
+[[nodiscard]] std::vector<Setting> model_settings(const job::Job& job);
 
 // Settings that make defaults_for(framework) the job: those that a file or flag gave, those that differ from
 // the defaults, and those in `always`. A key that `carries` refuses is left out.

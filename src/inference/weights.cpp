@@ -116,8 +116,8 @@ double absorbed_bytes(const Server& server, const Attention& a) {
          static_cast<double>(server.tensor) * static_cast<double>(a.qk_nope_dim + a.v_head_dim);
 }
 
-Matrices mlp_matrices(const Server& server, std::int64_t width, bool gated) {
-  const auto h = static_cast<double>(server.model.hidden);
+Matrices mlp_matrices(const Server& server, std::int64_t hidden, std::int64_t width, bool gated) {
+  const auto h = static_cast<double>(hidden);
   const double per_gpu = static_cast<double>(width) / static_cast<double>(server.tensor);
   Matrices m;
   if (width > 0) {
@@ -136,7 +136,7 @@ LayerBytes layer_bytes(const Server& server, const model::Layer& layer) {
   const model::FeedForward& ffn = layer.ffn;
   Matrices dense = attention_matrices(server, layer.attention);
   for (const std::int64_t width : {ffn.width, ffn.is_moe() ? ffn.shared_width : 0}) {
-    const Matrices mlp = mlp_matrices(server, width, ffn.gated);
+    const Matrices mlp = mlp_matrices(server, server.model.hidden, width, ffn.gated);
     dense.elements += mlp.elements;
     dense.rows += mlp.rows;
   }
@@ -147,9 +147,10 @@ LayerBytes layer_bytes(const Server& server, const model::Layer& layer) {
   // Biases, query/key norms and convolutions are far below a thousandth of a layer; its norms stand for them.
   bytes.dense += plain_bytes(server.weights) * norms;
   if (ffn.is_moe()) {
-    const Matrices expert = mlp_matrices(server, ffn.expert_width, ffn.gated);
+    const Matrices expert = mlp_matrices(server, ffn.expert_hidden(server.model.hidden), ffn.expert_width, ffn.gated);
     bytes.experts = static_cast<double>(ffn.experts) * quantised_bytes(expert, server.weights);
-    bytes.dense += plain_bytes(server.weights) * hidden * static_cast<double>(ffn.experts);
+    // The router, and the projections to a latent width and back.
+    bytes.dense += plain_bytes(server.weights) * hidden * static_cast<double>(ffn.experts + 2 * ffn.latent);
   }
   return bytes;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a framework would refuse, and what would make the step of a rank nonsense. A check of a rule names it; its words
 // are in the catalogue (job/refusal.h).
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -9,6 +10,7 @@
 #include "base/budget.h"
 #include "job/derive.h"
 #include "job/effective.h"
+#include "job/hybrid_model.h"
 #include "job/keys.h"
 #include "job/pipeline_layout.h"
 #include "job/refusal.h"
@@ -27,6 +29,8 @@ Status check_attention(const Job& job, const model::Attention& attention) {
     if (attention.linear_key_heads % split != 0 || attention.linear_value_heads % split != 0) return refused("R258");
     return {};
   }
+  if (attention.kind == AttentionKind::kNone) return {};
+  if (attention.kind == AttentionKind::kMamba2 && job.is_megatron()) return check_mixer(job, attention.mamba);
   if (attention.heads % t != 0) return refused("R015");
   if (attention.kind == AttentionKind::kGqa && attention.kv_heads % t != 0 && t % attention.kv_heads != 0)
     return refused("R016");
@@ -60,6 +64,7 @@ std::string_view beyond_language_models(const model::Architecture& model) {
   if (model.head != model::Head::kLanguage) return "an encoder of masked words";
   for (const model::Layer& kind : model.kinds) {
     if (kind.cross_attention) return "an encoder-decoder model";
+    if (kind.ffn.latent > 0) return "a model with latent experts";
     const bool mixes = kind.attention.kind == AttentionKind::kMamba2 || kind.attention.mamba.heads > 0;
     if (mixes || kind.attention.kind == AttentionKind::kNone) return "a model with state-space mixers";
     if (kind.attention.kind == AttentionKind::kConvolution) return "a model with short convolutions";
@@ -85,11 +90,38 @@ Status check_class(const Job& job) {
   return {};
 }
 
+// Megatron's own hybrid models, whose layers are mixers, attention, MLPs or experts alone.
+Status check_hybrid(const Job& job) {
+  const auto unmodelled = [](std::string what, std::string hint) {
+    return tl::make_unexpected(Error{Code::kMissing, std::move(what), {}, std::move(hint)});
+  };
+  if (job.kernels.implementation != Implementation::kTransformerEngine)
+    return bad_input("hybrid models have layers of Transformer Engine alone",
+                     "set transformer_impl = transformer_engine");
+  if (job.adapter.kind != AdapterKind::kNone)
+    return unmodelled("adapters on the mixers of a hybrid model are not modelled", "set peft = none");
+  if (job.offload.activations)  // its stack of layers has no context for it
+    return bad_input("cpu_offloading: Megatron's hybrid models do not offload whole layers",
+                     "set cpu_offloading = false");
+  return {};
+}
+
 Status check_framework(const Job& job) {
   const bool runs_any = job.facts().runs_hub_models;
   const std::string_view kind = beyond_language_models(job.model);
   if (job.is_megatron() && (job.model_keys.model_class || job.model_keys.decoder_num_layers)) return check_class(job);
   const bool splits_sequences = job.parallel.context > 1 && job.model.head != model::Head::kScores;
+  if (job.is_megatron() && is_hybrid(job.model)) return check_hybrid(job);
+  const bool routes_alone = std::any_of(job.model.kinds.begin(), job.model.kinds.end(), [](const model::Layer& layer) {
+    return layer.attention.kind == AttentionKind::kNone && layer.ffn.is_moe();
+  });
+  if (routes_alone)
+    return tl::make_unexpected(Error{Code::kMissing,
+                                     fmt::format("{} has experts in layers of their own, which are modelled as "
+                                                 "Megatron runs them, not under {}",
+                                                 job.model.model_type, name_of(job.framework)),
+                                     {},
+                                     "use --framework megatron-lm or megatron-bridge"});
   if (kind.empty() || (runs_any && job.parallel.tensor == 1 && !splits_sequences)) return {};
   return tl::make_unexpected(
       Error{Code::kMissing,

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "job/hybrid_model.h"
 #include "job/keys.h"
 #include "job/pipeline_layout.h"
 #include "job/refusal.h"
@@ -97,7 +98,10 @@ void derive_kernels(Job& job) {
   if (job.derives && job.is_megatron() && !job.has("attention_backend")) kernels.attention = chosen_attention(job);
   if (job.derives && job.facts().fuses_by_activation && !job.has("bias_activation_fusion")) {
     // GELU is fused with its bias only where there is one.
-    const model::FeedForward& ffn = job.model.kinds.front().ffn;
+    const std::vector<model::Layer>& kinds = job.model.kinds;
+    const auto with_mlp =
+        std::find_if(kinds.begin(), kinds.end(), [](const model::Layer& kind) { return !kind.ffn.is_empty(); });
+    const model::FeedForward& ffn = with_mlp == kinds.end() ? kinds.front().ffn : with_mlp->ffn;
     const bool swiglu = ffn.gated && ffn.activation == model::Activation::kSilu;
     kernels.bias_activation_fusion = swiglu ? kernels.bias_swiglu_fusion : kernels.bias_gelu_fusion && ffn.bias;
   }
@@ -208,6 +212,7 @@ Status derive(Job& job, ModelOfJob model) {
   Parallel& parallel = job.parallel;
   if (job.has("sequence_parallel")) parallel.sequence_parallel = parallel.sequence_parallel_asked;
   if (parallel.tensor == 1) parallel.sequence_parallel = false;
+  PLIMSOLL_TRY_STATUS(derive_hybrid_stages(job));
   PLIMSOLL_TRY_STATUS(derive_virtual_stages(job));
   if (job.derives && job.is_megatron() && !job.has("overlap_p2p_comm"))
     parallel.overlap_p2p = parallel.virtual_pipeline > 1;

@@ -247,6 +247,7 @@ struct Kernels {
   // Megatron-LM has one switch per activation; complete() makes bias_activation_fusion of the one that acts.
   bool bias_gelu_fusion = true;
   bool bias_swiglu_fusion = true;
+  bool weighted_squared_relu_fusion = false;  // experts: squared ReLU and probability are one kernel
   // cross_entropy_loss_fusion and cross_entropy_fusion_impl as given; complete() derives loss.
   bool loss_fusion = false;
   LossKind loss_fusion_impl = LossKind::kNativeFused;

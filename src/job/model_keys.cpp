@@ -2,12 +2,12 @@
 #include "job/model_keys.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "job/hybrid_model.h"
 #include "model/towers.h"
 
 namespace plimsoll::job {
@@ -27,9 +27,54 @@ tl::unexpected<Error> missing(std::string_view key) {
                    fmt::format("give the model (--model llama3-8b, or a path to its config.json) or {}", key));
 }
 
+void lay_over(const ModelKeys& keys, model::StateSpace& mixer) {
+  if (keys.mamba_state_dim) mixer.state = *keys.mamba_state_dim;
+  if (keys.mamba_head_dim) mixer.head_dim = *keys.mamba_head_dim;
+  if (keys.mamba_num_heads) mixer.heads = *keys.mamba_num_heads;
+  if (keys.mamba_num_groups) mixer.groups = *keys.mamba_num_groups;
+  if (keys.mamba_chunk_size) mixer.chunk = *keys.mamba_chunk_size;
+}
+
+void lay_over(const ModelKeys& keys, model::FeedForward& ffn) {
+  if (keys.activation) ffn.activation = *keys.activation;
+  if (keys.gated) ffn.gated = *keys.gated;
+  if (ffn.is_empty()) return;
+  if (!ffn.is_moe()) {
+    if (keys.ffn_hidden_size) ffn.width = *keys.ffn_hidden_size;
+    return;
+  }
+  if (keys.num_moe_experts) ffn.experts = *keys.num_moe_experts;
+  if (keys.moe_router_topk) ffn.experts_per_token = *keys.moe_router_topk;
+  if (keys.moe_ffn_hidden_size) ffn.expert_width = *keys.moe_ffn_hidden_size;
+  if (keys.moe_latent_size) ffn.latent = *keys.moe_latent_size;
+  if (keys.moe_shared_expert_intermediate_size) ffn.shared_width = *keys.moe_shared_expert_intermediate_size;
+  if (keys.moe_shared_expert_gate) ffn.shared_gate = *keys.moe_shared_expert_gate;
+}
+
+void lay_biases_over(const ModelKeys& keys, Layer& kind) {
+  model::Attention& attention = kind.attention;
+  const bool attends = attention.kind != AttentionKind::kNone && attention.kind != AttentionKind::kMamba2;
+  if (keys.add_bias_linear) {
+    if (attends) attention.qkv_bias = *keys.add_bias_linear || keys.add_qkv_bias.value_or(false);
+    if (attends) attention.out_bias = *keys.add_bias_linear;
+    kind.ffn.bias = *keys.add_bias_linear;
+    if (kind.ffn.is_moe()) kind.ffn.expert_bias = kind.ffn.router_bias = *keys.add_bias_linear;
+  } else if (keys.add_qkv_bias && attends) {
+    attention.qkv_bias = *keys.add_qkv_bias || attention.out_bias;
+  }
+}
+
 // Keys of a layer, laid over one kind of the base.
 void lay_over(const ModelKeys& keys, Layer& kind) {
+  lay_biases_over(keys, kind);
+  lay_over(keys, kind.ffn);
   model::Attention& attention = kind.attention;
+  if (attention.kind == AttentionKind::kMamba2) {
+    lay_over(keys, attention.mamba);
+    attention.heads = attention.kv_heads = attention.mamba.heads;
+    attention.head_dim = attention.mamba.head_dim;
+  }
+  if (attention.kind == AttentionKind::kMamba2 || attention.kind == AttentionKind::kNone) return;
   if (keys.multi_latent_attention)
     attention.kind = *keys.multi_latent_attention ? AttentionKind::kMla : AttentionKind::kGqa;
   const bool softmax = attention.kind != AttentionKind::kLinear;
@@ -42,14 +87,6 @@ void lay_over(const ModelKeys& keys, Layer& kind) {
   if (keys.num_query_groups && keys.group_query_attention.value_or(true) && attention.kind == AttentionKind::kGqa)
     attention.kv_heads = *keys.num_query_groups;
   if (keys.kv_channels && attention.kind == AttentionKind::kGqa) attention.head_dim = *keys.kv_channels;
-  if (keys.add_bias_linear) {
-    attention.qkv_bias = *keys.add_bias_linear || keys.add_qkv_bias.value_or(false);
-    attention.out_bias = *keys.add_bias_linear;
-    kind.ffn.bias = *keys.add_bias_linear;
-    if (kind.ffn.is_moe()) kind.ffn.expert_bias = kind.ffn.router_bias = *keys.add_bias_linear;
-  } else if (keys.add_qkv_bias) {
-    attention.qkv_bias = *keys.add_qkv_bias || attention.out_bias;
-  }
   if (keys.qk_layernorm) attention.qk_norm = *keys.qk_layernorm ? model::QkNorm::kPerHead : model::QkNorm::kNone;
   if (keys.qk_l2_norm.value_or(false)) {
     attention.qk_norm = model::QkNorm::kPerHead;
@@ -63,19 +100,6 @@ void lay_over(const ModelKeys& keys, Layer& kind) {
   if (keys.qk_head_dim) attention.qk_nope_dim = *keys.qk_head_dim;
   if (keys.qk_pos_emb_head_dim) attention.qk_rope_dim = *keys.qk_pos_emb_head_dim;
   if (keys.v_head_dim) attention.v_head_dim = *keys.v_head_dim;
-
-  model::FeedForward& ffn = kind.ffn;
-  if (keys.activation) ffn.activation = *keys.activation;
-  if (keys.gated) ffn.gated = *keys.gated;
-  if (!ffn.is_moe()) {
-    if (keys.ffn_hidden_size) ffn.width = *keys.ffn_hidden_size;
-    return;
-  }
-  if (keys.num_moe_experts) ffn.experts = *keys.num_moe_experts;
-  if (keys.moe_router_topk) ffn.experts_per_token = *keys.moe_router_topk;
-  if (keys.moe_ffn_hidden_size) ffn.expert_width = *keys.moe_ffn_hidden_size;
-  if (keys.moe_shared_expert_intermediate_size) ffn.shared_width = *keys.moe_shared_expert_intermediate_size;
-  if (keys.moe_shared_expert_gate) ffn.shared_gate = *keys.moe_shared_expert_gate;
 }
 
 // Keys of the whole model.
@@ -87,6 +111,7 @@ void lay_over(const ModelKeys& keys, Architecture& model) {
   if (keys.hidden_dropout) model.hidden_dropout = model.embedding_dropout = *keys.hidden_dropout;
   if (keys.attention_dropout) model.attention_dropout = *keys.attention_dropout;
   if (keys.mtp_num_layers) model.mtp_layers = *keys.mtp_num_layers;
+  if (keys.mtp_use_repeated_layer) model.mtp_repeats = true;
   if (keys.position_embedding) model.rope = *keys.position_embedding == PositionKind::kRope;
   if (keys.max_position_embeddings) model.max_positions = *keys.max_position_embeddings;
   const bool learned =
@@ -187,8 +212,22 @@ Status apply_class(const ModelKeys& keys, Architecture& model) {
   return {};
 }
 
+// The experts of Megatron's own MoE layer; none where the keys give none.
+Layer moe_layer(const ModelKeys& keys, const Layer& dense, std::int64_t width) {
+  Layer moe = dense;
+  moe.ffn.width = 0;
+  moe.ffn.experts = keys.num_moe_experts.value_or(0);
+  moe.ffn.expert_bias = moe.ffn.router_bias = keys.add_bias_linear.value_or(true);
+  moe.ffn.experts_per_token = keys.moe_router_topk.value_or(2);
+  moe.ffn.expert_width = keys.moe_ffn_hidden_size.value_or(width);
+  moe.ffn.latent = keys.moe_latent_size.value_or(0);
+  moe.ffn.shared_width = keys.moe_shared_expert_intermediate_size.value_or(0);
+  moe.ffn.shared_gate = keys.moe_shared_expert_gate.value_or(false);
+  return moe;
+}
+
 Result<Architecture> from_keys_alone(const ModelKeys& keys) {
-  if (!keys.num_layers) return missing("num_layers");
+  if (!keys.num_layers && !keys.is_hybrid()) return missing("num_layers");
   if (!keys.hidden_size) return missing("hidden_size");
   if (!keys.num_attention_heads) return missing("num_attention_heads");
   if (!keys.vocab_size)
@@ -229,30 +268,27 @@ Result<Architecture> from_keys_alone(const ModelKeys& keys) {
   model.rope = false;
   model.position_rows = 1;  // learned unless a key says otherwise; lay_over() sets the rows
   lay_over(keys, model);
-  const auto depth = static_cast<std::size_t>(*keys.num_layers);
-  if (*keys.num_layers < 1 || *keys.num_layers > kMaxDepth)
+  const auto depth = static_cast<std::size_t>(keys.num_layers.value_or(1));
+  if (keys.num_layers && (*keys.num_layers < 1 || *keys.num_layers > kMaxDepth))
     return bad_input(fmt::format("num_layers = {}: wanted 1 to {}", *keys.num_layers, kMaxDepth));
   if (model.position_rows == 0 && !model.rope &&
       keys.position_embedding.value_or(PositionKind::kLearned) == PositionKind::kLearned)
     return bad_input("max_position_embeddings is not given; learned position embeddings need it",
                      "give max_position_embeddings, or position_embedding_type rope");
 
-  const std::int64_t experts = keys.num_moe_experts.value_or(0);
-  if (experts == 0) {
+  const Layer moe = moe_layer(keys, dense, width);
+  if (keys.is_hybrid()) {
+    PLIMSOLL_TRY_STATUS(make_hybrid(keys, dense, moe.ffn, model));
+    PLIMSOLL_TRY_STATUS(spare_windows(keys, model));
+    return model;
+  }
+  if (!moe.ffn.is_moe()) {
     model.kinds = {dense};
     model.layers.assign(depth, 0);
     PLIMSOLL_TRY_STATUS(spare_windows(keys, model));
     PLIMSOLL_TRY_STATUS(apply_class(keys, model));
     return model;
   }
-  Layer moe = dense;
-  moe.ffn.width = 0;
-  moe.ffn.experts = experts;
-  moe.ffn.expert_bias = moe.ffn.router_bias = keys.add_bias_linear.value_or(true);
-  moe.ffn.experts_per_token = keys.moe_router_topk.value_or(2);
-  moe.ffn.expert_width = keys.moe_ffn_hidden_size.value_or(width);
-  moe.ffn.shared_width = keys.moe_shared_expert_intermediate_size.value_or(0);
-  moe.ffn.shared_gate = keys.moe_shared_expert_gate.value_or(false);
   if (!keys.moe_layer_pattern.empty() && keys.moe_layer_pattern.size() != depth)
     return bad_input(
         fmt::format("moe_layer_freq names {} layers; num_layers is {}", keys.moe_layer_pattern.size(), depth));
@@ -266,6 +302,21 @@ Result<Architecture> from_keys_alone(const ModelKeys& keys) {
   PLIMSOLL_TRY_STATUS(spare_windows(keys, model));
   PLIMSOLL_TRY_STATUS(apply_class(keys, model));
   return model;
+}
+
+// A pattern beside a model that has one may say where the pipeline cuts it and what its MTP depths are, no more.
+Status check_pattern(const ModelKeys& keys, Architecture& model) {
+  if (!is_hybrid(model))
+    return bad_input(
+        fmt::format("hybrid_layer_pattern: {} is not a model of mixers, attention and MLPs in layers of "
+                    "their own",
+                    model.name));
+  if (keys.hybrid_layer_pattern.empty()) return {};
+  PLIMSOLL_TRY(pattern, hybrid_pattern_of(keys));
+  const std::string known = pattern_of(model);
+  if (pattern.layers != known.substr(0, known.find('/')))
+    return bad_input(fmt::format("hybrid_layer_pattern contradicts {}, whose layers are {}", model.name, known));
+  return {};
 }
 
 Result<Architecture> over_base(const ModelKeys& keys, Architecture model) {
@@ -287,7 +338,8 @@ Result<Architecture> over_base(const ModelKeys& keys, Architecture model) {
   }
   if (keys.num_moe_experts.value_or(0) > 0 && !model.has_moe())
     return bad_input(fmt::format("num_moe_experts = {}: {} is a dense model", *keys.num_moe_experts, model.name));
-  if (keys.num_layers) PLIMSOLL_TRY_STATUS(resize(model, *keys.num_layers));
+  if (keys.is_hybrid()) PLIMSOLL_TRY_STATUS(check_pattern(keys, model));
+  if (keys.num_layers && !keys.is_hybrid()) PLIMSOLL_TRY_STATUS(resize(model, *keys.num_layers));
   for (Layer& kind : model.kinds) lay_over(keys, kind);
   lay_over(keys, model);
   PLIMSOLL_TRY_STATUS(spare_windows(keys, model));
@@ -326,78 +378,6 @@ Status change_head(const ModelKeys& keys, Architecture& model) {
   return {};
 }
 
-// Reads the value of Megatron's --moe-layer-freq: lists of 0 and 1, repeated with *, joined with +.
-//   ([0]*3+[1]*12)  ->  0 0 0 1 1 1 1 1 1 1 1 1 1 1 1
-class PatternReader {
- public:
-  explicit PatternReader(std::string_view text) : text_(text) {}
-
-  std::optional<std::vector<bool>> read() {
-    auto pattern = sum(0);
-    skip_spaces();
-    if (!pattern || at_ != text_.size() || pattern->empty()) return std::nullopt;
-    return pattern;
-  }
-
- private:
-  using Pattern = std::optional<std::vector<bool>>;
-
-  Pattern sum(int depth) {
-    if (depth > 16) return std::nullopt;
-    Pattern total = product(depth);
-    while (total && accept('+')) {
-      const Pattern more = product(depth);
-      if (!more || total->size() + more->size() > static_cast<std::size_t>(kMaxDepth)) return std::nullopt;
-      total->insert(total->end(), more->begin(), more->end());
-    }
-    return total;
-  }
-  Pattern product(int depth) {
-    const bool grouped = accept('(');
-    Pattern once = grouped ? sum(depth + 1) : list();
-    if (!once || (grouped && !accept(')'))) return std::nullopt;
-    if (!accept('*')) return once;
-    const auto times = number();
-    if (!times || *times < 0 || *times > kMaxDepth || *times * static_cast<std::int64_t>(once->size()) > kMaxDepth)
-      return std::nullopt;
-    std::vector<bool> repeated;
-    for (std::int64_t i = 0; i < *times; ++i) repeated.insert(repeated.end(), once->begin(), once->end());
-    return repeated;
-  }
-  Pattern list() {
-    if (!accept('[')) return std::nullopt;
-    std::vector<bool> items;
-    while (!accept(']')) {
-      const auto item = number();
-      if (!item || (*item != 0 && *item != 1)) return std::nullopt;
-      items.push_back(*item == 1);
-      accept(',');
-    }
-    return items;
-  }
-  std::optional<std::int64_t> number() {
-    skip_spaces();
-    std::int64_t value = 0;
-    const char* const begin = text_.data() + at_;
-    const auto [end, failure] = std::from_chars(begin, text_.data() + text_.size(), value);
-    if (failure != std::errc{}) return std::nullopt;
-    at_ += static_cast<std::size_t>(end - begin);
-    return value;
-  }
-  bool accept(char c) {
-    skip_spaces();
-    if (at_ >= text_.size() || text_[at_] != c) return false;
-    ++at_;
-    return true;
-  }
-  void skip_spaces() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t')) ++at_;
-  }
-
-  std::string_view text_;
-  std::size_t at_ = 0;
-};
-
 }  // namespace
 
 Result<Architecture> architecture_of(const ModelKeys& keys, const Architecture& base) {
@@ -406,37 +386,6 @@ Result<Architecture> architecture_of(const ModelKeys& keys, const Architecture& 
   PLIMSOLL_TRY_STATUS(attach_tower(keys, *model));
   PLIMSOLL_TRY_STATUS(change_head(keys, *model));
   return model;
-}
-
-namespace {
-
-Status parse_freq(std::string_view key, std::string_view text, std::optional<std::int64_t>& period,
-                  std::vector<bool>& layers) {
-  text = trim(text);
-  std::int64_t number = 0;
-  const char* const end = text.data() + text.size();
-  if (const auto [at, failure] = std::from_chars(text.data(), end, number); failure == std::errc{} && at == end) {
-    if (number < 1 || number > kMaxDepth) return bad_input(fmt::format("{} = {}: wanted 1 or more", key, number));
-    period = number;
-    layers.clear();
-    return {};
-  }
-  auto pattern = PatternReader(text).read();
-  if (!pattern)
-    return bad_input(fmt::format("{} = '{}': wanted a number or a list of 0 and 1 such as ([0]*3+[1]*12)", key, text));
-  layers = std::move(*pattern);
-  period.reset();
-  return {};
-}
-
-}  // namespace
-
-Status parse_moe_layer_freq(std::string_view text, ModelKeys& keys) {
-  return parse_freq("moe_layer_freq", text, keys.moe_layer_period, keys.moe_layer_pattern);
-}
-
-Status parse_window_freq(std::string_view text, ModelKeys& keys) {
-  return parse_freq("window_attn_skip_freq", text, keys.window_period, keys.window_pattern);
 }
 
 }  // namespace plimsoll::job

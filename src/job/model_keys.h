@@ -65,12 +65,27 @@ struct ModelKeys {
   std::optional<std::int64_t> qk_pos_emb_head_dim;
   std::optional<std::int64_t> v_head_dim;
   std::optional<std::int64_t> mtp_num_layers;
+  bool mtp_use_repeated_layer = false;
+  std::optional<std::int64_t> moe_latent_size;
+  std::string hybrid_layer_pattern;         // one symbol per layer; empty: not a hybrid model (job/hybrid_pattern.h)
+  std::string mtp_hybrid_override_pattern;  // of one MTP depth, where the pattern does not say
+  double hybrid_attention_ratio = 0;        // the older way to say which layers are what
+  double hybrid_mlp_ratio = 0;
+  bool is_hybrid_model = false;
+  std::optional<std::int64_t> mamba_state_dim;
+  std::optional<std::int64_t> mamba_head_dim;
+  std::optional<std::int64_t> mamba_num_heads;
+  std::optional<std::int64_t> mamba_num_groups;
+  std::optional<std::int64_t> mamba_chunk_size;
   std::string vision_tower;                // by its name; empty: what the model has itself
   std::string projector;                   // between the tower and the text; empty: LLaVA's two linears
   std::optional<std::int64_t> num_labels;  // a head of so many scores in place of the vocabulary's
   bool value_head = false;                 // beside it: the vocabulary's logits are made and not used
 
-  bool any = false;              // a key was given
+  bool any = false;  // a key was given
+  [[nodiscard]] bool is_hybrid() const {
+    return !hybrid_layer_pattern.empty() || hybrid_attention_ratio > 0 || hybrid_mlp_ratio > 0 || is_hybrid_model;
+  }
   bool swiglu_ffn_rule = false;  // Megatron-LM's CLI: gated without a width means floor(8h/3/64)*64, not 4h
 };
 

@@ -115,6 +115,7 @@ void check_feed_forward(Bounds& bounds, const FeedForward& ffn, bool may_be_empt
   }
   bounds.positive("experts", ffn.experts, limits::kExperts);
   bounds.positive("the expert width", ffn.expert_width, limits::kWidth);
+  bounds.optional("the latent width of experts", ffn.latent, limits::kWidth);
   bounds.optional("the shared expert width", ffn.shared_width, limits::kWidth);
   bounds.optional("the FFN width", ffn.width, limits::kWidth);
   bounds.positive("experts per token", ffn.experts_per_token, limits::kExperts);
@@ -125,7 +126,7 @@ void check_feed_forward(Bounds& bounds, const FeedForward& ffn, bool may_be_empt
 void check_total(Bounds& bounds, const Architecture& model) {
   std::array<std::int64_t, 256> layers_of_kind{};
   for (const std::uint8_t kind : model.layers) ++layers_of_kind[kind];
-  layers_of_kind[model.layers.back()] += model.mtp_layers;
+  for (const std::uint8_t kind : model.mtp_depth()) layers_of_kind[kind] += model.mtp_weights();
   const auto add = [&bounds](std::int64_t sum, std::int64_t more) {
     const std::int64_t total = checked_add(sum, more).value_or(limits::kParameters + 1);
     if (total > limits::kParameters) bounds.fail("more than 2^50 parameters; no such model can be meant");
@@ -148,6 +149,8 @@ Status validate(const Architecture& model) {
   bounds.positive("the number of layer kinds", static_cast<std::int64_t>(model.kinds.size()), 255);
   for (const std::uint8_t kind : model.layers)
     if (kind >= model.kinds.size()) bounds.fail(fmt::format("a layer is of kind {}, which does not exist", kind));
+  for (const std::uint8_t kind : model.mtp_kinds)
+    if (kind >= model.kinds.size()) bounds.fail(fmt::format("an MTP layer is of kind {}, which does not exist", kind));
   bounds.optional("the position table", model.position_rows, limits::kPositionRows);
   bounds.optional("the embedding dimension", model.embedding_dim, limits::kHidden);
   bounds.optional("relative position buckets", model.relative_buckets, limits::kPositionRows);

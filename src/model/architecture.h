@@ -111,12 +111,15 @@ struct FeedForward {
   std::int64_t experts = 0;
   std::int64_t experts_per_token = 0;
   std::int64_t expert_width = 0;
+  std::int64_t latent = 0;  // routed experts work at this width, between two projections of their own; 0: hidden
   bool expert_bias = false;
   bool router_bias = false;
   std::int64_t shared_width = 0;  // all shared experts together
   bool shared_gate = false;
 
   [[nodiscard]] bool is_moe() const { return experts > 0; }
+  // What goes in and out of a routed expert.
+  [[nodiscard]] std::int64_t expert_hidden(std::int64_t hidden) const { return latent > 0 ? latent : hidden; }
   [[nodiscard]] bool is_empty() const { return experts == 0 && width == 0; }
   friend bool operator==(const FeedForward&, const FeedForward&) = default;
 };
@@ -128,6 +131,8 @@ struct Layer {
   // Attention and MLP read the same input: through one norm (Phi-2, Command-R, Falcon 7B) or one each
   // (norms == 2: GPT-NeoX, Falcon 40B).
   bool parallel_block = false;
+  // A layer that is a mixer or an MLP alone, behind one norm (Nemotron-H).
+  [[nodiscard]] bool has_mixer() const { return attention.kind != AttentionKind::kNone; }
   bool encoder = false;          // of the encoder of an encoder-decoder model
   bool cross_attention = false;  // also attends to the encoder's output, with a norm of its own
 
@@ -171,15 +176,17 @@ struct Architecture {
   std::int64_t relative_buckets = 0;  // T5: a table of biases per head, one for each stack
   std::int64_t token_types = 0;       // BERT: rows of a second table of embeddings
   Head head = Head::kLanguage;
-  bool pooled_pairs = false;          // BERT's second loss: does one sentence follow the other
-  std::int64_t classes = 0;           // kClasses, kScores
-  bool keeps_language_head = false;   // kScores: the vocabulary's product is made beside it, and nobody uses it
-  std::int64_t patches = 0;           // of an image: tokens without the class token; 0: input is text
-  std::int64_t patch_values = 0;      // channels x height x width of one patch
-  std::int64_t mel_bins = 0;          // of speech: values of a frame, which two convolutions bring to hidden; 0: text
-  std::int64_t source_positions = 0;  // of speech: what the encoder sees of them, with a table that is not trained
-  std::int64_t embedding_dim = 0;     // OPT-350M: word_embed_proj_dim where it differs from hidden; 0: same
-  std::int64_t mtp_layers = 0;        // multi-token prediction depths
+  bool pooled_pairs = false;            // BERT's second loss: does one sentence follow the other
+  std::int64_t classes = 0;             // kClasses, kScores
+  bool keeps_language_head = false;     // kScores: the vocabulary's product is made beside it, and nobody uses it
+  std::int64_t patches = 0;             // of an image: tokens without the class token; 0: input is text
+  std::int64_t patch_values = 0;        // channels x height x width of one patch
+  std::int64_t mel_bins = 0;            // of speech: values of a frame, which two convolutions bring to hidden; 0: text
+  std::int64_t source_positions = 0;    // of speech: what the encoder sees of them, with a table that is not trained
+  std::int64_t embedding_dim = 0;       // OPT-350M: word_embed_proj_dim where it differs from hidden; 0: same
+  std::int64_t mtp_layers = 0;          // multi-token prediction depths
+  std::vector<std::uint8_t> mtp_kinds;  // kinds index per layer of one depth; empty: one layer as the last
+  bool mtp_repeats = false;             // all depths are one and the same layer, run again
   double hidden_dropout = 0;
   double attention_dropout = 0;
   double embedding_dropout = 0;
@@ -195,6 +202,19 @@ struct Architecture {
 
   [[nodiscard]] std::int64_t depth() const { return static_cast<std::int64_t>(layers.size()); }
   [[nodiscard]] const Layer& layer(std::int64_t i) const { return kinds[layers[static_cast<std::size_t>(i)]]; }
+  // The layers of one depth of multi-token prediction.
+  [[nodiscard]] std::vector<std::uint8_t> mtp_depth() const {
+    if (mtp_layers == 0 || layers.empty()) return {};
+    return mtp_kinds.empty() ? std::vector<std::uint8_t>{layers.back()} : mtp_kinds;
+  }
+  // Depths that have weights of their own.
+  [[nodiscard]] std::int64_t mtp_weights() const { return mtp_repeats && mtp_layers > 0 ? 1 : mtp_layers; }
+  // Whether some layer is a state-space mixer.
+  [[nodiscard]] bool has_mixers() const {
+    for (const Layer& kind : kinds)
+      if (kind.attention.kind == AttentionKind::kMamba2 || kind.attention.mamba.heads > 0) return true;
+    return false;
+  }
   // Layers of the encoder come first.
   [[nodiscard]] std::int64_t encoder_depth() const {
     std::int64_t count = 0;

@@ -44,6 +44,18 @@ Architecture read_mamba2(Fields& in) {
   return stack(std::move(draft));
 }
 
+// Nemotron 3: squared ReLU without a gate in all experts; those of the larger models work at a latent width.
+FeedForward nemotron_experts(Fields& in, const FeedForward& mlp) {
+  FeedForward moe = mlp;
+  moe.width = 0;
+  moe.experts = in.size("n_routed_experts", limits::kExperts);
+  moe.experts_per_token = in.size("num_experts_per_tok", limits::kExperts);
+  moe.expert_width = in.size("moe_intermediate_size", limits::kWidth);
+  moe.shared_width = in.size_or("moe_shared_expert_intermediate_size", limits::kWidth, 0, 0);
+  moe.latent = in.size_or("moe_latent_size", limits::kWidth, 0, 0);
+  return moe;
+}
+
 // One letter for each layer: M a mixer, - an MLP, * attention, E experts.
 Architecture read_nemotron_h(Fields& in) {
   const std::string pattern = in.text("hybrid_override_pattern", "");
@@ -79,13 +91,18 @@ Architecture read_nemotron_h(Fields& in) {
   mlp.gated = false;
   mlp.bias = in.flag("mlp_bias", false);
   mlp.activation = activation(in, "mlp_hidden_act", "relu2");
-  for (const char letter : pattern)
-    if (letter != 'M' && letter != '-' && letter != '*') {
-      in.fail(fmt::format("hybrid_override_pattern holds '{}'; wanted M, - or *", letter));
+  const std::int64_t depths = in.size_or("num_nextn_predict_layers", limits::kMtpLayers, 0, 0);
+  const std::string mtp = depths > 0 ? in.text("mtp_hybrid_override_pattern", "") : std::string();
+  for (const char letter : pattern + mtp)
+    if (letter != 'M' && letter != '-' && letter != '*' && letter != 'E') {
+      in.fail(fmt::format("hybrid_override_pattern holds '{}'; wanted M, -, * or E", letter));
       break;
     }
-  return stack(std::move(draft), [&](std::int64_t i, Layer& layer) {
-    const char letter = in.ok() ? pattern[static_cast<std::size_t>(i)] : 'M';
+  if (depths > 0 && mtp.empty())
+    in.fail("num_nextn_predict_layers is given, but not mtp_hybrid_override_pattern, the layers of each");
+  const bool routes = (pattern + mtp).find('E') != std::string::npos;
+  const FeedForward moe = routes ? nemotron_experts(in, mlp) : FeedForward{};
+  const auto make = [&](char letter, Layer& layer) {
     if (letter == 'M') {
       use_mixer(layer.attention, mamba);
     } else if (letter == '*') {
@@ -94,9 +111,24 @@ Architecture read_nemotron_h(Fields& in) {
       layer.attention.kind = AttentionKind::kNone;
       layer.attention.heads = layer.attention.kv_heads = attention.heads;
       layer.attention.head_dim = attention.head_dim;
-      layer.ffn = mlp;
+      layer.ffn = letter == 'E' ? moe : mlp;
     }
+  };
+  const Layer bare = draft.layer;
+  Architecture model = stack(std::move(draft), [&](std::int64_t i, Layer& layer) {
+    make(in.ok() ? pattern[static_cast<std::size_t>(i)] : 'M', layer);
   });
+  if (!in.ok() || mtp.empty()) return model;
+  model.mtp_layers = depths;
+  model.mtp_repeats = in.flag("mtp_use_repeated_layer", true);
+  for (const char letter : mtp) {
+    Layer layer = bare;
+    make(letter, layer);
+    const auto known = std::find(model.kinds.begin(), model.kinds.end(), layer);
+    model.mtp_kinds.push_back(static_cast<std::uint8_t>(known - model.kinds.begin()));
+    if (known == model.kinds.end()) model.kinds.push_back(std::move(layer));
+  }
+  return model;
 }
 
 Architecture read_falcon_h1(Fields& in) {

@@ -105,7 +105,8 @@ std::int64_t attention_parameters(const Architecture& model, const Attention& at
 }
 
 std::int64_t expert_parameters(const Architecture& model, const FeedForward& ffn) {
-  return ffn.is_moe() ? mlp_parameters(model.hidden, ffn.expert_width, ffn.gated, ffn.expert_bias) : 0;
+  return ffn.is_moe() ? mlp_parameters(ffn.expert_hidden(model.hidden), ffn.expert_width, ffn.gated, ffn.expert_bias)
+                      : 0;
 }
 
 std::int64_t feed_forward_parameters(const Architecture& model, const FeedForward& ffn) {
@@ -113,6 +114,7 @@ std::int64_t feed_forward_parameters(const Architecture& model, const FeedForwar
   if (ffn.activation == Activation::kXielu) count += 2;  // its slopes
   if (!ffn.is_moe()) return count;
   count += ffn.experts * expert_parameters(model, ffn);
+  if (ffn.latent > 0) count += 2 * model.hidden * ffn.latent + (ffn.bias ? model.hidden + ffn.latent : 0);
   count += model.hidden * ffn.experts + (ffn.router_bias ? ffn.experts : 0);
   if (ffn.shared_width > 0) count += mlp_parameters(model.hidden, ffn.shared_width, ffn.gated, false);
   if (ffn.shared_gate) count += model.hidden;
@@ -169,10 +171,12 @@ Parameters count_parameters(const Architecture& model) {
     unvisited += of_kind[kind].unvisited;
   }
   result.active = result.total - unvisited;
-  // One ordinary layer of the last kind, the projection of [norm(h), norm(embedding)] and three norms.
-  if (model.mtp_layers > 0 && !model.layers.empty())
-    result.mtp = model.mtp_layers * (of_kind[model.layers.back()].total + 2 * model.hidden * model.hidden +
-                                     3 * norm_parameters(model, model.hidden));
+  // The layers of a depth, the projection of [norm(h), norm(embedding)] and three norms.
+  if (model.mtp_layers > 0 && !model.layers.empty()) {
+    std::int64_t depth = 2 * model.hidden * model.hidden + 3 * norm_parameters(model, model.hidden);
+    for (const std::uint8_t kind : model.mtp_depth()) depth += of_kind[kind].total;
+    result.mtp = model.mtp_weights() * depth;
+  }
   return result;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The model-FLOPs convention of Megatron's counter (facts step-time.md 1, checked there against the published
 // ratios of TFLOP/s to tokens/s).
+#include "job/hybrid_model.h"
 #include "step/work.h"
 
 namespace plimsoll::step {
@@ -14,6 +15,14 @@ struct Products {
   double linear = 0;
   double core = 0;
 };
+
+// Megatron's counter takes twice the hidden size for the width of every mixer, whatever its heads make, and seven
+// operations for each channel and state (facts step-time.md 1).
+Products counted_mixer(const model::Architecture& model, const model::StateSpace& m) {
+  const double h = real(model.hidden);
+  const double inner = 2 * h;
+  return {h * (2 * inner + 2 * real(m.groups * m.state) + real(m.heads)) + inner * h, 3.5 * inner * real(m.state)};
+}
 
 Products attention_products(const model::Architecture& model, const model::Attention& a, double seq) {
   const double h = real(model.hidden);
@@ -51,9 +60,12 @@ Products attention_products(const model::Architecture& model, const model::Atten
 }
 
 double feed_forward_products(const model::Architecture& model, const model::FeedForward& ffn) {
-  const double matrices = (ffn.gated ? 3 : 2) * real(model.hidden);
-  if (!ffn.is_moe()) return matrices * real(ffn.width);
-  return matrices * (real(ffn.expert_width * ffn.experts_per_token) + real(ffn.shared_width));
+  const double matrices = ffn.gated ? 3 : 2;
+  const double hidden = real(model.hidden);
+  if (!ffn.is_moe()) return matrices * hidden * real(ffn.width);
+  return matrices * (real(ffn.expert_hidden(model.hidden)) * real(ffn.expert_width * ffn.experts_per_token) +
+                     hidden * real(ffn.shared_width)) +
+         2 * hidden * real(ffn.latent);
 }
 
 }  // namespace
@@ -62,16 +74,19 @@ double model_flops_per_token(const job::Job& job) {
   const model::Architecture& model = job.model;
   const double seq = real(job.batch.seq_length);
   Products sum;
+  const bool hybrid = job.is_megatron() && job::is_hybrid(model);
+  const std::vector<std::uint8_t> mtp = model.mtp_depth();
+  // Of hybrid models the counter leaves out that projection.
+  if (!mtp.empty() && !hybrid) sum.linear += real(model.mtp_layers) * 2 * real(model.hidden) * real(model.hidden);
   for (std::size_t i = 0; i < model.kinds.size(); ++i) {
     double depth = 0;
     for (const std::uint8_t kind : model.layers) depth += kind == i ? 1 : 0;
-    Products one = attention_products(model, model.kinds[i].attention, seq);
+    const model::Attention& attention = model.kinds[i].attention;
+    const bool counts_mixer = hybrid && attention.kind == model::AttentionKind::kMamba2;
+    Products one = counts_mixer ? counted_mixer(model, attention.mamba) : attention_products(model, attention, seq);
     one.linear += feed_forward_products(model, model.kinds[i].ffn);
-    // An MTP depth is one more layer like the last, a projection of two hidden states and a pass of the head.
-    if (!model.layers.empty() && model.layers.back() == i) {
-      depth += real(model.mtp_layers);
-      sum.linear += real(model.mtp_layers) * 2 * real(model.hidden) * real(model.hidden);
-    }
+    // An MTP depth has layers of its own, a projection of two hidden states and a pass of the head.
+    for (const std::uint8_t kind : mtp) depth += kind == i ? real(model.mtp_layers) : 0;
     sum.linear += depth * one.linear;
     sum.core += depth * one.core;
   }

@@ -50,6 +50,8 @@ inline constexpr int kCategories = 7;
   X(kMask, kActivations, "attention mask")                             \
   X(kDropoutMask, kActivations, "dropout mask")                        \
   X(kLatent, kActivations, "MLA latents")                              \
+  X(kProjectedState, kActivations, "mixer projection")                 \
+  X(kScanOutput, kActivations, "mixer scan output")                    \
   X(kFc1, kActivations, "fc1 output")                                  \
   X(kActivation, kActivations, "activation output")                    \
   X(kRoutedTokens, kActivations, "routed tokens")                      \
@@ -75,6 +77,7 @@ inline constexpr int kCategories = 7;
   X(kLossTemp, kTemporaries, "loss temporaries")                       \
   X(kRopeTemp, kTemporaries, "rope temporaries")                       \
   X(kAttentionTemp, kTemporaries, "attention scratch")                 \
+  X(kScanTemp, kTemporaries, "mixer scan scratch")                     \
   X(kMoeTemp, kTemporaries, "dispatch and combine buffers")            \
   X(kConstruction, kTemporaries, "copies while building")              \
   X(kReplayed, kTemporaries, "recomputed output")                      \
@@ -124,6 +127,7 @@ enum class Phase : std::uint8_t {
   X(kQkvLinear, "qkv projection")               \
   X(kRotary, "rope")                            \
   X(kCoreAttention, "core attention")           \
+  X(kScan, "state-space scan")                  \
   X(kProjection, "attention output projection") \
   X(kNorm2, "second norm")                      \
   X(kFc1Linear, "fc1")                          \

@@ -47,15 +47,22 @@ void own_work(const Job& job, const model::Layer& layer, bool in_bf16, WorkList&
   list.clear();
   const double hidden = s.stored * s.hidden;
   for (int i = 0; i < (layer.norms + 1) / 2; ++i) norm(list, s, hidden);
-  column_message(list, s, Part::kLinear);
-  if (layer.attention.kind == model::AttentionKind::kMla) {
-    attention_mla(list, s, layer.attention, quantised);
-  } else {
-    attention_gqa(list, s, layer.attention, quantised);
+  if (layer.has_mixer()) {
+    column_message(list, s, Part::kLinear);
+    if (layer.attention.kind == model::AttentionKind::kMla) {
+      attention_mla(list, s, layer.attention, quantised);
+    } else if (layer.attention.kind == model::AttentionKind::kMamba2) {
+      mamba_mixer(list, s, layer.attention.mamba, quantised);
+    } else {
+      attention_gqa(list, s, layer.attention, quantised);
+    }
+    row_message(list, s, Part::kLinear);
+    residual(list, s);
   }
-  row_message(list, s, Part::kLinear);
-  residual(list, s);
   for (int i = 0; i < layer.norms / 2; ++i) norm(list, s, hidden);
+  // Transformer Engine's one module of norm and projection is not taken apart by recompute_modules layernorm.
+  if (layer.attention.kind == model::AttentionKind::kMamba2) list.give_to(Part::kMixer);
+  if (layer.ffn.is_empty()) return;
   if (layer.ffn.is_moe()) {
     moe_mlp(list, s, layer.ffn, megatron::layer_sizes(job, layer, in_bf16), quantised);
   } else {
@@ -158,6 +165,7 @@ bool replays(const Job& job, Part part) {
     case Part::kShared:
       return r.modules.moe || r.modules.shared_experts;
     case Part::kLinear:
+    case Part::kMixer:
     case Part::kOther:
       return false;
   }

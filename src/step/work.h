@@ -14,7 +14,7 @@
 
 namespace plimsoll::step {
 
-enum class Doing : std::uint8_t { kGemm, kGroupedGemm, kAttention, kStream, kMessage };
+enum class Doing : std::uint8_t { kGemm, kGroupedGemm, kAttention, kScan, kStream, kMessage };
 
 // Which module an operation belongs to, as recompute_modules names them.
 enum class Part : std::uint8_t {
@@ -27,6 +27,7 @@ enum class Part : std::uint8_t {
   kExperts,
   kExpertActivation,
   kShared,
+  kMixer,  // all of a state-space layer
   kOther,  // residual additions, and everything outside the layers
 };
 
@@ -63,8 +64,9 @@ struct Work {
   double columns;
   double depth;
   double groups;
-  // Attention: FLOPs of the forward as executed (the causal half only), and the head size.
+  // Attention and scan: FLOPs of the forward as executed (the causal half only), and the head size.
   double flops;
+  double backward_flops;  // of a scan, which makes part of its forward again
   double head_dim;
   double value_dim;  // 0: as head_dim
   double keys;       // that a query sees on average
@@ -121,6 +123,10 @@ class WorkList {
   [[nodiscard]] Work& last() {
     PLIMSOLL_CHECK(count_ > 0);
     return items_[count_ - 1];
+  }
+  // Everything from the first operation on belongs to one module.
+  void give_to(Part part) {
+    for (std::size_t i = 0; i < count_; ++i) items_[i].part = part;
   }
   [[nodiscard]] const Work* begin() const { return items_.data(); }
   [[nodiscard]] const Work* end() const { return items_.data() + count_; }

@@ -15,7 +15,7 @@ void expert_message(WorkList& list, const Shape& s, const model::FeedForward& ff
   w.forward_pattern = w.backward_pattern = Pattern::kAllToAll;
   const bool merges =
       job.moe.dispatcher == job::DispatcherKind::kDeepEp || job.moe.dispatcher == job::DispatcherKind::kHybridEp;
-  const double token = s.stored * s.hidden * s.act;
+  const double token = s.stored * real(ffn.expert_hidden(job.model.hidden)) * s.act;
   w.merged = merges ? real(ffn.experts_per_token) : 0;
   w.forward_message = w.backward_message = merges ? token : token * real(ffn.experts_per_token);
   if (job.moe.dispatcher == job::DispatcherKind::kAllGather) {
@@ -74,7 +74,8 @@ void moe_mlp(WorkList& list, const Shape& s, const model::FeedForward& ffn, cons
   const Job& job = s.job;
   const double top = real(ffn.experts_per_token);
   const double experts = real(ffn.experts);
-  const double routed = real(z.routed) / (s.act * s.hidden);
+  const double hidden = real(ffn.expert_hidden(job.model.hidden));
+  const double routed = real(z.routed) / (s.act * hidden);
   const double width = real(ffn.expert_width) / real(job.expert_tensor());
   const double fan = ffn.gated ? 2 : 1;
   const bool fused = job.moe.permute_fusion;
@@ -85,20 +86,22 @@ void moe_mlp(WorkList& list, const Shape& s, const model::FeedForward& ffn, cons
   stream(list, s, Part::kRouter, s.stored * experts * (fused ? 30 : 60), s.stored * experts * (fused ? 30 : 60),
          fused ? 14 : 18, fused ? 10 : 12);
   // Copies out and back, each read once and written once; a second sort by local expert after the exchange.
-  const double copies = s.stored * top * s.hidden * s.act;
-  const double rows = routed * s.hidden * s.act;
+  if (ffn.latent > 0) gemm(list, s, Part::kRouter, s.stored, hidden, s.hidden, quantised);
+  const double copies = s.stored * top * hidden * s.act;
+  const double rows = routed * hidden * s.act;
   const bool sorts = z.sorted && !one_kernel;
-  const double permuted = 2 * (copies + s.stored * s.hidden * s.act) + (sorts ? 4 * rows : 2 * rows);
+  const double permuted = 2 * (copies + s.stored * hidden * s.act) + (sorts ? 4 * rows : 2 * rows);
   const double kernels = (fused ? 6.0 : 8.0) + (sorts ? 6 : 2);
   stream(list, s, Part::kRouter, permuted, permuted, kernels, kernels);
   expert_message(list, s, ffn);
   const bool as_one = z.grouped || (s.eager && job.moe.grouped_gemm);
   const double groups = real(z.experts_used);
-  grouped(list, s, routed, fan * width, s.hidden, groups, as_one, quantised);
+  grouped(list, s, routed, fan * width, hidden, groups, as_one, quantised);
   activation(list, s, Part::kExpertActivation, ffn, routed * width, as_one || s.eager ? 1 : groups);
-  grouped(list, s, routed, s.hidden, width, groups, as_one, quantised);
+  grouped(list, s, routed, hidden, width, groups, as_one, quantised);
   if (ffn.expert_bias && job.is_megatron()) output_bias(list, s, routed, groups);
   expert_message(list, s, ffn);
+  if (ffn.latent > 0) gemm(list, s, Part::kRouter, s.stored, s.hidden, hidden, quantised);
   if (ffn.shared_width > 0) {
     const double shared = real(ffn.shared_width) / s.tp;
     column_message(list, s, Part::kShared);

@@ -62,6 +62,8 @@ void activation(WorkList& list, const Shape& s, Part part, const model::FeedForw
 // work_attention.cpp
 void attention_gqa(WorkList& list, const Shape& s, const model::Attention& a, bool quantised);
 void attention_mla(WorkList& list, const Shape& s, const model::Attention& a, bool quantised);
+// work_mixer.cpp
+void mamba_mixer(WorkList& list, const Shape& s, const model::StateSpace& mixer, bool quantised);
 // work_experts.cpp
 void moe_mlp(WorkList& list, const Shape& s, const model::FeedForward& ffn, const megatron::LayerSizes& z,
              bool quantised);

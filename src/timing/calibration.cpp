@@ -136,6 +136,8 @@ const std::vector<NamedValue>& named_values() {
       {"attention_diagonal_forward", &Calibration::attention_diagonal_forward},
       {"attention_diagonal_backward", &Calibration::attention_diagonal_backward},
       {"attention_other_head", &Calibration::attention_other_head, true},
+      {"scan_products", &Calibration::scan_products, true},
+      {"transposed_elements", &Calibration::transposed_elements, true},
       {"attention_fp32", &Calibration::attention_fp32},
       {"attention_masked", &Calibration::attention_masked},
       {"attention_fp8", &Calibration::attention_fp8, true},

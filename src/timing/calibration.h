@@ -50,11 +50,13 @@ struct Calibration {
   double attention_tail_backward = 30e-6;
   double attention_diagonal_forward = 200;  // keys that a query pays for beyond those that it sees
   double attention_diagonal_backward = 350;
-  double attention_other_head = 0.72;  // rate at head sizes other than 64, 128 and those of MLA
-  double attention_fp32 = 8;           // FLOPs that count for one: without tensor cores
-  double attention_masked = 1.3;       // and with an additive mask
-  double attention_fp8 = 1.3;          // rate of attention in FP8 against 16 bits
-  double attention_flash2 = 0.6;       // rate of FlashAttention 2 on Hopper and newer against cuDNN and FA 3
+  double attention_other_head = 0.72;   // rate at head sizes other than 64, 128 and those of MLA
+  double attention_fp32 = 8;            // FLOPs that count for one: without tensor cores
+  double attention_masked = 1.3;        // and with an additive mask
+  double attention_fp8 = 1.3;           // rate of attention in FP8 against 16 bits
+  double scan_products = 8.6e11;        // FLOP/s of a multiprocessor: products in the kernels of a state-space scan
+  double transposed_elements = 3.45e9;  // elements per second and multiprocessor of a copy that transposes
+  double attention_flash2 = 0.6;        // rate of FlashAttention 2 on Hopper and newer against cuDNN and FA 3
   // Host.
   double host_kernel_te = 45e-6;         // per kernel, with the Python of Transformer Engine and Megatron around it
   double host_kernel_local = 45e-6;      // Megatron's own modules

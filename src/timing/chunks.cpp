@@ -93,7 +93,7 @@ ChunkCost ChunkPricer::price_chunk(const job::Chunk& chunk) {
   if (chunk.has_embedding) cost.add(embedding_, false);
   if (chunk.has_loss) cost.add(head_, false);
   for (std::int64_t i = 0; i < chunk.mtp_layers; ++i) {
-    cost.add(layer(job_.model.depth() - 1), full);
+    for (const std::uint8_t kind : job_.model.mtp_depth()) cost.add(layer_of(kind, job_.model.depth() - 1), full);
     cost.add(mtp_, false);
     cost.add(head_, false);
   }
@@ -106,10 +106,13 @@ ChunkCost ChunkPricer::price_chunk(const job::Chunk& chunk) {
 }
 
 const PassCost& ChunkPricer::layer(std::int64_t index) {
+  return layer_of(job_.model.layers[static_cast<std::size_t>(index)], index);
+}
+
+const PassCost& ChunkPricer::layer_of(std::size_t kind, std::int64_t index) {
   const job::Precision& p = job_.precision;
   const bool edge = p.first_last_layers_bf16 &&
                     (index < p.bf16_layers_at_start || index >= job_.model.depth() - p.bf16_layers_at_end);
-  const std::size_t kind = job_.model.layers[static_cast<std::size_t>(index)];
   Slot& slot = costs_[kind * 2 + (quantised_ && edge ? 1 : 0)];
   if (!slot.known && eager_) {
     slot = {price_eager(job_, prices_, launches_.kinds[kind]), true};

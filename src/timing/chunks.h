@@ -57,6 +57,8 @@ class ChunkPricer {
     bool known = false;
   };
   const PassCost& layer(std::int64_t index);
+  // A layer of this kind where layer `index` is.
+  const PassCost& layer_of(std::size_t kind, std::int64_t index);
   [[nodiscard]] PassCost priced() const;  // of the list
   void set_seconds(ChunkCost& cost) const;
   void set_queued(ChunkCost& cost) const;

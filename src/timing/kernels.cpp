@@ -112,6 +112,14 @@ double attention_backward_seconds(const Machine& machine, double flops, const He
          c.attention_tail_backward;
 }
 
+double scan_seconds(const Machine& machine, double flops) {
+  return flops / (machine.sms * machine.calibration->scan_products);
+}
+
+double transposed_seconds(const Machine& machine, double elements) {
+  return elements / (machine.sms * machine.calibration->transposed_elements);
+}
+
 double stream_seconds(const Machine& machine, double bytes, double kernels) {
   return bytes / machine.stream + kernels * machine.calibration->kernel_floor;
 }

@@ -33,6 +33,9 @@ struct Head {
   double values = 0;
 };
 // flops: of the forward, causal half only; seen: keys that a query sees on average.
+// Products inside the kernels of a state-space scan; what they move is a stream beside them.
+[[nodiscard]] double scan_seconds(const Machine& machine, double flops);
+[[nodiscard]] double transposed_seconds(const Machine& machine, double elements);
 [[nodiscard]] double attention_forward_seconds(const Machine& machine, double flops, const Head& head, double seen);
 [[nodiscard]] double attention_backward_seconds(const Machine& machine, double flops, const Head& head, double seen);
 

@@ -36,6 +36,8 @@ bool graphed(const Prices& p, Part part) {
     case Part::kExperts:
     case Part::kExpertActivation:
       return p.graphs_experts;
+    case Part::kMixer:
+      return p.graphs_mixer;
     case Part::kOther:
       return p.graphs_attention && p.graphs_mlp;
   }
@@ -295,6 +297,12 @@ WorkCost price_one(const job::Job& job, const Prices& p, const step::WorkList& l
       break;
     case Doing::kAttention:
       add_attention(p, w, forward, backward);
+      break;
+    case Doing::kScan:
+      forward.attention = scan_seconds(*p.machine, w.flops);
+      backward.attention = scan_seconds(*p.machine, w.backward_flops);
+      forward.memory = transposed_seconds(*p.machine, w.forward_elements);
+      backward.memory = transposed_seconds(*p.machine, w.backward_elements);
       break;
     case Doing::kStream:
       if (p.fused_experts && !p.biased_experts && w.part == Part::kExpertActivation) break;

@@ -79,6 +79,7 @@ struct Prices {
   bool graphs_attention = false;
   bool graphs_mlp = false;
   bool graphs_router = false;
+  bool graphs_mixer = false;
   bool graphs_experts = false;
   bool selective_ops = false;
   bool biased_experts = false;  // their activation stays outside the fused kernel

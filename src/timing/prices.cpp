@@ -87,6 +87,7 @@ void set_host(const job::Job& job, Prices& p) {
   p.graphs_attention = whole || (layers && names(job, "attn"));
   p.graphs_mlp = whole || (layers && names(job, "mlp"));
   p.graphs_router = whole || (layers && (names(job, "moe_router") || names(job, "moe")));
+  p.graphs_mixer = whole || (layers && names(job, "mamba"));
   p.graphs_experts = whole || (layers && (job.kernels.cuda_graph_modules.empty() || names(job, "moe")));
   // A dropless dispatch waits for the counts of tokens per expert.
   p.moe_sync = job.moe.capacity_factor || whole ? 0 : c.moe_sync / p.machine->host_speed;

@@ -244,8 +244,9 @@ Elements ElementCounter::of(const std::vector<job::Chunk>& chunks) const {
     if (chunk.has_embedding) result.dense += embedding_;
     if (chunk.has_loss && !(m.tied_embeddings && chunk.has_embedding)) result.dense += embedding_;
     if (chunk.mtp_layers > 0) {
-      add(m.layers.back(), real(chunk.mtp_layers));
-      result.dense += real(chunk.mtp_layers) * mtp_projection_;
+      const double depths = real(m.mtp_repeats ? 1 : chunk.mtp_layers);
+      for (const std::uint8_t kind : m.mtp_depth()) add(kind, depths);
+      result.dense += depths * mtp_projection_;
     }
   }
   return result;

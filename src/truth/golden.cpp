@@ -36,9 +36,6 @@ std::string why_not_comparable(const Node& node) {
   if (args.has("--perform-rl-step") || test.find("grpo") != std::string::npos)
     return "an RL test: inference engine and trainer share the process";
   if (args.has("--export-kd-teacher-load")) return "knowledge distillation: a teacher model is resident";
-  if (test.rfind("hybrid/", 0) == 0 || args.has("--hybrid-layer-pattern") || args.has("--hybrid-override-pattern") ||
-      test.rfind("nemotron/", 0) == 0)
-    return "Mamba layers are not modelled";
   return {};
 }
 

@@ -91,8 +91,6 @@ bool mentions(const std::string& text, std::string_view word) { return lower(tex
 std::string why_not_comparable(const Node& node) {
   const std::string task = text_of(node, "task");
   if (task.starts_with("rl")) return "an RL step: generation and training share the time";
-  if (text_of(node, "model").starts_with("Nemotron_3") || text_of(node, "model").starts_with("Nemotron-3"))
-    return "Mamba layers are not modelled";
   if (mentions(text_of(node, "footnote"), "known bug")) return "its source calls this figure a known bug";
   if (mentions(text_of(node, "model_note"), "dualpipe")) return "DualPipe is not modelled";
   if (text_of(node, "suite") == "llama3-paper")
@@ -228,6 +226,15 @@ void read_whole_iteration(job::Job& job) {
   job.stated["use_transformer_engine_op_fuser"] = "true";
 }
 
+// Nemotron 3 Super in NVFP4 keeps the last 14 layers in 16 bits (nemotron_3_super_bf16_with_nvfp4_mixed of
+// Megatron-Bridge).
+void read_edges(job::Job& job) {
+  if (!job.precision.fp4 || job.model.name != "nemotron-3-super") return;
+  job.precision.first_last_layers_bf16 = true;
+  job.precision.bf16_layers_at_start = 0;
+  job.precision.bf16_layers_at_end = 14;
+}
+
 // What the recipes leave off: userbuffers in NVFP4 (all releases), the gather of weights beside the forward in MXFP8
 // (v0.2: "causes NaN grad norm").
 void read_overlap(const Node& node, job::Job& job) {
@@ -338,7 +345,10 @@ Record read_published_throughput(const Node& node) {
     return record;
   }
   job.model = *model;
-  record.groups["kind"] = !job.is_megatron() ? "not Megatron" : job.model.has_moe() ? "moe" : "dense";
+  record.groups["kind"] = !job.is_megatron()       ? "not Megatron"
+                          : job.model.has_mixers() ? "hybrid"
+                          : job.model.has_moe()    ? "moe"
+                                                   : "dense";
   job.cluster.gpu = *gpu;
   cluster::use_typical_node(job.cluster);
   job.cluster.gpus = integer_or(node, "gpus", 1);
@@ -346,6 +356,7 @@ Record read_published_throughput(const Node& node) {
   // Its NeMo takes delayed scaling where a run does not say (facts step-time.md 12).
   if (suite == "dgx-cloud-benchmarking" && job.precision.fp8 == job::Fp8Recipe::kTensorwise)
     job.precision.fp8 = job::Fp8Recipe::kDelayed;
+  read_edges(job);
   read_moe(node, job);
   read_pipeline(node, job);
   job.parallel.tensor = integer_or(node, "tp", 1);
@@ -361,6 +372,7 @@ Record read_published_throughput(const Node& node) {
     job.precision.reuse_grad_buffer_for_mxfp8 = job.precision.fp8_param_gather;
   if (job.is_megatron()) {
     job.kernels.attention = job::AttentionBackend::kFused;
+    job.kernels.weighted_squared_relu_fusion = true;  // acts in experts with squared ReLU alone: Nemotron 3
     read_whole_iteration(job);
     job.kernels.loss = job::LossKind::kTe;
   } else {

@@ -63,6 +63,10 @@ std::vector<Base> bases() {
       {"overlapped experts",
        moe + "gpus=16 pipeline_model_parallel_size=2 virtual_pipeline_model_parallel_size=2 micro_batch_size=1 "
              "expert_model_parallel_size=4 moe_grouped_gemm=true overlap_moe_expert_parallel_comm=true"},
+      {"hybrid", moe + "gpus=8 hybrid_layer_pattern=M-M*EM-/*E/*E expert_model_parallel_size=2 moe_grouped_gemm=true "
+                       "squared_relu=true moe_latent_size=512 position_embedding_type=none micro_batch_size=1"},
+      {"hybrid by ratios", lm + "gpus=8 num_layers=8 hybrid_attention_ratio=0.25 hybrid_mlp_ratio=0.25 "
+                                "mtp_num_layers=1 mtp_hybrid_override_pattern=*-"},
       {"whole layers again",
        lm + "gpus=8 tensor_model_parallel_size=2 recompute_granularity=full recompute_method=block "
             "recompute_num_layers=2 use_precision_aware_optimizer=true use_distributed_optimizer=true"},
@@ -194,6 +198,8 @@ std::vector<std::string> values_of(const KeyInfo& key) {
       {"cuda_graph_modules", {"[attn]"}},
       {"lora_target_modules", {"[linear_qkv]", "[q_proj]", "all-linear"}},
       {"pipeline_model_parallel_layout", {"Et*3|t*5L"}},
+      {"hybrid_layer_pattern", {"MM-*E"}},
+      {"mtp_hybrid_override_pattern", {"M"}},
       {"moe_layer_freq", {"2", "([0]*1+[1]*7)"}},
       {"window_size", {"(255,0)"}},
       {"cp_comm_type", {"a2a", "all_gather"}},

@@ -26,13 +26,15 @@ const Alias kMegatronBridgeRows[] = {
     {"exclude_modules", kNotModelled, "adapters are counted on every target module"},
     {"share_expert_adapters", kNotModelled, "one adapter per expert group is counted", "true"},
     {"experts_shared_outer_loras", kNotModelled, "separate adapters are counted"},
+    {"keep_mtp_spec_in_bf16", kNotModelled,
+     "layers of multi-token prediction are counted in the precision of the others", "false"},
     {"eval_context_parallel_size", kNotModelled, "evaluation is counted at the training CP size"},
 };
 
 constexpr std::string_view kMegatronBridgeWithoutEffect = R"(
     _checkpoint_load_required _pg_collection a2a_experimental align_param_gather alpha canonical_mapping cga_size
     check_optimizer_step_success data_parallel_size dropout_position embedding_init_method enable_megatron_core_experimental
-    external_gpu_device_mapping finetune_lr fp32 generation_config hf_model_id hf_model_revision init_training_step
+    external_gpu_device_mapping finetune_lr hybrid_stack_spec fp32 generation_config hf_model_id hf_model_revision init_training_step
     lora_A_init_method lora_B_init_method model_type mtp_enabled normalize_moe_lora num_epochs parallel_output
     params_to_save post_wrap_hook pre_wrap_hook rope_scaling scatter_embedding_sequence_parallel
     seq_len_interpolation_factor skip_sync_grad_norm_across_mp transformer_layer_spec use_decentralized_pg wrap_with_ddp

@@ -214,6 +214,27 @@ void join_distributed_optimizer(const Node& root, Draft& draft) {
 
 }  // namespace
 
+// What HybridModelProvider (once MambaModelProvider) starts from where Megatron's flags start from something else
+// (models/hybrid/hybrid_provider.py). A model that is named has it all.
+void add_hybrid_defaults(const Node& root, Draft& draft) {
+  const Node* model = root.find("model");
+  const Node* target = is_table(model) ? model->find("_target_") : nullptr;
+  if (target == nullptr || !target->is_string()) return;
+  if (!target->text.ends_with(".HybridModelProvider") && !target->text.ends_with(".MambaModelProvider")) return;
+  const std::pair<const char*, Node> kDefaults[] = {{"normalization", text_node("RMSNorm")},
+                                                    {"add_bias_linear", bool_node(false)},
+                                                    {"position_embedding_type", text_node("none")},
+                                                    {"share_embeddings_and_output_weights", bool_node(false)},
+                                                    {"gated_linear_unit", bool_node(false)},
+                                                    {"hidden_dropout", real_node(0)},
+                                                    {"attention_dropout", real_node(0)}};
+  for (const auto& [key, value] : kDefaults) {
+    const bool given = std::any_of(draft.assignments.begin(), draft.assignments.end(),
+                                   [name = key](const Assignment& a) { return a.key == name; });
+    if (!given) draft.assign(key, value, "HybridModelProvider", true);
+  }
+}
+
 Status read_bridge_tree(const Node& root, Draft& draft) {
   for (const auto& [name, value] : root.members) {
     if (name.empty() || name.front() == '_' || contains(kRead, name) || contains(kIgnored, name) || name == "dataset" ||
@@ -233,6 +254,7 @@ Status read_bridge_tree(const Node& root, Draft& draft) {
     PLIMSOLL_TRY_STATUS(section == "mixed_precision" ? read_mixed_precision(*table, draft)
                                                      : read_section(std::string(section), *table, draft));
   }
+  add_hybrid_defaults(root, draft);
   join_distributed_optimizer(root, draft);
   take_checked_keys(root, draft);
   if (const Node* dataset = root.find("dataset"); dataset != nullptr)

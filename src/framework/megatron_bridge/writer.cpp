@@ -180,7 +180,7 @@ Result<std::vector<File>> write_megatron_bridge(const Order& order) {
   if (job.adapter.kind != job::AdapterKind::kNone)
     choice.always.insert(choice.always.end(), {"lora_rank", "lora_dropout", "lora_target_modules", "adapter_dtype"});
   if (source.name.empty()) {
-    choice.model = model_settings(job.model, job.batch.seq_length);
+    choice.model = model_settings(job);
     choice.model.push_back({"vocab_size", integer_node(job.model.vocab)});
   } else {
     choice.base = source.base;

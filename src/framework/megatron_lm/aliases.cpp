@@ -10,7 +10,6 @@ namespace {
 
 using enum AliasKind;
 
-constexpr std::string_view kHybrid = "hybrid (Mamba) layers are not modelled";
 constexpr std::string_view kReinforcement = "reinforcement learning holds an inference engine that is not modelled";
 constexpr std::string_view kDistillation = "knowledge distillation holds a teacher model that is not modelled";
 constexpr std::string_view kElastic = "elastic (flextron) training is not modelled";
@@ -58,11 +57,10 @@ const Alias kMegatronLmRows[] = {
     {"encoder_num_layers", kKey, "num_layers"},
     {"encoder_seq_length", kKey, "seq_length"},
     {"bert_no_binary_head", kInverse, "bert_binary_head"},
-    {"hybrid_layer_pattern", kRefused, kHybrid},
-    {"hybrid_override_pattern", kRefused, kHybrid},
-    {"hybrid_attention_ratio", kRefused, kHybrid},
-    {"hybrid_mlp_ratio", kRefused, kHybrid},
-    {"is_hybrid_model", kRefused, kHybrid},
+    {"hybrid_override_pattern", kKey, "hybrid_layer_pattern"},
+    {"mamba_training_ssm_states_dtype", kNotModelled, "states of the scan are counted in the parameters' type"},
+    {"use_mamba_mem_eff_path", kNotModelled, "the memory-efficient path is counted", "true"},
+    {"disable_mamba_mem_eff_path", kNotModelled, "the memory-efficient path is counted", "false"},
     {"perform_rl_step", kRefused, kReinforcement},
     {"export_kd_teacher_load", kRefused, kDistillation},
     {"export_kd_cfg", kRefused, kDistillation},
@@ -76,11 +74,9 @@ const Alias kMegatronLmRows[] = {
 
     {"apply_query_key_layer_scaling", kNotModelled, "unfused attention then passes scores through fp32"},
     {"attention_softmax_in_fp32", kNotModelled, "unfused attention then passes scores through fp32"},
-    {"mtp_use_repeated_layer", kNotModelled, "the repeated MTP layer is counted once per depth"},
     {"moe_shared_expert_overlap", kNotModelled, "the overlap keeps one more shared-expert input alive"},
     {"moe_router_padding_for_quantization", kNotModelled, "experts' segments are padded to 16 or 32 tokens"},
     {"moe_router_padding_for_fp8", kNotModelled, "experts' segments are padded to 16 tokens"},
-    {"moe_latent_size", kRefused, "latent projections of experts are not modelled"},
     {"moe_paged_stash", kNotModelled, "expert activations live in a page pool instead"},
     {"moe_expert_rank_capacity_factor", kNotModelled, "tokens per rank are limited by it"},
     {"moe_extended_tp", kNotModelled, "experts are then split over TP * EP"},
@@ -151,7 +147,6 @@ const Alias kMegatronLmRows[] = {
     {"quant_recipe", kNotModelled, "per-layer quantisation is not counted"},
     {"recompute_mtp", kNotModelled, "MTP layers are counted as kept"},
     {"te_precision_config_file", kNotModelled, "per-layer precision is not read"},
-    {"use_fused_weighted_squared_relu", kNotModelled, "the unfused activation's extra tensor is counted"},
     {"use_grouped_gemm_for_dense_mlp", kNotModelled, "grouped-GEMM workspaces are not counted"},
     {"use_grouped_gemm_for_shared_expert", kNotModelled, "grouped-GEMM workspaces are not counted"},
     {"use_inference_optimized_layers", kNotModelled, "other layers than the training ones are used"},
@@ -179,7 +174,7 @@ constexpr std::string_view kMegatronLmWithoutEffect = R"(
     data_cache_path data_parallel_random_init data_path data_per_class_fraction data_sharding dataloader_*
     ddp_average_in_collective ddp_num_buckets decode_only_cuda_graphs decoupled_lr decoupled_min_lr
     decoupled_weight_decay decrease_batch_size_if_needed delay_offload_until_cuda_graph deterministic_mode dino_*
-    disable_bf16_reduced_precision_matmul disable_gloo_process_groups disable_mamba_mem_eff_path disable_msc
+    disable_bf16_reduced_precision_matmul disable_gloo_process_groups disable_msc
     disable_straggler_on_startup disable_symmetric_registration dist_ckpt_* distill_coeff distill_only
     distrib_optim_* distributed_backend distributed_timeout_minutes distributed_timeout_seconds_after_init dsa_*
     dump_param_to_param_group_map emb_int_list emb_per_list embedding_init_method embedding_init_method_std
@@ -218,7 +213,7 @@ constexpr std::string_view kMegatronLmWithoutEffect = R"(
     moe_router_score_function moe_router_topk_limited_devices moe_router_topk_scaling_factor moe_routing_trace_*
     moe_shared_expert_glu_interleave_size moe_token_drop_policy moe_token_dropping moe_upcycling_granularity
     moe_use_legacy_grouped_gemm moe_use_upcycling moe_z_loss_coeff most_recent_k mrope_section mscale mscale_all_dim
-    mtp_detach_heads mtp_grad_scale_func mtp_hybrid_override_pattern mtp_loss_scaling_factor
+    mtp_detach_heads mtp_grad_scale_func mtp_loss_scaling_factor
     multiple_validation_sets muon_* mup_* nccl_all_reduce_for_prefill nccl_communicator_config_path nnodes
     no_align_param_gather no_async_tensor_model_parallel_allreduce no_attn_skip no_bert_binary_head
     no_check_for_nan_in_loss_and_grad no_ckpt_* no_data_sharding no_gradient_reduce_div_fusion no_initialization
@@ -250,7 +245,7 @@ constexpr std::string_view kMegatronLmWithoutEffect = R"(
     tp_comm_overlap_disable_* tp_comm_overlap_rs* tp_comm_split_* tp_only_amax_red train_data_path train_iters
     train_samples train_sync_interval trust_remote_code use_checkpoint_args use_checkpoint_opt_param_scheduler
     use_cpu_initialization use_dist_ckpt use_gigatoken use_gloo_process_groups use_legacy_static_engine
-    use_mamba_mem_eff_path use_mcore_models use_mp_args_from_checkpoint_args use_mup use_nsys_profiler
+    use_mcore_models use_mp_args_from_checkpoint_args use_mup use_nsys_profiler
     use_one_sent_docs use_persistent_ckpt_worker use_pytorch_profiler use_ring_exchange_p2p use_rope_scaling
     use_same_sampling_seed_across_dp_ranks use_sharp use_te_rng_tracker use_tokenizer_model_from_checkpoint_args
     valid_data_path validation_set_names verify_integrity vision_* vocab_file vocab_file_id_list wandb_*

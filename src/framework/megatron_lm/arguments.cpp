@@ -80,11 +80,10 @@ std::string_view why_not_modelled(std::string_view program) {
     std::string_view part;
     std::string_view reason;
   };
-  constexpr std::string_view kHybrid = "hybrid (Mamba) models are not modelled";
   constexpr std::string_view kRecurrent = "recurrent (RWKV) models are not modelled";
   constexpr std::string_view kOther = "this program trains more than a decoder; it is not modelled";
-  constexpr Row kRows[] = {{"mamba", kHybrid}, {"hybrid", kHybrid}, {"rl", kOther},    {"vlm", kOther},
-                           {"vision", kOther}, {"ict", kOther},     {"retro", kOther}, {"rwkv", kRecurrent}};
+  constexpr Row kRows[] = {{"rl", kOther},  {"vlm", kOther},   {"vision", kOther},
+                           {"ict", kOther}, {"retro", kOther}, {"rwkv", kRecurrent}};
   for (const Row& row : kRows)
     if (names(program, row.part)) return row.reason;
   return {};

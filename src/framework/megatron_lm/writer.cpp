@@ -11,6 +11,7 @@
 #include "emit/targets.h"
 #include "emit/text.h"
 #include "framework/megatron_lm/terms.h"
+#include "job/hybrid_model.h"
 #include "job/keys.h"
 #include "job/value.h"
 
@@ -65,6 +66,13 @@ constexpr Flag kFlags[] = {
     {"qk_pos_emb_head_dim", "--qk-pos-emb-head-dim"},
     {"v_head_dim", "--v-head-dim"},
     {"mtp_num_layers", "--mtp-num-layers"},
+    {"mtp_use_repeated_layer", "--mtp-use-repeated-layer"},
+    {"moe_latent_size", "--moe-latent-size"},
+    {"hybrid_layer_pattern", "--hybrid-layer-pattern"},
+    {"mamba_state_dim", "--mamba-state-dim"},
+    {"mamba_head_dim", "--mamba-head-dim"},
+    {"mamba_num_heads", "--mamba-num-heads"},
+    {"mamba_num_groups", "--mamba-num-groups"},
     {"make_vocab_size_divisible_by", "--make-vocab-size-divisible-by"},
 
     {"tensor_model_parallel_size", "--tensor-model-parallel-size"},
@@ -163,6 +171,7 @@ constexpr Flag kFlags[] = {
     {"apply_rope_fusion", "", "--no-rope-fusion"},
     {"bias_gelu_fusion", "", "--no-bias-gelu-fusion"},
     {"bias_swiglu_fusion", "", "--no-bias-swiglu-fusion"},
+    {"use_fused_weighted_squared_relu", "--use-fused-weighted-squared-relu"},
     {"bias_dropout_fusion", "", "--no-bias-dropout-fusion"},
     {"gradient_accumulation_fusion", "", "--no-gradient-accumulation-fusion"},
     {"masked_softmax_fusion", "", "--no-masked-softmax-fusion"},
@@ -183,6 +192,13 @@ const Flag* find_flag(std::string_view key) {
 // optimizer_implementation is which Adam is installed, not a flag.
 bool carries(std::string_view key) {
   return find_flag(key) != nullptr || is_fact(key) || key == "optimizer_implementation";
+}
+
+// Of the first layer that has one: hybrid models begin with a mixer.
+const model::FeedForward& first_mlp(const model::Architecture& model) {
+  for (std::int64_t i = 0; i < model.depth(); ++i)
+    if (!model.layer(i).ffn.is_empty()) return model.layer(i).ffn;
+  return model.layer(0).ffn;
 }
 
 // The flag and its values; empty where the default says it.
@@ -208,7 +224,7 @@ std::string flag_text(const Setting& setting) {
 // Activations have flags of their own; plain GELU is the default, which the fused kernel computes by tanh, as GPT-2
 // and GPT-3 do.
 std::vector<Line> activation_flags(const Job& job) {
-  const model::FeedForward& ffn = job.model.layer(0).ffn;
+  const model::FeedForward& ffn = first_mlp(job.model);
   // OpenAI's: x * sigmoid(1.702 x) with both halves clamped at 7, and one added to the linear half.
   if (job.model.model_type == "gpt_oss")
     return {{"--quick-geglu", "quick GELU with a gate projection"},
@@ -301,7 +317,7 @@ std::vector<Setting> megatron_terms(const Job& job, job::Framework framework) {
     say("cross_entropy_loss_fusion", bool_node(false));
   }
   if (framework == job::Framework::kMegatronLm && !job.kernels.bias_activation_fusion) {
-    const model::FeedForward& ffn = job.model.layer(0).ffn;
+    const model::FeedForward& ffn = first_mlp(job.model);
     const bool swiglu = ffn.gated && ffn.activation == model::Activation::kSilu;
     if (swiglu) say("bias_swiglu_fusion", bool_node(false));
     if (!swiglu && ffn.bias) say("bias_gelu_fusion", bool_node(false));
@@ -341,7 +357,7 @@ Result<std::vector<File>> write_megatron_lm(const Order& order) {
   choice.always = {"global_batch_size", "tensor_model_parallel_size", "pipeline_model_parallel_size",
                    "seq_length",        "micro_batch_size",           "gpus",
                    "gpus_per_node"};
-  choice.model = model_settings(job.model, job.batch.seq_length);
+  choice.model = model_settings(job);
   // NullTokenizer adds one row, so the script runs on mock data with exactly the model's rows.
   std::vector<Setting> model = choice.model;
   choice.model.push_back({"vocab_size", integer_node(job.model.vocab)});
@@ -391,8 +407,8 @@ Result<std::vector<File>> write_megatron_lm(const Order& order) {
       profiler_switch({"HOST",
                        {"--profile", "--profile-step-start 10", "--profile-step-end 12", "--profile-ranks 0"},
                        {"--record-memory-history", "--memory-snapshot-path snapshot.pickle", "--profile-ranks 0"}});
-  script += fmt::format("\n{}  \"${{MEGATRON_LM:-.}}/pretrain_gpt.py\" \\\n  {}\"${{DATA[@]}}\" \"${{HOST[@]}}\"\n",
-                        torchrun(order.nodes), arguments);
+  script += fmt::format("\n{}  \"${{MEGATRON_LM:-.}}/pretrain_{}.py\" \\\n  {}\"${{DATA[@]}}\" \"${{HOST[@]}}\"\n",
+                        torchrun(order.nodes), job::is_hybrid(job.model) ? "hybrid" : "gpt", arguments);
   return std::vector<File>{{"launch.sh", std::move(script), true, true},
                            facts_file(facts_among(settings), {}, order.reasons, "plimsoll fit launch.sh plimsoll.toml"),
                            slurm_script(job, order.nodes),

@@ -215,6 +215,8 @@ const Key kKernelKeys[] = {
      "bias and activation are one kernel"},
     {"bias_gelu_fusion", kBytes, PLIMSOLL_FIELD(kernels.bias_gelu_fusion),
      "Megatron-LM: bias_activation_fusion of a GELU MLP"},
+    {"use_fused_weighted_squared_relu", kBytes, PLIMSOLL_FIELD(kernels.weighted_squared_relu_fusion),
+     "experts' squared ReLU and the routing probability are one kernel"},
     {"bias_swiglu_fusion", kBoth, PLIMSOLL_FIELD(kernels.bias_swiglu_fusion),
      "Megatron-LM: bias_activation_fusion of a SwiGLU MLP"},
     {"bias_dropout_fusion", kNeither, PLIMSOLL_FIELD(kernels.bias_dropout_fusion),

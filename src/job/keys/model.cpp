@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "job/hybrid_pattern.h"
 #include "job/keys/table.h"
 
 namespace plimsoll::job {
@@ -18,6 +19,7 @@ using document::Node;
 constexpr Range kWidth{1, 1 << 24};
 constexpr Range kWidthOrZero{0, 1 << 24};
 constexpr Range kDepth{1, 100'000};
+constexpr Range kHeadSize{1, 1 << 16};
 
 Status set_tokenizer(Job& job, const Node& value) {
   PLIMSOLL_TRY(name, to_word(value));
@@ -171,6 +173,31 @@ Status set_class(Job& job, const Node& value) {
   return bad_input(fmt::format("found {}, wanted gpt, bert or t5", shown(value)));
 }
 
+Status set_text(std::string& field, const Node& value) {
+  if (value.is_null()) {
+    field.clear();
+    return {};
+  }
+  PLIMSOLL_TRY(text, to_word(value));
+  field = std::string(trim(text));
+  return {};
+}
+
+Status set_hybrid_pattern(Job& job, const Node& value) {
+  // The layout that follows from the pattern before.
+  if (!job.model_keys.hybrid_layer_pattern.empty() && !job.has("pipeline_model_parallel_layout"))
+    job.parallel.layout.clear();
+  PLIMSOLL_TRY_STATUS(set_text(job.model_keys.hybrid_layer_pattern, value));
+  if (job.model_keys.hybrid_layer_pattern.empty()) return {};
+  if (auto parsed = parse_hybrid_pattern(job.model_keys.hybrid_layer_pattern); !parsed)
+    return tl::make_unexpected(std::move(parsed.error()));
+  return {};
+}
+
+Status set_mtp_pattern(Job& job, const Node& value) {
+  return set_text(job.model_keys.mtp_hybrid_override_pattern, value);
+}
+
 const Key kModelKeys[] = {
     {"model_class", kBoth, Custom{set_class, "gpt, bert, t5"}, "which of Megatron's models is trained"},
     {"decoder_num_layers", kBoth, PLIMSOLL_FIELD(model_keys.decoder_num_layers),
@@ -237,6 +264,29 @@ const Key kModelKeys[] = {
      kWidth},
     {"v_head_dim", kBoth, PLIMSOLL_FIELD(model_keys.v_head_dim), "MLA: head size of values", kWidth},
     {"mtp_num_layers", kBoth, PLIMSOLL_FIELD(model_keys.mtp_num_layers), "multi-token prediction depths", Range{0, 64}},
+    {"mtp_use_repeated_layer", kBoth, PLIMSOLL_FIELD(model_keys.mtp_use_repeated_layer),
+     "all depths of multi-token prediction run one and the same layer"},
+    {"moe_latent_size", kBoth, PLIMSOLL_FIELD(model_keys.moe_latent_size),
+     "routed experts work at this width, between two projections", kWidth},
+    {"hybrid_layer_pattern", kBoth, Custom{set_hybrid_pattern, "text"},
+     "a hybrid model, layer by layer: M a Mamba-2 mixer, * attention, + latent attention, - an MLP, E experts; | cuts "
+     "the pipeline, / begins the layers of an MTP depth"},
+    {"mtp_hybrid_override_pattern", kBoth, Custom{set_mtp_pattern, "text"},
+     "layers of one MTP depth of a hybrid model, where hybrid_layer_pattern has none"},
+    {"hybrid_attention_ratio", kBoth, PLIMSOLL_FIELD(model_keys.hybrid_attention_ratio),
+     "share of attention among the layers of a hybrid model without a pattern", kFraction},
+    {"hybrid_mlp_ratio", kBoth, PLIMSOLL_FIELD(model_keys.hybrid_mlp_ratio),
+     "share of MLPs among the layers of a hybrid model without a pattern", kFraction},
+    {"is_hybrid_model", kNeither, PLIMSOLL_FIELD(model_keys.is_hybrid_model),
+     "says that the model is a hybrid one, which its pattern says too"},
+    {"mamba_state_dim", kBoth, PLIMSOLL_FIELD(model_keys.mamba_state_dim), "state of a Mamba-2 head", kHeadSize},
+    {"mamba_head_dim", kBoth, PLIMSOLL_FIELD(model_keys.mamba_head_dim), "size of a Mamba-2 head", kHeadSize},
+    {"mamba_num_heads", kBoth, PLIMSOLL_FIELD(model_keys.mamba_num_heads),
+     "heads of a Mamba-2 mixer; not given: twice the hidden size in heads of mamba_head_dim", kHeadSize},
+    {"mamba_num_groups", kBoth, PLIMSOLL_FIELD(model_keys.mamba_num_groups), "groups of heads that share B and C",
+     kHeadSize},
+    {"mamba_chunk_size", kBoth, PLIMSOLL_FIELD(model_keys.mamba_chunk_size), "tokens of one block of the Mamba-2 scan",
+     kWidth},
     {"vision_tower", kBoth, PLIMSOLL_FIELD(model_keys.vision_tower),
      "a tower for images before a language model, by its name on the Hub (LLaVA)"},
     {"mm_projector_type", kBoth, PLIMSOLL_FIELD(model_keys.projector),

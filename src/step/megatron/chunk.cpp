@@ -81,13 +81,13 @@ std::int64_t ChunkBuilder::offloaded_bytes() const {
 }
 
 ChunkBuilder::ChunkBuilder(const job::Job& job, const job::Chunk& chunk, const Ends& ends, const Ends* decoder_ends,
-                           std::vector<LayerKind*> kinds, LayerKind* mtp_kind, bool folded)
+                           std::vector<LayerKind*> kinds, std::vector<LayerKind*> mtp_kinds, bool folded)
     : chunk_(chunk),
       ends_(ends),
       decoder_ends_(decoder_ends),
       encoder_depth_(decoder_ends != nullptr ? job.model.encoder_depth() : 0),
       kinds_(std::move(kinds)),
-      mtp_kind_(chunk.mtp_layers > 0 ? mtp_kind : nullptr),
+      mtp_kinds_(chunk.mtp_layers > 0 ? std::move(mtp_kinds) : std::vector<LayerKind*>{}),
       folded_(folded),
       offloads_(job.offload.activations || job.offload.fine_grained) {
   groups_.reserve(kinds_.size());
@@ -234,35 +234,41 @@ void ChunkBuilder::group_backward(Tape& tape, std::size_t g, Pass& pass, Residua
 }
 
 void ChunkBuilder::mtp_forward(Tape& tape, Pass& pass) const {
-  if (mtp_kind_ == nullptr) return;
+  if (mtp_kinds_.empty()) return;
   const auto depths = static_cast<std::size_t>(chunk_.mtp_layers);
   pass.mtp.assign(depths, MtpKept{});
-  pass.mtp_layers.assign(depths, Kept{});
+  pass.mtp_layers.assign(depths * mtp_kinds_.size(), Kept{});
   for (std::size_t d = 0; d < depths; ++d) {
     Tensor x = ends_.mtp_enter(tape, pass.mtp[d]);
-    Tensor y;
-    if (folded_) {
-      tape.apply(mtp_kind_->forward(true, false));
-      y = standing(mtp_kind_->sizes().h, Name::kLayerInput);
-    } else {
-      y = mtp_kind_->layer().forward(tape, x, pass.mtp_layers[d], true);
+    for (std::size_t i = 0; i < mtp_kinds_.size(); ++i) {
+      LayerKind& kind = *mtp_kinds_[i];
+      if (folded_) {
+        tape.apply(kind.forward(true, false));
+        x = standing(kind.sizes().h, Name::kLayerInput);
+      } else {
+        x = kind.layer().forward(tape, x, pass.mtp_layers[d * mtp_kinds_.size() + i], true);
+      }
     }
-    ends_.mtp_leave(tape, y, pass.mtp[d]);
+    ends_.mtp_leave(tape, x, pass.mtp[d]);
   }
   for (MtpKept& depth : pass.mtp) ends_.mtp_loss(tape, depth);
 }
 
 void ChunkBuilder::mtp_backward(Tape& tape, Pass& pass, ResidualGrad& grad) const {
-  if (mtp_kind_ == nullptr) return;
+  if (mtp_kinds_.empty()) return;
   for (std::size_t d = pass.mtp.size(); d-- > 0;) {
     ResidualGrad depth_grad;
     ends_.mtp_loss_backward(tape, pass.mtp[d], depth_grad);
-    if (folded_) {
-      if (offloads_) tape.apply(mtp_kind_->reload(false));
-      tape.apply(mtp_kind_->backward(false, false, false));
-    } else {
-      if (offloads_) mtp_kind_->layer().reload(tape, pass.mtp_layers[d]);
-      mtp_kind_->layer().backward(tape, pass.mtp_layers[d], depth_grad);
+    for (std::size_t i = mtp_kinds_.size(); i-- > 0;) {
+      LayerKind& kind = *mtp_kinds_[i];
+      if (folded_) {
+        if (offloads_) tape.apply(kind.reload(false));
+        tape.apply(kind.backward(false, false, false));
+      } else {
+        Kept& kept = pass.mtp_layers[d * mtp_kinds_.size() + i];
+        if (offloads_) kind.layer().reload(tape, kept);
+        kind.layer().backward(tape, kept, depth_grad);
+      }
     }
     ends_.mtp_enter_backward(tape, pass.mtp[d], depth_grad);
     if (grad.tensor) {

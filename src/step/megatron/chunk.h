@@ -22,8 +22,8 @@ struct Pass {
   EndKept decoder;                           // of an encoder-decoder model: its second embedding, and the loss
   Tensor encoded_x, encoded, encoded_stats;  // the encoder's final norm
   std::vector<MtpKept> mtp;                  // by depth
-  std::vector<Kept> mtp_layers;
-  Tensor received;            // input from the previous stage, held by the schedule
+  std::vector<Kept> mtp_layers;              // depth by depth, layer by layer
+  Tensor received;                           // input from the previous stage, held by the schedule
   std::int64_t autotune = 0;  // the first pass of the first step times compiled kernels with so many bytes
 };
 
@@ -71,7 +71,7 @@ class ChunkBuilder {
   // kinds[i] is the layer at position i of the chunk.
   // decoder_ends: of an encoder-decoder model, at the decoder's length; else null.
   ChunkBuilder(const job::Job& job, const job::Chunk& chunk, const Ends& ends, const Ends* decoder_ends,
-               std::vector<LayerKind*> kinds, LayerKind* mtp_kind, bool folded);
+               std::vector<LayerKind*> kinds, std::vector<LayerKind*> mtp_kinds, bool folded);
 
   // received is empty for the chunk with the embedding. Returns the output to send, empty at the loss.
   Tensor forward(Tape& tape, Pass& pass, bool first_step) const;
@@ -121,7 +121,7 @@ class ChunkBuilder {
   std::vector<LayerKind*> kinds_;
   std::vector<Group> groups_;
   std::int64_t checkpoint_bytes_ = 0;
-  LayerKind* mtp_kind_;  // of every MTP depth; null without MTP
+  std::vector<LayerKind*> mtp_kinds_;  // layers of every MTP depth; empty without MTP
   bool folded_;
   bool offloads_;
 };

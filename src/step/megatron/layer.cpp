@@ -44,22 +44,21 @@ Tensor Layer::column_parallel_backward(Tape& tape, Tensor& grad, Tensor& saved_i
   return c_.gathers ? grad_input : grad_full;
 }
 
-Tensor Layer::forward(Tape& tape, Tensor x, Kept& kept, bool keep, std::int64_t autotune) const {
-  kept.x = x;
-  tape.rename(kept.x, Name::kLayerInput);
-
+Tensor Layer::first_half(Tape& tape, Kept& kept, bool keep) const {
   tape.at(Operation::kNorm1);
   norm_forward(tape, kept.norm1, kept.stats1, z_.mla ? z_.h : z_.norm1_saved);
-  Tensor attention = attention_forward(tape, kept, keep);
+  Tensor mixed = z_.mixer.projected > 0 ? mixer_forward(tape, kept, keep) : attention_forward(tape, kept, keep);
   if (!keep || recomputes_norm1()) {
     tape.free(kept.norm1);
     tape.free(kept.stats1);
   }
-  kept.x2 = tape.alloc(z_.h, Name::kNormInput);
+  Tensor sum = tape.alloc(z_.h, Name::kNormInput);
   if (keep) kept.mask1 = tape.alloc(z_.dropout_mask, Name::kDropoutMask);
-  tape.free(attention);
-  if (z_.cross.q > 0) cross_forward(tape, kept, keep);
+  tape.free(mixed);
+  return sum;
+}
 
+Tensor Layer::second_half(Tape& tape, Kept& kept, bool keep, std::int64_t autotune) const {
   tape.at(Operation::kNorm2);
   // Inside a checkpointed MLP, Transformer Engine's fused norm is part of what is replayed.
   const bool norm2_is_replayed = c_.recompute.mlp && z_.experts == 0 && c_.te;
@@ -72,27 +71,49 @@ Tensor Layer::forward(Tape& tape, Tensor x, Kept& kept, bool keep, std::int64_t 
   Tensor y = tape.alloc(z_.h, Name::kLayerInput);
   if (keep) kept.mask2 = tape.alloc(z_.dropout_mask, Name::kDropoutMask);
   tape.free(ffn);
+  return y;
+}
+
+Tensor Layer::forward(Tape& tape, Tensor x, Kept& kept, bool keep, std::int64_t autotune) const {
+  kept.x = x;
+  tape.rename(kept.x, Name::kLayerInput);
+  Tensor y = z_.has_mixer ? first_half(tape, kept, keep) : Tensor{};
+  if (z_.has_mixer && z_.has_feed_forward) kept.x2 = y;
+  if (z_.cross.q > 0) cross_forward(tape, kept, keep);
+  if (z_.has_feed_forward) y = second_half(tape, kept, keep, autotune);
+  if (!z_.has_feed_forward) tape.rename(y, Name::kLayerInput);
   if (!keep) tape.free(kept.x2);
   if (keep) offload(tape, kept);
   return y;
 }
 
-void Layer::backward(Tape& tape, Kept& kept, ResidualGrad& grad, std::int64_t autotune) const {
+void Layer::second_half_backward(Tape& tape, Kept& kept, ResidualGrad& grad, std::int64_t autotune) const {
   // Dropout's backward makes the block's output gradient a tensor of its own.
   Tensor block_grad = kept.mask2 ? tape.alloc(z_.h, Name::kGrad) : Tensor{};
   tape.free(kept.mask2);
   Tensor norm_grad = z_.experts > 0 ? moe_backward(tape, kept) : mlp_backward(tape, kept, autotune);
   tape.free(block_grad);
   tape.at(Operation::kNorm2);
-  norm_backward(tape, norm_grad, kept.x2, false, kept.stats2, grad);
-  if (z_.cross.q > 0) cross_backward(tape, kept, grad);
+  if (z_.has_mixer) {
+    norm_backward(tape, norm_grad, kept.x2, false, kept.stats2, grad);
+  } else {
+    norm_backward(tape, norm_grad, kept.x, kept.x_is_held, kept.stats2, grad);
+  }
+}
 
-  block_grad = kept.mask1 ? tape.alloc(z_.h, Name::kGrad) : Tensor{};
+void Layer::first_half_backward(Tape& tape, Kept& kept, ResidualGrad& grad) const {
+  Tensor block_grad = kept.mask1 ? tape.alloc(z_.h, Name::kGrad) : Tensor{};
   tape.free(kept.mask1);
-  norm_grad = attention_backward(tape, kept);
+  Tensor norm_grad = z_.mixer.projected > 0 ? mixer_backward(tape, kept) : attention_backward(tape, kept);
   tape.free(block_grad);
   tape.at(Operation::kNorm1);
   norm_backward(tape, norm_grad, kept.x, kept.x_is_held, kept.stats1, grad);
+}
+
+void Layer::backward(Tape& tape, Kept& kept, ResidualGrad& grad, std::int64_t autotune) const {
+  if (z_.has_feed_forward) second_half_backward(tape, kept, grad, autotune);
+  if (z_.cross.q > 0) cross_backward(tape, kept, grad);
+  if (z_.has_mixer) first_half_backward(tape, kept, grad);
 }
 
 }  // namespace plimsoll::step::megatron

@@ -17,6 +17,11 @@ struct CrossKept {
   Tensor mask;
 };
 
+// What a Mamba-2 mixer keeps.
+struct MixerKept {
+  Tensor projected, scanned, gated, stats, normed;
+};
+
 // Tensors of one layer and one micro-batch between forward and backward. Empty ones are not kept.
 struct Kept {
   Tensor x;                // layer input
@@ -29,12 +34,14 @@ struct Kept {
   Tensor q_latent, q_latent_norm, kv_latent, kv_latent_norm, k_rope;
   Tensor mask1;
   CrossKept cross;
+  MixerKept mixer;
   Tensor x2;  // residual after attention
   Tensor norm2, stats2;
   Tensor fc1, act, glu, mask2;
   Tensor routed, probs, router, sort_index, expert_fc1, expert_act, expert_act_extra;
   Tensor shared_fc1, shared_act;
-  std::int64_t on_host[24] = {};  // bytes of tensors that wait on the host, in the order of offload.cpp
+  Tensor latent_in, latent_out;
+  std::int64_t on_host[32] = {};  // bytes of tensors that wait on the host, in the order of offload.cpp
 };
 
 // Which kept tensors leave the GPU between forward and backward.
@@ -91,6 +98,10 @@ class Layer {
   void cross_backward(Tape& tape, Kept& kept, ResidualGrad& grad) const;
   void cross_core_forward(Tape& tape, CrossKept& kept) const;
   void cross_core_backward(Tape& tape, CrossKept& kept, Tensor& grad_out, Tensor& grad_kv) const;
+  // mixer.cpp
+  Tensor mixer_forward(Tape& tape, Kept& kept, bool keep) const;
+  Tensor mixer_backward(Tape& tape, Kept& kept) const;  // returns the gradient of norm1's output
+  void scan_backward(Tape& tape, Tensor& grad_out, Tensor& grad_projected) const;
   // mlp.cpp
   Tensor mlp_forward(Tape& tape, Kept& kept, bool keep, std::int64_t autotune) const;
   Tensor mlp_backward(Tape& tape, Kept& kept, std::int64_t autotune) const;  // returns the gradient of norm2's output
@@ -99,6 +110,12 @@ class Layer {
   Tensor moe_backward(Tape& tape, Kept& kept) const;
   Tensor shared_forward(Tape& tape, Kept& kept, bool keep) const;
   void shared_backward(Tape& tape, Kept& kept) const;
+
+  // The two halves of a layer, of which a layer of a hybrid model has one.
+  Tensor first_half(Tape& tape, Kept& kept, bool keep) const;
+  Tensor second_half(Tape& tape, Kept& kept, bool keep, std::int64_t autotune) const;
+  void first_half_backward(Tape& tape, Kept& kept, ResidualGrad& grad) const;
+  void second_half_backward(Tape& tape, Kept& kept, ResidualGrad& grad, std::int64_t autotune) const;
 
   // The output of a row-parallel linear: full, then reduce-scattered under sequence parallelism.
   Tensor row_parallel_output(Tape& tape) const;

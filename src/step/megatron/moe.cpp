@@ -24,6 +24,9 @@ Tensor Layer::moe_forward(Tape& tape, Kept& kept, bool keep) const {
   kept.router = tape.alloc(z_.router_kept, Name::kRouter);
   kept.sort_index = tape.alloc(z_.sort_index, Name::kRouter);
   tape.at(Operation::kDispatch);
+  // The latent tokens are the product's output; the projection keeps the norm's output, or a quantised copy.
+  Tensor latent = tape.alloc(z_.latent, Name::kMoeTemp);
+  if (!drop) kept.latent_in = tape.alloc(z_.latent_saved, Name::kQuantizedInput);
   // The permuted tokens and the receive buffer live until the MoE module returns.
   Tensor permuted = tape.alloc(z_.permuted, Name::kMoeTemp);
   Tensor gathered = tape.alloc(z_.gathered_tokens, Name::kMoeTemp);
@@ -74,8 +77,22 @@ Tensor Layer::moe_forward(Tape& tape, Kept& kept, bool keep) const {
   }
   Tensor returned = tape.alloc(z_.permuted, Name::kMoeTemp);
   tape.free(outputs);
-  Tensor output = tape.alloc(z_.h, Name::kHidden);
-  tape.free(returned);
+  Tensor output;
+  if (z_.latent > 0) {  // combined at the experts' width, then projected back
+    Tensor combined = tape.alloc(z_.latent, Name::kRoutedTokens);
+    tape.free(returned);
+    if (z_.latent_out < z_.latent && !drop) {
+      kept.latent_out = tape.alloc(z_.latent_out, Name::kQuantizedInput);
+      tape.free(combined);
+    }
+    output = tape.alloc(z_.h, Name::kHidden);
+    if (drop) tape.free(combined);
+    if (combined) kept.latent_out = combined;
+  } else {
+    output = tape.alloc(z_.h, Name::kHidden);
+    tape.free(returned);
+  }
+  tape.free(latent);
   tape.free(permuted);
   tape.free(gathered);
   if (z_.sorted || drop) {
@@ -135,6 +152,8 @@ Tensor Layer::moe_backward(Tape& tape, Kept& kept) const {
     kept.expert_act = tape.alloc(z_.expert_act, Name::kExpertActivation);
     kept.expert_act_extra = tape.alloc(z_.expert_act_extra, Name::kExpertActivation);
     tape.touch(z_.permuted + 2 * z_.routed, Name::kMoeTemp);
+    kept.latent_in = tape.alloc(z_.latent_saved, Name::kQuantizedInput);
+    kept.latent_out = tape.alloc(z_.latent_out, Name::kRoutedTokens);
     replayed = tape.alloc(z_.h, Name::kReplayed);
   }
   if (c_.recompute.moe_act && !kept.expert_act) {
@@ -143,7 +162,16 @@ Tensor Layer::moe_backward(Tape& tape, Kept& kept) const {
     kept.expert_act_extra = tape.alloc(z_.expert_act_extra, Name::kExpertActivation);
   }
   tape.at(Operation::kCombine);
+  Tensor grad_latent;
+  if (z_.latent > 0) {
+    grad_latent = tape.alloc(z_.latent, Name::kGrad);
+    Tensor weight_grad;
+    weight_gradient(tape, weight_grad, z_.w_latent);
+    tape.free(weight_grad);
+    tape.free(kept.latent_out);
+  }
   Tensor grad_returned = tape.alloc(z_.permuted, Name::kMoeTemp);
+  tape.free(grad_latent);
   Tensor grad_outputs = tape.alloc(z_.routed, Name::kMoeTemp);
   tape.free(grad_returned);
   if (z_.sorted) {
@@ -203,7 +231,18 @@ Tensor Layer::moe_backward(Tape& tape, Kept& kept) const {
   }
   Tensor grad_permuted = tape.alloc(z_.permuted, Name::kMoeTemp);
   tape.free(grad_tokens);
+  if (z_.latent > 0) {
+    grad_latent = tape.alloc(z_.latent, Name::kGrad);
+    tape.free(grad_permuted);
+    grad_permuted = grad_latent;
+  }
   Tensor grad = tape.alloc(z_.h, Name::kGrad);
+  if (z_.latent > 0) {
+    Tensor weight_grad;
+    weight_gradient(tape, weight_grad, z_.w_latent);
+    tape.free(weight_grad);
+    tape.free(kept.latent_in);
+  }
   tape.free(grad_permuted);
   for (Tensor* t : {&kept.router, &kept.sort_index, &kept.probs}) tape.free(*t);
   tape.at(Operation::kExperts);

@@ -36,6 +36,12 @@ void Layer::visit_offloaded(Kept& kept, const Visit& visit) const {
   each(all, kept.expert_act_extra, Name::kExpertActivation);
   each(all, kept.shared_fc1, Name::kSharedExpert);
   each(all, kept.shared_act, Name::kSharedExpert);
+  each(all, kept.mixer.projected, Name::kProjectedState);
+  each(all, kept.mixer.scanned, Name::kScanOutput);
+  each(all, kept.mixer.gated, Name::kScanOutput);
+  each(all, kept.mixer.normed, Name::kNormOutput);
+  each(all, kept.latent_in, Name::kQuantizedInput);
+  each(all, kept.latent_out, Name::kRoutedTokens);
 }
 
 void Layer::offload(Tape& tape, Kept& kept) const {

@@ -44,8 +44,8 @@ void ProfileStore::bound() {
 
 // A few sizes tell most layers apart; equality is of all.
 LayerKind& ProfileStore::layer(const Choices& choices, const LayerSizes& z, OffloadScope offload) {
-  auto& alike = layers_[mixed(
-      {z.h, z.hf, z.q, z.fc1, z.act_saved, z.out_saved, z.cp_buffer, z.routed, z.expert_fc1, z.w_qkv, bits(choices)})];
+  auto& alike = layers_[mixed({z.h, z.hf, z.q, z.fc1, z.mixer.projected, z.act_saved, z.out_saved, z.cp_buffer,
+                               z.routed, z.expert_fc1, z.w_qkv, bits(choices)})];
   for (const auto& known : alike)
     if (known->is(choices, z, offload)) return *known;
   ++kept_;
@@ -64,7 +64,7 @@ std::size_t ProfileStore::HashOfShape::operator()(const ChunkShape& s) const {
   const std::int64_t flags =
       (s.by_blocks ? 1 : 0) + (s.has_embedding ? 2 : 0) + (s.has_loss ? 4 : 0) + (s.defers_wgrad ? 8 : 0);
   return mixed({address(s.ends), address(s.runs[0].kind), s.runs[0].layers, address(s.runs[1].kind), s.runs[1].layers,
-                s.runs[2].layers, s.recomputed, s.checkpoint_bytes, s.mtp_layers, flags});
+                s.runs[2].layers, address(s.mtp[0]), s.recomputed, s.checkpoint_bytes, s.mtp_layers, flags});
 }
 
 const ChunkProfile* ProfileStore::find(const ChunkShape& shape) const {

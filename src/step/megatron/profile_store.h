@@ -35,7 +35,7 @@ struct ChunkShape {
 
   const EndSizes* ends = nullptr;  // of the store
   std::array<LayerRun, kMostRuns> runs;
-  const LayerKind* mtp = nullptr;
+  std::array<const LayerKind*, kMostRuns> mtp = {};  // layers of one MTP depth
   std::int64_t mtp_layers = 0;
   std::int64_t recomputed = 0;        // layers of a group that is replayed at once, or those that are; 0: none
   std::int64_t checkpoint_bytes = 0;  // where a checkpoint keeps less than the input

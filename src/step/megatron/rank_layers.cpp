@@ -19,6 +19,17 @@ RankLayers::RankLayers(const job::Job& job, ProfileStore* store)
 }
 
 LayerKind* RankLayers::kind_of(std::int64_t layer, bool moves) {
+  return kind_at(job_.model.layers[static_cast<std::size_t>(layer)], layer, moves);
+}
+
+std::vector<LayerKind*> RankLayers::mtp_kinds(const job::Chunk& chunk) {
+  std::vector<LayerKind*> kinds;
+  if (chunk.mtp_layers == 0) return kinds;
+  for (const std::uint8_t kind : job_.model.mtp_depth()) kinds.push_back(kind_at(kind, job_.model.depth() - 1, true));
+  return kinds;
+}
+
+LayerKind* RankLayers::kind_at(std::uint8_t model_kind, std::int64_t layer, bool moves) {
   const job::Precision& p = job_.precision;
   const bool edge = p.first_last_layers_bf16 &&
                     (layer < p.bf16_layers_at_start || layer >= job_.model.depth() - p.bf16_layers_at_end);
@@ -28,11 +39,11 @@ LayerKind* RankLayers::kind_of(std::int64_t layer, bool moves) {
   const OffloadScope offload = whole_layer                          ? OffloadScope::kLayer
                                : moves && job_.offload.fine_grained ? OffloadScope::kModules
                                                                     : OffloadScope::kNone;
-  const std::size_t index = std::size_t{job_.model.layers[static_cast<std::size_t>(layer)]} * 8 + (moves ? 4U : 0U) +
-                            (in_bf16 ? 2U : 0U) + (whole_layer ? 1U : 0U);
+  const std::size_t index =
+      std::size_t{model_kind} * 8 + (moves ? 4U : 0U) + (in_bf16 ? 2U : 0U) + (whole_layer ? 1U : 0U);
   LayerKind*& kind = kind_index_[index];
   if (kind != nullptr) return kind;
-  const LayerSizes sizes = layer_sizes(job_, job_.model.layer(layer), in_bf16);
+  const LayerSizes sizes = layer_sizes(job_, job_.model.kinds[model_kind], in_bf16);
   if (store_ != nullptr) {
     kind = &store_->layer(choices_, sizes, offload);
   } else {
@@ -59,9 +70,8 @@ ChunkBuilder RankLayers::builder(const job::Chunk& chunk, bool folded) {
   else
     for (std::int64_t i = 0; i < chunk.num_layers; ++i)
       kinds.push_back(kind_of(chunk.first_layer + i, i < chunk.num_layers - stay));
-  LayerKind* mtp_kind = chunk.mtp_layers > 0 ? kind_of(job_.model.depth() - 1, true) : nullptr;
   const Ends* const decoder_ends = job_.model.encoder_depth() > 0 ? &decoder_ends_ : nullptr;
-  return {job_, chunk, ends_, decoder_ends, std::move(kinds), mtp_kind, folded};
+  return {job_, chunk, ends_, decoder_ends, std::move(kinds), mtp_kinds(chunk), folded};
 }
 
 void RankLayers::new_batch(Tape& tape, Tokens& tokens) const {
@@ -118,7 +128,9 @@ std::optional<ChunkShape> RankLayers::shape_of(const job::Chunk& chunk) {
       ++shape.runs[run].layers;
     }
   }
-  if (chunk.mtp_layers > 0) shape.mtp = kind_of(job_.model.depth() - 1, true);
+  const std::vector<LayerKind*> mtp = mtp_kinds(chunk);
+  if (mtp.size() > shape.mtp.size()) return std::nullopt;
+  std::copy(mtp.begin(), mtp.end(), shape.mtp.begin());
   shape.mtp_layers = chunk.mtp_layers;
   shape.recomputed = full ? std::max<std::int64_t>(1, recompute.num_layers) : 0;
   shape.by_blocks = full && recompute.method != job::RecomputeMethod::kUniform;

@@ -44,6 +44,9 @@ class RankLayers {
     std::unique_ptr<ChunkProfile> profile;  // stays where it is
   };
   [[nodiscard]] LayerKind* kind_of(std::int64_t layer, bool moves);
+  // A layer of this kind where layer `layer` is.
+  [[nodiscard]] LayerKind* kind_at(std::uint8_t model_kind, std::int64_t layer, bool moves);
+  [[nodiscard]] std::vector<LayerKind*> mtp_kinds(const job::Chunk& chunk);
   // Whether all layers do the same.
   [[nodiscard]] bool is_uniform() const;
   // Nothing for a chunk whose profile depends on more, or that changes its kind of layer too often.

@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "model/softmax_attention.h"
 #include "step/megatron/adapter.h"
+#include "step/megatron/sizes_parts.h"
 
 namespace plimsoll::step::megatron {
 
@@ -16,39 +17,6 @@ namespace {
 constexpr std::int64_t kScratchRest = 256;
 
 using job::Job;
-
-// Bytes of `elements` values as a quantised GEMM input is saved: 1 byte (FP8), with block scales for
-// MXFP8 and blockwise, 0.5625 (NVFP4), or 16 bits.
-std::int64_t saved_gemm_input(const Job& job, std::int64_t elements, bool in_bf16) {
-  if (in_bf16) return 2 * elements;
-  if (job.precision.fp4) return elements * 9 / 16;
-  switch (job.precision.fp8) {
-    case job::Fp8Recipe::kNone:
-      return job::size_of(job.precision.compute) * elements;
-    case job::Fp8Recipe::kDelayed:
-    case job::Fp8Recipe::kTensorwise:
-      return elements;
-    case job::Fp8Recipe::kBlockwise:
-      return elements + elements / 32;
-    case job::Fp8Recipe::kMxfp8:
-      return elements + elements / 32;
-  }
-  return 2 * elements;
-}
-
-struct Shape {
-  std::int64_t tokens;         // T
-  std::int64_t tokens_stored;  // T / t_s
-  std::int64_t tp;
-  std::int64_t act_bytes;    // bytes of an activation element
-  std::int64_t param_bytes;  // bytes of a weight gradient element
-};
-
-Shape shape_of(const Job& job) {
-  const bool sp = job.parallel.sequence_parallel && job.parallel.tensor > 1;
-  return {job.tokens(), job.tokens() / (sp ? job.parallel.tensor : 1), job.parallel.tensor,
-          job::size_of(job.precision.compute), job::size_of(job.precision.params)};
-}
 
 void fill_attention_gqa(const Job& job, const model::Attention& attention, const Shape& s, bool fp8, LayerSizes& z) {
   const std::int64_t heads = attention.heads / s.tp;
@@ -143,7 +111,7 @@ void fill_dense(const Job& job, const model::FeedForward& ffn, const Shape& s, b
 }
 
 void fill_moe(const Job& job, const model::FeedForward& ffn, const Shape& s, bool in_bf16, LayerSizes& z) {
-  const std::int64_t hidden = job.model.hidden;
+  const std::int64_t hidden = ffn.expert_hidden(job.model.hidden);
   const std::int64_t et = job.expert_tensor();
   const std::int64_t fan = ffn.gated ? 2 : 1;
   const std::int64_t width = ffn.expert_width / et;
@@ -170,7 +138,9 @@ void fill_moe(const Job& job, const model::FeedForward& ffn, const Shape& s, boo
   z.expert_fc1 = s.act_bytes * fan * width * routed;
   z.expert_act = s.act_bytes * width * routed;
   z.expert_act_saved = z.grouped ? saved_gemm_input(job, width * routed, in_bf16) : z.expert_act;
-  const bool fused = job.kernels.bias_activation_fusion && ffn.gated;
+  const bool fused = (job.kernels.bias_activation_fusion && ffn.gated) ||
+                     (job.kernels.weighted_squared_relu_fusion && ffn.activation == model::Activation::kSquaredRelu &&
+                      !ffn.gated && !ffn.expert_bias);
   if (!fused) z.expert_act_extra = z.expert_act;
   const bool te = job.kernels.implementation == job::Implementation::kTransformerEngine;
   const std::int64_t router_bytes = job.moe.router_fp32 ? 4 : s.act_bytes;
@@ -184,8 +154,15 @@ void fill_moe(const Job& job, const model::FeedForward& ffn, const Shape& s, boo
   if (ffn.shared_width > 0) {
     z.shared_fc1 = s.act_bytes * fan * ffn.shared_width / s.tp * s.tokens;
     z.shared_act = s.act_bytes * ffn.shared_width / s.tp * s.tokens;
-    z.w_shared_fc1 = s.param_bytes * fan * ffn.shared_width / s.tp * hidden;
-    z.w_shared_fc2 = s.param_bytes * ffn.shared_width / s.tp * hidden;
+    z.w_shared_fc1 = s.param_bytes * fan * ffn.shared_width / s.tp * job.model.hidden;
+    z.w_shared_fc2 = s.param_bytes * ffn.shared_width / s.tp * job.model.hidden;
+  }
+  if (ffn.latent > 0) {  // facts megatron-memory.md 4.11
+    z.latent = s.act_bytes * hidden * s.tokens_stored;
+    z.latent_saved = saved_gemm_input(job, job.model.hidden * s.tokens_stored, in_bf16);
+    if (z.latent_saved == s.act_bytes * job.model.hidden * s.tokens_stored) z.latent_saved = 0;  // the norm's output
+    z.latent_out = saved_gemm_input(job, hidden * s.tokens_stored, in_bf16);
+    z.w_latent = s.param_bytes * hidden * job.model.hidden;
   }
   if (job.moe.dispatcher == job::DispatcherKind::kAllGather)
     z.gathered_tokens = s.act_bytes * hidden * s.tokens_stored * job.parallel.expert * et;
@@ -279,20 +256,7 @@ Choices choices_of(const Job& job) {
 
 namespace {
 
-LayerSizes sizes_at_length(const Job& job, const model::Layer& given, bool in_bf16) {
-  const model::Layer layer = with_heads(given);
-  const Shape s = shape_of(job);
-  LayerSizes z;
-  const std::int64_t hidden = job.model.hidden;
-  const std::int64_t residual_bytes = job.precision.fp32_residual ? 4 : s.act_bytes;
-  z.h = residual_bytes * hidden * s.tokens_stored;
-  z.hf = s.act_bytes * hidden * s.tokens;
-  z.norm1_saved = z.norm2_saved = saved_gemm_input(job, hidden * s.tokens_stored, in_bf16);
-  z.stats = (job.model.norm == model::NormKind::kRms ? 4 : 8) * s.tokens_stored;
-  z.norm_weight = s.param_bytes * hidden;
-  if (job.model.hidden_dropout > 0) z.dropout_mask = hidden * s.tokens_stored;
-
-  const bool fp8 = job.precision.fp8 != job::Fp8Recipe::kNone || job.precision.fp4;
+void fill_attention(const Job& job, const model::Layer& layer, const Shape& s, bool fp8, bool in_bf16, LayerSizes& z) {
   const std::int64_t heads = layer.attention.heads / s.tp;
   z.lse = 4 * heads * s.tokens;
   if (layer.attention.kind == model::AttentionKind::kMla) {
@@ -308,6 +272,29 @@ LayerSizes sizes_at_length(const Job& job, const model::Layer& given, bool in_bf
   z.rope_half = 2 * job.batch.seq_length / job.parallel.context * rope_dim;
   if (job.kernels.attention == job::AttentionBackend::kUnfused) fill_scores(job, heads, z);
   fill_context_parallel(job, z);
+}
+
+LayerSizes sizes_at_length(const Job& job, const model::Layer& given, bool in_bf16) {
+  const model::Layer layer = with_heads(given);
+  const Shape s = shape_of(job);
+  LayerSizes z;
+  const std::int64_t hidden = job.model.hidden;
+  const std::int64_t residual_bytes = job.precision.fp32_residual ? 4 : s.act_bytes;
+  z.h = residual_bytes * hidden * s.tokens_stored;
+  z.hf = s.act_bytes * hidden * s.tokens;
+  z.norm1_saved = z.norm2_saved = saved_gemm_input(job, hidden * s.tokens_stored, in_bf16);
+  z.stats = (job.model.norm == model::NormKind::kRms ? 4 : 8) * s.tokens_stored;
+  z.norm_weight = s.param_bytes * hidden;
+  if (job.model.hidden_dropout > 0) z.dropout_mask = hidden * s.tokens_stored;
+
+  const bool fp8 = job.precision.fp8 != job::Fp8Recipe::kNone || job.precision.fp4;
+  z.has_mixer = layer.has_mixer();
+  z.has_feed_forward = !layer.ffn.is_empty();
+  if (layer.attention.kind == model::AttentionKind::kMamba2) {
+    fill_mixer(job, layer.attention.mamba, s, in_bf16, z);
+  } else if (z.has_mixer) {
+    fill_attention(job, layer, s, fp8, in_bf16, z);
+  }
   if (layer.ffn.is_moe()) {
     fill_moe(job, layer.ffn, s, in_bf16, z);
   } else {

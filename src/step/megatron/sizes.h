@@ -47,8 +47,30 @@ struct CrossSizes {
   friend bool operator==(const CrossSizes&, const CrossSizes&) = default;
 };
 
+// A Mamba-2 mixer (facts megatron-memory.md 4.10); projected == 0: the layer has none.
+struct MixerSizes {
+  std::int64_t projected = 0;     // gate, channels, B, C and steps: the input projection's output
+  bool transposes = false;        // more than one sequence: [s, b] is copied to [b, s] and back
+  std::int64_t convolved = 0;     // channels, B and C
+  std::int64_t channels = 0;      // one 16-bit value for each channel: scan output, gated output, normed output
+  std::int64_t steps = 0;         // fp32 steps; their cumulated decays are as large
+  std::int64_t states = 0;        // fp32 states of all blocks
+  std::int64_t last = 0;          // fp32 states after the last block
+  std::int64_t products = 0;      // fp32 C B^T of all blocks
+  std::int64_t keys = 0;          // fp32 gradient of B, or of C
+  std::int64_t stats = 0;         // of the gated norm
+  std::int64_t normed_saved = 0;  // quantised input of the output projection; 0: the normed output itself
+  std::int64_t w_in = 0;
+  std::int64_t w_out = 0;
+
+  friend bool operator==(const MixerSizes&, const MixerSizes&) = default;
+};
+
 struct LayerSizes {
   CrossSizes cross;
+  MixerSizes mixer;
+  bool has_mixer = true;         // attention or a mixer, and its norm
+  bool has_feed_forward = true;  // MLP or experts, and their norm
   // Hidden states
   std::int64_t h = 0;            // H
   std::int64_t hf = 0;           // HF
@@ -106,8 +128,12 @@ struct LayerSizes {
   std::int64_t expert_act_saved = 0;
   std::int64_t expert_act_extra = 0;  // unfused activation, before the probabilities multiply
   std::int64_t probs = 0;
-  std::int64_t router_kept = 0;  // logits, scores, maps
-  std::int64_t sort_index = 0;   // 8*E*T: int64 index over the routing map
+  std::int64_t router_kept = 0;   // logits, scores, maps
+  std::int64_t sort_index = 0;    // 8*E*T: int64 index over the routing map
+  std::int64_t latent = 0;        // tokens at the experts' width, where they have one of their own
+  std::int64_t latent_saved = 0;  // hidden states as kept for the projection down
+  std::int64_t latent_out = 0;    // combined tokens as kept for the projection back
+  std::int64_t w_latent = 0;      // of each of the two projections
   std::int64_t shared_fc1 = 0;
   std::int64_t shared_act = 0;
   std::int64_t gathered_tokens = 0;  // allgather dispatcher

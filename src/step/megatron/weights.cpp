@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/megatron/weights.h"
 
+#include <algorithm>
+
 #include "step/megatron/adapter.h"
 
 namespace plimsoll::step::megatron {
@@ -25,6 +27,7 @@ class Collector {
     const std::int64_t h = job_.model.hidden;
     if (a.kind == model::AttentionKind::kMla) return mla(a);
     if (a.kind == model::AttentionKind::kLinear) return delta_net(a);
+    if (a.kind == model::AttentionKind::kMamba2) return mixer(a.mamba);
     matrix(a.heads * a.head_dim * h / tp_);
     if (a.out_bias) vector(h);
     const std::int64_t outputs = (a.heads * (a.output_gate ? 2 : 1) + 2 * a.kv_heads) * a.head_dim / tp_;
@@ -76,6 +79,21 @@ class Collector {
     matrix(values * h);
   }
 
+  // facts megatron-memory.md 2.8: everything is split with the heads and groups. In the order of the constructor.
+  void mixer(const model::StateSpace& m) {
+    const std::int64_t h = job_.model.hidden;
+    const std::int64_t heads = m.heads / tp_;
+    const std::int64_t channels = m.conv_channels() / tp_;
+    out_.push_back({channels * m.conv, true, false, false, in_layer_, false});  // the convolution's weight
+    vector(channels);
+    vector(heads);  // dt_bias
+    vector(heads);  // A_log
+    vector(heads);  // D
+    matrix((m.inner() + m.conv_channels() + m.heads) / tp_ * h);
+    vector(m.inner() / tp_);  // gated norm
+    matrix(m.inner() / tp_ * h);
+  }
+
   // The down-projections are replicated on every TP rank.
   void mla(const model::Attention& a) {
     const std::int64_t h = job_.model.hidden;
@@ -106,15 +124,20 @@ class Collector {
     const std::int64_t h = job_.model.hidden;
     const std::int64_t fan = f.gated ? 2 : 1;
     const std::int64_t width = f.expert_width / job_.expert_tensor();
+    const std::int64_t e_h = f.expert_hidden(h);
     // Experts share the dense buffers unless their domain differs (facts megatron-memory.md 2.3).
     const bool own_domain = job_.parallel.expert > 1 || job_.expert_tensor() != tp_;
     out_.push_back({h * f.experts, true, false, false, in_layer_, false});
     if (f.router_bias) vector(f.experts);
+    for (int i = 0; i < 2 && f.latent > 0; ++i) {  // whole on every rank (facts megatron-memory.md 4.11)
+      matrix(f.latent * h);
+      if (f.bias) vector(i == 0 ? f.latent : h);
+    }
     for (std::int64_t e = 0; e < f.experts / job_.parallel.expert; ++e) {
-      out_.push_back({fan * width * h, true, own_domain, quantised_, in_layer_, false});
+      out_.push_back({fan * width * e_h, true, own_domain, quantised_, in_layer_, false});
       if (f.expert_bias) out_.push_back({fan * width, false, own_domain, false, in_layer_, false});
-      out_.push_back({width * h, true, own_domain, quantised_, in_layer_, false});
-      if (f.expert_bias) out_.push_back({h, false, own_domain, false, in_layer_, false});
+      out_.push_back({width * e_h, true, own_domain, quantised_, in_layer_, false});
+      if (f.expert_bias) out_.push_back({e_h, false, own_domain, false, in_layer_, false});
     }
     if (f.shared_width > 0) {
       matrix(fan * f.shared_width / tp_ * h);
@@ -129,13 +152,13 @@ class Collector {
     quantised_ = !in_bf16;
     const std::int64_t h = job_.model.hidden;
     norm(h);
-    attention(l.attention);
+    if (l.has_mixer()) attention(l.attention);
     if (l.cross_attention) cross_attention(l.attention);
     if (l.norms > 1) norm(h);
     for (int extra = 2; extra < l.norms; ++extra) norm(h);
     if (l.ffn.is_moe()) {
       moe(l.ffn);
-    } else {
+    } else if (!l.ffn.is_empty()) {
       dense(l.ffn);
     }
     in_layer_ = false;
@@ -170,11 +193,13 @@ void base_weights(const job::Job& job, const job::Chunk& chunk, std::int64_t sta
   for (std::int64_t i = 0; i < chunk.num_layers; ++i)
     collect.layer(job.model.layer(chunk.first_layer + i), in_bf16(chunk.first_layer + i));
   if (job.model.encoder_depth() > 0) collect.norm(h);  // the encoder's own
-  for (std::int64_t m = 0; m < chunk.mtp_layers; ++m) {
+  for (std::int64_t m = 0; m < (job.model.mtp_repeats ? std::min<std::int64_t>(1, chunk.mtp_layers) : chunk.mtp_layers);
+       ++m) {
     collect.norm(h);
     collect.norm(h);
     collect.matrix(2 * h * h / job.parallel.tensor);
-    collect.layer(job.model.layer(job.model.depth() - 1), in_bf16(job.model.depth() - 1));
+    for (const std::uint8_t kind : job.model.mtp_depth())
+      collect.layer(job.model.kinds[kind], in_bf16(job.model.depth() - 1));
     collect.norm(h);
   }
   if (!chunk.has_loss) return;

@@ -286,6 +286,48 @@ TEST(RoundTrip, every_model_of_the_catalogue_that_megatron_can_train) {
   EXPECT_GT(carried, 50);
 }
 
+// Pattern, pipeline segments, experts at a latent width and repeated MTP depths.
+TEST(RoundTrip, hybrid_models_of_megatron) {
+  for (const auto& [pattern, pipeline] : {std::pair{"MEM*E", "1"}, {"ME|M*|E-|MM/*E/*E", "2"}}) {
+    job::ReadOptions options = on("h100", 8);
+    options.framework = job::Framework::kMegatronLm;
+    options.overrides = {{"hybrid_layer_pattern", pattern},
+                         {"pipeline_model_parallel_size", pipeline},
+                         {"hidden_size", "1024"},
+                         {"num_attention_heads", "16"},
+                         {"group_query_attention", "true"},
+                         {"num_query_groups", "2"},
+                         {"vocab_size", "32000"},
+                         {"position_embedding_type", "none"},
+                         {"num_moe_experts", "8"},
+                         {"moe_router_topk", "2"},
+                         {"moe_ffn_hidden_size", "512"},
+                         {"moe_latent_size", "256"},
+                         {"squared_relu", "true"},
+                         {"mamba_num_heads", "32"},
+                         {"mtp_use_repeated_layer", "true"},
+                         {"seq_length", "1024"},
+                         {"micro_batch_size", "1"},
+                         {"global_batch_size", "32"},
+                         {"add_bias_linear", "false"},
+                         {"normalization", "RMSNorm"},
+                         {"hidden_dropout", "0"},
+                         {"attention_dropout", "0"},
+                         {"expert_model_parallel_size", "2"},
+                         {"bf16", "true"}};
+    const auto job = job::read_job({}, options);
+    ASSERT_TRUE(job) << text_of(job.error());
+    for (const Target target : {Target::kMegatronLm, Target::kJob}) {
+      const auto files = emit(*job, target, {});
+      ASSERT_TRUE(files) << pattern << ": " << text_of(files.error());
+      EXPECT_EQ(differing_keys(*job, read_back(*files)), std::vector<std::string>{}) << pattern;
+      if (target == Target::kMegatronLm) {
+        EXPECT_NE(files->front().text.find("pretrain_hybrid.py"), std::string::npos);
+      }
+    }
+  }
+}
+
 TEST(RoundTrip, adapters_of_transformers_and_bridge) {
   const std::string keys =
       "model='llama3-8b'\n[cluster]\ngpu='a100-sxm-80gb'\ngpus=2\n[batch]\nseq_length=2048\nmicro_batch_size=2\n"

@@ -214,8 +214,8 @@ TEST(MegatronArgs, other_models_are_refused_with_the_reason) {
   auto job = read_text(R"({"training_script": "pretrain_vlm.py", "args": {"--bf16": true}})", on("h100", 8));
   EXPECT_NE(text_of(job).find("trains more than a decoder"), std::string::npos) << text_of(job);
 
-  job = read_text(R"({"args": {"--hybrid-layer-pattern": "M-M*"}})", on("h100", 8));
-  EXPECT_NE(text_of(job).find("Mamba"), std::string::npos) << text_of(job);
+  job = read_text(R"({"args": {"--hybrid-layer-pattern": "M-MD"}})", on("h100", 8));
+  EXPECT_NE(text_of(job).find("sparse attention"), std::string::npos) << text_of(job);
 
   job = read_text(R"({"args": {"--num-layerz": 12}})", on("h100", 8));
   EXPECT_NE(text_of(job).find("did you mean 'num_layers'?"), std::string::npos) << text_of(job);

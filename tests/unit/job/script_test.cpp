@@ -280,7 +280,6 @@ TEST(MegatronScript, mistakes_are_named) {
   for (const Case& c : {Case{"#!/bin/bash\necho hello\n", "no command with Megatron-LM flags"},
                         Case{run + "--num-layer 3 --bf16\n", "did you mean 'num_layers'?"},
                         Case{run + kFlags + "\n" + run.substr(12) + kFlags + "--bf16", "not the only training command"},
-                        Case{"#!/bin/bash\npython pretrain_mamba.py --bf16\n", "Mamba"},
                         Case{run + "--num-layers twelve\n", "wanted an integer"},
                         Case{run + "--num-layers 'unclosed\n", "is not closed"}}) {
     const auto job = read_text(c.text, on("a100", 1));

@@ -30,8 +30,7 @@ Ran run_middle_chunk(const job::Job& job, std::int64_t layers, bool folded) {
   chunk.first_layer = 20;
   chunk.num_layers = layers;
   const ChunkBuilder builder(job, chunk, ends, nullptr,
-                             std::vector<megatron::LayerKind*>(static_cast<std::size_t>(layers), &kind), nullptr,
-                             folded);
+                             std::vector<megatron::LayerKind*>(static_cast<std::size_t>(layers), &kind), {}, folded);
   Tape tape;
   megatron::Pass pass;
   pass.received = tape.alloc(end_sizes.h, Name::kMessage);

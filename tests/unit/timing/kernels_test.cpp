@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "document/node.h"
+#include "step/work.h"
 #include "timing/support.h"
 
 namespace plimsoll::timing {
@@ -158,6 +159,45 @@ TEST_F(Kernels, nothing_takes_no_time) {
   EXPECT_EQ(gemm_seconds(h200, Number::kBf16, 0, 128, 128, 2), 0);
   EXPECT_EQ(grouped_gemm_seconds(h200, Number::kBf16, 0, 128, 128, 8, 2, {}), 0);
   EXPECT_EQ(stream_seconds(h200, 0, 0), 0);
+}
+
+// Kernels of a Mamba-2 scan, its gate and its norm, without the convolution, which the recording leaves out.
+TEST_F(Kernels, recorded_scans_are_predicted_within_a_tenth) {
+  const std::string path = std::string(PLIMSOLL_SOURCE_DIR) + "/tests/data/timing/scan-h200.json";
+  const document::Node root = document::parse_json(read_file(path).value()).value();
+  for (const document::Node& row : root.find("cases")->items) {
+    job::Job job = job::defaults_for(job::Framework::kMegatronLm);
+    job.precision.compute = job::DType::kBf16;
+    job.batch.micro_batch = row.find("sequences")->integer;
+    job.batch.seq_length = row.find("tokens")->integer;
+    model::Layer layer;
+    layer.norms = 1;
+    layer.attention.kind = model::AttentionKind::kMamba2;
+    model::StateSpace& m = layer.attention.mamba;
+    m = {row.find("heads")->integer,
+         row.find("head_dim")->integer,
+         row.find("state")->integer,
+         row.find("groups")->integer,
+         4,
+         row.find("block")->integer};
+    job.model.hidden = 512;
+    step::WorkList list;
+    step::layer_work(job, layer, false, list);
+    double seconds = 0;
+    for (const step::Work& w : list) {
+      if (w.doing == step::Doing::kScan)
+        seconds += scan_seconds(h200, w.flops + w.backward_flops) +
+                   transposed_seconds(h200, w.forward_elements + w.backward_elements);
+      if (w.doing != step::Doing::kStream || w.forward_kernels < 6) continue;
+      // Bytes of the convolution: twice forward, and three times in its own backward.
+      const double tokens = static_cast<double>(job.batch.micro_batch * job.batch.seq_length);
+      const double convolved = 2.0 * tokens * static_cast<double>(m.conv_channels());
+      seconds += stream_seconds(h200, w.forward_bytes + w.backward_bytes - 7 * convolved, 59);
+    }
+    double measured = 0;
+    for (const auto& [name, kernel] : row.find("kernels_us")->members) measured += kernel.items[1].as_real() * 1e-6;
+    EXPECT_NEAR(seconds / measured, 1, 0.11) << document::to_json(row).substr(0, 90);
+  }
 }
 
 }  // namespace

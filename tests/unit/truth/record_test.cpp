@@ -161,7 +161,6 @@ TEST(Golden, becomes_a_job_of_its_flags_on_the_last_rank) {
 }
 
 TEST(Golden, tests_of_something_else_are_skipped_with_their_reason) {
-  EXPECT_NE(only(with(kGolden, "gpt/small", "hybrid/small")).skip.find("Mamba"), std::string::npos);
   EXPECT_NE(only(with(kGolden, "regular", "checkpoint-consistency")).skip.find("checkpoint"), std::string::npos);
   EXPECT_EQ(only(with(kGolden, R"({"max": 1000000000.0})", "{}")).skip, "no peak was published");
 }
@@ -235,7 +234,6 @@ TEST(Throughput, of_a_layout_that_is_short_by_three_ends_without_a_layer) {
 }
 
 TEST(Throughput, that_cannot_be_predicted_says_why) {
-  EXPECT_NE(only(with(kThroughput, "LLAMA3_8B", "Nemotron_3_Nano")).skip.find("Mamba"), std::string::npos);
   EXPECT_NE(only(with(kThroughput, "LLAMA3_8B", "no-such-model")).skip.find("no-such-model"), std::string::npos);
   EXPECT_NE(only(with(kThroughput, "DGX-H100", "Cray-1")).skip, "");
   EXPECT_NE(only(with(kThroughput, "\"gbs\": 128", "\"gbs\": null")).skip.find("global batch"), std::string::npos);
