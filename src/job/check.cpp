@@ -58,6 +58,7 @@ std::string_view beyond_language_models(const model::Architecture& model) {
   if (model.patches > 0) return "an image encoder";
   if (model.head == model::Head::kScores) return "a model with a head of scores";
   if (model.head != model::Head::kLanguage) return "an encoder of masked words";
+  if (model.streams != nullptr) return "a model with several residual streams";
   for (const model::Layer& kind : model.kinds) {
     if (kind.cross_attention) return "an encoder-decoder model";
     const bool mixes = kind.attention.kind == AttentionKind::kMamba2 || kind.attention.mamba.heads > 0;
@@ -85,7 +86,22 @@ Status check_class(const Job& job) {
   return {};
 }
 
+// Stages and shards are cut at layers, and here layers have weights or keys in common.
+Status check_shared_parts(const Job& job) {
+  const bool weights = job.model.shared_block != nullptr;
+  if (!weights && job.model.streams == nullptr) return {};
+  const bool cuts_layers = job.sharding.kind == ShardingKind::kFsdp2 || job.sharding.kind == ShardingKind::kFsdp1;
+  if (job.parallel.pipeline == 1 && !(weights && cuts_layers)) return {};
+  return tl::make_unexpected(Error{
+      Code::kMissing,
+      fmt::format("layers of {} have {} in common, which is not modelled under {}", job.model.model_type,
+                  weights ? "weights" : "keys and values", job.parallel.pipeline > 1 ? "pipeline parallelism" : "FSDP"),
+      {},
+      "use --framework transformers or deepspeed"});
+}
+
 Status check_framework(const Job& job) {
+  PLIMSOLL_TRY_STATUS(check_shared_parts(job));
   const bool runs_any = job.facts().runs_hub_models;
   const std::string_view kind = beyond_language_models(job.model);
   if (job.is_megatron() && (job.model_keys.model_class || job.model_keys.decoder_num_layers)) return check_class(job);

@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "model/parts.h"
 #include "step/transformers/model.h"
 
 namespace plimsoll::step::transformers {
@@ -77,6 +78,18 @@ class Collector {
     return id;
   }
 
+  // What leads to several residual streams and from them.
+  void stream_ends(const model::Streams& s) {
+    const std::int64_t h = job_.model.hidden;
+    const std::int64_t columns = job_.model.depth() * s.per_layer_width;
+    m_.streams.table = table(s.per_layer_vocab, columns, WeightKind::kEmbedding);
+    m_.streams.project = linear({"per_layer_model_projection"}, h, columns, false);
+    m_.streams.norm = norm(s.per_layer_width);
+    for (std::int64_t i = 1; i < s.count; ++i) m_.streams.widen.push_back(linear({"altup_projections"}, h, h, false));
+    for (std::int64_t i = 1; i < s.count; ++i)
+      m_.streams.narrow.push_back(linear({"altup_unembed_projections"}, h, h, false));
+  }
+
   void layer(const model::Layer& spec) {
     LayerIds ids;
     layer_ = static_cast<std::int32_t>(m_.layers.size());
@@ -103,6 +116,8 @@ class Collector {
     }
     if (!m_.family.classic)
       for (int i = 0; i < spec.norms && i < 4; ++i) ids.norm[i] = norm(h);
+    if (spec.shared_block > 0) shared_block(*job_.model.shared_block, spec.shared_block, ids.block);
+    if (job_.model.streams != nullptr) streams(*job_.model.streams, ids.streams);
     ids.last = static_cast<std::int32_t>(m_.weights.size());
     layer_ = -1;
     m_.layers.push_back(ids);
@@ -153,14 +168,62 @@ class Collector {
       return;
     }
     ids.q = linear({"q_proj", "query"}, h, a.output_gate ? 2 * q : q, a.qkv_bias);
-    ids.k = linear({"k_proj", "key"}, h, kv, a.qkv_bias && !m_.family.no_key_bias);
-    ids.v = linear({"v_proj", "value"}, h, kv, a.qkv_bias);
+    if (!a.shares_keys) {
+      ids.k = linear({"k_proj", "key"}, h, kv, a.qkv_bias && !m_.family.no_key_bias);
+      ids.v = linear({"v_proj", "value"}, h, kv, a.qkv_bias);
+    }
     ids.o = linear({"o_proj", "dense", "out_proj"}, q, h, a.out_bias);
     if (a.qk_norm != model::QkNorm::kNone && a.qk_norm_has_weight) {
       ids.q_norm = norm(a.qk_norm == model::QkNorm::kPerHead ? a.head_dim : q);
-      ids.k_norm = norm(a.qk_norm == model::QkNorm::kPerHead ? a.head_dim : kv);
+      if (!a.shares_keys) ids.k_norm = norm(a.qk_norm == model::QkNorm::kPerHead ? a.head_dim : kv);
     }
     if (a.sinks) ids.sinks = vector(a.heads / m_.tensor);
+  }
+
+  // The weights come with the first layer that uses them; adapters and the way to the mixer are the layer's own.
+  void shared_block(const model::SharedBlock& block, int which, BlockIds& ids) {
+    const std::int64_t h = job_.model.hidden;
+    const model::Attention& a = block.attention;
+    const std::int64_t q = a.heads * a.head_dim;
+    const std::int64_t kv = a.kv_heads * a.head_dim;
+    const std::int64_t width = block.ffn.width;
+    const std::int64_t r = block.adapter_rank;
+    const auto index = static_cast<std::size_t>(which - 1);
+    if (m_.blocks.size() <= index) m_.blocks.resize(index + 1);
+    BlockIds& common = m_.blocks[index];
+    if (common.q.w < 0) {
+      common.q = linear({"q_proj"}, 2 * h, q, false);
+      common.k = linear({"k_proj"}, 2 * h, kv, false);
+      common.v = linear({"v_proj"}, 2 * h, kv, false);
+      common.o = linear({"o_proj"}, q, h, false);
+      common.gate_up = linear({"gate_up_proj"}, h, 2 * width, block.ffn.bias);
+      common.down = linear({"down_proj"}, width, h, block.ffn.bias);
+      common.norm[0] = norm(2 * h);
+      common.norm[1] = norm(h);
+    }
+    ids = common;
+    for (std::size_t i = 0; i < 4; ++i) {
+      const bool attention = i < 3;
+      if (attention && !block.adapts_attention) continue;
+      ids.adapters[i] = {linear({"0"}, attention ? 2 * h : h, r, false),
+                         linear({"1"}, r, attention ? 2 * h : 2 * width, false)};
+    }
+    ids.joint = linear({"linear"}, h, h, false);
+  }
+
+  void streams(const model::Streams& s, StreamIds& ids) {
+    const std::int64_t h = job_.model.hidden;
+    ids.scale = vector(h);
+    ids.correction = linear({"correction_coefs"}, s.count, s.count, false);
+    ids.prediction = linear({"prediction_coefs"}, s.count, s.count * s.count, false);
+    ids.router = linear({"modality_router"}, h, s.count, false);
+    ids.router_norm = norm(h);
+    ids.laurel_down = linear({"linear_left"}, h, s.laurel_rank, false);
+    ids.laurel_up = linear({"linear_right"}, s.laurel_rank, h, false);
+    ids.laurel_norm = norm(h);
+    ids.gate = linear({"per_layer_input_gate"}, h, s.per_layer_width, false);
+    ids.up = linear({"per_layer_projection"}, s.per_layer_width, h, false);
+    ids.layer_norm = norm(h);
   }
 
   void latent(const model::Attention& a, LayerIds& ids) {

@@ -36,7 +36,9 @@ PartLaunches layer_launches(Model& m, std::int64_t index) {
   }
   g.autocast = m.autocast;
   g.adding_share = adding_share(m);
-  Var x = g.alloc(m.residual_tokens() * m.architecture().hidden, m.width, Name::kLayerInput);
+  stand_in(g, m, shared);
+  const std::uint8_t width = m.architecture().streams != nullptr && m.autocast ? std::uint8_t{4} : m.width;
+  Var x = g.alloc(m.stream_elements(), width, Name::kLayerInput);
   g.require_grad(x);
   const std::size_t first = g.size();
   Meter meter(result.forward);
