@@ -62,8 +62,10 @@ class Rank {
     const bool hybrid = std::any_of(kinds.begin(), kinds.end(), [](const model::Layer& kind) {
       return kind.attention.kind == model::AttentionKind::kLinear;
     });
-    // Layers that share weights or keys depend on one another.
-    const bool shares = job.model.shared_block != nullptr || job.model.streams != nullptr;
+    // Layers that share weights or keys depend on one another, and layers of one kind differ where parameters are
+    // chosen by name.
+    const bool shares =
+        job.model.shared_block != nullptr || job.model.streams != nullptr || !job.trainable_parameters.empty();
     // Hybrids of linear attention free what layers share in an order of their own; a compiled graph reuses what layers
     // below have kept, and the first of layers with a wide residual stream has a narrow input: their layers are not
     // folded either.

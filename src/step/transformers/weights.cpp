@@ -99,7 +99,7 @@ Model make_model(const job::Job& job, const job::Chunk& stage) {
     m.project_in = collect.linear({"project_in"}, a.embedding_dim, a.hidden, false);
   if (!stage.has_loss) return m;
   if (a.embedding_dim > 0) m.project_out = collect.linear({"project_out"}, a.hidden, a.embedding_dim, false);
-  if (a.final_norm) m.final_norm = collect.norm(a.hidden);
+  if (a.final_norm) m.final_norm = collect.norm(a.hidden, "model.norm");
   if (a.streams != nullptr) collect.stream_ends(*a.streams);
   if (a.head == model::Head::kMasked) {
     m.transform = collect.linear({"vocab_transform"}, a.hidden, a.hidden, a.kinds.front().ffn.bias);
