@@ -108,6 +108,7 @@ std::int64_t layer_bytes_per_token(const Server& server, const Attention& a) {
       return whole(latent + index + std::ceil(index / 128) * 4);
     }
     case AttentionKind::kGqa: {
+      if (a.shares_keys) return 0;  // in the cache of a layer below
       const auto heads = static_cast<double>(std::max<std::int64_t>(1, a.kv_heads / server.tensor));
       return whole(2 * heads * vector_bytes(server, static_cast<double>(a.head_dim)));
     }

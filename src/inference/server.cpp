@@ -95,6 +95,14 @@ Status check_split(const Server& server) {
   PLIMSOLL_TRY_STATUS(model::validate(server.model));
   if (server.model.head != model::Head::kLanguage)
     return bad_input(fmt::format("{} is an encoder, which generates no tokens", server.model.model_type));
+  if (server.model.shared_block != nullptr)
+    return tl::make_unexpected(
+        Error{Code::kMissing,
+              fmt::format("{}: layers that keep keys of attention and the state of a mixer at once are not modelled "
+                          "for a server",
+                          server.model.model_type),
+              {},
+              "name another model"});
   for (const model::Layer& layer : server.model.kinds) PLIMSOLL_TRY_STATUS(check_layer(layer.attention, server.tensor));
   if (server.pipeline > server.model.depth())
     return bad_input(fmt::format("pipeline parallel size {} exceeds the {} layers of the model", server.pipeline,

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "model/parameters.h"
+#include "model/parts.h"
 
 namespace plimsoll::inference {
 
@@ -56,7 +57,7 @@ Matrices attention_matrices(const Server& server, const Attention& a) {
     case AttentionKind::kGqa: {
       const double query = static_cast<double>(a.heads * a.head_dim) / tp;
       const auto kv = static_cast<double>(std::max<std::int64_t>(1, a.kv_heads / server.tensor) * a.head_dim);
-      m.add((a.output_gate ? 2 * query : query) + 2 * kv, h);
+      m.add((a.output_gate ? 2 * query : query) + (a.shares_keys ? 0 : 2 * kv), h);
       m.add(h, query);
       break;
     }
@@ -145,7 +146,8 @@ LayerBytes layer_bytes(const Server& server, const model::Layer& layer) {
   const auto hidden = static_cast<double>(server.model.hidden);
   const auto norms = static_cast<double>(layer.norms * model::norm_parameters(server.model, server.model.hidden));
   // Biases, query/key norms and convolutions are far below a thousandth of a layer; its norms stand for them.
-  bytes.dense += plain_bytes(server.weights) * norms;
+  bytes.dense +=
+      plain_bytes(server.weights) * (norms + static_cast<double>(model::part_parameters(server.model, layer)));
   if (ffn.is_moe()) {
     const Matrices expert = mlp_matrices(server, ffn.expert_hidden(server.model.hidden), ffn.expert_width, ffn.gated);
     bytes.experts = static_cast<double>(ffn.experts) * quantised_bytes(expert, server.weights);
@@ -178,8 +180,9 @@ StageWeights stage_weights(const Server& server, std::int64_t first, std::int64_
   if (is_last) weights.head = vocabulary_bytes(server);
   if (is_first && !(server.model.tied_embeddings && is_last)) weights.embedding = vocabulary_bytes(server);
   if (is_first)
-    weights.embedding += plain_bytes(server.weights) * static_cast<double>(server.model.position_rows) *
-                         static_cast<double>(server.model.hidden);
+    weights.embedding +=
+        plain_bytes(server.weights) *
+        static_cast<double>(server.model.position_rows * server.model.hidden + model::shared_parameters(server.model));
   return weights;
 }
 

@@ -3,7 +3,6 @@
 // are in the catalogue (job/refusal.h).
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -62,6 +61,7 @@ std::string_view beyond_language_models(const model::Architecture& model) {
   if (model.patches > 0) return "an image encoder";
   if (model.head == model::Head::kScores) return "a model with a head of scores";
   if (model.head != model::Head::kLanguage) return "an encoder of masked words";
+  if (model.streams != nullptr) return "a model with several residual streams";
   for (const model::Layer& kind : model.kinds) {
     if (kind.cross_attention) return "an encoder-decoder model";
     if (kind.ffn.latent > 0) return "a model with latent experts";
@@ -106,7 +106,22 @@ Status check_hybrid(const Job& job) {
   return {};
 }
 
+// Stages and shards are cut at layers, and here layers have weights or keys in common.
+Status check_shared_parts(const Job& job) {
+  const bool weights = job.model.shared_block != nullptr;
+  if (!weights && job.model.streams == nullptr) return {};
+  const bool cuts_layers = job.sharding.kind == ShardingKind::kFsdp2 || job.sharding.kind == ShardingKind::kFsdp1;
+  if (job.parallel.pipeline == 1 && !(weights && cuts_layers)) return {};
+  return tl::make_unexpected(Error{
+      Code::kMissing,
+      fmt::format("layers of {} have {} in common, which is not modelled under {}", job.model.model_type,
+                  weights ? "weights" : "keys and values", job.parallel.pipeline > 1 ? "pipeline parallelism" : "FSDP"),
+      {},
+      "use --framework transformers or deepspeed"});
+}
+
 Status check_framework(const Job& job) {
+  PLIMSOLL_TRY_STATUS(check_shared_parts(job));
   const bool runs_any = job.facts().runs_hub_models;
   const std::string_view kind = beyond_language_models(job.model);
   if (job.is_megatron() && (job.model_keys.model_class || job.model_keys.decoder_num_layers)) return check_class(job);
@@ -356,30 +371,6 @@ Status check_sharding(Job& job) {
         return bad_input(fmt::format("a shard group of {} ranks does not divide the {} data-parallel ranks", group,
                                      job.data_parallel));
   }
-  return {};
-}
-
-// Parts that are trained, and models beside the one that is, as Transformers' modules have them.
-Status check_trained(Job& job) {
-  const bool is_plain = job.kernels.implementation == Implementation::kTransformers && job.parallel.pipeline == 1;
-  const auto beyond = [&job](std::string_view key) {
-    return tl::make_unexpected(Error{
-        Code::kMissing,
-        fmt::format("{} is modelled on Transformers' modules in one stage, not under {}", key, name_of(job.framework)),
-        {},
-        "use --framework transformers, fsdp2 or deepspeed"});
-  };
-  if (job.trainable_layers != 0) {
-    if (!is_plain) return beyond("trainable_layers");
-    if (std::abs(job.trainable_layers) > job.model.depth())
-      return bad_input(fmt::format("trainable_layers {}: {} has {} layers", job.trainable_layers, job.model.name,
-                                   job.model.depth()));
-    if (job.model.encoder_depth() > 0)
-      return bad_input("trainable_layers: chosen layers of an encoder with a decoder are not modelled");
-  }
-  if (job.teacher == nullptr) return {};
-  if (!is_plain || job.parallel.tensor > 1 || job.parallel.context > 1) return beyond("teacher_model");
-  if (job.derives) warn(job, "teacher_model: its forward pass is not in the step's time");
   return {};
 }
 

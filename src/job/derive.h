@@ -20,5 +20,7 @@ void train_in_half(Job& job);
 
 // Refuses combinations that the framework would refuse or that describe no job. May add warnings.
 [[nodiscard]] Status check(Job& job);
+// check_trained.cpp: parts that are trained, and models beside the one that is.
+[[nodiscard]] Status check_trained(Job& job);
 
 }  // namespace plimsoll::job

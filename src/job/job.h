@@ -289,6 +289,7 @@ struct Job {
   bool reference_model = false;       // a frozen copy of the weights stands beside a fully trained model: DPO, KTO
   std::string teacher_model;          // distillation: whose outputs the model learns; empty: none
   std::int64_t trainable_layers = 0;  // only the last so many layers are trained, the first where negative; 0: all
+  std::vector<std::string> trainable_parameters;   // and of those, what these expressions match; empty: all of it
   std::map<std::string, std::string> environment;  // PYTORCH_CUDA_ALLOC_CONF, NCCL_*
   bool launch_is_whole = false;                    // read from a launch script: what it does not set is not set
   std::vector<std::string> warnings;               // named: "key: why its effect is not in the numbers"

@@ -130,6 +130,13 @@ Result<WalkedRank> answer_rank(const job::Job& job, const job::PipelineLayout& l
 
 // PEFT and Bridge refuse adapters that match nothing.
 Error nothing_to_train(const job::Job& job) {
+  if (!job.trainable_parameters.empty())
+    return {Code::kBadInput,
+            fmt::format("trainable_parameters {}: no parameter of {} that would be trained has a name that begins so",
+                        join(job.trainable_parameters, ", ").substr(0, 200), job.model.name),
+            {},
+            job.model.tied_embeddings ? "names are those of Transformers; a tied head is model.embed_tokens"
+                                      : "names are those of Transformers, as model.layers.0.mlp.down_proj.weight"};
   return {Code::kBadInput,
           fmt::format("lora_target_modules {}: {} has no such linear layer, so nothing would be trained",
                       job.adapter.targets.empty() ? "is not given, and PEFT's defaults are q_proj and v_proj"

@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "model/limits.h"
 #include "model/parameters.h"
+#include "model/parts.h"
 
 namespace plimsoll::model {
 
@@ -123,6 +124,31 @@ void check_feed_forward(Bounds& bounds, const FeedForward& ffn, bool may_be_empt
     bounds.fail(fmt::format("a token visits {} experts but there are only {}", ffn.experts_per_token, ffn.experts));
 }
 
+void check_shared_block(Bounds& bounds, const Architecture& model) {
+  for (const Layer& kind : model.kinds)
+    if (kind.shared_block < 0 || (kind.shared_block > 0 && model.shared_block == nullptr) ||
+        (kind.shared_block > 0 && kind.shared_block > model.shared_block->count))
+      bounds.fail(fmt::format("a layer runs shared block {}, which does not exist", kind.shared_block));
+  if (model.shared_block == nullptr) return;
+  const SharedBlock& block = *model.shared_block;
+  check_attention(bounds, block.attention);
+  check_feed_forward(bounds, block.ffn, false);
+  bounds.positive("the number of shared blocks", block.count, limits::kDepth);
+  bounds.positive("the rank of a shared block's adapters", block.adapter_rank, limits::kWidth);
+}
+
+void check_streams(Bounds& bounds, const Architecture& model) {
+  if (model.streams == nullptr) return;
+  const Streams& s = *model.streams;
+  constexpr std::int64_t kMost = 64;
+  if (s.count < 2 || s.count > kMost)
+    bounds.fail(fmt::format("the number of residual streams is {}; wanted 2 to {}", s.count, kMost));
+  bounds.positive("the rank of Laurel", s.laurel_rank, limits::kWidth);
+  bounds.positive("the vocabulary of the layers' embeddings", s.per_layer_vocab, limits::kVocab);
+  bounds.positive("the width of a layer's embedding", s.per_layer_width, limits::kHidden);
+  check_product(bounds, "layers x width of a layer's embedding", model.depth(), s.per_layer_width);
+}
+
 void check_total(Bounds& bounds, const Architecture& model) {
   std::array<std::int64_t, 256> layers_of_kind{};
   for (const std::uint8_t kind : model.layers) ++layers_of_kind[kind];
@@ -133,6 +159,7 @@ void check_total(Bounds& bounds, const Architecture& model) {
     return total > limits::kParameters ? limits::kParameters : total;
   };
   std::int64_t total = 2 * model.vocab * model.hidden + model.position_rows * model.hidden;
+  total = add(total, shared_parameters(model));
   for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
     const auto layers = checked_mul(layer_parameters(model, model.kinds[kind]), layers_of_kind[kind]);
     total = add(total, layers.value_or(limits::kParameters + 1));
@@ -171,6 +198,8 @@ Status validate(const Architecture& model) {
     if (kind.norms != 0 && kind.norms != 1 && kind.norms != 2 && kind.norms != 4)
       bounds.fail(fmt::format("{} norms per layer; wanted 0, 1, 2 or 4", kind.norms));
   }
+  check_shared_block(bounds, model);
+  check_streams(bounds, model);
   if (bounds.ok()) check_total(bounds, model);
   return bounds.status();
 }

@@ -13,7 +13,9 @@
 
 namespace plimsoll::model {
 
-struct Vision;  // model/vision.h
+struct Vision;       // model/vision.h
+struct SharedBlock;  // model/parts.h
+struct Streams;
 
 enum class NormKind : std::uint8_t { kRms, kLayer, kLayerNoBias };
 enum class Activation : std::uint8_t {
@@ -80,7 +82,10 @@ struct Attention {
   std::int64_t sliding_window = 0;  // tokens; 0 means full attention (Llama 4: the chunk size)
   bool softcap = false;             // Gemma 2: tanh on the scores
   bool causal = true;               // false: every token sees every other (encoders)
-  bool rotates = true;              // false: a layer without rotation in a rotary model (SmolLM3, Llama 4)
+  bool value_norm = false;          // values are normalised too, without weights (Gemma 3n)
+  // Keys and values are those of the last layer below with the same window that makes its own (Gemma 3n).
+  bool shares_keys = false;
+  bool rotates = true;  // false: a layer without rotation in a rotary model (SmolLM3, Llama 4)
   // kMla
   std::int64_t q_lora_rank = 0;  // 0: the query is projected directly
   std::int64_t kv_lora_rank = 0;
@@ -106,6 +111,7 @@ struct FeedForward {
   bool gated = true;
   bool bias = false;
   bool fused_gate_up = false;  // gate and up are one projection (Phi-3)
+  bool sparse = false;         // only gates far above the mean of their token pass (Gemma 3n)
   Activation activation = Activation::kSilu;
   // Mixture of experts; experts == 0 means a dense layer.
   std::int64_t experts = 0;
@@ -131,6 +137,7 @@ struct Layer {
   // Attention and MLP read the same input: through one norm (Phi-2, Command-R, Falcon 7B) or one each
   // (norms == 2: GPT-NeoX, Falcon 40B).
   bool parallel_block = false;
+  int shared_block = 0;  // 1 + which of the shared blocks runs before the mixer (Zamba 2); 0: none
   // A layer that is a mixer or an MLP alone, behind one norm (Nemotron-H).
   [[nodiscard]] bool has_mixer() const { return attention.kind != AttentionKind::kNone; }
   bool encoder = false;          // of the encoder of an encoder-decoder model
@@ -192,13 +199,15 @@ struct Architecture {
   double embedding_dropout = 0;
   std::int64_t max_positions = 0;  // 0: unknown
   // Numbers that no byte depends on, but without which a framework would train another model.
-  std::int64_t rope_base = 0;            // rope_theta; 0: unknown
-  double rope_share = 1;                 // part of a head that rotates
-  std::string rope_scaling;              // llama3, yarn, ...; empty: none
-  double rope_factor = 0;                // of rope_scaling; 0: none or unknown
-  double norm_epsilon = 0;               // 0: unknown
-  std::shared_ptr<const Vision> vision;  // a tower of images before the language model; null: none
-  std::vector<std::string> warnings;     // "key: what of the file is not in the numbers"
+  std::int64_t rope_base = 0;                       // rope_theta; 0: unknown
+  double rope_share = 1;                            // part of a head that rotates
+  std::string rope_scaling;                         // llama3, yarn, ...; empty: none
+  double rope_factor = 0;                           // of rope_scaling; 0: none or unknown
+  double norm_epsilon = 0;                          // 0: unknown
+  std::shared_ptr<const Vision> vision;             // a tower of images before the language model; null: none
+  std::shared_ptr<const SharedBlock> shared_block;  // that some layers run; null: none
+  std::shared_ptr<const Streams> streams;           // residual streams beside one another; null: one
+  std::vector<std::string> warnings;                // "key: what of the file is not in the numbers"
 
   [[nodiscard]] std::int64_t depth() const { return static_cast<std::int64_t>(layers.size()); }
   [[nodiscard]] const Layer& layer(std::int64_t i) const { return kinds[layers[static_cast<std::size_t>(i)]]; }

@@ -180,6 +180,19 @@ std::optional<std::vector<std::int64_t>> Fields::integers(std::string_view key, 
   return values;
 }
 
+std::optional<std::vector<double>> Fields::shares(std::string_view key) {
+  const Found found = find(key);
+  if (found.value == nullptr) return std::nullopt;
+  std::vector<double> values;
+  for (const Node& item : found.value->items) {
+    if (!item.is_number() || !(item.as_real() >= 0 && item.as_real() < 1)) break;
+    values.push_back(item.as_real());
+  }
+  if (found.value->is_array() && values.size() == found.value->items.size()) return values;
+  fail_kind(found, "a list of numbers from 0 up to 1");
+  return std::nullopt;
+}
+
 std::optional<std::vector<std::string>> Fields::texts(std::string_view key) {
   const Found found = find(key);
   if (found.value == nullptr) return std::nullopt;

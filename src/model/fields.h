@@ -44,6 +44,8 @@ class Fields {
   [[nodiscard]] std::string text(std::string_view key, std::string_view fallback);
   // nullopt where the key is absent. Elements are 0..limit.
   [[nodiscard]] std::optional<std::vector<std::int64_t>> integers(std::string_view key, std::int64_t limit);
+  // Elements are at least 0 and below 1.
+  [[nodiscard]] std::optional<std::vector<double>> shares(std::string_view key);
   [[nodiscard]] std::optional<std::vector<std::string>> texts(std::string_view key);
 
   // Keys that must be there and came from the defaults, with their values.

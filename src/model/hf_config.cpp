@@ -34,7 +34,7 @@ std::vector<Family> all_families() {
   std::vector<Family> all;
   for (const auto& part : {dense_families(), late_dense_families(), classic_families(), moe_families(),
                            late_moe_families(), latent_families(), hybrid_families(), state_space_families(),
-                           selective_families(), encoder_families(), seq2seq_families()})
+                           selective_families(), stream_families(), encoder_families(), seq2seq_families()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }

@@ -27,6 +27,7 @@ struct Family {
 [[nodiscard]] std::span<const Family> hybrid_families();       // hf_hybrid.cpp: linear attention (Qwen3-Next, MiniMax)
 [[nodiscard]] std::span<const Family> state_space_families();  // hf_state_space.cpp: Mamba-2 and its hybrids
 [[nodiscard]] std::span<const Family> selective_families();    // hf_selective.cpp: Mamba and Jamba
+[[nodiscard]] std::span<const Family> stream_families();       // hf_streams.cpp: Gemma 3n
 [[nodiscard]] std::span<const Family> seq2seq_families();      // hf_seq2seq.cpp: BART and T5
 [[nodiscard]] std::span<const Family> encoder_families();      // hf_encoder.cpp: BERT, T5, ViT and their relatives
 

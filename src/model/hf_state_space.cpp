@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models whose mixer is a Mamba-2 state space: alone (Mamba-2), in turn with MLPs and attention (Nemotron-H), or
-// beside the attention of every layer (Falcon-H1).
+// beside the attention of every layer (Falcon-H1), or after a block that several layers share (Zamba 2).
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -9,6 +9,7 @@
 
 #include "model/hf_family.h"
 #include "model/limits.h"
+#include "model/parts.h"
 
 namespace plimsoll::model {
 
@@ -214,11 +215,81 @@ Architecture read_granite_hybrid(Fields& in) {
   });
 }
 
-constexpr Family kHfStateSpaceFamilies[] = {{"mamba2", read_mamba2},
-                                            {"nemotron_h", read_nemotron_h},
-                                            {"falcon_h1", read_falcon_h1},
-                                            {"bamba", read_bamba},
-                                            {"granitemoehybrid", read_granite_hybrid}};
+// Attention of the embedding and the residual stream side by side: heads are cut from twice the hidden size, whatever
+// the file says of head_dim.
+SharedBlock zamba2_block(Fields& in, std::int64_t hidden) {
+  SharedBlock block;
+  Attention& attention = block.attention;
+  attention.heads = in.size("num_attention_heads", limits::kHeads);
+  attention.kv_heads = in.size_or("num_key_value_heads", limits::kHeads, attention.heads);
+  attention.head_dim = divided_head_dim(in, 2 * hidden, attention.heads);
+  block.count = in.size("num_mem_blocks", limits::kDepth);
+  block.adapter_rank = in.size("adapter_rank", limits::kWidth);
+  block.adapts_attention = in.flag("use_shared_attention_adapter", false);
+  if (in.ok() && block.adapts_attention && attention.kv_heads != attention.heads)
+    in.fail(
+        fmt::format("use_shared_attention_adapter adds as many values to keys as to queries, but "
+                    "num_key_value_heads is {} and num_attention_heads {}",
+                    attention.kv_heads, attention.heads));
+  FeedForward& ffn = block.ffn;
+  ffn.width = in.size_or("intermediate_size", limits::kWidth, 4 * hidden);
+  ffn.fused_gate_up = true;
+  ffn.bias = in.flag("add_bias_linear", false);
+  ffn.activation = activation(in, "hidden_act", "gelu");
+  return block;
+}
+
+StateSpace zamba2_mixer(Fields& in, std::int64_t hidden) {
+  StateSpace mamba;
+  mamba.heads = in.size("n_mamba_heads", limits::kHeads);
+  const auto inner = static_cast<std::int64_t>(in.positive_or("mamba_expand", 64, 2) * static_cast<double>(hidden));
+  if (in.ok() && inner % mamba.heads != 0)
+    in.fail(fmt::format("mamba_expand makes {} channels, which {} heads do not divide", inner, mamba.heads));
+  mamba.head_dim = std::max<std::int64_t>(1, inner / std::max<std::int64_t>(1, mamba.heads));
+  mamba.state = in.size("mamba_d_state", limits::kHeadDim);
+  mamba.groups = in.size("mamba_ngroups", limits::kHeads);
+  mamba.conv = in.size("mamba_d_conv", limits::kConv);
+  mamba.chunk = in.size("chunk_size", limits::kPositions);
+  mamba.bias = in.flag("add_bias_linear", false);
+  return mamba;
+}
+
+// Every layer is a mixer; those called hybrid run a block of attention and MLP first, whose weights they share. Blocks
+// take turns, each layer with adapters of its own.
+Architecture read_zamba2(Fields& in) {
+  Draft draft;
+  draft.model.hidden = in.size("hidden_size", limits::kHidden);
+  draft.depth = in.size("num_hidden_layers", limits::kDepth);
+  draft.model.vocab = in.size("vocab_size", limits::kVocab);
+  draft.model.tied_embeddings = in.flag("tie_word_embeddings", true);
+  draft.model.rope = in.flag("use_mem_rope", false);
+  draft.model.attention_dropout = in.probability("attention_dropout", 0);
+  draft.model.max_positions = in.size_or("max_position_embeddings", limits::kPositions, 0);
+  draft.layer.norms = 1;
+  use_mixer(draft.layer.attention, zamba2_mixer(in, draft.model.hidden));
+  const SharedBlock block = zamba2_block(in, draft.model.hidden);
+  const auto kinds = in.texts("layers_block_type|layer_types").value_or(std::vector<std::string>{});
+  if (in.ok() && static_cast<std::int64_t>(kinds.size()) != draft.depth)
+    in.fail(fmt::format("layers_block_type has {} entries; wanted one for each of the {} layers", kinds.size(),
+                        draft.depth));
+  bool any = false;
+  for (const std::string& kind : kinds) {
+    any = any || kind == "hybrid";
+    if (kind == "mamba" || kind == "linear_attention" || kind == "hybrid") continue;
+    in.fail(fmt::format("layers_block_type holds '{}'; wanted mamba or hybrid", kind.substr(0, 40)));
+    break;
+  }
+  if (any) draft.model.shared_block = std::make_shared<const SharedBlock>(block);
+  std::int64_t seen = 0;
+  return stack(std::move(draft), [&](std::int64_t i, Layer& layer) {
+    if (in.ok() && kinds[static_cast<std::size_t>(i)] == "hybrid")
+      layer.shared_block = static_cast<int>(1 + seen++ % block.count);
+  });
+}
+
+constexpr Family kHfStateSpaceFamilies[] = {
+    {"mamba2", read_mamba2}, {"nemotron_h", read_nemotron_h},           {"falcon_h1", read_falcon_h1},
+    {"bamba", read_bamba},   {"granitemoehybrid", read_granite_hybrid}, {"zamba2", read_zamba2}};
 
 }  // namespace
 

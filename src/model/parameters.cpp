@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/parameters.h"
 
+#include "model/parts.h"
+
 namespace plimsoll::model {
 
 namespace {
@@ -8,14 +10,14 @@ namespace {
 // 2*h*a*d + 2*h*k*d; the output gate doubles the query projection (facts models.md, Building blocks).
 std::int64_t gqa_parameters(std::int64_t hidden, const Attention& a) {
   const std::int64_t query = a.heads * a.head_dim;
-  const std::int64_t key = a.kv_heads * a.head_dim;
+  const std::int64_t key = a.shares_keys ? 0 : a.kv_heads * a.head_dim;
   const std::int64_t projected = (a.output_gate ? 2 * query : query) + 2 * key;
   std::int64_t count = hidden * projected + query * hidden;
   if (a.qkv_bias) count += projected;
   if (a.out_bias) count += hidden;
   if (a.sinks) count += a.heads;
   if (!a.qk_norm_has_weight) return count;
-  if (a.qk_norm == QkNorm::kPerHead) count += 2 * a.head_dim;
+  if (a.qk_norm == QkNorm::kPerHead) count += (a.shares_keys ? 1 : 2) * a.head_dim;
   if (a.qk_norm == QkNorm::kFull) count += query + key;
   return count;
 }
@@ -127,7 +129,7 @@ std::int64_t norm_parameters(const Architecture& model, std::int64_t width) {
 
 std::int64_t layer_parameters(const Architecture& model, const Layer& layer) {
   std::int64_t count = attention_parameters(model, layer.attention) + feed_forward_parameters(model, layer.ffn) +
-                       layer.norms * norm_parameters(model, model.hidden);
+                       layer.norms * norm_parameters(model, model.hidden) + part_parameters(model, layer);
   if (layer.cross_attention)
     count += attention_parameters(model, layer.attention) + norm_parameters(model, model.hidden);
   return count;
@@ -147,7 +149,7 @@ Parameters count_parameters(const Architecture& model) {
     of_kind.push_back({layer_parameters(model, kind),
                        (kind.ffn.experts - kind.ffn.experts_per_token) * expert_parameters(model, kind.ffn)});
   Parameters result;
-  result.total = embedding_parameters(model) * (model.tied_embeddings ? 1 : 2);
+  result.total = embedding_parameters(model) * (model.tied_embeddings ? 1 : 2) + shared_parameters(model);
   if (model.head_bias) result.total += model.vocab;
   const std::int64_t stacks = model.encoder_depth() > 0 ? 2 : 1;
   result.total += stacks * model.relative_buckets * (model.kinds.empty() ? 0 : model.kinds.front().attention.heads);

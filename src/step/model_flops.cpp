@@ -2,6 +2,7 @@
 // The model-FLOPs convention of Megatron's counter (facts step-time.md 1, checked there against the published
 // ratios of TFLOP/s to tokens/s).
 #include "job/hybrid_model.h"
+#include "model/parts.h"
 #include "step/work.h"
 
 namespace plimsoll::step {
@@ -55,7 +56,7 @@ Products attention_products(const model::Architecture& model, const model::Atten
             2 * inner * real(a.mamba.state)};
   }
   const double window = real(a.sliding_window);
-  return {h * (n * (a.output_gate ? 2 : 1) + 2 * real(a.kv_heads)) * d + n * d * h,
+  return {h * (n * (a.output_gate ? 2 : 1) + (a.shares_keys ? 0 : 2 * real(a.kv_heads))) * d + n * d * h,
           window > 0 && window < seq ? 2 * window * n * d : seq * n * d};
 }
 
@@ -66,6 +67,25 @@ double feed_forward_products(const model::Architecture& model, const model::Feed
   return matrices * (real(ffn.expert_hidden(model.hidden)) * real(ffn.expert_width * ffn.experts_per_token) +
                      hidden * real(ffn.shared_width)) +
          2 * hidden * real(ffn.latent);
+}
+
+// What a layer runs beside its own attention and MLP: a block that it shares, products of several residual streams.
+Products part_products(const model::Architecture& model, const model::Layer& layer, double seq) {
+  Products sum;
+  sum.linear = real(model::part_parameters(model, layer));
+  if (layer.shared_block > 0 && model.shared_block != nullptr) {
+    const model::SharedBlock& block = *model.shared_block;
+    const double wide = real(block.attention.heads * block.attention.head_dim);
+    const double keys = real(block.attention.kv_heads * block.attention.head_dim);
+    sum.linear += real(model.hidden) * (3 * wide + 4 * keys) + feed_forward_products(model, block.ffn);
+    sum.core += seq * wide;
+  }
+  if (model.streams != nullptr) {
+    const double n = real(model.streams->count);
+    sum.core += real(model.hidden) * n * n;
+    sum.linear += (real(model.hidden) + 1) * real(model.streams->per_layer_width);  // the layer's part of one product
+  }
+  return sum;
 }
 
 }  // namespace
@@ -85,6 +105,9 @@ double model_flops_per_token(const job::Job& job) {
     const bool counts_mixer = hybrid && attention.kind == model::AttentionKind::kMamba2;
     Products one = counts_mixer ? counted_mixer(model, attention.mamba) : attention_products(model, attention, seq);
     one.linear += feed_forward_products(model, model.kinds[i].ffn);
+    const Products beside = part_products(model, model.kinds[i], seq);
+    one.linear += beside.linear;
+    one.core += beside.core;
     // An MTP depth has layers of its own, a projection of two hidden states and a pass of the head.
     for (const std::uint8_t kind : mtp) depth += kind == i ? real(model.mtp_layers) : 0;
     sum.linear += depth * one.linear;

@@ -37,6 +37,7 @@ ChunkPricer::ChunkPricer(const job::Job& job, const Prices& prices, PriceStore* 
   eager_ = runs_eagerly(job);
   if (eager_) {  // the ends count as one
     launches_ = step::transformers::launches_of(job);
+    costs_.resize(launches_.kinds.size() * 2);
     head_ = price_eager(job, prices, launches_.ends);
     head_.replay = {};
   } else {
@@ -50,7 +51,7 @@ ChunkPricer::ChunkPricer(const job::Job& job, const Prices& prices, PriceStore* 
     mtp_ = priced();
   }
   quantised_ = job.precision.fp8 != job::Fp8Recipe::kNone || job.precision.fp4;
-  uniform_ = job.model.kinds.size() == 1 && !job.precision.first_last_layers_bf16 && !job.offload.activations &&
+  uniform_ = costs_.size() == 2 && !job.precision.first_last_layers_bf16 && !job.offload.activations &&
              job.recompute.every_nth_layer <= 1;
   offloaded_ = offloaded_bytes_per_layer(job);
   if (job.precision.fp8 == job::Fp8Recipe::kDelayed && job.is_megatron()) amax_ = reduction_of_amax(job, prices);
@@ -106,7 +107,8 @@ ChunkCost ChunkPricer::price_chunk(const job::Chunk& chunk) {
 }
 
 const PassCost& ChunkPricer::layer(std::int64_t index) {
-  return layer_of(job_.model.layers[static_cast<std::size_t>(index)], index);
+  const auto depth = static_cast<std::size_t>(index);
+  return layer_of(eager_ ? launches_.of_layer[depth] : job_.model.layers[depth], index);
 }
 
 const PassCost& ChunkPricer::layer_of(std::size_t kind, std::int64_t index) {

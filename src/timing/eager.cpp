@@ -100,7 +100,8 @@ PassCost price_eager(const job::Job& job, const Prices& prices, const step::tran
   cost.forward = price(job, prices, part.forward, part.tensors, false);
   cost.backward = price(job, prices, part.backward, part.tensors, true);
   cost.tensors = part.tensors;
-  if (job.recompute.granularity == job::RecomputeGranularity::kFull) {
+  const bool returns = !part.backward.products.empty() || !part.backward.streams.empty();  // else nothing is replayed
+  if (returns && job.recompute.granularity == job::RecomputeGranularity::kFull) {
     cost.replay = cost.forward;
     cost.replay.host *= prices.machine->calibration->host_eager_replay;
   }

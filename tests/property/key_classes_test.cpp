@@ -218,6 +218,7 @@ std::vector<std::string> values_of(const KeyInfo& key) {
       {"vision_tower", {"google/siglip-so400m-patch14-384"}},
       {"mm_projector_type", {"linear", "mlp_downsample"}},
       {"teacher_model", {"llama3-8b"}},
+      {"trainable_parameters", {"model.layers.1.mlp", "model.embed_tokens"}},
       {"image_width", {"672"}},
       {"gpu_memory", {"40GiB"}},
       {"host_memory", {"1GiB", "2TiB"}},

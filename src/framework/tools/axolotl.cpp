@@ -37,7 +37,6 @@ const Alias kAxolotlRows[] = {
     {"relora_steps", kNotModelled, "ReLoRA is counted as LoRA"},
     {"relora_prune_ratio", kNoEffect},
     {"lisa_n_layers", kRefused, "LISA's changing layers are not modelled"},
-    {"unfrozen_parameters", kRefused, "training of chosen parameters is not modelled"},
     {"optim_target_modules", kRefused, "projected optimizer states are not modelled"},
     {"lora_mlp_kernel", kNoEffect},
     {"lora_qkv_kernel", kNoEffect},
@@ -175,6 +174,29 @@ void read_precision(const Node& root, Translation& to) {
   }
 }
 
+// Expressions, of which one may end in rows: "^lm_head.weight$[:32000]" sets the gradients of the other rows to zero,
+// but they and their optimizer states are there (utils/freeze.py).
+Status read_unfrozen(Translation& to, Draft& draft) {
+  const Node* given = to.take("unfrozen_parameters");
+  if (given == nullptr || given->is_null() || (given->is_array() && given->items.empty())) return {};
+  Node chosen = *given;
+  for (Node& item : chosen.items) {
+    if (!item.is_string()) return bad_input("unfrozen_parameters: wanted a list of strings");
+    const std::size_t open = item.text.rfind('[');
+    if (open == std::string::npos || !item.text.ends_with(']')) continue;
+    const std::string_view rows = std::string_view(item.text).substr(open + 1, item.text.size() - open - 2);
+    if (rows.find(':') == std::string_view::npos || rows.find_first_not_of("0123456789:") != std::string_view::npos)
+      continue;
+    draft.notes.push_back(
+        fmt::format("unfrozen_parameters: all rows of {} are counted as trained; gradients of the "
+                    "others are zeros that are there",
+                    item.text.substr(0, std::min<std::size_t>(open, 80))));
+    item.text.resize(open);
+  }
+  to.put("trainable_parameters", std::move(chosen), "unfrozen_parameters");
+  return {};
+}
+
 Result<Node> from_axolotl(const Node& root, Draft& draft) {
   draft.names = names();
   Translation to(root);
@@ -182,6 +204,7 @@ Result<Node> from_axolotl(const Node& root, Draft& draft) {
   if (to.takes_true("reward_model")) preference = Preference{true, false, true};
   if (to.takes_true("process_reward_model")) preference = Preference{false, false, true};  // a score for every step
   PLIMSOLL_TRY_STATUS(read_adapter(root, to, draft));
+  PLIMSOLL_TRY_STATUS(read_unfrozen(to, draft));
   if (const Node* own = to.take("peft"); own != nullptr && own->is_object() && own->has("loftq_config"))
     draft.warnings.emplace_back("peft.loftq_config: LoftQ's quantised start is counted as plain LoRA");
   to.rename("base_model", "model_name_or_path");

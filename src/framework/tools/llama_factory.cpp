@@ -84,12 +84,23 @@ void read_adapter(Translation& to, const std::string& tuning) {
   }
 }
 
-// The last or first so many layers whole (hparams/finetuning_args.py); a part of each is another thing.
+constexpr std::string_view kNameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+
+// The last or first so many layers, whole or the named modules of each (hparams/finetuning_args.py).
 Status read_chosen_layers(Translation& to) {
   const Node* count = to.take("freeze_trainable_layers");
   const std::string modules = to.takes_word("freeze_trainable_modules");
-  if (!modules.empty() && modules != "all")
-    return bad_input(fmt::format("freeze_trainable_modules: '{}' of each layer; only all of it is modelled", modules));
+  if (!modules.empty() && modules != "all") {
+    Node chosen;
+    chosen.kind = Node::Kind::kArray;
+    for (const std::string_view module : split(modules, ',')) {
+      const std::string_view name = trim(module);
+      if (name.empty() || name.find_first_not_of(kNameCharacters) != std::string_view::npos)
+        return bad_input(fmt::format("freeze_trainable_modules: '{}' is no name of a module", name.substr(0, 60)));
+      chosen.items.push_back(text_node(fmt::format(R"(.*\.\d+\.{})", name)));
+    }
+    to.put("trainable_parameters", std::move(chosen), "freeze_trainable_modules");
+  }
   if (const std::string more = to.takes_word("freeze_extra_modules"); !more.empty())
     return bad_input("freeze_extra_modules: modules beside the layers that are trained are not modelled");
   to.put("trainable_layers", count == nullptr ? integer_node(2) : *count, "freeze_trainable_layers");

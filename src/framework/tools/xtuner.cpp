@@ -15,6 +15,7 @@
 #include "job/format.h"
 #include "job/keys.h"
 #include "job/value.h"
+#include "model/towers.h"
 
 namespace plimsoll::job {
 
@@ -148,13 +149,32 @@ Status read_optimizer(const Node& root, Translation& to) {
   return {};
 }
 
+// The name of the tower that is put before the language model; null: there is none, or it has no name.
+const Node* tower_name(const Node* model) {
+  const Node* name = anywhere(at(model, "visual_encoder"), "pretrained_model_name_or_path");
+  return name != nullptr && name->is_string() && !name->text.empty() ? name : nullptr;
+}
+
+// max_length counts an image as one token, which becomes those of the tower afterwards (dataset/llava.py).
+Node with_image(const Node& length, const Node* model) {
+  const Node* name = tower_name(model);
+  const auto text = to_integer(length, Range{1, 1 << 27});
+  if (name == nullptr || !text) return length;
+  model::Architecture any;
+  any.hidden = any.vocab = 1;  // nothing that is asked here depends on the text
+  const auto tower = model::tower_named(name->text, "", any);
+  if (!tower) return length;
+  const std::int64_t side = (*tower).vision->image_size;
+  return integer_node(*text + (*tower).vision->tokens(side, side) - 1);
+}
+
 void read_data(const Node& root, Translation& to) {
   const Node* loader = root.find("train_dataloader");
   if (const Node* batch = at(loader, "batch_size"))
     to.put("per_device_train_batch_size", *batch, "train_dataloader.batch_size");
   const Node* length = anywhere(at(loader, "dataset"), "max_length");
   if (length == nullptr) length = at(&root, "max_length");
-  if (length != nullptr) to.put("max_length", *length, "max_length");
+  if (length != nullptr) to.put("max_length", with_image(*length, root.find("model")), "max_length");
   const bool packs = is_on(anywhere(at(loader, "dataset"), "pack_to_max_length"));
   if (packs && is_on(anywhere(loader, "use_varlen_attn")))
     to.put("packed_sequences", bool_node(true), "use_varlen_attn");
@@ -170,11 +190,17 @@ Status read_parts(const Node& model, bool adapts, Translation& to, Draft& draft)
   if (at(&model, "visual_encoder_lora") != nullptr)
     return bad_input("model.visual_encoder_lora: adapters of the tower for images are not modelled");
   if (at(&model, "visual_encoder") != nullptr) {
-    if (freezes_text && !adapts)
-      return bad_input("model.freeze_llm: training of the projector alone, beside a tower of its own, is not modelled");
-    draft.warnings.emplace_back(
-        "model.visual_encoder: the tower, its projector and the positions of images are not counted");
-    return {};
+    // ProjectorModel has two linears with a GELU between them, and reads the layer before the last, as LLaVA's does.
+    const Node* name = tower_name(&model);
+    if (name == nullptr) {
+      if (freezes_text && !adapts)
+        return bad_input("model.freeze_llm: the projector alone is trained, beside a tower without a name",
+                         "name it as pretrained_model_name_or_path of model.visual_encoder");
+      draft.warnings.emplace_back(
+          "model.visual_encoder: the tower, its projector and the positions of images are not counted");
+      return {};
+    }
+    to.put("vision_tower", *name, "model.visual_encoder");
   }
   to.put("freeze_vision_tower", bool_node(freezes_tower), "model.freeze_visual_encoder");
   if (freezes_text && !adapts) to.put("freeze_language_model", bool_node(true), "model.freeze_llm");

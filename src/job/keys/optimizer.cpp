@@ -121,6 +121,9 @@ const Key kOptimizerKeys[] = {
     {"trainable_layers", kBoth, PLIMSOLL_FIELD(trainable_layers),
      "only the last so many layers are trained, the first so many where it is negative; 0: everything",
      Range{-100'000, 100'000}},
+    {"trainable_parameters", kBoth, PLIMSOLL_FIELD(trainable_parameters),
+     "only parameters whose names begin with a match of one of these regular expressions are trained, as "
+     "model.layers.3[01].mlp or lm_head"},
 };
 
 const Key kShardingKeys[] = {

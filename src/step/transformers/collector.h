@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include "base/name_pattern.h"
+#include "model/parts.h"
 #include "step/transformers/model.h"
 
 namespace plimsoll::step::transformers {
@@ -33,15 +37,19 @@ class Collector {
     frozen_ = job.model.vision != nullptr && job.batch.images.freeze_language;
     quantized_ = adapted_ && job.adapter.quantized_base;
     // prepare_model_for_kbit_training turns what is not 4-bit into fp32 (facts other-frameworks-memory.md 3.3).
+    for (const std::string& text : job.trainable_parameters)  // resolve() has read them
+      if (auto pattern = NamePattern::read(text)) chosen_.push_back(*std::move(pattern));
     small_width_ = quantized_ && job.adapter.prepared_for_kbit ? std::uint8_t{4} : width_;
   }
 
   std::uint8_t activation_width() const { return small_width_; }
 
-  NormIds norm(std::int64_t width) {
+  NormIds norm(std::int64_t width, std::string_view name = {}) {
     NormIds ids;
+    choose({name});
     ids.w = vector(width);
     if (job_.model.norm == model::NormKind::kLayer) ids.bias = vector(width);
+    choose({});
     return ids;
   }
   std::int32_t vector(std::int64_t elements) {
@@ -51,11 +59,13 @@ class Collector {
   LinearIds linear(Aliases names, std::int64_t in, std::int64_t out, bool bias) {
     LinearIds ids;
     const bool by_input = m_.family.conv1d;
+    choose(names);
     ids.w = push({in * out, by_input ? in : out, out, WeightKind::kMatrix, width_});
     m_.weights.back().quantized = quantized_;
     m_.weights.back().by_input = by_input;
     m_.weights.back().loose = m_.family.loose_bias;
     if (bias) ids.bias = vector(out);
+    choose({});
     if (!is_target(names)) return ids;
     const auto width = static_cast<std::uint8_t>(job::size_of(job_.adapter.dtype));
     const std::int64_t r = job_.adapter.rank;
@@ -69,12 +79,29 @@ class Collector {
   }
 
   std::int32_t experts(std::int64_t count, std::int64_t elements) {
-    return push({count * elements, count, 0, WeightKind::kMatrix, width_});
+    choose({"experts"});
+    const std::int32_t id = push({count * elements, count, 0, WeightKind::kMatrix, width_});
+    choose({});
+    return id;
   }
 
   std::int32_t table(std::int64_t rows, std::int64_t columns, WeightKind kind) {
+    choose({kind == WeightKind::kHead ? "lm_head" : "model.embed_tokens"});
     const std::int32_t id = push({rows * columns, rows, rows, kind, small_width_});
+    choose({});
     return id;
+  }
+
+  // What leads to several residual streams and from them.
+  void stream_ends(const model::Streams& s) {
+    const std::int64_t h = job_.model.hidden;
+    const std::int64_t columns = job_.model.depth() * s.per_layer_width;
+    m_.streams.table = table(s.per_layer_vocab, columns, WeightKind::kEmbedding);
+    m_.streams.project = linear({"per_layer_model_projection"}, h, columns, false);
+    m_.streams.norm = norm(s.per_layer_width);
+    for (std::int64_t i = 1; i < s.count; ++i) m_.streams.widen.push_back(linear({"altup_projections"}, h, h, false));
+    for (std::int64_t i = 1; i < s.count; ++i)
+      m_.streams.narrow.push_back(linear({"altup_unembed_projections"}, h, h, false));
   }
 
   void layer(const model::Layer& spec) {
@@ -86,7 +113,9 @@ class Collector {
       ids.norm[0] = norm(h);
       if (spec.parallel_block && spec.norms > 1) ids.norm[1] = norm(h);
     }
+    module_ = "self_attn.";
     attention(spec.attention, ids);
+    module_ = "mlp.";
     if (m_.family.classic && !spec.parallel_block) ids.norm[1] = norm(h);
     if (spec.cross_attention) {
       const std::int64_t q = spec.attention.heads * spec.attention.head_dim;
@@ -101,8 +130,13 @@ class Collector {
     } else if (!spec.ffn.is_empty()) {
       dense(spec.ffn, ids);
     }
+    module_ = "";
+    constexpr std::string_view kNorms[] = {"input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm",
+                                           "post_feedforward_layernorm"};
     if (!m_.family.classic)
-      for (int i = 0; i < spec.norms && i < 4; ++i) ids.norm[i] = norm(h);
+      for (int i = 0; i < spec.norms && i < 4; ++i) ids.norm[i] = norm(h, kNorms[i]);
+    if (spec.shared_block > 0) shared_block(*job_.model.shared_block, spec.shared_block, ids.block);
+    if (job_.model.streams != nullptr) streams(*job_.model.streams, ids.streams);
     ids.last = static_cast<std::int32_t>(m_.weights.size());
     layer_ = -1;
     m_.layers.push_back(ids);
@@ -111,10 +145,23 @@ class Collector {
  private:
   std::int32_t push(Weight w) {
     w.per_channel = w.kind == WeightKind::kVector;
-    w.trainable = (!adapted_ && !frozen_ && trains_layer()) || w.kind == WeightKind::kAdapter;
+    w.trainable = (!adapted_ && !frozen_ && is_chosen_ && trains_layer()) || w.kind == WeightKind::kAdapter;
     w.layer = layer_;
     m_.weights.push_back(w);
     return static_cast<std::int32_t>(m_.weights.size()) - 1;
+  }
+
+  // Whether what is pushed next is among the chosen parameters: under any of the names that its module may have.
+  void choose(Aliases names) {
+    if (chosen_.empty()) return;
+    is_chosen_ = false;
+    const std::string layer = layer_ < 0 ? "" : "model.layers." + std::to_string(m_.first_layer + layer_) + ".";
+    for (const std::string_view name : names)
+      for (const std::string_view module :
+           {module_, std::string_view(module_ == "mlp." ? "block_sparse_moe." : module_)})
+        for (const NamePattern& pattern : chosen_)
+          is_chosen_ = is_chosen_ ||
+                       pattern.starts(layer + (layer_ < 0 ? "" : std::string(module)) + std::string(name) + ".weight");
   }
 
   // Of chosen layers alone neither the embedding nor what stands above the layers is trained.
@@ -153,14 +200,62 @@ class Collector {
       return;
     }
     ids.q = linear({"q_proj", "query"}, h, a.output_gate ? 2 * q : q, a.qkv_bias);
-    ids.k = linear({"k_proj", "key"}, h, kv, a.qkv_bias && !m_.family.no_key_bias);
-    ids.v = linear({"v_proj", "value"}, h, kv, a.qkv_bias);
+    if (!a.shares_keys) {
+      ids.k = linear({"k_proj", "key"}, h, kv, a.qkv_bias && !m_.family.no_key_bias);
+      ids.v = linear({"v_proj", "value"}, h, kv, a.qkv_bias);
+    }
     ids.o = linear({"o_proj", "dense", "out_proj"}, q, h, a.out_bias);
     if (a.qk_norm != model::QkNorm::kNone && a.qk_norm_has_weight) {
-      ids.q_norm = norm(a.qk_norm == model::QkNorm::kPerHead ? a.head_dim : q);
-      ids.k_norm = norm(a.qk_norm == model::QkNorm::kPerHead ? a.head_dim : kv);
+      ids.q_norm = norm(a.qk_norm == model::QkNorm::kPerHead ? a.head_dim : q, "q_norm");
+      if (!a.shares_keys) ids.k_norm = norm(a.qk_norm == model::QkNorm::kPerHead ? a.head_dim : kv, "k_norm");
     }
     if (a.sinks) ids.sinks = vector(a.heads / m_.tensor);
+  }
+
+  // The weights come with the first layer that uses them; adapters and the way to the mixer are the layer's own.
+  void shared_block(const model::SharedBlock& block, int which, BlockIds& ids) {
+    const std::int64_t h = job_.model.hidden;
+    const model::Attention& a = block.attention;
+    const std::int64_t q = a.heads * a.head_dim;
+    const std::int64_t kv = a.kv_heads * a.head_dim;
+    const std::int64_t width = block.ffn.width;
+    const std::int64_t r = block.adapter_rank;
+    const auto index = static_cast<std::size_t>(which - 1);
+    if (m_.blocks.size() <= index) m_.blocks.resize(index + 1);
+    BlockIds& common = m_.blocks[index];
+    if (common.q.w < 0) {
+      common.q = linear({"q_proj"}, 2 * h, q, false);
+      common.k = linear({"k_proj"}, 2 * h, kv, false);
+      common.v = linear({"v_proj"}, 2 * h, kv, false);
+      common.o = linear({"o_proj"}, q, h, false);
+      common.gate_up = linear({"gate_up_proj"}, h, 2 * width, block.ffn.bias);
+      common.down = linear({"down_proj"}, width, h, block.ffn.bias);
+      common.norm[0] = norm(2 * h);
+      common.norm[1] = norm(h);
+    }
+    ids = common;
+    for (std::size_t i = 0; i < 4; ++i) {
+      const bool attention = i < 3;
+      if (attention && !block.adapts_attention) continue;
+      ids.adapters[i] = {linear({"0"}, attention ? 2 * h : h, r, false),
+                         linear({"1"}, r, attention ? 2 * h : 2 * width, false)};
+    }
+    ids.joint = linear({"linear"}, h, h, false);
+  }
+
+  void streams(const model::Streams& s, StreamIds& ids) {
+    const std::int64_t h = job_.model.hidden;
+    ids.scale = vector(h);
+    ids.correction = linear({"correction_coefs"}, s.count, s.count, false);
+    ids.prediction = linear({"prediction_coefs"}, s.count, s.count * s.count, false);
+    ids.router = linear({"modality_router"}, h, s.count, false);
+    ids.router_norm = norm(h);
+    ids.laurel_down = linear({"linear_left"}, h, s.laurel_rank, false);
+    ids.laurel_up = linear({"linear_right"}, s.laurel_rank, h, false);
+    ids.laurel_norm = norm(h);
+    ids.gate = linear({"per_layer_input_gate"}, h, s.per_layer_width, false);
+    ids.up = linear({"per_layer_projection"}, s.per_layer_width, h, false);
+    ids.layer_norm = norm(h);
   }
 
   void latent(const model::Attention& a, LayerIds& ids) {
@@ -269,7 +364,9 @@ class Collector {
     const std::int64_t fan = f.gated ? 2 : 1;
     const std::int64_t width = f.expert_width / m_.tensor;
     const std::int64_t shared = f.shared_width / m_.tensor;
+    choose({"gate"});
     ids.router.w = push({f.experts * h, f.experts, f.experts, WeightKind::kMatrix, width_});
+    choose({});
     if (f.router_bias) ids.router.bias = vector(f.experts);
     ids.experts_up = experts(f.experts, fan * width * h);
     if (f.expert_bias) ids.experts_up_bias = experts(f.experts, fan * width);
@@ -295,6 +392,9 @@ class Collector {
   bool frozen_ = false;
   bool quantized_ = false;
   std::int32_t layer_ = -1;
+  std::vector<NamePattern> chosen_;  // parameters that are trained; none: all
+  bool is_chosen_ = true;
+  std::string_view module_;  // of the layer, that weights are collected for
 };
 
 }  // namespace plimsoll::step::transformers

@@ -60,6 +60,7 @@ const Row kRows[] = {
     {"gemma2", {.scaled_embedding = true}},
     {"gemma3", {.scaled_embedding = true, .norms_after_heads = true}},
     {"gemma3_text", {.scaled_embedding = true, .norms_after_heads = true}},
+    {"gemma3n_text", {.scaled_embedding = true, .norm = NormForm::kPower}},
     {"granite", {.scaled_embedding = true, .scaled_residual = true, .scaled_logits = true}},
     {"granitemoe", {.scaled_embedding = true, .scaled_residual = true, .late_softmax = true, .scaled_logits = true}},
     {"granitemoehybrid",

@@ -58,7 +58,8 @@ MeasuredLayer LayerProfiles::measure(std::int64_t index, const LayerSituation& s
                    : g.constant(given[i]->elements, given[i]->width);
   }
   if (shared.positions) tables.positions = g.constant(shared.positions.elements, shared.positions.width);
-  const std::int64_t elements = scratch_.residual_tokens() * scratch_.architecture().hidden;
+  stand_in(g, scratch_, tables);
+  const std::int64_t elements = scratch_.stream_elements();
   Var x =
       situation.input_is_held ? g.constant(elements, input_width) : g.alloc(elements, input_width, Name::kLayerInput);
   if (situation.training && situation.input_needs_grad) g.require_grad(x);

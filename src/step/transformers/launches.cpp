@@ -2,6 +2,9 @@
 #include "step/transformers/launches.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
+#include <vector>
 
 #include "step/transformers/fold.h"
 #include "step/transformers/pass.h"
@@ -20,7 +23,8 @@ double adding_share(const Model& m) {
   return (batches - 1) / batches;
 }
 
-PartLaunches layer_launches(Model& m, std::int64_t index) {
+// flows: a gradient has to reach what the layer reads.
+PartLaunches layer_launches(Model& m, std::int64_t index, bool flows) {
   PartLaunches result;
   const Tensor exists{kBlockUnit, 0, Name::kCublas};
   Workspaces workspaces{exists, exists, exists};
@@ -36,8 +40,10 @@ PartLaunches layer_launches(Model& m, std::int64_t index) {
   }
   g.autocast = m.autocast;
   g.adding_share = adding_share(m);
-  Var x = g.alloc(m.residual_tokens() * m.architecture().hidden, m.width, Name::kLayerInput);
-  g.require_grad(x);
+  stand_in(g, m, shared);
+  const std::uint8_t width = m.architecture().streams != nullptr && m.autocast ? std::uint8_t{4} : m.width;
+  Var x = g.alloc(m.stream_elements(), width, Name::kLayerInput);
+  if (flows) g.require_grad(x);
   const std::size_t first = g.size();
   Meter meter(result.forward);
   g.meter = &meter;
@@ -74,6 +80,37 @@ PartLaunches end_launches(Model& m) {
   return result;
 }
 
+// What of each layer is trained, and whether a gradient passes it. Only where a job chooses layers or parameters do
+// layers of one kind differ.
+class Situations {
+ public:
+  explicit Situations(const Model& m)
+      : m_(m), chooses_(m.job->trainable_layers != 0 || !m.job->trainable_parameters.empty()) {
+    const auto end = m.weights.begin() + std::max<std::int32_t>(0, m.embedding + 1);
+    flows_ = !chooses_ || std::any_of(m.weights.begin(), end, [](const Weight& w) { return w.trainable; });
+  }
+  struct Layer {
+    std::vector<bool> trained;
+    bool flows = true;  // to its input
+    friend auto operator<=>(const Layer&, const Layer&) = default;
+  };
+  // Of the layers one after the other, from the lowest.
+  Layer next(const LayerIds& ids) {
+    Layer layer{{}, flows_};
+    if (!chooses_) return layer;
+    for (std::int32_t id = ids.first; id < ids.last; ++id) {
+      layer.trained.push_back(m_.weights[static_cast<std::size_t>(id)].trainable);
+      flows_ = flows_ || layer.trained.back();
+    }
+    return layer;
+  }
+
+ private:
+  const Model& m_;
+  bool chooses_;
+  bool flows_;
+};
+
 }  // namespace
 
 StepLaunches launches_of(const job::Job& job) {
@@ -81,15 +118,22 @@ StepLaunches launches_of(const job::Job& job) {
   Model m = make_model(job, whole_model(job));
   const bool accumulates = job.micro_batches > 1;
   result.kinds.resize(job.model.kinds.size());
-  std::vector<bool> known(job.model.kinds.size(), false);
+  std::vector<bool> taken(job.model.kinds.size(), false);
+  std::map<std::tuple<std::size_t, Situations::Layer>, std::size_t> known;
+  Situations situations(m);
   for (std::int64_t i = 0; i < m.depth(); ++i) {
     const std::size_t kind = job.model.layers[static_cast<std::size_t>(i)];
-    if (known[kind]) continue;
-    known[kind] = true;
-    set_gradients(m, accumulates);
     const LayerIds& ids = m.layers[static_cast<std::size_t>(i)];
-    result.kinds[kind] = layer_launches(m, i);
-    result.kinds[kind].tensors = static_cast<double>(ids.last - ids.first);
+    const Situations::Layer situation = situations.next(ids);
+    const auto [place, is_new] = known.try_emplace({kind, situation}, taken[kind] ? result.kinds.size() : kind);
+    result.of_layer.push_back(place->second);
+    if (!is_new) continue;
+    taken[kind] = true;
+    if (place->second == result.kinds.size()) result.kinds.emplace_back();
+    set_gradients(m, accumulates);
+    PartLaunches& part = result.kinds[place->second];
+    part = layer_launches(m, i, situation.flows);
+    part.tensors = static_cast<double>(ids.last - ids.first);
   }
   set_gradients(m, accumulates);
   result.ends = end_launches(m);

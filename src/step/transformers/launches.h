@@ -3,6 +3,7 @@
 // Made by running the graph of the memory model with a meter attached.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "job/job.h"
@@ -17,8 +18,11 @@ struct PartLaunches {
 };
 
 struct StepLaunches {
-  std::vector<PartLaunches> kinds;  // by kind of layer, without checkpointing
-  PartLaunches ends;                // embedding, tables and masks, head, loss
+  // By kind of layer, without checkpointing; behind them the same kinds with other parts trained, where layers differ
+  // in that.
+  std::vector<PartLaunches> kinds;
+  std::vector<std::size_t> of_layer;  // which of them, by depth
+  PartLaunches ends;                  // embedding, tables and masks, head, loss
 };
 
 // The job must be complete and run on whole layers: no tensor parallelism.

@@ -92,13 +92,16 @@ Var cross_block(Graph& g, const Model& m, const model::Layer& spec, const LayerI
   return a.post_norm_only ? norm(g, m, hidden, m.residual_tokens(), ids.cross_norm, Name::kNormOutput) : hidden;
 }
 
-// A mixer or an MLP alone is the layer (Mamba-2, Nemotron-H).
+// A mixer or an MLP alone is the layer (Mamba-2, Nemotron-H), or what follows a shared block (Zamba 2).
 Var single_block_layer(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
                        const Var& x) {
   const model::Attention& a = spec.attention;
   const Var residual = m.family.wide_residual ? cast(g, x, 4, Name::kLayerInput) : x;
+  Var from_block;
+  if (spec.shared_block > 0) from_block = shared_block(g, m, ids.block, shared, x);
   g.tape().at(Operation::kNorm1);
   Var hidden = cast(g, x, m.width, Name::kNormInput);
+  if (from_block) hidden = add(g, hidden, from_block, Name::kNormInput);
   hidden = norm(g, m, hidden, m.residual_tokens(), ids.norm[0], Name::kNormOutput);
   if (a.kind == model::AttentionKind::kMamba2) {
     hidden = mix(g, m, a.mamba, ids.mamba, hidden);
@@ -154,6 +157,7 @@ Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, co
   const model::Architecture& a = m.architecture();
   const model::Layer& spec = a.layer(m.first_layer + index);
   const LayerIds& ids = m.layers[static_cast<std::size_t>(index)];
+  if (a.streams != nullptr) return stream_layer(g, m, index, shared, x);
   if (spec.parallel_block) return parallel_layer(g, m, spec, ids, shared, x);
   if (spec.ffn.is_empty() || spec.attention.kind == model::AttentionKind::kNone)
     return single_block_layer(g, m, spec, ids, shared, x);

@@ -71,6 +71,7 @@ void make_masks(Graph& g, const Model& m, Shared& shared) {
   bool any_full = false;
   bool any_window = false;
   bool any_reached = false;
+  any_full = m.architecture().shared_block != nullptr;
   for (const model::Layer& layer : m.architecture().kinds) {
     const bool sees_all = !layer.attention.causal && layer.attention.sliding_window == 0;
     if (sees_all && !m.job->batch.padding_mask && !m.eager_attention) continue;

@@ -137,6 +137,7 @@ Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds&
   {
     Var gate = project(g, m, x, ids.gate, Name::kFc1);
     tape.at(Operation::kActivationFunction);
+    if (ffn.sparse) gate = largest(g, gate, m.tokens());
     active = activate(g, m, ffn.activation, gate);
   }
   tape.at(Operation::kFc1Linear);

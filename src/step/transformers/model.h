@@ -44,7 +44,35 @@ struct MambaIds {
   NormIds step_norms[3];
 };
 
+// A block that several layers share, with what the layer has of its own: adapters of queries, keys, values and the
+// packed product, and the product that leads to the layer's mixer.
+struct BlockIds {
+  NormIds norm[2];
+  LinearIds q, k, v, o, gate_up, down;
+  std::array<std::array<LinearIds, 2>, 4> adapters;
+  LinearIds joint;
+};
+
+// What a layer of several residual streams has beside attention and MLP.
+struct StreamIds {
+  LinearIds router, correction, prediction;
+  LinearIds laurel_down, laurel_up;
+  LinearIds gate, up;  // of the layer's own embedding
+  std::int32_t scale = -1;
+  NormIds router_norm, laurel_norm, layer_norm;
+};
+
+// And what leads to the streams and from them.
+struct StreamEnds {
+  std::int32_t table = -1;  // a row per word for all layers
+  LinearIds project;
+  NormIds norm;
+  std::vector<LinearIds> widen, narrow;
+};
+
 struct LayerIds {
+  BlockIds block;
+  StreamIds streams;
   MambaIds mamba;
   LinearIds cross_q, cross_k, cross_v, cross_o;  // attention to the encoder's output
   NormIds cross_norm;
@@ -95,7 +123,8 @@ enum class NormForm : std::uint8_t {
   kBare,         // LayerNorm in fp32 without weights (OLMo)
   kNarrowed,     // LayerNorm whose output is converted back to its input's dtype (DBRX)
   kNarrowInput,  // RMS norm that multiplies its input as it came, not the fp32 copy (T5)
-  kWideWeight    // RMS norm whose weight is converted to fp32 and multiplies there (Helium)
+  kWideWeight,   // RMS norm whose weight is converted to fp32 and multiplies there (Helium)
+  kPower         // RMS norm in fp32 to the end, by a power of the mean square (Gemma 3n)
 };
 
 // What differs between families in the code around the layers: the defaults are Llama's. Rows: families.cpp.
@@ -197,6 +226,8 @@ struct Model {
   NormIds encoder_norm, decoder_embedding_norm;
   std::array<std::int32_t, 2> relative_bias{-1, -1};  // T5: of the encoder, of the decoder
   NormIds embedding_norm, final_norm;
+  std::vector<BlockIds> blocks;  // that layers share
+  StreamEnds streams;
   LinearIds head;                   // the embedding's own weight where tied
   std::int32_t language_head = -1;  // beside a head of scores: its logits are made and not used
   bool tied = false;
@@ -220,6 +251,8 @@ struct Model {
   [[nodiscard]] std::int64_t tokens() const { return batch * sequence; }
   // Tokens of the residual stream on this rank.
   [[nodiscard]] std::int64_t residual_tokens() const { return sequence_parallel ? tokens() / tensor : tokens(); }
+  // Elements of what flows from layer to layer.
+  [[nodiscard]] std::int64_t stream_elements() const;
   [[nodiscard]] std::int64_t parameters() const;
 };
 
@@ -232,14 +265,23 @@ struct Model {
 // tower_weights.cpp: fills the tower and its weights, which come before the language model's.
 void add_tower(const job::Job& job, Model& m);
 
+// Keys and values of the last layers that make their own, for those above that do not: of full and of windowed layers.
+struct KeptKeys {
+  std::array<std::array<Var, 2>, 2> of;
+};
+
 // Tables and masks that every layer of a pass shares.
 struct Shared {
   Var cos, sin;
-  Var full_mask;     // empty: causal flag only
-  Var encoded;       // the encoder's output, for every layer of the decoder
-  Var encoded_bias;  // of the attention to it (T5)
-  Var positions;     // biases by distance of the eager families (BLOOM, MPT)
-  Var sliding_mask;  // for layers with a window that the sequence reaches
+  Var full_mask;                   // empty: causal flag only
+  Var encoded;                     // the encoder's output, for every layer of the decoder
+  Var encoded_bias;                // of the attention to it (T5)
+  Var positions;                   // biases by distance of the eager families (BLOOM, MPT)
+  Var sliding_mask;                // for layers with a window that the sequence reaches
+  Var embeds;                      // the embedding, which shared blocks read again (Zamba 2)
+  Var per_layer;                   // embeddings of every token for every layer (Gemma 3n)
+  Var local_cos, local_sin;        // of layers with a window, where they have tables of their own
+  std::shared_ptr<KeptKeys> keys;  // where layers share keys
 };
 
 // norm.cpp
@@ -256,6 +298,8 @@ Var project(Graph& g, const Model& m, const Var& x, const LinearIds& ids, Name n
 // torchtitan's table of frequencies is a buffer of the model, for the longest sequence of the training.
 void hold_frequencies(const Model& m, Tape& tape);
 void make_rotary(Graph& g, const Model& m, Shared& shared);
+// One of them, as most families turn it.
+Var turn(Graph& g, const Var& x, const Shared& shared);
 // Replaces q and k; returns what the surrounding function still holds.
 std::array<Var, 4> rotate(Graph& g, const Model& m, const Shared& shared, std::int64_t head_dim, Var& q, Var& k);
 // mask.cpp
@@ -297,6 +341,17 @@ Var mixture(Graph& g, const Model& m, const model::FeedForward& ffn, const Layer
 // compiled.cpp: the same under torch.compile, where the family's layers are of the plain kind
 [[nodiscard]] bool compiles(const Model& m);
 Var compiled_layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, const Var& x, bool materialise);
+// shared_block.cpp: what is added to the residual stream before the mixer (Zamba 2)
+Var shared_block(Graph& g, const Model& m, const BlockIds& ids, const Shared& shared, const Var& x);
+// streams.cpp: every layer's embeddings of the tokens; streams made of one, whose pieces the caller holds, and back
+Var layer_inputs(Graph& g, const Model& m, const Var& ids, const Var& embeds);
+Var widen(Graph& g, const Model& m, const Var& embeds, std::vector<Var>& pieces);
+Var narrow(Graph& g, const Model& m, const Var& x);
+Var stream_layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, const Var& x);
+// For a layer that is run alone: what it takes from the embedding and from layers below, without a storage.
+void stand_in(Graph& g, const Model& m, Shared& shared);
+// Gates that lie far above the mean of their row; zero elsewhere.
+Var largest(Graph& g, const Var& x, std::int64_t rows);
 // tower.cpp: features of a batch of images at the text's width, and those that enter the text's first layers
 using RunLayer = std::function<Var(const Var& input, const std::function<Var(const Var&)>& layer)>;
 struct Seen {

@@ -117,6 +117,28 @@ Var gemma_norm(Graph& g, const Var& x, std::int64_t rows, const NormIds& ids, Na
   return cast(g, output, x.width, name);
 }
 
+// x * (mean(x^2) + eps) ^ -1/2, and the weight, all in fp32.
+Var power_norm(Graph& g, const Var& x, std::int64_t rows, const NormIds& ids, Name name) {
+  Var output;
+  {
+    const Var hidden = cast(g, x, 4, Name::kNormFp32);
+    Var mean;
+    {
+      const Var square = pow(g, hidden, Name::kHidden);
+      mean = mean_rows(g, square, rows, Name::kNormStats);
+    }
+    const Var with_epsilon = add_number(g, mean, Name::kNormStats);
+    mean.reset();
+    const Var inverse = pow(g, with_epsilon, Name::kNormStats);
+    output = mul(g, hidden, inverse, Name::kNormFp32);
+  }
+  if (ids.w >= 0) {
+    const Var weight = cast(g, g.use(ids.w), 4, Name::kCastWeight);
+    output = mul(g, output, weight, Name::kNormFp32);
+  }
+  return cast(g, output, x.width, name);
+}
+
 }  // namespace
 
 Var norm(Graph& g, const Model& m, const Var& x, std::int64_t rows, const NormIds& ids, Name name) {
@@ -139,6 +161,8 @@ Var norm(Graph& g, const Model& m, const Var& x, std::int64_t rows, const NormId
       return narrow_input_norm(g, x, rows, ids, name);
     case NormForm::kWideWeight:
       return wide_weight_norm(g, x, rows, ids, name);
+    case NormForm::kPower:
+      return power_norm(g, x, rows, ids, name);
   }
   if (a.norm != model::NormKind::kRms) return layer_norm(g, x, rows, ids.w, ids.bias, name);
   if (m.torchtitan) return rms_norm(g, x, rows, ids.w, name);

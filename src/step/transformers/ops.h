@@ -57,6 +57,15 @@ Var by_head(Graph& g, const Var& x, Name name);  // a copy that is stored head b
 Var expand(Graph& g, const Var& x, std::int64_t times, Name name);  // repeat_kv; backward sums groups
 Var expand_view(Graph& g, const Var& x, std::int64_t elements);     // broadcast without a copy
 
+// Several residual streams (ops_streams.cpp). In place, through a view of `part` elements of x; x[...] = part of
+// itself.
+Var add_in_view(Graph& g, const Var& x, const Var& other, std::int64_t part);
+Var assign_view(Graph& g, const Var& x, const Var& part);
+Var subtract(Graph& g, const Var& a, const Var& b, Name name);
+Var divide(Graph& g, const Var& a, const Var& b, Name name);  // by a tensor; keeps both
+Var repeat(Graph& g, const Var& x, std::int64_t times, Name name);
+Var deviation(Graph& g, const Var& x, std::int64_t rows, Name name);  // of each row
+
 // Tensor parallelism (ops_split.cpp). Collectives over the places of sequences: each is the other's backward.
 Var all_gather(Graph& g, const Var& x, std::int64_t ranks, std::int64_t sequences);
 Var reduce_scatter(Graph& g, const Var& x, std::int64_t ranks, std::int64_t sequences);

@@ -121,6 +121,8 @@ Var Pass::run_base() {
     enter_unit(kEmbeddingUnit);
     embeds = a.patches > 0 ? embed_patches(g_, m_, ids_) : a.mel_bins > 0 ? embed_speech(g_, m_, pixels_) : embed();
     if (m_.tower) embeds = with_images(embeds);
+    if (a.shared_block != nullptr) shared_.embeds = copy(g_, embeds, Name::kHidden);
+    if (a.streams != nullptr) shared_.per_layer = layer_inputs(g_, m_, ids_, embeds);
     leave_unit(kEmbeddingUnit);
   } else {  // the schedule holds what the stage before has sent
     embeds = g_.constant(m_.residual_tokens() * a.hidden, m_.width);
@@ -131,7 +133,8 @@ Var Pass::run_base() {
     positions_ = g_.make(m_.sequence, 8, Name::kTokens);
   }
   Var x = embeds;
-  Var rows;  // held by the model's forward
+  Var rows;                 // held by the model's forward
+  std::vector<Var> pieces;  // and what the residual streams were made of
   if (m_.token_types >= 0 && m_.has_embedding) x = embed_types(g_, m_, x);
   if (m_.project_in.w >= 0) x = project(g_, m_, x, m_.project_in, Name::kHidden);
   if (m_.positions >= 0 && a.patches == 0 && a.mel_bins == 0) {
@@ -143,6 +146,7 @@ Var Pass::run_base() {
     shared_.cos = g_.constant(m_.sequence * model::softmax_attention(a).head_dim, 4);
   } else {
     make_masks(g_, m_, shared_);
+    if (a.streams != nullptr) x = widen(g_, m_, embeds, pieces);
     if (a.rope) make_rotary(g_, m_, shared_);
   }
   if (m_.has_embedding) {
@@ -151,6 +155,8 @@ Var Pass::run_base() {
     x = dropout(g_, x, a.embedding_dropout, Name::kLayerInput);
   }
   Var hidden = run_layers(std::move(x));
+  pieces.clear();
+  if (a.streams != nullptr) hidden = narrow(g_, m_, hidden);
   if (m_.has_loss) {
     enter_unit(kHeadUnit);
     tape_.at(Operation::kFinalNorm);

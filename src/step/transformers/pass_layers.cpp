@@ -64,8 +64,7 @@ Var Pass::fold_layers(Var x) {
     enter_unit(i);
     const MeasuredLayer& m = folded_->of(i, situation_of(i), shared_, hidden.width);
     tape_.apply(m.forward);
-    Var next =
-        g_.adopt(Tensor{m.output, 0, Name::kLayerInput}, m_.residual_tokens() * m_.architecture().hidden, m.width);
+    Var next = g_.adopt(Tensor{m.output, 0, Name::kLayerInput}, m_.stream_elements(), m.width);
     leave_unit(i);
     if (m.keeps_input) (void)g_.take(hidden);  // the layer's backward frees it
     hidden = std::move(next);
@@ -173,7 +172,7 @@ void Pass::backward_layers() {
     }
     grad.reset();
     if (m.grad > 0) {
-      grad = g_.adopt(Tensor{m.grad, 0, Name::kResidualGrad}, m_.residual_tokens() * m_.architecture().hidden, m.width);
+      grad = g_.adopt(Tensor{m.grad, 0, Name::kResidualGrad}, m_.stream_elements(), m.width);
       grad.is_view = m.grad_is_view;
     }
     const LayerIds& ids = m_.layers[static_cast<std::size_t>(i)];

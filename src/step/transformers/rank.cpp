@@ -62,11 +62,15 @@ class Rank {
     const bool hybrid = std::any_of(kinds.begin(), kinds.end(), [](const model::Layer& kind) {
       return kind.attention.kind == model::AttentionKind::kLinear;
     });
+    // Layers that share weights or keys depend on one another, and layers of one kind differ where parameters are
+    // chosen by name.
+    const bool shares =
+        job.model.shared_block != nullptr || job.model.streams != nullptr || !job.trainable_parameters.empty();
     // Hybrids of linear attention free what layers share in an order of their own; a compiled graph reuses what layers
     // below have kept, and the first of layers with a wide residual stream has a narrow input: their layers are not
     // folded either.
     const bool folds = folded && !sharder_->follows_gradients() && !model_.compiled && model_.encoder_depth == 0 &&
-                       !model_.family.wide_residual && !hybrid && model_.tower.deepstack.empty();
+                       !model_.family.wide_residual && !hybrid && !shares && model_.tower.deepstack.empty();
     if (folds) profiles_ = std::make_unique<LayerProfiles>(model_);
     pass_ = std::make_unique<Pass>(model_, tape, workspaces_, sharder_.get(), profiles_.get());
     if (sharder_->follows_gradients())

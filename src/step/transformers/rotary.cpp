@@ -16,23 +16,6 @@ std::int64_t rotary_dim(const Model& m, std::int64_t head_dim) {
   return dim / 2 * 2;
 }
 
-Var turn(Graph& g, const Var& x, const Shared& shared) {
-  Var straight = mul(g, x, shared.cos, Name::kRopeTemp);
-  Var half;
-  {
-    Var x1 = slice(g, x, x.elements / 2, true);
-    Var x2 = slice(g, x, x.elements / 2, true);
-    Var negated = neg(g, x2, Name::kRopeTemp);
-    half = cat(g, negated, x1, Name::kRopeTemp);
-  }
-  Var across = mul(g, half, shared.sin, Name::kRopeTemp);
-  half.reset();
-  Var y = add(g, straight, across, Name::kQuery);
-  straight.reset();
-  across.reset();
-  return y;
-}
-
 // Halves of a head are turned apart: first * cos - second * sin, second * cos + first * sin.
 Var turn_halves(Graph& g, const Var& x, const Shared& shared) {
   const std::int64_t half = x.elements / 2;
@@ -88,14 +71,7 @@ void rotate_pairs(Graph& g, const Model& m, std::int64_t head_dim, std::int64_t 
   k.head_major = q.head_major = false;
 }
 
-}  // namespace
-
-void hold_frequencies(const Model& m, Tape& tape) {
-  if (!m.torchtitan || !m.architecture().rope) return;
-  tape.alloc(m.job->batch.seq_length * model::softmax_attention(m.architecture()).head_dim * 4, Name::kRope);
-}
-
-void make_rotary(Graph& g, const Model& m, Shared& shared) {
+void make_tables(Graph& g, const Model& m, Shared& shared) {
   const model::Attention& a = model::softmax_attention(m.architecture());
   const std::int64_t head = a.kind == model::AttentionKind::kMla ? a.qk_rope_dim : a.head_dim;
   if (m.family.rotation == Rotation::kPairs) return;  // every layer makes its own
@@ -121,13 +97,49 @@ void make_rotary(Graph& g, const Model& m, Shared& shared) {
     Var raw = g.make(n, 4, Name::kRopeTemp);
     *table = g.make(n, 4, Name::kRope);
   }
-  // Tables take the dtype of the hidden states: fp32 under autocast.
-  const std::uint8_t width = m.family.wide_tables ? std::uint8_t{4} : m.width;
+  // Tables take the dtype of the hidden states; of several streams that is fp32 under autocast.
+  const bool wide = m.family.wide_tables || (m.architecture().streams != nullptr && m.autocast);
+  const std::uint8_t width = wide ? std::uint8_t{4} : m.width;
   shared.cos = cast(g, cos, width, Name::kRope);
   shared.sin = cast(g, sin, width, Name::kRope);
   positions.reset();
   frequencies.reset();
   both.reset();
+}
+
+}  // namespace
+
+Var turn(Graph& g, const Var& x, const Shared& shared) {
+  Var straight = mul(g, x, shared.cos, Name::kRopeTemp);
+  Var half;
+  {
+    Var x1 = slice(g, x, x.elements / 2, true);
+    Var x2 = slice(g, x, x.elements / 2, true);
+    Var negated = neg(g, x2, Name::kRopeTemp);
+    half = cat(g, negated, x1, Name::kRopeTemp);
+  }
+  Var across = mul(g, half, shared.sin, Name::kRopeTemp);
+  half.reset();
+  Var y = add(g, straight, across, Name::kQuery);
+  straight.reset();
+  across.reset();
+  return y;
+}
+
+void hold_frequencies(const Model& m, Tape& tape) {
+  if (!m.torchtitan || !m.architecture().rope) return;
+  tape.alloc(m.job->batch.seq_length * model::softmax_attention(m.architecture()).head_dim * 4, Name::kRope);
+}
+
+void make_rotary(Graph& g, const Model& m, Shared& shared) {
+  make_tables(g, m, shared);
+  if (m.architecture().streams == nullptr) return;
+  // Windowed layers have tables of another base.
+  Shared local;
+  make_tables(g, m, local);
+  shared.local_cos = std::move(local.cos);
+  shared.local_sin = std::move(local.sin);
+  shared.keys = std::make_shared<KeptKeys>();
 }
 
 std::array<Var, 4> rotate(Graph& g, const Model& m, const Shared& shared, std::int64_t head_dim, Var& q, Var& k) {

@@ -4,6 +4,7 @@
 #include "base/bytes.h"
 #include "base/checked.h"
 #include "job/effective.h"
+#include "model/parts.h"
 #include "step/transformers/collector.h"
 
 namespace plimsoll::step::transformers {
@@ -12,6 +13,11 @@ std::int64_t Model::parameters() const {
   std::int64_t sum = 0;
   for (const Weight& w : weights) sum += w.elements;
   return sum;
+}
+
+std::int64_t Model::stream_elements() const {
+  const std::int64_t streams = architecture().streams != nullptr ? architecture().streams->count : 1;
+  return streams * residual_tokens() * architecture().hidden;
 }
 
 job::Chunk whole_model(const job::Job& job) {
@@ -93,7 +99,8 @@ Model make_model(const job::Job& job, const job::Chunk& stage) {
     m.project_in = collect.linear({"project_in"}, a.embedding_dim, a.hidden, false);
   if (!stage.has_loss) return m;
   if (a.embedding_dim > 0) m.project_out = collect.linear({"project_out"}, a.hidden, a.embedding_dim, false);
-  if (a.final_norm) m.final_norm = collect.norm(a.hidden);
+  if (a.final_norm) m.final_norm = collect.norm(a.hidden, "model.norm");
+  if (a.streams != nullptr) collect.stream_ends(*a.streams);
   if (a.head == model::Head::kMasked) {
     m.transform = collect.linear({"vocab_transform"}, a.hidden, a.hidden, a.kinds.front().ffn.bias);
     m.transform_norm = collect.norm(a.hidden);

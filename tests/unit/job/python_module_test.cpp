@@ -76,6 +76,27 @@ TEST(PythonConfig, xtuner_is_read_through_its_sections) {
   EXPECT_EQ(job->recompute.granularity, RecomputeGranularity::kFull);
 }
 
+TEST(PythonConfig, xtuners_projector_is_trained_between_a_tower_and_a_frozen_model) {
+  const std::string text =
+      "from transformers import AutoModelForCausalLM, CLIPVisionModel\n"
+      "from xtuner.model import LLaVAModel\n"
+      "max_length = int(2048 - (336 / 14)**2)\n"
+      "model = dict(type=LLaVAModel, freeze_llm=True, freeze_visual_encoder=True,\n"
+      "    llm=dict(type=AutoModelForCausalLM.from_pretrained, pretrained_model_name_or_path='Qwen/Qwen2-0.5B'),\n"
+      "    visual_encoder=dict(type=CLIPVisionModel.from_pretrained,\n"
+      "        pretrained_model_name_or_path='openai/clip-vit-large-patch14-336'))\n"
+      "train_dataloader = dict(batch_size=4, num_workers=0, dataset=dict(type='LLaVADataset', max_length=max_length))\n"
+      "optim_wrapper = dict(type='AmpOptimWrapper', optimizer=dict(type='AdamW', lr=1e-3), dtype='float16')\n";
+  const auto job = test::read_text(text, on("a100", 8));
+
+  ASSERT_TRUE(job) << text_of(job);
+  ASSERT_NE(job->model.vision, nullptr);
+  EXPECT_TRUE(job->batch.images.freeze_tower);
+  EXPECT_TRUE(job->batch.images.freeze_language);
+  EXPECT_FALSE(job->batch.images.freeze_projector);
+  EXPECT_EQ(job->batch.seq_length, 2048 - 1);  // the image stands for one token of the text's 1472
+}
+
 TEST(PythonConfig, internevo_is_read_as_megatrons_layers) {
   const auto job = test::read({"internevo.py"}, on("a100", 8));
 

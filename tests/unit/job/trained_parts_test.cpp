@@ -14,6 +14,7 @@ using test::on;
 using test::read_text;
 using test::text_of;
 using test::warns;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 Result<Job> program(const std::string& name, const std::string& flags) {
@@ -200,9 +201,24 @@ TEST(TrainedParts, chosen_layers_are_read) {
   EXPECT_EQ(job->trainable_layers, 3);
   const auto part = read_text(
       "model_name_or_path: Qwen/Qwen2-7B-Instruct\nstage: sft\nfinetuning_type: freeze\ntemplate: qwen\n"
-      "freeze_trainable_modules: mlp\nper_device_train_batch_size: 1\ncutoff_len: 1024\nbf16: true\n",
+      "freeze_trainable_modules: mlp,self_attn\nper_device_train_batch_size: 1\ncutoff_len: 1024\nbf16: true\n",
       on("h100", 8));
-  EXPECT_FALSE(part);
+  ASSERT_TRUE(part) << text_of(part);
+  EXPECT_EQ(part->trainable_layers, 2);
+  EXPECT_THAT(part->trainable_parameters, ElementsAre(R"(.*\.\d+\.mlp)", R"(.*\.\d+\.self_attn)"));
+}
+
+TEST(TrainedParts, axolotl_names_the_parameters_that_it_trains) {
+  const std::string text =
+      "base_model: mistralai/Mistral-7B-v0.1\nsequence_len: 2048\nmicro_batch_size: 1\nnum_epochs: 1\n"
+      "learning_rate: 0.0002\nbf16: true\nunfrozen_parameters:\n- ^model.embed_tokens.weight$[:32000]\n"
+      "- model.layers.2[0-9].mlp\n";
+  const auto job = read_text(text, on("h100", 8));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_THAT(job->trainable_parameters, ElementsAre("^model.embed_tokens.weight$", "model.layers.2[0-9].mlp"));
+  const auto unclear = read_text(text + "- (?!model)\n", on("h100", 8));
+  ASSERT_FALSE(unclear);
+  EXPECT_THAT(unclear.error().message, HasSubstr("looks around"));
 }
 
 TEST(TrainedParts, chosen_layers_are_read_by_their_names_too) {

@@ -77,6 +77,25 @@ TEST(TransformersLaunches, every_linear_is_three_products_of_the_same_work) {
   EXPECT_EQ(layer.backward.attention.size(), 1U);
 }
 
+// The last of four layers is trained: those below go forward only. Where the first is trained alone, those above pass
+// the gradient on.
+TEST(TransformersLaunches, layers_below_what_is_trained_do_not_go_back) {
+  job::Job job = tiny(std::string(kLlama) + "bfloat16\"}", std::string("{") + kBatch);
+  const auto part = [&job](std::size_t layer) {
+    const StepLaunches step = launches_of(job);
+    return step.kinds[step.of_layer[layer]];
+  };
+  job.trainable_layers = 1;
+  EXPECT_TRUE(part(0).backward.products.empty());
+  EXPECT_EQ(part(0).forward.products.size(), 7U);
+  EXPECT_EQ(part(3).backward.products.size(), 14U);  // its first norm has a weight, so q, k and v bring it a gradient
+  job.trainable_layers = -1;
+  EXPECT_EQ(part(0).backward.products.size(), 14U);
+  EXPECT_EQ(part(3).backward.products.size(), 7U);
+  job.trainable_layers = 0;
+  EXPECT_EQ(launches_of(job).of_layer, (std::vector<std::size_t>{0, 0, 0, 0}));
+}
+
 TEST(TransformersLaunches, a_vocabulary_that_is_no_multiple_of_eight_is_loaded_in_smaller_pieces) {
   const std::string arguments = std::string("{") + kBatch;
   const auto head_of = [&](const char* vocabulary) {

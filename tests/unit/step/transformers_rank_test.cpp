@@ -363,6 +363,23 @@ TEST(TransformersRank, ChosenLayersTakeLessThanAll) {
   EXPECT_LT(layers, all);  // the embedding and the head are not trained
 }
 
+// An expression chooses among the names of all parameters; what stands below the lowest chosen one keeps nothing.
+TEST(TransformersRank, ChosenParametersHaveStatesAndOthersNone) {
+  job::Job job = llama(8, 512, 8192);
+  const auto states = [&job](std::vector<std::string> names) {
+    job.trainable_parameters = std::move(names);
+    return of_category(job, Category::kOptimizer);
+  };
+  const std::int64_t all = states({});
+  const std::int64_t down = states({R"(model\.layers\.7\.mlp\.down_proj)"});
+  EXPECT_EQ(states({"model.layers.[4-7].mlp.down_proj"}), 4 * down);
+  EXPECT_EQ(states({"model.layers.7.mlp.down_proj", "model.layers.6.mlp.down_proj"}), 2 * down);
+  EXPECT_EQ(states({"model", "lm_head"}), all);
+  const std::int64_t above = of_category(job, Category::kActivations);
+  job.trainable_parameters = {"lm_head"};
+  EXPECT_LT(of_category(job, Category::kActivations), above / 2);
+}
+
 TEST(TransformersRank, AHeadOfScoresHasNoLogitsOfTheVocabulary) {
   job::Job job = llama(2, 256, 65536);
   const std::int64_t language = peak(job);
