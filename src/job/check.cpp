@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a framework would refuse, and what would make the step of a rank nonsense. A check of a rule names it; its words
 // are in the catalogue (job/refusal.h).
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
 #include <fmt/format.h>
 
 #include "base/budget.h"
+#include "base/name_pattern.h"
 #include "job/derive.h"
 #include "job/effective.h"
 #include "job/keys.h"
@@ -274,6 +276,21 @@ Status check_offload(const Job& job) {
 
 Status check_optimizer(Job& job) {
   const Optimizer& optimizer = job.optimizer;
+  if (optimizer.projection_rank > 0) {
+    if (optimizer.kind != OptimizerKind::kAdam && optimizer.kind != OptimizerKind::kAdam8bit)
+      return bad_input(
+          fmt::format("galore_rank: GaLore is modelled for adam and adam8bit, not {}", name_of(optimizer.kind)));
+    if (optimizer.projected.empty())
+      return bad_input("galore_rank: optim_target_modules says nothing, and GaLore asks for it",
+                       "name parts of modules, such as attn mlp, or all-linear");
+    for (const std::string& name : optimizer.projected)
+      if (is_pattern(name)) PLIMSOLL_TRY_STATUS(check_pattern(name));
+    const bool whole = job.sharding.kind == ShardingKind::kNone || job.sharding.kind == ShardingKind::kDdp;
+    if (!whole || job.kernels.implementation != Implementation::kTransformers || job.parallel.pipeline > 1)
+      return bad_input(
+          "galore_rank: GaLore decomposes whole gradients; it is modelled for Transformers' modules that are whole on "
+          "a rank");
+  }
   const bool fsdp = shards_by_megatron_fsdp(job);
   const std::int64_t shards = job.data_parallel * job.parallel.context;
   if (job.is_megatron()) {
@@ -345,17 +362,10 @@ Status check_trained(Job& job) {
     if (job.model.encoder_depth() > 0)
       return bad_input("trainable_layers: chosen layers of an encoder with a decoder are not modelled");
   }
+  if (job.preference_loss && !is_plain) return beyond("preference_loss");
   if (job.teacher == nullptr) return {};
   if (!is_plain || job.parallel.tensor > 1 || job.parallel.context > 1) return beyond("teacher_model");
   if (job.derives) warn(job, "teacher_model: its forward pass is not in the step's time");
-  return {};
-}
-
-Status check_adapter(const Job& job) {
-  if (job.adapter.kind == AdapterKind::kNone && job.adapter.quantized_base)
-    return bad_input("You cannot perform fine-tuning on purely quantized models: load_in_4bit without an adapter",
-                     "add an adapter_config.json, or --peft lora");
-  if (job.adapter.kind != AdapterKind::kNone && job.adapter.rank < 1) return bad_input("lora_rank must be at least 1");
   return {};
 }
 

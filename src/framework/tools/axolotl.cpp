@@ -32,7 +32,6 @@ const Alias kAxolotlRows[] = {
     {"model_quantization_config", kNotModelled, "weights are counted as if they were loaded in 16 bits"},
     {"model_quantization_config_kwargs", kNoEffect},
     {"expert_parallel_size", kKey, "expert_model_parallel_size"},
-    {"lora_modules_to_save", kNotModelled, "trained copies of whole modules are not counted"},
     {"relora", kNotModelled, "ReLoRA is counted as LoRA"},
     {"relora_steps", kNotModelled, "ReLoRA is counted as LoRA"},
     {"relora_prune_ratio", kNoEffect},
@@ -47,7 +46,7 @@ const Alias kAxolotlRows[] = {
     {"lora_fan_in_fan_out", kNoEffect},
     {"lora_model_dir", kNoEffect},
     {"peft_use_dora", kNoEffect},  // read with the adapter
-    {"peft_layers_to_transform", kNotModelled, "adapters are counted on every layer"},
+    {"peft_layers_to_transform", kKey, "layers_to_transform"},
     {"lora_target_parameters", kNotModelled, "adapters on bare parameters are not counted"},
     {"quantize_moe_experts", kNotModelled, "quantised experts are counted as their base"},
     {"sample_packing_eff_est", kNoEffect},

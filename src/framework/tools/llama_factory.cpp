@@ -27,7 +27,7 @@ const Alias kLlamaFactoryRows[] = {
     {"use_llama_pro", kRefused, "LLaMA Pro's frozen and added blocks are not modelled"},
     {"use_unsloth", kNotModelled, "Unsloth's kernels hold less than Transformers' own"},
     {"use_unsloth_gc", kNotModelled, "Unsloth's checkpointing holds less"},
-    {"additional_target", kNotModelled, "trained copies of whole modules are not counted"},
+    {"additional_target", kKey, "modules_to_save"},
     {"mixture_of_depths", kRefused, "mixture of depths is not modelled"},
     {"use_adam_mini", kRefused, "Adam-mini's states are not modelled"},
     {"use_kt", kNotModelled, "experts that KTransformers keeps on the host are counted on the GPU"},

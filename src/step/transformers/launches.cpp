@@ -20,6 +20,19 @@ double adding_share(const Model& m) {
   return (batches - 1) / batches;
 }
 
+// One layer of each kind, the commonest where adapters make some differ; -1: the model has none of the kind.
+std::vector<std::int64_t> usual_layers(const Model& m) {
+  const std::vector<std::int64_t> alike = alike_layers(m);
+  std::vector<std::int64_t> count(alike.size(), 0);
+  for (const std::int64_t first : alike) ++count[static_cast<std::size_t>(first)];
+  std::vector<std::int64_t> usual(m.architecture().kinds.size(), -1);
+  for (std::size_t i = 0; i < alike.size(); ++i) {
+    std::int64_t& best = usual[m.architecture().layers[i]];
+    if (best < 0 || count[i] > count[static_cast<std::size_t>(best)]) best = static_cast<std::int64_t>(i);
+  }
+  return usual;
+}
+
 PartLaunches layer_launches(Model& m, std::int64_t index) {
   PartLaunches result;
   const Tensor exists{kBlockUnit, 0, Name::kCublas};
@@ -81,11 +94,9 @@ StepLaunches launches_of(const job::Job& job) {
   Model m = make_model(job, whole_model(job));
   const bool accumulates = job.micro_batches > 1;
   result.kinds.resize(job.model.kinds.size());
-  std::vector<bool> known(job.model.kinds.size(), false);
-  for (std::int64_t i = 0; i < m.depth(); ++i) {
+  for (const std::int64_t i : usual_layers(m)) {
+    if (i < 0) continue;
     const std::size_t kind = job.model.layers[static_cast<std::size_t>(i)];
-    if (known[kind]) continue;
-    known[kind] = true;
     set_gradients(m, accumulates);
     const LayerIds& ids = m.layers[static_cast<std::size_t>(i)];
     result.kinds[kind] = layer_launches(m, i);

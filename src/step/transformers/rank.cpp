@@ -65,8 +65,13 @@ class Rank {
     // Hybrids of linear attention free what layers share in an order of their own; a compiled graph reuses what layers
     // below have kept, and the first of layers with a wide residual stream has a narrow input: their layers are not
     // folded either.
-    const bool folds = folded && !sharder_->follows_gradients() && !model_.compiled && model_.encoder_depth == 0 &&
-                       !model_.family.wide_residual && !hybrid && model_.tower.deepstack.empty();
+    // A quantised linear returns its input's dtype, which LayerNorm widens under autocast, and the residual stream with
+    // it: the first layer's input alone is narrow.
+    const bool widens =
+        job.adapter.has_quantized_base() && model_.autocast && job.model.norm == model::NormKind::kLayer;
+    const bool folds = folded && !widens && !sharder_->follows_gradients() && !model_.compiled &&
+                       model_.encoder_depth == 0 && !model_.family.wide_residual && !hybrid &&
+                       model_.tower.deepstack.empty();
     if (folds) profiles_ = std::make_unique<LayerProfiles>(model_);
     pass_ = std::make_unique<Pass>(model_, tape, workspaces_, sharder_.get(), profiles_.get());
     if (sharder_->follows_gradients())
