@@ -117,6 +117,7 @@ const std::map<std::string_view, Getter>& custom_getters() {
       {"offload_modules", offload_modules},
       {"lora_target_modules", [](const Job& job) { return list_node(lora_targets(job)); }},
       {"layers_to_transform", adapted_layers},
+      {"lora_bias", [](const Job& job) { return bool_node(job.adapter.own_bias); }},
       {"rank_pattern", ranks_by_name},
       {"trainable_token_indices", [](const Job& job) { return integer_node(job.adapter.trained_tokens); }},
       {"cp_comm_type", cp_comm_type},

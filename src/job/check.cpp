@@ -279,16 +279,17 @@ Status check_optimizer(Job& job) {
   if (optimizer.projection_rank > 0) {
     if (optimizer.kind != OptimizerKind::kAdam && optimizer.kind != OptimizerKind::kAdam8bit)
       return bad_input(
-          fmt::format("galore_rank: GaLore is modelled for adam and adam8bit, not {}", name_of(optimizer.kind)));
+          fmt::format("projection_rank: GaLore is modelled for adam and adam8bit, not {}", name_of(optimizer.kind)));
     if (optimizer.projected.empty())
-      return bad_input("galore_rank: optim_target_modules says nothing, and GaLore asks for it",
+      return bad_input("projection_rank: optim_target_modules says nothing, and GaLore asks for it",
                        "name parts of modules, such as attn mlp, or all-linear");
     for (const std::string& name : optimizer.projected)
       if (is_pattern(name)) PLIMSOLL_TRY_STATUS(check_pattern(name));
     const bool whole = job.sharding.kind == ShardingKind::kNone || job.sharding.kind == ShardingKind::kDdp;
     if (!whole || job.kernels.implementation != Implementation::kTransformers || job.parallel.pipeline > 1)
       return bad_input(
-          "galore_rank: GaLore decomposes whole gradients; it is modelled for Transformers' modules that are whole on "
+          "projection_rank: GaLore decomposes whole gradients; it is modelled for Transformers' modules that are whole "
+          "on "
           "a rank");
   }
   const bool fsdp = shards_by_megatron_fsdp(job);

@@ -108,7 +108,7 @@ std::vector<Base> bases() {
       {"Trainer LoRA, ends saved",
        hf + "framework=transformers peft=lora lora_rank=16 modules_to_save=[embed_tokens,lm_head] "},
       {"Trainer LoRA, biases", hf + "model=gpt2 num_layers=4 framework=transformers peft=lora lora_rank=16 "},
-      {"GaLore", hf + "framework=transformers gpus=1 optimizer_implementation=loop galore_rank=64 "
+      {"GaLore", hf + "framework=transformers gpus=1 optimizer_implementation=loop projection_rank=64 "
                       "optim_target_modules=[attn] "},
       {"preferences", hf + "framework=transformers gpus=1 preference_loss=true reference_model=true "},
       {"Bridge LoRA, sequence parallel", bridge +

@@ -37,7 +37,6 @@ const Alias kAxolotlRows[] = {
     {"relora_prune_ratio", kNoEffect},
     {"lisa_n_layers", kRefused, "LISA's changing layers are not modelled"},
     {"unfrozen_parameters", kRefused, "training of chosen parameters is not modelled"},
-    {"optim_target_modules", kRefused, "projected optimizer states are not modelled"},
     {"lora_mlp_kernel", kNoEffect},
     {"lora_qkv_kernel", kNoEffect},
     {"lora_o_kernel", kNoEffect},

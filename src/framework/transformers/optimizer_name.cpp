@@ -65,7 +65,7 @@ Status read_optimizer_name(const document::Node& value, std::string_view written
     if (name != row.name) continue;
     draft.assign("optimizer", text_node(std::string(name_of(row.kind))), written_as);
     draft.assign("optimizer_implementation", text_node(std::string(name_of(row.impl))), written_as);
-    if (row.projects) draft.assign("galore_rank", integer_node(128), written_as, true);
+    if (row.projects) draft.assign("projection_rank", integer_node(128), written_as, true);
     if (row.paged) draft.assign("paged_optimizer", bool_node(true), written_as);
     const bool has_momentum = row.name == "rmsprop";
     if (row.kind == kSgd) draft.assign("sgd_momentum", real_node(has_momentum ? 0.9 : 0), written_as, true);
@@ -83,8 +83,8 @@ Status read_optimizer_arguments(const document::Node& value, Draft& draft) {
     const std::size_t equals = part.find('=');
     if (equals == std::string_view::npos || trim(part.substr(0, equals)) != "rank") continue;
     const bool is_galore = std::any_of(draft.assignments.begin(), draft.assignments.end(),
-                                       [](const Assignment& a) { return a.key == "galore_rank"; });
-    draft.assign(is_galore ? "galore_rank" : "optim_args", text_node(std::string(trim(part.substr(equals + 1)))),
+                                       [](const Assignment& a) { return a.key == "projection_rank"; });
+    draft.assign(is_galore ? "projection_rank" : "optim_args", text_node(std::string(trim(part.substr(equals + 1)))),
                  "optim_args");
   }
   return {};

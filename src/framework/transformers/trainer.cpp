@@ -87,7 +87,7 @@ Status say_optimizer(const Job& job, Reasoned& out) {
   if (optimizer.projection_rank > 0) {
     const bool wide = optimizer.kind == job::OptimizerKind::kAdam;
     out.say("optim", text_node(wide ? "galore_adamw" : "galore_adamw_8bit"), "optimizer");
-    out.say("optim_args", text_node(fmt::format("rank={}", optimizer.projection_rank)), "galore_rank");
+    out.say("optim_args", text_node(fmt::format("rank={}", optimizer.projection_rank)), "projection_rank");
     out.say("optim_target_modules", list_node(optimizer.projected), "optim_target_modules");
     out.say("max_grad_norm", job::real_node(job.clip_grad ? 1.0 : 0.0), "clip_grad");
     return {};

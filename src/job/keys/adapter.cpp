@@ -97,6 +97,19 @@ Status set_trained_tokens(Job& job, const Node& value) {
   return {};
 }
 
+// PEFT's switch for a bias of the second matrix. Programs with one argument for both give it PEFT's words for `bias`.
+Status set_own_bias(Job& job, const Node& value) {
+  if (value.is_string())
+    if (const auto bias = from_name<AdapterBias>(value.text)) {
+      job.adapter.bias = *bias;
+      job.adapter.own_bias = false;
+      return {};
+    }
+  PLIMSOLL_TRY(on, to_bool(value));
+  job.adapter.own_bias = on;
+  return {};
+}
+
 const Key kAdapterKeys[] = {
     {"peft", kBoth, PLIMSOLL_FIELD(adapter.kind), "adapters are trained on a frozen model"},
     {"lora_rank", kBoth, PLIMSOLL_FIELD(adapter.rank), "rank of the adapters", kRank},
@@ -112,7 +125,7 @@ const Key kAdapterKeys[] = {
     {"trainable_token_indices", kBoth, Custom{set_trained_tokens, "integer or list"},
      "rows of the embedding that are trained: their ids, or how many"},
     {"adapter_bias", kBoth, PLIMSOLL_FIELD(adapter.bias), "biases of the frozen model that are trained"},
-    {"lora_bias", kBoth, PLIMSOLL_FIELD(adapter.own_bias), "adapters have a bias of their own"},
+    {"lora_bias", kBoth, Custom{set_own_bias, "boolean"}, "adapters have a bias of their own"},
     {"adapter_dtype", kBoth, PLIMSOLL_FIELD(adapter.dtype), "dtype of adapter weights"},
     {"load_in_4bit", kBoth, PLIMSOLL_FIELD(adapter.quantized_base), "the frozen model is 4-bit (QLoRA)"},
     {"bnb_4bit_use_double_quant", kBytes, PLIMSOLL_FIELD(adapter.double_quant), "its scales are quantised too"},

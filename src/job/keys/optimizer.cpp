@@ -114,7 +114,7 @@ const Key kOptimizerKeys[] = {
     {"reduce_scatter_with_fp32_accumulation", kBytes, PLIMSOLL_FIELD(optimizer.reduce_scatter_fp32_accumulation),
      "reduce-scatter accumulates in fp32 through a scratch bucket"},
     {"clip_grad", kSeconds, Custom{set_clip, "number"}, "gradients are clipped unless it is 0"},
-    {"galore_rank", kBytes, PLIMSOLL_FIELD(optimizer.projection_rank),
+    {"projection_rank", kBytes, PLIMSOLL_FIELD(optimizer.projection_rank),
      "GaLore: the optimizer works on gradients of this rank; 0: on the gradients themselves", Range{0, 1 << 20}},
     {"optim_target_modules", kBytes, PLIMSOLL_FIELD(optimizer.projected),
      "GaLore: whose matrices, by names or patterns, or all-linear"},

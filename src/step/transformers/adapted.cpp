@@ -94,15 +94,26 @@ bool Adapted::is_excluded(const std::vector<std::string>& keys) const {
 }
 
 // A module is saved with all that is in it: PEFT compares the ends of the names of modules, not whole words.
-bool Adapted::is_saved(const Module& module) const {
+bool Adapted::is_saved(const Module& module) {
   if (!on_ || job_.adapter.saved_modules.empty()) return false;
+  matched_.resize(job_.adapter.saved_modules.size(), false);
+  bool found = false;
   for (const std::string& key : keys_of(module))
-    for (const std::string& name : job_.adapter.saved_modules)
+    for (std::size_t i = 0; i < matched_.size(); ++i) {
+      const std::string& name = job_.adapter.saved_modules[i];
       for (std::size_t dot = key.find('.');; dot = key.find('.', dot + 1)) {
-        if (!name.empty() && std::string_view(key).substr(0, dot).ends_with(name)) return true;
+        if (!name.empty() && std::string_view(key).substr(0, dot).ends_with(name)) found = matched_[i] = true;
         if (dot == std::string::npos) break;
       }
-  return false;
+    }
+  return found;
+}
+
+std::vector<std::string> Adapted::unmatched() const {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < matched_.size(); ++i)
+    if (!matched_[i]) names.push_back(job_.adapter.saved_modules[i]);
+  return names;
 }
 
 bool Adapted::is_target(const Module& module) const {
@@ -136,7 +147,7 @@ bool Adapted::is_projected(const Module& module) const {
   return false;
 }
 
-std::int64_t Adapted::rank_of(const Module& module) const {
+std::int64_t Adapted::rank_of(const Module& module) {
   if (!on_ || !is_target(module)) return 0;
   if (!needs_keys_) return job_.adapter.rank;
   const std::vector<std::string> keys = keys_of(module);

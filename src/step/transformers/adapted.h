@@ -33,8 +33,10 @@ class Adapted {
 
   [[nodiscard]] bool is_on() const { return on_; }
   // 0: the module has no adapter.
-  [[nodiscard]] std::int64_t rank_of(const Module& module) const;
-  [[nodiscard]] bool is_saved(const Module& module) const;
+  [[nodiscard]] std::int64_t rank_of(const Module& module);
+  [[nodiscard]] bool is_saved(const Module& module);
+  // Names of modules_to_save that no module asked about has had.
+  [[nodiscard]] std::vector<std::string> unmatched() const;
   // GaLore: optim_target_modules, which Transformers compares in its own way.
   [[nodiscard]] bool is_projected(const Module& module) const;
   [[nodiscard]] bool trains_bias(bool of_adapted_linear) const {
@@ -59,6 +61,7 @@ class Adapted {
   std::string attention_, mlp_;
   std::vector<Name> targets_, excluded_, projected_;
   std::vector<std::pair<NamePattern, std::int64_t>> ranks_;
+  std::vector<bool> matched_;  // by name of modules_to_save
 };
 
 }  // namespace plimsoll::step::transformers

@@ -70,8 +70,10 @@ class Collector {
   void adapt_head(LinearIds& ids, std::int64_t rows, std::int64_t columns) {
     add_adapter(ids, columns, rows, adapted_.rank_of(kHeadModule));
   }
-  [[nodiscard]] bool saves_head() const { return adapted_.is_saved(kHeadModule); }
-  [[nodiscard]] bool saves_embedding() const { return adapted_.is_saved(kEmbeddingModule); }
+  [[nodiscard]] bool saves_head() { return adapted_.is_saved(kHeadModule); }
+  [[nodiscard]] bool saves_embedding() { return adapted_.is_saved(kEmbeddingModule); }
+
+  [[nodiscard]] std::vector<std::string> unmatched() const { return adapted_.unmatched(); }
 
   // Low-rank factors beside the embedding: the first has a column for every word.
   void adapt_embedding(LinearIds& ids, std::int64_t rows, std::int64_t columns) {

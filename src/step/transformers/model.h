@@ -180,7 +180,8 @@ struct Model {
   Family family;
   Device device;
   std::vector<Weight> weights;
-  std::vector<LayerIds> layers;  // of this pipeline stage
+  std::vector<std::string> unmatched;  // names of modules_to_save that no module has
+  std::vector<LayerIds> layers;        // of this pipeline stage
   std::int64_t first_layer = 0;
   bool has_embedding = true;
   bool has_loss = true;

@@ -113,6 +113,10 @@ class Rank {
     result.outside_bytes = optimizer_->outside_bytes();
     result.host_bytes = sharder_->host_bytes();
     result.nvme_bytes = sharder_->nvme_bytes();
+    for (const std::string& name : model_.unmatched)
+      if (name != "classifier" && name != "score")  // PEFT's own for heads, of which a model has one at most
+        result.warnings.push_back(
+            fmt::format("modules_to_save: {} names no module of the model that is known by that name", name));
     const auto trained = [](const Weight& w) { return w.trainable; };
     result.trains = std::any_of(model_.weights.begin(), model_.weights.end(), trained);
     add_warnings(job_, result);

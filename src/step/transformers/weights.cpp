@@ -38,6 +38,44 @@ void tie_head(const job::Job& job, Model& m, Collector& collect, std::int32_t fr
   if (head) m.head.w = collect.trained_copy(frozen);
 }
 
+// What stands above the layers.
+void list_ends(const job::Job& job, const job::Chunk& stage, std::int64_t rows, std::int32_t frozen_embedding,
+               Collector& collect, Model& m) {
+  const model::Architecture& a = job.model;
+  const std::int64_t embedding = a.embedding_dim > 0 ? a.embedding_dim : a.hidden;
+  if (a.embedding_dim > 0 && stage.has_embedding)
+    m.project_in = collect.linear({"project_in"}, a.embedding_dim, a.hidden, false);
+  if (!stage.has_loss) return;
+  if (a.embedding_dim > 0) m.project_out = collect.linear({"project_out"}, a.hidden, a.embedding_dim, false);
+  if (a.final_norm) m.final_norm = collect.norm(a.hidden, {"norm", "ln_f", "final_layer_norm"});
+  if (a.head == model::Head::kMasked) {
+    m.transform = collect.linear({"vocab_transform"}, a.hidden, a.hidden, a.kinds.front().ffn.bias);
+    m.transform_norm = collect.norm(a.hidden);
+  }
+  if (a.head == model::Head::kClasses) {
+    m.head = collect.linear({"classifier"}, a.hidden, a.classes, true);
+    m.tied = false;
+    return;
+  }
+  if (a.head == model::Head::kScores) {
+    m.tied = m.tied && a.keeps_language_head && stage.has_embedding;
+    if (a.keeps_language_head)
+      m.language_head = m.tied ? m.embedding : collect.table(rows, embedding, WeightKind::kHead);
+    m.head = collect.linear({"score"}, a.hidden, a.classes, false);
+    return;
+  }
+  // A tied head on a stage of its own is a copy of the embedding.
+  m.tied = m.tied && stage.has_embedding;
+  if (!m.tied) {
+    collect.head(m.head, rows, embedding);
+  } else {
+    tie_head(job, m, collect, frozen_embedding < 0 ? m.embedding : frozen_embedding);
+    m.tied = m.head.w == m.embedding;
+    collect.adapt_head(m.head, rows, embedding);
+  }
+  if (a.head_bias || a.head == model::Head::kMasked) m.head.bias = collect.vector(rows);
+}
+
 }  // namespace
 
 Model make_model(const job::Job& job, const job::Chunk& stage) {
@@ -113,37 +151,8 @@ Model make_model(const job::Job& job, const job::Chunk& stage) {
     }
     collect.layer(a.layer(stage.first_layer + i));
   }
-  if (a.embedding_dim > 0 && stage.has_embedding)
-    m.project_in = collect.linear({"project_in"}, a.embedding_dim, a.hidden, false);
-  if (!stage.has_loss) return m;
-  if (a.embedding_dim > 0) m.project_out = collect.linear({"project_out"}, a.hidden, a.embedding_dim, false);
-  if (a.final_norm) m.final_norm = collect.norm(a.hidden, {"norm", "ln_f", "final_layer_norm"});
-  if (a.head == model::Head::kMasked) {
-    m.transform = collect.linear({"vocab_transform"}, a.hidden, a.hidden, a.kinds.front().ffn.bias);
-    m.transform_norm = collect.norm(a.hidden);
-  }
-  if (a.head == model::Head::kClasses) {
-    m.head = collect.linear({"classifier"}, a.hidden, a.classes, true);
-    m.tied = false;
-    return m;
-  }
-  if (a.head == model::Head::kScores) {
-    m.tied = m.tied && a.keeps_language_head && stage.has_embedding;
-    if (a.keeps_language_head)
-      m.language_head = m.tied ? m.embedding : collect.table(rows, embedding, WeightKind::kHead);
-    m.head = collect.linear({"score"}, a.hidden, a.classes, false);
-    return m;
-  }
-  // A tied head on a stage of its own is a copy of the embedding.
-  m.tied = m.tied && stage.has_embedding;
-  if (!m.tied) {
-    collect.head(m.head, rows, embedding);
-  } else {
-    tie_head(job, m, collect, frozen_embedding < 0 ? m.embedding : frozen_embedding);
-    m.tied = m.head.w == m.embedding;
-    collect.adapt_head(m.head, rows, embedding);
-  }
-  if (a.head_bias || a.head == model::Head::kMasked) m.head.bias = collect.vector(rows);
+  list_ends(job, stage, rows, frozen_embedding, collect, m);
+  m.unmatched = collect.unmatched();
   return m;
 }
 

@@ -636,6 +636,34 @@ TEST(Peft, what_is_trained_beside_the_low_rank_pair_is_read) {
       EXPECT_FALSE(warning.starts_with(key)) << warning;
 }
 
+TEST(Peft, lora_bias_of_programs_is_the_bias_of_peft) {
+  for (const auto& [word, bias] : {std::pair{"none", AdapterBias::kNone}, std::pair{"all", AdapterBias::kAll}}) {
+    const auto job = read_text(
+        std::string(
+            R"({"output_dir": "o", "use_peft": true, "max_length": 8, "model_name_or_path": "gpt2", "lora_bias": ")") +
+            word + R"("})",
+        on("h100", 1));
+    ASSERT_TRUE(job) << text_of(job);
+    EXPECT_EQ(job->adapter.bias, bias);
+    EXPECT_FALSE(job->adapter.own_bias);
+  }
+}
+
+TEST(LlamaFactory, galore_is_an_optimizer_of_its_own) {
+  const std::string start =
+      R"({"model_name_or_path": "gpt2", "stage": "sft", "finetuning_type": "full", "cutoff_len": 64,
+    "bf16": true, "galore_rank": 32, "galore_target": "c_attn,mlp")";
+  auto job = read_text(start + R"(, "use_galore": true})", on("h100", 1));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->optimizer.projection_rank, 32);
+  EXPECT_EQ(job->optimizer.projected, (std::vector<std::string>{"c_attn", "mlp"}));
+  job = read_text(start + R"(, "use_galore": false})", on("h100", 1));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->optimizer.projection_rank, 0);
+  job = read_text(start + R"(, "use_galore": true, "galore_layerwise": true})", on("h100", 1));
+  EXPECT_NE(text_of(job).find("galore_layerwise"), std::string::npos);
+}
+
 TEST(Peft, token_indices_are_counted) {
   const auto rows = [](const std::string& value) {
     const auto job =
