@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/name_pattern.h"
 
+#include <algorithm>
 #include <bitset>
 #include <cstdint>
 #include <utility>
@@ -25,9 +26,9 @@ struct Instruction {
 
 using Steps = std::vector<Instruction>;
 
-constexpr std::size_t kMostInstructions = 20'000;  // repeats of repeats grow: more names no modules
-constexpr int kDeepest = 100;                      // groups in groups
-constexpr int kMostRepeats = 1'000;
+constexpr std::size_t kMostInstructions = 2'000;  // repeats of repeats grow: more names no modules
+constexpr int kDeepest = 100;                     // groups in groups
+constexpr int kMostRepeats = 500;
 
 Set range_of(unsigned char low, unsigned char high) {
   Set set;
@@ -203,9 +204,8 @@ class Parser {
     std::size_t at = at_ + 1;
     const auto number = [&](int& value) {
       bool any = false;
-      for (value = 0; at < text_.size() && text_[at] >= '0' && text_[at] <= '9' && value <= kMostRepeats;
-           ++at, any = true)
-        value = 10 * value + (text_[at] - '0');
+      for (value = 0; at < text_.size() && text_[at] >= '0' && text_[at] <= '9'; ++at, any = true)
+        value = std::min(10 * value + (text_[at] - '0'), kMostRepeats + 1);
       return any;
     };
     const bool has_low = number(low);

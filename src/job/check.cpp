@@ -283,6 +283,10 @@ Status check_optimizer(Job& job) {
     if (optimizer.projected.empty())
       return bad_input("projection_rank: optim_target_modules says nothing, and GaLore asks for it",
                        "name parts of modules, such as attn mlp, or all-linear");
+    constexpr std::size_t kMostNames = 1'000;
+    if (optimizer.projected.size() > kMostNames)
+      return bad_input(
+          fmt::format("optim_target_modules: {} names, wanted at most {}", optimizer.projected.size(), kMostNames));
     for (const std::string& name : optimizer.projected)
       if (is_pattern(name)) PLIMSOLL_TRY_STATUS(check_pattern(name));
     const bool whole = job.sharding.kind == ShardingKind::kNone || job.sharding.kind == ShardingKind::kDdp;

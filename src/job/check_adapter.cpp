@@ -9,6 +9,33 @@
 
 namespace plimsoll::job {
 
+namespace {
+
+// Every name is compared with every module of the model, and a pattern is walked through each of their names.
+constexpr std::size_t kMostNames = 4'096;
+constexpr std::size_t kMostPatterns = 32;
+
+Status check_names(const Adapter& a) {
+  std::size_t names = a.saved_modules.size() + a.ranks.size();
+  std::size_t patterns = 0;
+  for (const auto& [name, rank] : a.ranks) patterns += is_pattern(name) ? 1 : 0;
+  for (const std::vector<std::string>* list : {&a.targets, &a.excluded}) {
+    names += list->size();
+    for (const std::string& name : *list) {
+      if (!is_pattern(name)) continue;
+      ++patterns;
+      PLIMSOLL_TRY_STATUS(check_pattern(name));
+    }
+  }
+  if (names > kMostNames)
+    return bad_input(fmt::format("adapters: {} names of modules, wanted at most {}", names, kMostNames));
+  if (patterns > kMostPatterns)
+    return bad_input(fmt::format("adapters: {} patterns for modules, wanted at most {}", patterns, kMostPatterns));
+  return {};
+}
+
+}  // namespace
+
 Status check_adapter(const Job& job) {
   const Adapter& a = job.adapter;
   if (a.quantized_base && a.eight_bit_base) return bad_input("load_in_4bit and load_in_8bit are both on", "keep one");
@@ -18,10 +45,7 @@ Status check_adapter(const Job& job) {
                      "add an adapter_config.json, or --peft lora");
   if (a.kind == AdapterKind::kNone) return {};
   if (a.rank < 1) return bad_input("lora_rank must be at least 1");
-  if (!job.is_megatron())
-    for (const std::vector<std::string>* names : {&a.targets, &a.excluded})
-      for (const std::string& name : *names)
-        if (is_pattern(name)) PLIMSOLL_TRY_STATUS(check_pattern(name));
+  if (!job.is_megatron()) PLIMSOLL_TRY_STATUS(check_names(a));
   if (a.trained_tokens > job.model.vocab)
     return bad_input(
         fmt::format("trainable_token_indices: {} rows of {} are named", a.trained_tokens, job.model.vocab));

@@ -301,6 +301,7 @@ struct Job {
   Kernels kernels;
   bool clip_grad = true;
   bool reference_model = false;       // a frozen model answers beside the trained one: DPO, KTO
+  std::int64_t reference_passes = 1;  // forward passes without gradients for a micro-batch; KTO has three
   bool preference_loss = false;       // the loss is made of log-probabilities of every token, outside the model
   std::string teacher_model;          // distillation: whose outputs the model learns; empty: none
   std::int64_t trainable_layers = 0;  // only the last so many layers are trained, the first where negative; 0: all

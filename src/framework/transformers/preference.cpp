@@ -50,6 +50,8 @@ void tell(const Preference& preference, std::string_view what, Draft& draft) {
   draft.assign("loss", text_node("unfused"), what, true);
   draft.assign("preference_loss", bool_node(true), what);
   if (preference.reference) draft.assign("reference_model", bool_node(true), what);
+  // The model's and the reference's passes over mismatched answers, and the reference's over those at hand.
+  if (preference.reference && preference.mismatches) draft.assign("reference_passes", integer_node(3), what, true);
   std::string note = fmt::format("{}: {} is preference training", draft.path, what);
   if (preference.pairs) note += "; chosen and rejected answers are two sequences of a micro-batch";
   if (preference.reference)
@@ -61,7 +63,7 @@ void tell(const Preference& preference, std::string_view what, Draft& draft) {
 
 Result<std::optional<Preference>> preference_named(std::string_view key, std::string_view word) {
   if (is_one_of(word, {"dpo", "ipo", "dpop", "trl_dpo", "sigmoid"})) return Preference{true, true};
-  if (is_one_of(word, {"kto", "trl_kto"})) return Preference{false, true};
+  if (is_one_of(word, {"kto", "trl_kto"})) return Preference{false, true, false, true};
   if (is_one_of(word, {"orpo", "simpo", "cpo", "trl_orpo"})) return Preference{true, false};
   if (is_one_of(word, {"rm", "reward", "reward_model", "trl_reward"})) return Preference{true, false, true};
   PLIMSOLL_TRY_STATUS(refuse_other_training(key, word));
@@ -78,7 +80,8 @@ void put_preference(const Preference& preference, Translation& to, Draft& draft)
                                      "pref_beta", "pref_loss", "desirable_weight", "undesirable_weight"})
     static_cast<void>(to.take(key));
   const bool keeps_no_copy = preference.reference && to.takes_true("precompute_ref_log_probs");
-  tell(Preference{preference.pairs, preference.reference && !keeps_no_copy, preference.scores}, "the training", draft);
+  tell(Preference{preference.pairs, preference.reference && !keeps_no_copy, preference.scores, preference.mismatches},
+       "the training", draft);
 }
 
 Status take_trl_preference(Node& root, Draft& draft) {
@@ -141,7 +144,8 @@ Status take_trl_preference(Node& root, Draft& draft) {
                                     "use_weighting",
                                     "discopop_tau"});
   });
-  tell(Preference{!is_kto, !keeps_no_copy}, word.empty() ? "beta" : "loss_type", draft);
+  const bool mismatches = is_kto && word != "apo_zero_unpaired";
+  tell(Preference{!is_kto, !keeps_no_copy, false, mismatches}, word.empty() ? "beta" : "loss_type", draft);
   if (word.empty()) draft.notes.back() += " (ORPO and CPO have none: --reference-model false)";
   return {};
 }

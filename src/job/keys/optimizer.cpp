@@ -121,6 +121,10 @@ const Key kOptimizerKeys[] = {
     {"reference_model", kBoth, PLIMSOLL_FIELD(reference_model),
      "a frozen model answers beside the trained one (DPO, KTO): a copy of the weights, or the model without its "
      "adapters"},
+    {"reference_passes", kSeconds, PLIMSOLL_FIELD(reference_passes),
+     "forward passes without gradients that a micro-batch takes beside a reference_model: KTO's are three, with those "
+     "of the model and the reference for mismatched answers",
+     Range{1, 16}},
     {"preference_loss", kBoth, PLIMSOLL_FIELD(preference_loss),
      "the loss is made of the log-probabilities of every token, outside the model: DPO, KTO, ORPO"},
     {"teacher_model", kBytes, PLIMSOLL_FIELD(teacher_model),

@@ -78,6 +78,7 @@ class Pass {
   [[nodiscard]] bool prefers() const;
   Var preference_loss(Var logits);
   Var ask_reference();
+  Var ask_once();
   LayerSituation situation_of(std::int64_t layer) const;
 
   Model& m_;

@@ -39,6 +39,13 @@ bool Pass::prefers() const {
 // layer is recomputed, because nothing is kept.
 Var Pass::ask_reference() {
   if (!m_.job->reference_model || m_.encoder_depth > 0) return {};
+  // All but the last leave nothing; where kernels are not counted they change nothing either.
+  const std::int64_t passes = g_.meter == nullptr ? 1 : m_.job->reference_passes;
+  for (std::int64_t i = 1; i < passes; ++i) static_cast<void>(ask_once());
+  return ask_once();
+}
+
+Var Pass::ask_once() {
   const bool walks = folded_ == nullptr || g_.meter != nullptr;  // what every layer launches is counted, too
   reference_ = std::make_unique<Pass>(m_, tape_, workspaces_, nullptr, walks ? nullptr : folded_);
   Pass& pass = *reference_;

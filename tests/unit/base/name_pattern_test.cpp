@@ -58,15 +58,15 @@ TEST(NamePattern, counts_and_classes) {
 
 TEST(NamePattern, what_is_no_pattern_says_where) {
   for (const char* wrong : {"(", ")", "a)", "[", "[a", "*", "a**b(", "\\", "(?=a)", "(?P<n>a)", "\\1", "[z-a]",
-                            "a{3,1}", "a{9999}", "(a{1000}){1000}"})
+                            "a{3,1}", "a{9999}", "(a{400}){400}"})
     EXPECT_FALSE(NamePattern::parse(wrong)) << wrong;
 }
 
 // Python's re takes longer than the universe lasts.
 TEST(NamePattern, no_pattern_takes_long) {
   EXPECT_FALSE(matches("(a*)*(a|aa)+b", std::string(5'000, 'a')));
-  EXPECT_FALSE(matches("(a?){500}a{500}", std::string(300, 'a')));
-  EXPECT_TRUE(matches("(a?){500}a{500}", std::string(700, 'a')));
+  EXPECT_FALSE(matches("(a?){200}a{200}", std::string(150, 'a')));
+  EXPECT_TRUE(matches("(a?){200}a{200}", std::string(300, 'a')));
   EXPECT_FALSE(NamePattern::parse(std::string(10'000, '('))) << "groups in groups";
 }
 
