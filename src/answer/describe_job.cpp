@@ -70,7 +70,7 @@ void write_activations(JsonWriter& json, const job::Job& job) {
 void write_adapter(JsonWriter& json, const job::Job& job) {
   json.key("adapter").begin_object(Layout::kInline).member("kind", name_of(job.adapter.kind));
   if (job.adapter.kind != job::AdapterKind::kNone) {
-    json.member("rank", job.adapter.rank).member("quantized_base", job.adapter.quantized_base);
+    json.member("rank", job.adapter.rank).member("quantized_base", job.adapter.has_quantized_base());
     json.key("targets").begin_array(Layout::kInline);
     for (const std::string& target : emit::lora_targets(job)) json.value(target);
     json.end_array();

@@ -1,36 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// Regular expressions as lists of parameters use them: characters, classes, groups, alternatives and the repetitions
-// *, + and ?. Matching takes time in the product of both lengths, whatever the expression is, because expressions come
-// from files that nobody has checked.
+// Regular expressions as configuration files name modules with them: the part of Python's re that they use, matched in
+// time proportional to pattern and text, whatever the pattern.
 #pragma once
 
-#include <bitset>
-#include <cstdint>
+#include <memory>
+#include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/result.h"
 
 namespace plimsoll {
 
+// Literals, ., [...], (...), (?:...), |, *, +, ?, {m,n} and their lazy forms, ^, $, \b, \d \w \s and escaped signs.
+// References to groups and looks ahead or behind are an error.
 class NamePattern {
  public:
-  // An error names what is not understood: look-around, counted repetition, back references.
-  [[nodiscard]] static Result<NamePattern> read(std::string_view text);
-  // Whether the name begins with a match, like Python's re.match.
-  [[nodiscard]] bool starts(std::string_view name) const;
+  [[nodiscard]] static Result<NamePattern> parse(std::string_view text);
 
-  // One step of the machine; jumps are relative to it.
-  enum class Op : std::uint8_t { kByte, kFork, kJump, kBegin, kEnd };
-  struct Step {
-    Op op = Op::kJump;
-    std::int32_t first = 1;
-    std::int32_t second = 1;
-    std::bitset<256> bytes;
-  };
+  // re.fullmatch
+  [[nodiscard]] bool matches(std::string_view text) const;
+  // re.match: whether the text begins with a match
+  [[nodiscard]] bool starts(std::string_view text) const;
+
+  struct Program;
 
  private:
-  std::vector<Step> steps_;  // beyond the last: a match
+  [[nodiscard]] bool run(std::string_view text, bool whole) const;
+  explicit NamePattern(std::shared_ptr<const Program> program) : program_(std::move(program)) {}
+  std::shared_ptr<const Program> program_;
 };
+
+[[nodiscard]] Status check_pattern(std::string_view text);
+
+// Whether a text is more than a name: it has a sign of a regular expression other than the dot.
+[[nodiscard]] bool is_pattern(std::string_view text);
 
 }  // namespace plimsoll

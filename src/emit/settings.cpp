@@ -97,12 +97,30 @@ Node clip(const Job& job) {
   return real_node(job.clip_grad ? 1.0 : 0.0);
 }
 
+// [] is a list, too: what a file that says nothing has.
+Node adapted_layers(const Job& job) {
+  Node list;
+  list.kind = Node::Kind::kArray;
+  for (const std::int64_t layer : job.adapter.layers) list.items.push_back(integer_node(layer));
+  return list;
+}
+
+Node ranks_by_name(const Job& job) {
+  std::vector<std::string> words;
+  for (const auto& [name, rank] : job.adapter.ranks) words.push_back(fmt::format("{}={}", name, rank));
+  return list_node(words);
+}
+
 // Custom rows of the key table, which value_of() does not read.
 const std::map<std::string_view, Getter>& custom_getters() {
   static const std::map<std::string_view, Getter> getters = {
       {"recompute_modules", recompute_modules},
       {"offload_modules", offload_modules},
       {"lora_target_modules", [](const Job& job) { return list_node(lora_targets(job)); }},
+      {"layers_to_transform", adapted_layers},
+      {"lora_bias", [](const Job& job) { return bool_node(job.adapter.own_bias); }},
+      {"rank_pattern", ranks_by_name},
+      {"trainable_token_indices", [](const Job& job) { return integer_node(job.adapter.trained_tokens); }},
       {"cp_comm_type", cp_comm_type},
       {"pipeline_model_parallel_layout",
        [](const Job& job) {
@@ -177,9 +195,10 @@ bool has_effect(const Job& job, std::string_view key) {
           "moe_expert_capacity_factor", "moe_pad_expert_input_to_capacity", "moe_router_dtype",
           "expert_model_parallel_size", "expert_tensor_parallel_size", "overlap_moe_expert_parallel_comm"}))
     return job.model.has_moe();
-  if (is({"lora_rank", "lora_dropout", "lora_target_modules", "adapter_dtype", "load_in_4bit",
-          "bnb_4bit_use_double_quant", "prepare_model_for_kbit_training", "enable_input_require_grads",
-          "sequence_parallel_input_regather"}))
+  if (is({"lora_rank", "lora_dropout", "lora_target_modules", "adapter_dtype", "load_in_4bit", "load_in_8bit",
+          "modules_to_save", "ensure_weight_tying", "exclude_modules", "layers_to_transform", "rank_pattern",
+          "trainable_token_indices", "adapter_bias", "lora_bias", "bnb_4bit_use_double_quant",
+          "prepare_model_for_kbit_training", "enable_input_require_grads", "sequence_parallel_input_regather"}))
     return job.adapter.kind != job::AdapterKind::kNone;
   if (is({"fp8_recipe", "fp8_param_gather", "disable_parameter_transpose_cache", "reuse_grad_buf_for_mxfp8_param_ag",
           "first_last_layers_bf16"}))

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/budget.h"
+#include "base/name_pattern.h"
 #include "job/derive.h"
 #include "job/effective.h"
 #include "job/hybrid_model.h"
@@ -321,6 +322,26 @@ Status check_offload(const Job& job) {
 
 Status check_optimizer(Job& job) {
   const Optimizer& optimizer = job.optimizer;
+  if (optimizer.projection_rank > 0) {
+    if (optimizer.kind != OptimizerKind::kAdam && optimizer.kind != OptimizerKind::kAdam8bit)
+      return bad_input(
+          fmt::format("projection_rank: GaLore is modelled for adam and adam8bit, not {}", name_of(optimizer.kind)));
+    if (optimizer.projected.empty())
+      return bad_input("projection_rank: optim_target_modules says nothing, and GaLore asks for it",
+                       "name parts of modules, such as attn mlp, or all-linear");
+    constexpr std::size_t kMostNames = 1'000;
+    if (optimizer.projected.size() > kMostNames)
+      return bad_input(
+          fmt::format("optim_target_modules: {} names, wanted at most {}", optimizer.projected.size(), kMostNames));
+    for (const std::string& name : optimizer.projected)
+      if (is_pattern(name)) PLIMSOLL_TRY_STATUS(check_pattern(name));
+    const bool whole = job.sharding.kind == ShardingKind::kNone || job.sharding.kind == ShardingKind::kDdp;
+    if (!whole || job.kernels.implementation != Implementation::kTransformers || job.parallel.pipeline > 1)
+      return bad_input(
+          "projection_rank: GaLore decomposes whole gradients; it is modelled for Transformers' modules that are whole "
+          "on "
+          "a rank");
+  }
   const bool fsdp = shards_by_megatron_fsdp(job);
   const std::int64_t shards = job.data_parallel * job.parallel.context;
   if (job.is_megatron()) {
@@ -371,14 +392,6 @@ Status check_sharding(Job& job) {
         return bad_input(fmt::format("a shard group of {} ranks does not divide the {} data-parallel ranks", group,
                                      job.data_parallel));
   }
-  return {};
-}
-
-Status check_adapter(const Job& job) {
-  if (job.adapter.kind == AdapterKind::kNone && job.adapter.quantized_base)
-    return bad_input("You cannot perform fine-tuning on purely quantized models: load_in_4bit without an adapter",
-                     "add an adapter_config.json, or --peft lora");
-  if (job.adapter.kind != AdapterKind::kNone && job.adapter.rank < 1) return bad_input("lora_rank must be at least 1");
   return {};
 }
 

@@ -35,7 +35,7 @@ Status check_chosen_parameters(const Job& job) {
               {},
               "trainable_layers chooses whole layers"});
   for (const std::string& text : job.trainable_parameters)
-    if (const auto pattern = NamePattern::read(text); !pattern)
+    if (const auto pattern = NamePattern::parse(text); !pattern)
       return bad_input("trainable_parameters: " + pattern.error().message);
   return {};
 }
@@ -64,6 +64,7 @@ Status check_trained(Job& job) {
     if (!is_plain || job.parallel.tensor > 1) return beyond("trainable_parameters");
     PLIMSOLL_TRY_STATUS(check_chosen_parameters(job));
   }
+  if (job.preference_loss && !is_plain) return beyond("preference_loss");
   if (job.teacher == nullptr) return {};
   if (!is_plain || job.parallel.tensor > 1 || job.parallel.context > 1) return beyond("teacher_model");
   if (job.derives) warn(job, "teacher_model: its forward pass is not in the step's time");

@@ -18,6 +18,9 @@ void use_precision(Job& job, DType params, DType compute);
 // Weights and products in that half precision, or in fp32.
 void train_in_half(Job& job);
 
+// Of these what adapters say (check_adapter.cpp).
+[[nodiscard]] Status check_adapter(const Job& job);
+
 // Refuses combinations that the framework would refuse or that describe no job. May add warnings.
 [[nodiscard]] Status check(Job& job);
 // check_trained.cpp: parts that are trained, and models beside the one that is.

@@ -132,6 +132,9 @@ struct Optimizer {
   bool cpu_offload = false;
   double offload_fraction = 1.0;
   DType main_grads = DType::kFp32;  // precision-aware: main_grads_dtype
+  // GaLore: states of a projected gradient of this rank in place of a matrix's own; 0: none.
+  std::int64_t projection_rank = 0;
+  std::vector<std::string> projected;  // optim_target_modules: whose matrices
 };
 
 // Sharding of model state over data-parallel ranks other than Megatron's distributed optimizer.
@@ -221,10 +224,22 @@ struct Adapter {
   std::vector<std::string> targets;  // q_proj, v_proj, ...; "all-linear"
   DType dtype = DType::kFp32;
   bool quantized_base = false;  // QLoRA: 4-bit base
+  bool eight_bit_base = false;  // LLM.int8: 8-bit base
   bool double_quant = false;
   bool prepared_for_kbit = false;    // prepare_model_for_kbit_training ran
   bool inputs_require_grad = false;  // enable_input_require_grads
   bool regather_input = false;       // Bridge: sequence_parallel_input_regather
+  // What PEFT trains beside the low-rank pair of a target, and which targets have one.
+  std::vector<std::string> saved_modules;                  // modules_to_save: a trained copy beside the frozen module
+  bool ties_saved = false;                                 // ensure_weight_tying: one copy for tied embedding and head
+  std::vector<std::string> excluded;                       // exclude_modules
+  std::vector<std::int64_t> layers;                        // layers_to_transform; empty: all
+  std::map<std::string, std::int64_t, std::less<>> ranks;  // rank_pattern: by name, in place of `rank`
+  AdapterBias bias = AdapterBias::kNone;                   // biases of the frozen model that are trained
+  bool own_bias = false;                                   // lora_bias: the second matrix of a pair has one
+  std::int64_t trained_tokens = 0;                         // trainable_token_indices: rows of the embedding
+
+  [[nodiscard]] bool has_quantized_base() const { return quantized_base || eight_bit_base; }
 };
 
 struct Kernels {
@@ -286,7 +301,9 @@ struct Job {
   Adapter adapter;
   Kernels kernels;
   bool clip_grad = true;
-  bool reference_model = false;       // a frozen copy of the weights stands beside a fully trained model: DPO, KTO
+  bool reference_model = false;       // a frozen model answers beside the trained one: DPO, KTO
+  std::int64_t reference_passes = 1;  // forward passes without gradients for a micro-batch; KTO has three
+  bool preference_loss = false;       // the loss is made of log-probabilities of every token, outside the model
   std::string teacher_model;          // distillation: whose outputs the model learns; empty: none
   std::int64_t trainable_layers = 0;  // only the last so many layers are trained, the first where negative; 0: all
   std::vector<std::string> trainable_parameters;   // and of those, what these expressions match; empty: all of it

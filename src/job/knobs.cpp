@@ -96,6 +96,11 @@ constexpr Spelling<AdapterKind> kAdapters[] = {
     {AdapterKind::kLora, "lora"},
     {AdapterKind::kDora, "dora"},
 };
+constexpr Spelling<AdapterBias> kAdapterBiases[] = {
+    {AdapterBias::kNone, "none"},
+    {AdapterBias::kAll, "all"},
+    {AdapterBias::kAdapted, "lora_only"},
+};
 constexpr Spelling<Implementation> kImplementations[] = {
     {Implementation::kTransformerEngine, "transformer_engine", "te"},
     {Implementation::kLocal, "local"},
@@ -150,6 +155,7 @@ template <> std::span<const Spelling<MegatronFsdpStrategy>> spellings() { return
 template <> std::span<const Spelling<RecomputeGranularity>> spellings() { return kGranularities; }
 template <> std::span<const Spelling<RecomputeMethod>> spellings() { return kMethods; }
 template <> std::span<const Spelling<AdapterKind>> spellings() { return kAdapters; }
+template <> std::span<const Spelling<AdapterBias>> spellings() { return kAdapterBiases; }
 template <> std::span<const Spelling<Implementation>> spellings() { return kImplementations; }
 template <> std::span<const Spelling<AttentionBackend>> spellings() { return kAttentions; }
 template <> std::span<const Spelling<LossKind>> spellings() { return kLosses; }
@@ -206,6 +212,7 @@ PLIMSOLL_KNOB(MegatronFsdpStrategy)
 PLIMSOLL_KNOB(RecomputeGranularity)
 PLIMSOLL_KNOB(RecomputeMethod)
 PLIMSOLL_KNOB(AdapterKind)
+PLIMSOLL_KNOB(AdapterBias)
 PLIMSOLL_KNOB(Implementation)
 PLIMSOLL_KNOB(AttentionBackend)
 PLIMSOLL_KNOB(LossKind)

@@ -40,6 +40,11 @@ enum class RecomputeGranularity : std::uint8_t {
 };
 enum class RecomputeMethod : std::uint8_t { kUniform, kBlock };
 enum class AdapterKind : std::uint8_t { kNone, kLora, kDora };
+enum class AdapterBias : std::uint8_t {
+  kNone,
+  kAll,      // every bias of the model
+  kAdapted,  // those of linears that carry an adapter
+};
 enum class Implementation : std::uint8_t {
   kTransformerEngine,
   kLocal,         // Megatron's own modules without Transformer Engine

@@ -51,7 +51,7 @@ void lora(const job::Job& job, Proposals& proposals) {
 }
 
 void qlora(const job::Job& job, Proposals& proposals) {
-  if (!has_peft(job) || job.is_megatron() || job.adapter.quantized_base) return;
+  if (!has_peft(job) || job.is_megatron() || job.adapter.has_quantized_base()) return;
   job::Settings settings = {{"load_in_4bit", "true"}};
   if (job.adapter.kind == job::AdapterKind::kNone) settings.emplace_back("peft", "lora");
   proposals.add("QLoRA (4-bit model)", std::move(settings));

@@ -161,8 +161,12 @@ Result<std::string> proof_spec(const Prediction& prediction, std::int64_t pp_ran
       targets.items.push_back(node_of(std::string_view(target)));
     spec.set("lora_rank", job.adapter.rank).add("lora_targets", std::move(targets));
   }
-  if (job.adapter.kind == job::AdapterKind::kDora || job.adapter.quantized_base)
+  const job::Adapter& a = job.adapter;
+  if (a.kind == job::AdapterKind::kDora || a.has_quantized_base())
     return not_provable("its adapter is DoRA, or stands over a quantised model");
+  if (!a.saved_modules.empty() || !a.excluded.empty() || !a.layers.empty() || !a.ranks.empty() || a.own_bias ||
+      a.bias != job::AdapterBias::kNone || a.trained_tokens > 0)
+    return not_provable("it trains more or less than one rank of adapters on every target");
   spec.add("config", std::move(config));
   const job::Prover prover = job.facts().prover;
   if (prover != job::Prover::kTrainer && prover != job::Prover::kFsdp)

@@ -77,7 +77,13 @@ constexpr Mechanism kMechanisms[] = {
     {job::shards_by_megatron_fsdp, 0.095, 0.25},
     // Read in sources, in no recording.
     {[](const job::Job& job) { return !job.is_megatron() && !is_recorded_family(job); }, 0.05, 0.3},
-    {[](const job::Job& job) { return job.precision.fp4 || job.adapter.quantized_base; }, 0.05, 0.3},
+    {[](const job::Job& job) { return job.precision.fp4 || job.adapter.has_quantized_base(); }, 0.05, 0.3},
+    {[](const job::Job& job) {
+       const job::Adapter& a = job.adapter;
+       return !a.saved_modules.empty() || a.trained_tokens > 0 || a.own_bias || a.bias != job::AdapterBias::kNone;
+     },
+     0.05, 0.3},
+    {[](const job::Job& job) { return job.preference_loss || job.optimizer.projection_rank > 0; }, 0.05, 0.3},
     {[](const job::Job& job) { return job.kernels.torch_compile; }, 0.05, 0.3},
 };
 

@@ -53,7 +53,7 @@ std::vector<std::string> unmodelled(const job::Job& job) {
   warn(host_updates && !job.environment.contains("OMP_NUM_THREADS"),
        "optimizer on the host: timed with one thread, which is what torchrun gives a rank; OMP_NUM_THREADS=14 is six "
        "times as fast");
-  warn(job.adapter.quantized_base, "quantized base: products are timed in 16 bits, without dequantisation");
+  warn(job.adapter.has_quantized_base(), "quantized base: products are timed in 16 bits, without dequantisation");
   for (const model::Layer& kind : job.model.kinds)
     if (kind.attention.kind == model::AttentionKind::kLinear) {
       warn(true, "linear attention: its core is timed as attention inside short chunks");

@@ -7,6 +7,7 @@
 #include "document/node.h"
 #include "job/effective.h"
 #include "model/parameters.h"
+#include "step/transformers/model.h"
 #include "timing/collectives.h"
 #include "timing/kernels.h"
 
@@ -209,6 +210,18 @@ double replicated_exposed(const Job& job, const Machine& m, const Domain* domain
   return exposed(reduce, w.backward * batches, overlap_reduce) + exposed(gather, w.forward * batches, overlap_gather);
 }
 
+// Whole modules are trained beside the adapters: a share that only the list of weights tells.
+double trained_part(const Job& job) {
+  const step::transformers::Model model = step::transformers::make_model(job, step::transformers::whole_model(job));
+  double trained = 0;
+  double all = 0;
+  for (const step::transformers::Weight& w : model.weights) {
+    all += real(w.elements);
+    if (w.trainable) trained += real(w.elements);
+  }
+  return all > 0 ? trained / all : 1;
+}
+
 }  // namespace
 
 ElementCounter::ElementCounter(const Job& job) : job_(job) {
@@ -223,7 +236,9 @@ ElementCounter::ElementCounter(const Job& job) : job_(job) {
   embedding_ = real(model::embedding_parameters(m)) / tp;
   mtp_projection_ = 2 * real(m.hidden) * real(m.hidden) / tp;
   if (job.adapter.kind != job::AdapterKind::kNone)
-    trained_share_ = std::min(1.0, 2 * real(job.adapter.rank) / real(std::max<std::int64_t>(1, m.hidden)));
+    trained_share_ = job.adapter.saved_modules.empty()
+                         ? std::min(1.0, 2 * real(job.adapter.rank) / real(std::max<std::int64_t>(1, m.hidden)))
+                         : trained_part(job);
 }
 
 Elements ElementCounter::of(const std::vector<job::Chunk>& chunks) const {

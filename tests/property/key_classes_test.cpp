@@ -109,6 +109,12 @@ std::vector<Base> bases() {
        "use_distributed_optimizer=true sequence_parallel=true "},
       {"Trainer, 8-bit Adam", hf + "framework=transformers optimizer=adamw_8bit "},
       {"Trainer LoRA", hf + "framework=transformers peft=lora lora_rank=16 optimizer=adamw_8bit "},
+      {"Trainer LoRA, ends saved",
+       hf + "framework=transformers peft=lora lora_rank=16 modules_to_save=[embed_tokens,lm_head] "},
+      {"Trainer LoRA, biases", hf + "model=gpt2 num_layers=4 framework=transformers peft=lora lora_rank=16 "},
+      {"GaLore", hf + "framework=transformers gpus=1 optimizer_implementation=loop projection_rank=64 "
+                      "optim_target_modules=[attn] "},
+      {"preferences", hf + "framework=transformers gpus=1 preference_loss=true reference_model=true "},
       {"Bridge LoRA, sequence parallel", bridge +
                                              "gpus=8 tensor_model_parallel_size=2 sequence_parallel=true peft=lora "
                                              "lora_rank=16 lora_target_modules=[linear_qkv,linear_fc1]"},
@@ -197,6 +203,10 @@ std::vector<std::string> values_of(const KeyInfo& key) {
       {"offload_modules", {"[core_attn]", "[attn_norm]"}},
       {"cuda_graph_modules", {"[attn]"}},
       {"lora_target_modules", {"[linear_qkv]", "[q_proj]", "all-linear"}},
+      {"modules_to_save", {"[embed_tokens]", "[lm_head]"}},
+      {"exclude_modules", {"[v_proj]"}},
+      {"rank_pattern", {"q_proj=64"}},
+      {"optim_target_modules", {"[mlp]"}},
       {"pipeline_model_parallel_layout", {"Et*3|t*5L"}},
       {"hybrid_layer_pattern", {"MM-*E"}},
       {"mtp_hybrid_override_pattern", {"M"}},

@@ -23,7 +23,6 @@ const Alias kMegatronBridgeRows[] = {
     {"use_arbitrary_attention_mask", kNotModelled, "a dense mask is not counted"},
     {"use_transformer_engine_full_layer_spec", kNotModelled, "Megatron's own layer is counted"},
     {"restore_modelopt_state", kNotModelled, "quantisers of ModelOpt are not counted"},
-    {"exclude_modules", kNotModelled, "adapters are counted on every target module"},
     {"share_expert_adapters", kNotModelled, "one adapter per expert group is counted", "true"},
     {"experts_shared_outer_loras", kNotModelled, "separate adapters are counted"},
     {"keep_mtp_spec_in_bf16", kNotModelled,

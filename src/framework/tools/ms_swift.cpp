@@ -30,7 +30,6 @@ const Alias kMsSwiftRows[] = {
     {"trainable_parameters", kRefused, "training of chosen parameters is not modelled"},
     {"use_galore", kRefused, "GaLore's projected states are not modelled"},
     {"lisa_activated_layers", kRefused, "LISA's changing layers are not modelled"},
-    {"modules_to_save", kNotModelled, "trained copies of whole modules are not counted"},
     {"padding_free", kNoEffect},  // tokens of a batch without their padding: never more than are counted
     {"target_parameters", kNotModelled, "adapters on bare parameters are not counted"},
     {"device_map", kRefused, "layers spread over GPUs by a device map are not modelled", "auto"},

@@ -38,7 +38,7 @@ const Alias kOumiRows[] = {
     {"peft.lora_alpha", kNoEffect},
     {"peft.lora_bias", kNoEffect},
     {"peft.lora_init_weights", kNoEffect},
-    {"peft.lora_modules_to_save", kNotModelled, "trained copies of whole modules are not counted"},
+    {"peft.lora_modules_to_save", kKey, "modules_to_save"},
     {"fsdp.auto_wrap_policy", kNoEffect},
     {"fsdp.forward_prefetch", kNotModelled, "one more gathered unit is not counted"},
     {"fsdp.use_orig_params", kNoEffect},

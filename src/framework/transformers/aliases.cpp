@@ -11,8 +11,10 @@ namespace {
 using enum AliasKind;
 
 constexpr std::string_view kPreference =
-    "preference and reinforcement training (DPO, KTO, GRPO, ...) hold other models and batches; only plain and "
-    "supervised training is modelled";
+    "says that preferences are trained only in a file of TRL's arguments or its command; elsewhere say "
+    "preference_loss, and reference_model for DPO and KTO";
+constexpr std::string_view kOnline =
+    "reinforcement training holds servers beside the trainer; plimsoll rl reads its runs";
 
 const Alias kTransformersRows[] = {
     {"per_device_train_batch_size", kKey, "micro_batch_size"},
@@ -34,29 +36,18 @@ const Alias kTransformersRows[] = {
     {"r", kKey, "lora_rank"},
     {"lora_r", kKey, "lora_rank"},
     {"target_modules", kKey, "lora_target_modules"},
+    {"lora_modules_to_save", kKey, "modules_to_save"},
+    {"bias", kKey, "adapter_bias"},
     {"use_bnb_nested_quant", kKey, "bnb_4bit_use_double_quant"},
     {"dp_replicate_size", kKey, "dp_replicate"},
     {"tp_size", kKey, "tensor_model_parallel_size"},
     {"cp_size", kKey, "context_parallel_size"},
 
     {"auto_find_batch_size", kNotModelled, "the given micro-batch size is counted, not the one it ends with"},
-    {"bf16_full_eval", kNotModelled, "evaluation is counted in the training dtype"},
-    {"fp16_full_eval", kNotModelled, "evaluation is counted in the training dtype"},
-    {"optim_target_modules", kNotModelled, "every weight is counted with full optimizer states"},
-    {"load_in_8bit", kNotModelled, "8-bit weights are counted as if they were loaded in 16 bits"},
-    {"lora_modules_to_save", kNotModelled, "trained copies of whole modules are not counted"},
-    {"modules_to_save", kNotModelled, "trained copies of whole modules are not counted"},
-    {"rank_pattern", kNotModelled, "every adapter is counted at lora_rank"},
-    {"layers_to_transform", kNotModelled, "adapters are counted on every layer"},
     {"num_lora_modules", kNotModelled, "adapters are counted on every linear, not on the last ones alone", "-1"},
-    {"layers_pattern", kNotModelled, "adapters are counted on every layer"},
     {"layer_replication", kNotModelled, "replicated layers are not counted"},
-    {"exclude_modules", kNotModelled, "adapters are counted on every target module"},
     {"target_parameters", kNotModelled, "adapters on bare parameters are not counted"},
     {"lora_target_parameters", kNotModelled, "adapters on bare parameters are not counted"},
-    {"trainable_token_indices", kNotModelled, "trained embedding rows are not counted"},
-    {"lora_bias", kNotModelled, "biases of adapters are not counted"},
-    {"bias", kNotModelled, "trained biases are not counted", "none"},
     {"loftq_config", kNotModelled, "quantisation by LoftQ is not counted"},
     {"eva_config", kNotModelled, "ranks found by EVA are not counted"},
     {"megatron_config", kNoEffect},
@@ -66,24 +57,24 @@ const Alias kTransformersRows[] = {
     {"use_cpu", kRefused, "training without a GPU is not modelled"},
 
     {"pre_seq_len", kRefused, "prefixes that are trained in place of weights (P-tuning) are not modelled"},
-    {"num_generations", kRefused, kPreference},
-    {"max_completion_length", kRefused, kPreference},
+    {"num_generations", kRefused, kOnline},
+    {"max_completion_length", kRefused, kOnline},
     {"max_prompt_length", kRefused, kPreference},
     {"beta", kRefused, kPreference},
     {"precompute_ref_log_probs", kRefused, kPreference},
     {"sync_ref_model", kRefused, kPreference},
-    {"use_vllm", kRefused, kPreference},
+    {"use_vllm", kRefused, kOnline},
 };
 
 constexpr std::string_view kTransformersWithoutEffect = R"(
     fsdp_activation_checkpointing trainer_gradient_checkpointing
     accelerator_config adam_beta1 adam_beta2 adam_epsilon alpha_pattern alora_invocation_tokens arrow_config
     assistant_only_loss auto_mapping average_tokens_across_devices base_model_name_or_path batch_eval_metrics
-    bnb_4bit_compute_dtype bnb_4bit_quant_storage bnb_4bit_quant_type chat_template_path command_file commands
+    bf16_full_eval fp16_full_eval layers_pattern bnb_4bit_compute_dtype bnb_4bit_quant_storage bnb_4bit_quant_type chat_template_path command_file commands
     completion_only_loss compute_environment corda_config cp_backend cp_comm_strategy data_seed dataloader_* dataset_*
     ddp_backend ddp_broadcast_buffers ddp_bucket_cap_mb ddp_find_unused_parameters ddp_static_graph ddp_timeout debug
     disable_tqdm do_eval do_predict do_train downcast_bf16 dp_shard_size ds3_gather_for_generation dynamo_backend
-    enable_cpu_affinity enable_jit_checkpoint ensure_weight_tying eos_token eval_delay eval_do_concat_batches eval_on_start
+    enable_cpu_affinity enable_jit_checkpoint eos_token eval_delay eval_do_concat_batches eval_on_start
     eval_packing eval_steps eval_use_gather_object evaluation_strategy fan_in_fan_out fp16_backend fp16_opt_level
     full_determinism gpu_ids gradient_checkpointing_kwargs greater_is_better group_by_length half_precision_backend hub_*
     ignore_data_skip include_for_metrics include_inputs_for_metrics include_num_input_tokens_seen include_tokens_per_second

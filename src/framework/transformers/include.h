@@ -29,8 +29,14 @@ struct FsdpOptions {
 // Trainer's optim: adamw_torch_fused, paged_adamw_8bit, ... (facts other-frameworks-memory.md 2.8, 4).
 [[nodiscard]] Status read_optimizer_name(const document::Node& value, std::string_view written_as, Draft& draft);
 
+// optim_args: "rank=64, update_proj_gap=100"; the rank of GaLore is read.
+[[nodiscard]] Status read_optimizer_arguments(const document::Node& value, Draft& draft);
+
 // target_modules: a list, one name, "all-linear", or null for PEFT's own choice.
 [[nodiscard]] Status read_targets(const document::Node& value, std::string_view written_as, Draft& draft);
+
+// task_type: PEFT trains a head of classes or scores whole.
+void save_classifier(const document::Node* task, Draft& draft);
 
 // Flags of `accelerate launch` that a file of arguments has in a table ("accelerate_launch_args").
 [[nodiscard]] Status add_accelerate_table(const document::Node& table, Draft& draft);

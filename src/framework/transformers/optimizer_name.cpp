@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Optimizers as Trainer names them. One that is counted as another says so; one whose states are of
 // another kind is refused, because any number for it would be wrong.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/text.h"
@@ -17,6 +19,7 @@ struct Row {
   OptimizerImpl impl;
   bool paged = false;
   std::string_view note = {};
+  bool projects = false;  // GaLore, of rank 128 unless optim_args says another
 };
 
 using enum OptimizerKind;
@@ -43,6 +46,8 @@ constexpr Row kTransformersRows[] = {
     {"adamw_torch_4bit", kAdam8bit, kFused, false, "torchao's 4-bit states are counted as 8-bit ones"},
     {"rmsprop", kSgd, kForeach, false, "one state per weight is counted, as SGD with momentum has"},
     {"muon", kMuon, kFused, false, "as torch.optim.Muon for the matrices of layers, with AdamW for the rest"},
+    {"galore_adamw", kAdam, kLoop, false, "the decompositions of gradients are not in the step's time", true},
+    {"galore_adamw_8bit", kAdam8bit, kFused, false, "the decompositions of gradients are not in the step's time", true},
     {"lomo", kSgd, kForeach, false, "counted as SGD without momentum"},
     {"adalomo", kSgd, kForeach, false, "counted as SGD without momentum"},
     {"schedule_free_adamw", kAdam, kForeach, false, "counted as AdamW (foreach)"},
@@ -60,6 +65,7 @@ Status read_optimizer_name(const document::Node& value, std::string_view written
     if (name != row.name) continue;
     draft.assign("optimizer", text_node(std::string(name_of(row.kind))), written_as);
     draft.assign("optimizer_implementation", text_node(std::string(name_of(row.impl))), written_as);
+    if (row.projects) draft.assign("projection_rank", integer_node(128), written_as, true);
     if (row.paged) draft.assign("paged_optimizer", bool_node(true), written_as);
     const bool has_momentum = row.name == "rmsprop";
     if (row.kind == kSgd) draft.assign("sgd_momentum", real_node(has_momentum ? 0.9 : 0), written_as, true);
@@ -69,6 +75,19 @@ Status read_optimizer_name(const document::Node& value, std::string_view written
   const std::string near = nearest(name, names);
   return bad_input(fmt::format("{}: the optimizer '{}' is not modelled", written_as, name),
                    near.empty() ? "" : fmt::format("did you mean '{}'?", near));
+}
+
+Status read_optimizer_arguments(const document::Node& value, Draft& draft) {
+  if (!value.is_string()) return {};
+  for (const std::string_view part : split(value.text, ',')) {
+    const std::size_t equals = part.find('=');
+    if (equals == std::string_view::npos || trim(part.substr(0, equals)) != "rank") continue;
+    const bool is_galore = std::any_of(draft.assignments.begin(), draft.assignments.end(),
+                                       [](const Assignment& a) { return a.key == "projection_rank"; });
+    draft.assign(is_galore ? "projection_rank" : "optim_args", text_node(std::string(trim(part.substr(equals + 1)))),
+                 "optim_args");
+  }
+  return {};
 }
 
 }  // namespace plimsoll::job

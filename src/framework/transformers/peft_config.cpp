@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/name_pattern.h"
 #include "base/text.h"
 #include "framework/transformers/include.h"
 #include "job/format.h"
@@ -18,8 +19,16 @@ using document::Node;
 
 namespace {
 
-// The linears that a pattern spells out, as "(mlp|self_attn).(up|down|gate|q|k|v|o)_proj" does. Which layers it means
-// is not looked at.
+// A list, so that nothing cuts the pattern into words.
+Node one_item(const Node& value) {
+  Node list;
+  list.kind = Node::Kind::kArray;
+  list.items.push_back(value);
+  return list;
+}
+
+// The linears that a pattern spells out which is no regular expression of ours (a look ahead, say):
+// "(mlp|self_attn).(up|down|gate|q|k|v|o)_proj". Which layers it means is not looked at.
 std::vector<std::string> modules_of_pattern(std::string_view pattern) {
   std::vector<std::string> modules;
   constexpr std::string_view kEnding = "_proj";
@@ -58,6 +67,10 @@ Status read_targets(const Node& value, std::string_view written_as, Draft& draft
     return {};
   }
   if (value.is_string() && value.text.find_first_of("*()|\\^$") != std::string::npos) {
+    if (check_pattern(value.text)) {
+      draft.assign("lora_target_modules", one_item(value), written_as);
+      return {};
+    }
     const std::vector<std::string> named = modules_of_pattern(value.text);
     if (named.empty())
       return bad_input(fmt::format("{}: {} is a pattern; name the modules instead", written_as, shown(value)));
@@ -79,6 +92,18 @@ Status read_targets(const Node& value, std::string_view written_as, Draft& draft
         fmt::format("{}: parts of names are read as their last words, in every module that has them", written_as));
   draft.assign("lora_target_modules", std::move(targets), written_as);
   return {};
+}
+
+void save_classifier(const Node* task, Draft& draft) {
+  if (task == nullptr || !task->is_string()) return;
+  const std::string word = lower(task->text);
+  if (word != "seq_cls" && word != "token_cls") return;
+  Node names;
+  names.kind = Node::Kind::kArray;
+  for (const Assignment& a : draft.assignments)
+    if (a.key == "modules_to_save" && a.value.is_array()) names = a.value;
+  for (const char* name : {"classifier", "score"}) names.items.push_back(text_node(name));
+  draft.assign("modules_to_save", std::move(names), "task_type");
 }
 
 Result<Draft> read_peft_config(const InputFile& file, const ReadOptions& /*options*/) {
@@ -109,6 +134,12 @@ Result<Draft> read_peft_config(const InputFile& file, const ReadOptions& /*optio
   draft.assign("peft", text_node(is_dora ? "dora" : "lora"), "peft_type");
   const Node* targets = root.find("target_modules");
   PLIMSOLL_TRY_STATUS(read_targets(targets == nullptr ? Node{} : *targets, "target_modules", draft));
+  save_classifier(root.find("task_type"), draft);
+  const Node* layers = root.find("layers_to_transform");
+  const bool is_word = targets != nullptr && targets->is_string();
+  if (is_word && layers != nullptr && !layers->is_null())
+    return bad_input("layers_to_transform: target_modules is one text, where PEFT takes no layers",
+                     "list the modules, or name the layers in the pattern");
   return draft;
 }
 

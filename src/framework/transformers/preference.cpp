@@ -46,15 +46,16 @@ void tell(const Preference& preference, std::string_view what, Draft& draft) {
         draft.path, what, preference.pairs ? "; both answers of a pair are sequences of a micro-batch" : ""));
     return;
   }
-  // Log-probabilities of every token are kept for the loss: no chunked cross-entropy here.
+  // Log-probabilities of every token make the loss: no chunked cross-entropy here.
   draft.assign("loss", text_node("unfused"), what, true);
-  if (preference.reference) {
-    draft.assign("reference_model", bool_node(true), what);
-    draft.warnings.emplace_back("reference_model: its forward pass is not in the step's time");
-  }
+  draft.assign("preference_loss", bool_node(true), what);
+  if (preference.reference) draft.assign("reference_model", bool_node(true), what);
+  // The model's and the reference's passes over mismatched answers, and the reference's over those at hand.
+  if (preference.reference && preference.mismatches) draft.assign("reference_passes", integer_node(3), what, true);
   std::string note = fmt::format("{}: {} is preference training", draft.path, what);
   if (preference.pairs) note += "; chosen and rejected answers are two sequences of a micro-batch";
-  if (preference.reference) note += "; a frozen reference stands beside a fully trained model";
+  if (preference.reference)
+    note += "; a frozen reference answers beside the model: a copy of it, or itself without its adapters";
   draft.notes.push_back(std::move(note));
 }
 
@@ -62,7 +63,7 @@ void tell(const Preference& preference, std::string_view what, Draft& draft) {
 
 Result<std::optional<Preference>> preference_named(std::string_view key, std::string_view word) {
   if (is_one_of(word, {"dpo", "ipo", "dpop", "trl_dpo", "sigmoid"})) return Preference{true, true};
-  if (is_one_of(word, {"kto", "trl_kto"})) return Preference{false, true};
+  if (is_one_of(word, {"kto", "trl_kto"})) return Preference{false, true, false, true};
   if (is_one_of(word, {"orpo", "simpo", "cpo", "trl_orpo"})) return Preference{true, false};
   if (is_one_of(word, {"rm", "reward", "reward_model", "trl_reward"})) return Preference{true, false, true};
   PLIMSOLL_TRY_STATUS(refuse_other_training(key, word));
@@ -79,7 +80,8 @@ void put_preference(const Preference& preference, Translation& to, Draft& draft)
                                      "pref_beta", "pref_loss", "desirable_weight", "undesirable_weight"})
     static_cast<void>(to.take(key));
   const bool keeps_no_copy = preference.reference && to.takes_true("precompute_ref_log_probs");
-  tell(Preference{preference.pairs, preference.reference && !keeps_no_copy, preference.scores}, "the training", draft);
+  tell(Preference{preference.pairs, preference.reference && !keeps_no_copy, preference.scores, preference.mismatches},
+       "the training", draft);
 }
 
 Status take_trl_preference(Node& root, Draft& draft) {
@@ -106,7 +108,8 @@ Status take_trl_preference(Node& root, Draft& draft) {
     tell(Preference{is_reward, false, true}, "the training", draft);
     return {};
   }
-  if (!is_kto && !is_pairs && !has("beta") && !has("precompute_ref_log_probs") && !has("rpo_alpha")) {
+  if (!is_kto && !is_pairs && !has("beta") && !has("precompute_ref_log_probs") && !has("sync_ref_model") &&
+      !has("rpo_alpha")) {
     // Of plain training it is where data are cut.
     if (has("max_prompt_length") && !has("max_completion_length"))
       std::erase_if(root.members, [](const auto& member) { return member.first == "max_prompt_length"; });
@@ -118,12 +121,31 @@ Status take_trl_preference(Node& root, Draft& draft) {
   const bool keeps_no_copy = (precomputed != nullptr && !is_off(*precomputed)) || is_simpo;
   if (!is_kto) double_batch(root);
   std::erase_if(root.members, [](const auto& member) {
-    return is_one_of(member.first,
-                     {"beta", "loss_type", "max_prompt_length", "max_completion_length", "rpo_alpha",
-                      "precompute_ref_log_probs", "sync_ref_model", "desirable_weight", "undesirable_weight",
-                      "label_smoothing", "ref_model_init_kwargs", "loss_weights", "gamma_beta_ratio", "simpo_gamma"});
+    return is_one_of(member.first, {"beta",
+                                    "loss_type",
+                                    "max_prompt_length",
+                                    "max_completion_length",
+                                    "rpo_alpha",
+                                    "precompute_ref_log_probs",
+                                    "sync_ref_model",
+                                    "desirable_weight",
+                                    "undesirable_weight",
+                                    "label_smoothing",
+                                    "ref_model_init_kwargs",
+                                    "loss_weights",
+                                    "gamma_beta_ratio",
+                                    "simpo_gamma",
+                                    "ref_model_mixup_alpha",
+                                    "ref_model_sync_steps",
+                                    "precompute_ref_batch_size",
+                                    "ld_alpha",
+                                    "f_divergence_type",
+                                    "f_alpha_divergence_coef",
+                                    "use_weighting",
+                                    "discopop_tau"});
   });
-  tell(Preference{!is_kto, !keeps_no_copy}, word.empty() ? "beta" : "loss_type", draft);
+  const bool mismatches = is_kto && word != "apo_zero_unpaired";
+  tell(Preference{!is_kto, !keeps_no_copy, false, mismatches}, word.empty() ? "beta" : "loss_type", draft);
   if (word.empty()) draft.notes.back() += " (ORPO and CPO have none: --reference-model false)";
   return {};
 }

@@ -13,9 +13,10 @@
 namespace plimsoll::job {
 
 struct Preference {
-  bool pairs = true;      // both answers are sequences of one micro-batch
-  bool reference = true;  // a frozen copy, unless adapters are trained: their base is the reference then
-  bool scores = false;    // a reward model: one score in place of the vocabulary
+  bool pairs = true;        // both answers are sequences of one micro-batch
+  bool reference = true;    // a frozen copy, unless adapters are trained: their base is the reference then
+  bool scores = false;      // a reward model: one score in place of the vocabulary
+  bool mismatches = false;  // KTO: answers to other questions are judged, too, without gradients
 };
 
 // What a tool's word for its kind of training means: nothing for plain and supervised training, an error for

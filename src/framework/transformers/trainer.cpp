@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/name_pattern.h"
 #include "base/text.h"
 #include "emit/host.h"
 #include "emit/text.h"
@@ -55,6 +56,13 @@ bool is_fact_of_trainer(std::string_view key) {
          std::find(std::begin(kProgram), std::end(kProgram), key) != std::end(kProgram);
 }
 
+Node list_node(const std::vector<std::string>& words) {
+  Node list;
+  list.kind = Node::Kind::kArray;
+  for (const std::string& word : words) list.items.push_back(text_node(word));
+  return list;
+}
+
 void say_adapter(const Job& job, Reasoned& out) {
   const job::Adapter& adapter = job.adapter;
   if (adapter.kind == job::AdapterKind::kNone) return;
@@ -62,16 +70,28 @@ void say_adapter(const Job& job, Reasoned& out) {
   if (adapter.kind == job::AdapterKind::kDora) out.say("use_dora", bool_node(true), "peft");
   out.say("lora_r", integer_node(adapter.rank), "lora_rank");
   if (adapter.dropout > 0) out.say("lora_dropout", job::real_node(adapter.dropout), "lora_dropout");
-  Node targets;
-  targets.kind = Node::Kind::kArray;
-  for (const std::string& target : lora_targets(job)) targets.items.push_back(text_node(target));
+  const std::vector<std::string> named = lora_targets(job);
+  // One pattern is a text to PEFT; a list holds names.
+  Node targets = text_node(named.front());
+  if (named.size() > 1 || !is_pattern(named.front())) targets = list_node(named);
   out.say("lora_target_modules", std::move(targets), "lora_target_modules");
+  if (!adapter.saved_modules.empty())
+    out.say("lora_modules_to_save", list_node(adapter.saved_modules), "modules_to_save");
+  if (adapter.eight_bit_base) out.say("load_in_8bit", bool_node(true), "load_in_8bit");
   if (adapter.quantized_base) out.say("load_in_4bit", bool_node(true), "load_in_4bit");
   if (adapter.double_quant) out.say("use_bnb_nested_quant", bool_node(true), "bnb_4bit_use_double_quant");
 }
 
 Status say_optimizer(const Job& job, Reasoned& out) {
   const job::Optimizer& optimizer = job.optimizer;
+  if (optimizer.projection_rank > 0) {
+    const bool wide = optimizer.kind == job::OptimizerKind::kAdam;
+    out.say("optim", text_node(wide ? "galore_adamw" : "galore_adamw_8bit"), "optimizer");
+    out.say("optim_args", text_node(fmt::format("rank={}", optimizer.projection_rank)), "projection_rank");
+    out.say("optim_target_modules", list_node(optimizer.projected), "optim_target_modules");
+    out.say("max_grad_norm", job::real_node(job.clip_grad ? 1.0 : 0.0), "clip_grad");
+    return {};
+  }
   for (const Optim& row : kOptims) {
     if (row.kind != optimizer.kind || row.impl != optimizer.impl || row.paged != optimizer.paged) continue;
     out.say("optim", text_node(row.name), "optimizer");

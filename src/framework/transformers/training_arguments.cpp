@@ -154,33 +154,41 @@ Status read_adapter(const Node& root, Draft& draft) {
     draft.assign("lora_rank", integer_node(16), "lora_r", true);  // TRL's ModelConfig
   }
   if (const Node* dropout = root.find("lora_dropout"); dropout != nullptr) draft.assign("lora_dropout", *dropout);
+  save_classifier(root.find("lora_task_type"), draft);
   const Node* targets = root.find("lora_target_modules");
   return read_targets(targets == nullptr ? Node{} : *targets, "lora_target_modules", draft);
 }
 
 // SFTConfig changes three of Trainer's defaults (facts other-frameworks-memory.md 2.5).
-void use_trl_defaults(const Node& root, Draft& draft) {
+void use_trl_defaults(const Node& arguments, const Node& root, Draft& draft) {
   constexpr std::string_view kOnlyInTrl[] = {
       "packing",      "padding_free",          "completion_only_loss", "assistant_only_loss",
       "loss_type",    "dataset_text_field",    "dataset_num_proc",     "dataset_kwargs",
       "eval_packing", "activation_offloading", "chat_template_path",   "use_peft"};
+  // Of DPOConfig and KTOConfig, which have the same defaults. A loss_type may be the reader's own word for a program's
+  // name, and says nothing.
+  constexpr std::string_view kPreference[] = {"beta", "precompute_ref_log_probs", "sync_ref_model", "desirable_weight"};
   if (!draft.read_as.empty()) return;  // another tool, with defaults of its own
   // Programs beside TRL have adapters, too.
   const bool is_trl = std::any_of(std::begin(kOnlyInTrl), std::end(kOnlyInTrl), [&](std::string_view key) {
     return root.has(key) && (key != "use_peft" || draft.names.empty());
   });
-  if (!is_trl) return;
+  const bool prefers = std::any_of(std::begin(kPreference), std::end(kPreference),
+                                   [&](std::string_view key) { return arguments.has(key); });
+  if (!is_trl && !prefers) return;
   const bool half_given = root.has("bf16") || root.has("fp16");
   if (!half_given) draft.assign("bf16", bool_node(true), "TRL's default", true);
   if (!given(draft, "gradient_checkpointing"))
     draft.assign("gradient_checkpointing", bool_node(true), "TRL's default", true);
   if (!given(draft, "max_length") && !given(draft, "max_seq_length") && !given(draft, "seq_length"))
     draft.assign("seq_length", integer_node(1024), "TRL's default", true);
-  if (!given(draft, "loss") && !is_true(root.find("use_liger_kernel")))
+  const bool has_loss = given(draft, "loss");
+  if (!has_loss && !is_true(root.find("use_liger_kernel")))
     draft.assign("loss", text_node("chunked"), "TRL's default", true);
-  draft.warnings.emplace_back(
-      "TRL: its defaults are used where the file says nothing (bf16, gradient_checkpointing, max_length 1024, chunked "
-      "loss)");
+  draft.warnings.push_back(
+      fmt::format("TRL: its defaults are used where the file says nothing (bf16, gradient_checkpointing, max_length "
+                  "1024{})",
+                  has_loss ? "" : ", chunked loss"));
 }
 
 Status read_key(const std::string& key, const Node& value, Draft& draft) {
@@ -198,6 +206,7 @@ Status read_key(const std::string& key, const Node& value, Draft& draft) {
                                              "fsdp_min_num_params",
                                              "fsdp_transformer_layer_cls_to_wrap"};
   if (std::find(std::begin(kElsewhere), std::end(kElsewhere), key) != std::end(kElsewhere)) return {};
+  if (key == "optim_args") return read_optimizer_arguments(value, draft);
   if (key == "optim") return value.is_null() ? Status{} : read_optimizer_name(value, key, draft);
   if (key == "model_name_or_path" || key == "model_id" || key == "model_name") {
     return value.is_string() ? name_model(value.text, draft) : Status{};
@@ -271,7 +280,7 @@ Status read_training_tree(const Node& arguments, Draft& draft) {
     draft.assign("micro_batch_size", integer_node(8), "per_device_train_batch_size (Trainer's default)", true);
   PLIMSOLL_TRY_STATUS(read_evaluation(root, draft));
   PLIMSOLL_TRY_STATUS(read_adapter(root, draft));
-  use_trl_defaults(root, draft);
+  use_trl_defaults(arguments, root, draft);
   return {};
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys that decide what is kept between forward and backward: recompute, offload, experts, adapters
-// and kernels.
+// Keys that decide what is kept between forward and backward: recompute, offload, experts and kernels.
 #include <fmt/format.h>
 
 #include "base/text.h"
@@ -190,22 +189,6 @@ const Key kMoeKeys[] = {
     {"moe_router_dtype", kBytes, Custom{set_router_dtype, "fp32, fp64, none"}, "dtype of routing"},
 };
 
-const Key kAdapterKeys[] = {
-    {"peft", kBoth, PLIMSOLL_FIELD(adapter.kind), "adapters are trained on a frozen model"},
-    {"lora_rank", kBoth, PLIMSOLL_FIELD(adapter.rank), "rank of the adapters", Range{1, 1 << 20}},
-    {"lora_dropout", kBoth, PLIMSOLL_FIELD(adapter.dropout), "dropout of adapter inputs", kFraction},
-    {"lora_target_modules", kBoth, PLIMSOLL_FIELD(adapter.targets), "q_proj, v_proj, ... or all-linear"},
-    {"adapter_dtype", kBoth, PLIMSOLL_FIELD(adapter.dtype), "dtype of adapter weights"},
-    {"load_in_4bit", kBoth, PLIMSOLL_FIELD(adapter.quantized_base), "the frozen model is 4-bit (QLoRA)"},
-    {"bnb_4bit_use_double_quant", kBytes, PLIMSOLL_FIELD(adapter.double_quant), "its scales are quantised too"},
-    {"prepare_model_for_kbit_training", kBoth, PLIMSOLL_FIELD(adapter.prepared_for_kbit),
-     "norms and embedding were cast to fp32"},
-    {"enable_input_require_grads", kNeither, PLIMSOLL_FIELD(adapter.inputs_require_grad),
-     "the embedding output needs a gradient; counted alike with and without"},
-    {"sequence_parallel_input_regather", kBytes, PLIMSOLL_FIELD(adapter.regather_input),
-     "Bridge: adapters gather their input again"},
-};
-
 const Key kKernelKeys[] = {
     {"transformer_impl", kBoth, PLIMSOLL_FIELD(kernels.implementation), "whose modules run"},
     {"attention_backend", kBoth, Custom{set_attention, "auto, flash, fused, unfused"}, "attention kernel"},
@@ -253,7 +236,6 @@ const Key kKernelKeys[] = {
 std::span<const Key> recompute_key_rows() { return kRecomputeKeys; }
 std::span<const Key> offload_key_rows() { return kOffloadKeys; }
 std::span<const Key> moe_key_rows() { return kMoeKeys; }
-std::span<const Key> adapter_key_rows() { return kAdapterKeys; }
 std::span<const Key> kernel_key_rows() { return kKernelKeys; }
 
 }  // namespace plimsoll::job

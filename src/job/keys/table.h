@@ -28,8 +28,8 @@ using Field =
                  Ref<double>, Ref<std::optional<double>>, Ref<std::string>, Ref<std::vector<std::string>>, Ref<DType>,
                  Ref<std::optional<DType>>, Ref<Fp8Recipe>, Ref<PipelineSchedule>, Ref<OptimizerKind>,
                  Ref<OptimizerImpl>, Ref<ShardingKind>, Ref<FsdpUnits>, Ref<OffloadTarget>, Ref<MegatronFsdpStrategy>,
-                 Ref<RecomputeGranularity>, Ref<RecomputeMethod>, Ref<AdapterKind>, Ref<Implementation>, Ref<LossKind>,
-                 Ref<DispatcherKind>, Ref<CudaGraphs>, Custom>;
+                 Ref<RecomputeGranularity>, Ref<RecomputeMethod>, Ref<AdapterKind>, Ref<AdapterBias>,
+                 Ref<Implementation>, Ref<LossKind>, Ref<DispatcherKind>, Ref<CudaGraphs>, Custom>;
 
 // Sizes of models, batches and buffers; no table needs more, and products of three stay in 63 bits
 // after the checks of complete().

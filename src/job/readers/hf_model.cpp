@@ -144,7 +144,11 @@ void read_quantization(const Node& config, Draft& draft) {
           "counted");
     return;
   }
-  const std::string name = method != nullptr && method->is_string() ? method->text : is_eight ? "8-bit" : "quantised";
+  if (is_eight) {
+    draft.assign("load_in_8bit", bool_node(true), "quantization_config.load_in_8bit");
+    return;
+  }
+  const std::string name = method != nullptr && method->is_string() ? method->text : "quantised";
   draft.warnings.push_back(
       fmt::format("quantization_config: {} weights are counted as if they were loaded in 16 bits", name));
 }

@@ -12,6 +12,10 @@ AdaptedLinears adapted_linears(const job::Job& job) {
   if (job.adapter.kind == job::AdapterKind::kNone) return linears;
   linears.any = true;
   const auto targeted = [&](std::initializer_list<std::string_view> names) {
+    const bool excluded = std::any_of(job.adapter.excluded.begin(), job.adapter.excluded.end(), [&](const auto& name) {
+      return std::find(names.begin(), names.end(), name) != names.end();
+    });
+    if (excluded) return false;
     // Bridge adapts all four linears when no target is named.
     if (job.adapter.targets.empty()) return true;
     return std::any_of(job.adapter.targets.begin(), job.adapter.targets.end(), [&](const std::string& target) {

@@ -11,7 +11,7 @@ namespace {
 // B(A(x)), each in the adapter's dtype or autocast's.
 Var low_rank(Graph& g, const Var& x, const LinearIds& ids) {
   Var hidden = linear(g, x, ids.lora_a, -1, Name::kAdapterInput);
-  return linear(g, hidden, ids.lora_b, -1, Name::kHidden);
+  return linear(g, hidden, ids.lora_b, ids.lora_bias, Name::kHidden);
 }
 
 // DoRA scales every column by magnitude over the norm of the merged weight. The norm is rebuilt in each call
@@ -43,8 +43,11 @@ Var magnitude_scaled(Graph& g, const Var& x, const Var& base_result, const Linea
 
 Var project(Graph& g, const Model& m, const Var& x, const LinearIds& ids, Name name) {
   const bool quantized = g.weight(ids.w).quantized;
+  const bool eight_bit = quantized && m.job->adapter.eight_bit_base;
   Var result;
-  if (quantized) {
+  if (eight_bit) {
+    result = eight_bit_linear(g, x, ids.w, ids.bias, m.job->precision.compute == job::DType::kFp16, name);
+  } else if (quantized) {
     result = quantized_linear(g, x, ids.w, ids.bias, name);
   } else if (m.family.loose_bias) {
     result = linear(g, x, ids.w, -1, name);
@@ -52,10 +55,10 @@ Var project(Graph& g, const Model& m, const Var& x, const LinearIds& ids, Name n
   } else {
     result = linear(g, x, ids.w, ids.bias, name);
   }
-  if (ids.lora_a < 0) return result;
-  if (quantized) result = copy(g, result, name);
+  if (ids.lora_a < 0 || !g.adapters) return result;
+  if (quantized && !eight_bit) result = copy(g, result, name);
   const std::uint8_t result_width = result.width;
-  // Above a 4-bit base autocast does the conversion; elsewhere PEFT converts to the adapter's dtype itself.
+  // Above a quantised base autocast does the conversion; elsewhere PEFT converts to the adapter's dtype itself.
   Var input = quantized && g.autocast ? x : cast(g, x, g.weight(ids.lora_a).width, Name::kAdapterInput);
   input = dropout(g, input, m.job->adapter.dropout, Name::kAdapterInput);
   if (ids.magnitude >= 0) {
@@ -70,6 +73,25 @@ Var project(Graph& g, const Model& m, const Var& x, const LinearIds& ids, Name n
     result = add(g, result, scaled, name);
   }
   return cast(g, result, result_width, name);
+}
+
+Var embed_words(Graph& g, const Model& m, const Var& ids, std::int64_t tokens, std::int64_t hidden) {
+  Var x;
+  if (m.token_rows >= 0 && g.adapters) {
+    const Weight& table = g.weight(m.embedding);
+    x = embedding(g, ids, tokens, hidden, with_trained_rows(g, m.embedding, m.token_rows), table.rows);
+  } else {
+    x = embedding(g, ids, tokens, hidden, m.embedding);
+  }
+  if (m.embedding_adapter.lora_a < 0 || !g.adapters) return x;
+  const std::int64_t rank = g.weight(m.embedding_adapter.lora_a).elements / g.weight(m.embedding_adapter.lora_a).rows;
+  Var low = embedding(g, ids, tokens, rank, m.embedding_adapter.lora_a);
+  Var up = linear(g, low, m.embedding_adapter.lora_b, -1, Name::kHidden);
+  low.reset();
+  Var scaled = scale(g, up, Name::kHidden);
+  up.reset();
+  const std::uint8_t width = x.width;
+  return cast(g, add(g, x, scaled, Name::kHidden), width, Name::kHidden);
 }
 
 }  // namespace plimsoll::step::transformers

@@ -10,72 +10,108 @@
 
 #include "base/name_pattern.h"
 #include "model/parts.h"
+#include "step/transformers/adapted.h"
 #include "step/transformers/model.h"
 
 namespace plimsoll::step::transformers {
 
-using Aliases = std::initializer_list<std::string_view>;
-
-// PEFT's default targets (facts other-frameworks-memory.md 3.1).
-inline bool is_default_target(Aliases names, bool phi) {
-  for (const std::string_view name : names)
-    if ((phi && (name == "fc1" || name == "fc2")) || name == "q_proj" || name == "v_proj" || name == "c_attn" ||
-        name == "query_key_value" || name == "qkv_proj")
-      return true;
-  return false;
-}
-
 class Collector {
  public:
-  Collector(const job::Job& job, Model& m) : job_(job), m_(m) {
+  Collector(const job::Job& job, Model& m) : job_(job), m_(m), adapted_(job) {
     const job::Precision& p = job.precision;
     const bool sharded =
         job.sharding.kind == job::ShardingKind::kFsdp2 || job.sharding.kind == job::ShardingKind::kFsdp1;
     const job::DType stored = sharded ? p.compute : p.params;
     width_ = static_cast<std::uint8_t>(job::size_of(stored));
-    adapted_ = job.adapter.kind != job::AdapterKind::kNone;
     frozen_ = job.model.vision != nullptr && job.batch.images.freeze_language;
-    quantized_ = adapted_ && job.adapter.quantized_base;
-    // prepare_model_for_kbit_training turns what is not 4-bit into fp32 (facts other-frameworks-memory.md 3.3).
+    quantized_ = adapted_.is_on() && job.adapter.has_quantized_base();
     for (const std::string& text : job.trainable_parameters)  // resolve() has read them
-      if (auto pattern = NamePattern::read(text)) chosen_.push_back(*std::move(pattern));
+      if (auto pattern = NamePattern::parse(text)) chosen_.push_back(*std::move(pattern));
+    // prepare_model_for_kbit_training turns what is not quantised into fp32 (facts other-frameworks-memory.md 3.3).
     small_width_ = quantized_ && job.adapter.prepared_for_kbit ? std::uint8_t{4} : width_;
   }
 
   std::uint8_t activation_width() const { return small_width_; }
 
-  NormIds norm(std::int64_t width, std::string_view name = {}) {
+  NormIds norm(std::int64_t width, Aliases names = {}) {
+    const Module module{names, layer_of_model(), false, ModuleKind::kNorm};
+    const bool has_bias = job_.model.norm == model::NormKind::kLayer;
     NormIds ids;
-    choose({name});
+    choose(names);
     ids.w = vector(width);
-    if (job_.model.norm == model::NormKind::kLayer) ids.bias = vector(width);
+    if (has_bias) ids.bias = bias(width, false);
     choose({});
+    if (!adapted_.is_saved(module)) return ids;
+    ids.w = trained_copy(ids.w);
+    if (has_bias) ids.bias = trained_copy(ids.bias);
     return ids;
   }
   std::int32_t vector(std::int64_t elements) {
     return push({elements, elements, 0, WeightKind::kVector, small_width_});
   }
 
-  LinearIds linear(Aliases names, std::int64_t in, std::int64_t out, bool bias) {
+  LinearIds linear(Aliases names, std::int64_t in, std::int64_t out, bool has_bias) {
+    const Module module{names, layer_of_model(), in_mlp_};
+    const std::int64_t rank = adapted_.rank_of(module);
     LinearIds ids;
     const bool by_input = m_.family.conv1d;
     choose(names);
     ids.w = push({in * out, by_input ? in : out, out, WeightKind::kMatrix, width_});
     m_.weights.back().quantized = quantized_;
+    m_.weights.back().projected = adapted_.is_projected(module);
     m_.weights.back().by_input = by_input;
     m_.weights.back().loose = m_.family.loose_bias;
-    if (bias) ids.bias = vector(out);
+    if (has_bias) ids.bias = bias(out, rank > 0);
     choose({});
-    if (!is_target(names)) return ids;
-    const auto width = static_cast<std::uint8_t>(job::size_of(job_.adapter.dtype));
-    const std::int64_t r = job_.adapter.rank;
-    ids.lora_a = push({in * r, r, r, WeightKind::kAdapter, width});
-    ids.lora_b = push({r * out, out, out, WeightKind::kAdapter, width});
-    if (job_.adapter.kind == job::AdapterKind::kDora) {
-      ids.magnitude = push({out, out, 0, WeightKind::kAdapter, width});
-      m_.weights.back().per_channel = true;
+    if (adapted_.is_saved(module)) {
+      ids.w = trained_copy(ids.w);
+      if (has_bias) ids.bias = trained_copy(ids.bias);
     }
+    add_adapter(ids, in, out, rank);
     return ids;
+  }
+
+  // The output layer, where it has a weight of its own.
+  void head(LinearIds& ids, std::int64_t rows, std::int64_t columns) {
+    ids.w = table(rows, columns, WeightKind::kHead);
+    m_.weights.back().projected = adapted_.is_projected(kHeadModule);
+    if (saves_head()) ids.w = trained_copy(ids.w);
+    adapt_head(ids, rows, columns);
+  }
+  // An output layer that is tied to the embedding may have an adapter, too, or be trained apart from it.
+  void adapt_head(LinearIds& ids, std::int64_t rows, std::int64_t columns) {
+    add_adapter(ids, columns, rows, adapted_.rank_of(kHeadModule));
+  }
+  [[nodiscard]] bool saves_head() { return adapted_.is_saved(kHeadModule); }
+  [[nodiscard]] bool saves_embedding() { return adapted_.is_saved(kEmbeddingModule); }
+
+  [[nodiscard]] std::vector<std::string> unmatched() const { return adapted_.unmatched(); }
+
+  // Low-rank factors beside the embedding: the first has a column for every word.
+  void adapt_embedding(LinearIds& ids, std::int64_t rows, std::int64_t columns) {
+    const std::int64_t rank = adapted_.rank_of(kEmbeddingModule);
+    if (rank == 0) return;
+    const auto width = static_cast<std::uint8_t>(job::size_of(job_.adapter.dtype));
+    ids.lora_a = push({rows * rank, rows, rows, WeightKind::kAdapter, width});
+    ids.lora_b = push({columns * rank, columns, columns, WeightKind::kAdapter, width});
+  }
+  // Rows of the embedding that are trained, and as they were before.
+  std::int32_t trained_rows(std::int64_t columns) {
+    const std::int64_t rows = adapted_.is_on() ? job_.adapter.trained_tokens : 0;
+    if (rows == 0) return -1;
+    const auto width = static_cast<std::uint8_t>(job::size_of(job_.adapter.dtype));
+    push({rows * columns, rows, 0, WeightKind::kAdapter, width});
+    m_.weights.back().trainable = false;
+    return push({rows * columns, rows, 0, WeightKind::kAdapter, width});
+  }
+  // modules_to_save: the frozen module stays and a copy of it is trained.
+  std::int32_t trained_copy(std::int32_t original) {
+    Weight copy = m_.weights[static_cast<std::size_t>(original)];
+    m_.weights[static_cast<std::size_t>(original)].trainable = false;
+    copy.quantized = false;
+    const std::int32_t id = push(copy);
+    m_.weights.back().trainable = true;
+    return id;
   }
 
   std::int32_t experts(std::int64_t count, std::int64_t elements) {
@@ -110,13 +146,13 @@ class Collector {
     ids.first = static_cast<std::int32_t>(m_.weights.size());
     const std::int64_t h = job_.model.hidden;
     if (m_.family.classic) {
-      ids.norm[0] = norm(h);
-      if (spec.parallel_block && spec.norms > 1) ids.norm[1] = norm(h);
+      ids.norm[0] = norm(h, {"ln_1", "input_layernorm"});
+      if (spec.parallel_block && spec.norms > 1) ids.norm[1] = norm(h, {"post_attention_layernorm"});
     }
     module_ = "self_attn.";
     attention(spec.attention, ids);
     module_ = "mlp.";
-    if (m_.family.classic && !spec.parallel_block) ids.norm[1] = norm(h);
+    if (m_.family.classic && !spec.parallel_block) ids.norm[1] = norm(h, {"ln_2", "post_attention_layernorm"});
     if (spec.cross_attention) {
       const std::int64_t q = spec.attention.heads * spec.attention.head_dim;
       ids.cross_k = linear({"k_proj", "k"}, h, q, spec.attention.qkv_bias && !m_.family.no_key_bias);
@@ -125,16 +161,16 @@ class Collector {
       ids.cross_o = linear({"out_proj", "o"}, q, h, spec.attention.out_bias);
       ids.cross_norm = norm(h);
     }
+    in_mlp_ = true;
     if (spec.ffn.is_moe()) {
       mixture(spec.ffn, ids);
     } else if (!spec.ffn.is_empty()) {
       dense(spec.ffn, ids);
     }
     module_ = "";
-    constexpr std::string_view kNorms[] = {"input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm",
-                                           "post_feedforward_layernorm"};
+    in_mlp_ = false;
     if (!m_.family.classic)
-      for (int i = 0; i < spec.norms && i < 4; ++i) ids.norm[i] = norm(h, kNorms[i]);
+      for (int i = 0; i < spec.norms && i < 4; ++i) ids.norm[i] = norm(h, {layer_norm_name(i, spec.norms)});
     if (spec.shared_block > 0) shared_block(*job_.model.shared_block, spec.shared_block, ids.block);
     if (job_.model.streams != nullptr) streams(*job_.model.streams, ids.streams);
     ids.last = static_cast<std::int32_t>(m_.weights.size());
@@ -143,9 +179,38 @@ class Collector {
   }
 
  private:
+  inline static const Module kHeadModule{{"lm_head", "embed_out", "output"}, -1, false, ModuleKind::kHead};
+  inline static const Module kEmbeddingModule{
+      {"embed_tokens", "wte", "word_embeddings", "embed_in"}, -1, false, ModuleKind::kEmbedding};
+
+  static std::string_view layer_norm_name(int i, int norms) {
+    if (i == 0) return "input_layernorm";
+    if (norms < 4 || i == 1) return "post_attention_layernorm";
+    return i == 2 ? "pre_feedforward_layernorm" : "post_feedforward_layernorm";
+  }
+  [[nodiscard]] std::int64_t layer_of_model() const { return layer_ < 0 ? -1 : m_.first_layer + layer_; }
+
+  std::int32_t bias(std::int64_t elements, bool of_adapted_linear) {
+    const std::int32_t id = vector(elements);
+    if (adapted_.trains_bias(of_adapted_linear)) m_.weights.back().trainable = true;
+    return id;
+  }
+  void add_adapter(LinearIds& ids, std::int64_t in, std::int64_t out, std::int64_t rank) {
+    if (rank == 0) return;
+    const auto width = static_cast<std::uint8_t>(job::size_of(job_.adapter.dtype));
+    ids.lora_a = push({in * rank, rank, rank, WeightKind::kAdapter, width});
+    ids.lora_b = push({rank * out, out, out, WeightKind::kAdapter, width});
+    if (job_.adapter.own_bias) ids.lora_bias = channels(out, width);
+    if (job_.adapter.kind == job::AdapterKind::kDora) ids.magnitude = channels(out, width);
+  }
+  std::int32_t channels(std::int64_t out, std::uint8_t width) {
+    const std::int32_t id = push({out, out, 0, WeightKind::kAdapter, width});
+    m_.weights.back().per_channel = true;
+    return id;
+  }
   std::int32_t push(Weight w) {
     w.per_channel = w.kind == WeightKind::kVector;
-    w.trainable = (!adapted_ && !frozen_ && is_chosen_ && trains_layer()) || w.kind == WeightKind::kAdapter;
+    w.trainable = (!adapted_.is_on() && !frozen_ && is_chosen_ && trains_layer()) || w.kind == WeightKind::kAdapter;
     w.layer = layer_;
     m_.weights.push_back(w);
     return static_cast<std::int32_t>(m_.weights.size()) - 1;
@@ -169,17 +234,6 @@ class Collector {
     const std::int64_t count = job_.trainable_layers;
     if (count == 0) return true;
     return layer_ >= 0 && (count > 0 ? layer_ >= job_.model.depth() - count : layer_ < -count);
-  }
-
-  bool is_target(Aliases names) const {
-    if (!adapted_) return false;
-    if (job_.adapter.targets.empty()) return is_default_target(names, job_.model.model_type == "phi");
-    for (const std::string& target : job_.adapter.targets) {
-      if (target == "all-linear") return true;
-      for (const std::string_view name : names)
-        if (target == name) return true;
-    }
-    return false;
   }
 
   void attention(const model::Attention& a, LayerIds& ids) {
@@ -206,8 +260,8 @@ class Collector {
     }
     ids.o = linear({"o_proj", "dense", "out_proj"}, q, h, a.out_bias);
     if (a.qk_norm != model::QkNorm::kNone && a.qk_norm_has_weight) {
-      ids.q_norm = norm(a.qk_norm == model::QkNorm::kPerHead ? a.head_dim : q, "q_norm");
-      if (!a.shares_keys) ids.k_norm = norm(a.qk_norm == model::QkNorm::kPerHead ? a.head_dim : kv, "k_norm");
+      ids.q_norm = norm(a.qk_norm == model::QkNorm::kPerHead ? a.head_dim : q, {"q_norm"});
+      if (!a.shares_keys) ids.k_norm = norm(a.qk_norm == model::QkNorm::kPerHead ? a.head_dim : kv, {"k_norm"});
     }
     if (a.sinks) ids.sinks = vector(a.heads / m_.tensor);
   }
@@ -386,9 +440,10 @@ class Collector {
 
   const job::Job& job_;
   Model& m_;
+  Adapted adapted_;
+  bool in_mlp_ = false;
   std::uint8_t width_ = 2;
   std::uint8_t small_width_ = 2;
-  bool adapted_ = false;
   bool frozen_ = false;
   bool quantized_ = false;
   std::int32_t layer_ = -1;

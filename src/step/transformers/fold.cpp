@@ -9,7 +9,30 @@ namespace {
 
 std::int64_t blocks(std::int64_t bytes) { return (bytes + kBlockUnit - 1) / kBlockUnit * kBlockUnit; }
 
+bool are_alike(const Model& m, std::int64_t one, std::int64_t other) {
+  const auto& kinds = m.architecture().layers;
+  if (kinds[static_cast<std::size_t>(m.first_layer + one)] != kinds[static_cast<std::size_t>(m.first_layer + other)])
+    return false;
+  const LayerIds& a = m.layers[static_cast<std::size_t>(one)];
+  const LayerIds& b = m.layers[static_cast<std::size_t>(other)];
+  return std::equal(m.weights.begin() + a.first, m.weights.begin() + a.last, m.weights.begin() + b.first,
+                    m.weights.begin() + b.last, [](const Weight& x, const Weight& y) {
+                      return x.elements == y.elements && x.trainable == y.trainable && x.kind == y.kind;
+                    });
+}
+
 }  // namespace
+
+std::vector<std::int64_t> alike_layers(const Model& model) {
+  std::vector<std::int64_t> alike, firsts;
+  for (std::int64_t i = 0; i < model.depth(); ++i) {
+    const auto found =
+        std::find_if(firsts.begin(), firsts.end(), [&](std::int64_t first) { return are_alike(model, first, i); });
+    alike.push_back(found == firsts.end() ? i : *found);
+    if (found == firsts.end()) firsts.push_back(i);
+  }
+  return alike;
+}
 
 void LayerProfiles::use(const Model& model) {
   scratch_.batch = model.batch;
@@ -18,12 +41,8 @@ void LayerProfiles::use(const Model& model) {
 
 const MeasuredLayer& LayerProfiles::of(std::int64_t layer_index, const LayerSituation& situation, const Shared& shared,
                                        std::uint8_t input_width) {
-  const std::uint8_t kind =
-      scratch_.architecture().layers[static_cast<std::size_t>(scratch_.first_layer + layer_index)];
-  const LayerIds& ids = scratch_.layers[static_cast<std::size_t>(layer_index)];
-  const bool trained = std::any_of(scratch_.weights.begin() + ids.first, scratch_.weights.begin() + ids.last,
-                                   [](const Weight& w) { return w.trainable; });
-  const auto key = std::make_tuple(kind, trained, situation, scratch_.batch, scratch_.sequence);
+  const auto key =
+      std::make_tuple(alike_[static_cast<std::size_t>(layer_index)], situation, scratch_.batch, scratch_.sequence);
   const auto found = measured_.find(key);
   if (found != measured_.end()) return found->second;
   return measured_.emplace(key, measure(layer_index, situation, shared, input_width)).first->second;
@@ -43,6 +62,7 @@ MeasuredLayer LayerProfiles::measure(std::int64_t index, const LayerSituation& s
   Graph g(tape, scratch_.weights, scratch_.device);
   g.workspaces = &workspaces;
   g.grad_enabled = situation.training;
+  g.adapters = situation.adapted;
   g.autocast = scratch_.autocast;
   g.selective = scratch_.job->recompute.granularity == job::RecomputeGranularity::kSelectiveOps;
   g.stops_early = !scratch_.torchtitan;

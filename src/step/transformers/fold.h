@@ -14,6 +14,7 @@ namespace plimsoll::step::transformers {
 // How a layer of a kind is run, as far as its memory depends on it.
 struct LayerSituation {
   bool training = true;
+  bool adapted = true;  // with its adapters
   bool checkpointed = false;
   bool input_needs_grad = true;
   bool accumulates = false;    // its weights have gradients already
@@ -38,9 +39,13 @@ struct MeasuredLayer {
   std::int64_t grad = 0;
 };
 
+// By layer: the first one that is of its kind and whose weights are of the same sizes and as much trained. Adapters of
+// chosen layers or of several ranks make layers of one kind differ.
+[[nodiscard]] std::vector<std::int64_t> alike_layers(const Model& model);
+
 class LayerProfiles {
  public:
-  explicit LayerProfiles(const Model& model) : scratch_(model) {}
+  explicit LayerProfiles(const Model& model) : scratch_(model), alike_(alike_layers(model)) {}
   // Shapes and precision of the pass that follows.
   void use(const Model& model);
   const MeasuredLayer& of(std::int64_t layer, const LayerSituation& situation, const Shared& shared,
@@ -50,7 +55,8 @@ class LayerProfiles {
   MeasuredLayer measure(std::int64_t layer, const LayerSituation& situation, const Shared& shared,
                         std::uint8_t input_width);
   Model scratch_;
-  std::map<std::tuple<std::uint8_t, bool, LayerSituation, std::int64_t, std::int64_t>, MeasuredLayer> measured_;
+  std::vector<std::int64_t> alike_;
+  std::map<std::tuple<std::int64_t, LayerSituation, std::int64_t, std::int64_t>, MeasuredLayer> measured_;
 };
 
 }  // namespace plimsoll::step::transformers

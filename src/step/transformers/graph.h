@@ -204,6 +204,7 @@ class Graph {
   // Gradient mode and autocast, as the surrounding Python would set them.
   bool grad_enabled = true;
   bool autocast = false;
+  bool adapters = true;     // PEFT's disable_adapter turns them off
   double adding_share = 1;  // of the micro-batches that find a gradient when theirs is complete
   // Called when a weight's gradient is complete (DDP, ZeRO).
   std::function<void(std::int32_t)> on_gradient;

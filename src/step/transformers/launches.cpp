@@ -118,14 +118,16 @@ StepLaunches launches_of(const job::Job& job) {
   Model m = make_model(job, whole_model(job));
   const bool accumulates = job.micro_batches > 1;
   result.kinds.resize(job.model.kinds.size());
+  const std::vector<std::int64_t> alike = alike_layers(m);  // adapters may make some of a kind differ
   std::vector<bool> taken(job.model.kinds.size(), false);
-  std::map<std::tuple<std::size_t, Situations::Layer>, std::size_t> known;
+  std::map<std::tuple<std::int64_t, Situations::Layer>, std::size_t> known;
   Situations situations(m);
   for (std::int64_t i = 0; i < m.depth(); ++i) {
     const std::size_t kind = job.model.layers[static_cast<std::size_t>(i)];
     const LayerIds& ids = m.layers[static_cast<std::size_t>(i)];
     const Situations::Layer situation = situations.next(ids);
-    const auto [place, is_new] = known.try_emplace({kind, situation}, taken[kind] ? result.kinds.size() : kind);
+    const auto [place, is_new] =
+        known.try_emplace({alike[static_cast<std::size_t>(i)], situation}, taken[kind] ? result.kinds.size() : kind);
     result.of_layer.push_back(place->second);
     if (!is_new) continue;
     taken[kind] = true;

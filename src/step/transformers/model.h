@@ -22,6 +22,7 @@ struct LinearIds {
   std::int32_t bias = -1;
   std::int32_t lora_a = -1;
   std::int32_t lora_b = -1;
+  std::int32_t lora_bias = -1;  // of the second matrix
   std::int32_t magnitude = -1;  // DoRA
 };
 struct NormIds {
@@ -208,11 +209,14 @@ struct Model {
   Family family;
   Device device;
   std::vector<Weight> weights;
-  std::vector<LayerIds> layers;  // of this pipeline stage
+  std::vector<std::string> unmatched;  // names of modules_to_save that no module has
+  std::vector<LayerIds> layers;        // of this pipeline stage
   std::int64_t first_layer = 0;
   bool has_embedding = true;
   bool has_loss = true;
   std::int32_t embedding = -1;
+  LinearIds embedding_adapter;   // low-rank pair beside the embedding
+  std::int32_t token_rows = -1;  // rows of the embedding that are trained apart from it
   std::int32_t positions = -1;
   std::int32_t token_types = -1;
   std::int32_t class_token = -1;
@@ -292,7 +296,9 @@ Var embed_speech(Graph& g, const Model& m, const Var& features);
 Var embed_types(Graph& g, const Model& m, const Var& words);
 Var masked_head(Graph& g, const Model& m, const Var& hidden);
 Var class_head(Graph& g, const Model& m, const Var& hidden);
-// adapter.cpp: a linear with its LoRA or DoRA adapter, or 4-bit weight
+// adapter.cpp: the embedding with what PEFT trains of it or beside it
+Var embed_words(Graph& g, const Model& m, const Var& ids, std::int64_t tokens, std::int64_t hidden);
+// adapter.cpp: a linear with its LoRA or DoRA adapter, or quantised weight
 Var project(Graph& g, const Model& m, const Var& x, const LinearIds& ids, Name name);
 // rotary.cpp
 // torchtitan's table of frequencies is a buffer of the model, for the longest sequence of the training.

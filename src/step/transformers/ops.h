@@ -80,6 +80,10 @@ Var depthwise_convolution(Graph& g, const Var& x, std::int32_t w, std::int32_t b
 Var convolution(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, std::int64_t elements,
                 std::int64_t channels);
 // A 4-bit weight is dequantised for each product; nothing but the packed weight is kept.
+// bitsandbytes' LLM.int8 (facts other-frameworks-memory.md 3.6).
+Var eight_bit_linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, bool is_fp16, Name name);
+// A product with a matrix of the sizes of the weight `like`, which is not the weight itself.
+Var linear_with(Graph& g, const Var& x, const Var& matrix, std::int32_t like, Name name);
 Var quantized_linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name);
 // a [m,k] times b [k,n] in `count` batches; a or b that is not laid out for it is copied first.
 struct BatchShape {
@@ -143,6 +147,12 @@ Var sum_copies(Graph& g, const Var& x, std::int64_t elements, Name name);    // 
 
 // Ends (ops_ends.cpp)
 Var embedding(Graph& g, const Var& ids, std::int64_t tokens, std::int64_t hidden, std::int32_t weight);
+// The same from a table of `rows` that was just made.
+Var embedding(Graph& g, const Var& ids, std::int64_t tokens, std::int64_t hidden, const Var& table, std::int64_t rows);
+// The log-probability of every token but the first, row by row of the batch (TRL's selective_log_softmax).
+Var token_log_probabilities(Graph& g, const Var& logits, std::int64_t batch, std::int64_t sequence);
+// A frozen table with some rows replaced by those that are trained (PEFT's trainable_token_indices): a copy of it.
+Var with_trained_rows(Graph& g, std::int32_t table, std::int32_t rows);
 // Log-softmax and negative log-likelihood of logits of any width; returns the scalar loss.
 Var cross_entropy(Graph& g, const Var& logits, const Var& labels);
 // The Trainer's label smoothing: logits of all but the last token of each sequence are copied, and their negated

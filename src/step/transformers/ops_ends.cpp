@@ -51,6 +51,11 @@ void embedding_backward(Graph& g, Node& node, Grads& result) {
   sorted.reset();
 }
 
+// index_copy: of the whole table's gradient the rows that were put in.
+void put_rows_backward(Graph& g, Node& node, Grads& result) {
+  result[0] = g.make(node.n[0], node.w[0], Name::kWeightGrad);
+}
+
 // A row of a vocabulary is longer than what a thread block holds. Forward reads it for the maximum, for the sum and for
 // the result, backward the gradient twice and the result once; a little of it comes from the cache. Percent of the
 // logits that are read, from profiles on an H200 with 50,304 to 151,936 entries (written: another hundred).
@@ -92,13 +97,30 @@ void spread_backward(Graph& g, Node& node, Grads& result) {
 }  // namespace
 
 Var embedding(Graph& g, const Var& ids, std::int64_t tokens, std::int64_t hidden, std::int32_t weight) {
-  const Var w = g.use(weight);
-  const std::int32_t node = g.node(embedding_backward, w);
-  if (node >= 0) g.at(node).n = {tokens, hidden, g.weight(weight).rows * g.weight(weight).grad_parts};
+  return embedding(g, ids, tokens, hidden, g.use(weight), g.weight(weight).rows * g.weight(weight).grad_parts);
+}
+
+Var embedding(Graph& g, const Var& ids, std::int64_t tokens, std::int64_t hidden, const Var& table, std::int64_t rows) {
+  const std::int32_t node = g.node(embedding_backward, table);
+  if (node >= 0) g.at(node).n = {tokens, hidden, rows};
   g.save(node, ids);
-  Var y = g.alloc(tokens * hidden, w.width, Name::kHidden);
+  Var y = g.alloc(tokens * hidden, table.width, Name::kHidden);
   if (node >= 0) g.produced(y, node);
   return y;
+}
+
+Var with_trained_rows(Graph& g, std::int32_t table, std::int32_t rows) {
+  const Weight& frozen = g.weight(table);
+  const Var trained = cast(g, g.use(rows), frozen.width, Name::kCastWeight);
+  const std::int32_t node = g.node(put_rows_backward, trained);
+  if (node >= 0) {
+    g.at(node).n[0] = trained.elements;
+    g.at(node).w[0] = frozen.width;
+  }
+  g.reads(frozen.elements * frozen.width);
+  Var whole = g.alloc(frozen.elements, frozen.width, Name::kCastWeight);
+  if (node >= 0) g.produced(whole, node);
+  return whole;
 }
 
 Var cross_entropy(Graph& g, const Var& logits, const Var& labels) {

@@ -162,10 +162,48 @@ Var convolution(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, std::
   return y;
 }
 
+namespace {
+
+Var multiply(Graph& g, const Var& input, const Var& matrix, const Var& b, std::int64_t elements, std::int64_t out,
+             Name name) {
+  const std::int64_t in = elements / out;
+  const bool has_bias = static_cast<bool>(b);
+  const std::int32_t node = has_bias ? g.node(addmm_backward, input, matrix, b) : g.node(mm_backward, input, matrix);
+  if (node >= 0) {
+    g.at(node).n = {input.elements, elements, out};
+    g.at(node).w[0] = input.width;
+  }
+  const bool keeps_input = matrix.has_grad();
+  const bool keeps_matrix = input.has_grad();
+  if (has_bias) {
+    if (keeps_input) g.save(node, input);
+    if (keeps_matrix) g.save(node, matrix);
+  } else {
+    if (keeps_matrix) g.save(node, matrix);
+    if (keeps_input) g.save(node, input);
+  }
+  Var y = g.reuse_result(true);
+  if (!y) {
+    g.multiplies({real(input.elements / in), real(out), real(in), 1, input.width, alignment(elements, out)});
+    y = g.alloc(input.elements / in * out, input.width, name);
+  }
+  g.keep_result(y, true);
+  g.first_forward_product(has_bias);
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+}  // namespace
+
+Var linear_with(Graph& g, const Var& x, const Var& matrix, std::int32_t like, Name name) {
+  const Weight& weight = g.weight(like);
+  const Var input = g.autocast ? cast(g, x, 2, Name::kCastInput) : x;
+  return multiply(g, input, cast(g, matrix, input.width, Name::kCastWeight), {}, weight.elements, weight.out, name);
+}
+
 Var linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name) {
   const Weight& weight = g.weight(w);
   const std::int64_t out = weight.out;
-  const std::int64_t in = weight.elements / out;
   Var b, matrix, input;
   if (g.autocast && weight.by_input) {  // addmm(bias, x, w) of GPT-2: arguments are cast from the last
     matrix = g.cast_weight(w);
@@ -180,29 +218,7 @@ Var linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name)
     matrix = cast(g, g.use(w), x.width, Name::kCastWeight);
     input = x;
   }
-  const std::int32_t node = bias >= 0 ? g.node(addmm_backward, input, matrix, b) : g.node(mm_backward, input, matrix);
-  if (node >= 0) {
-    g.at(node).n = {input.elements, weight.elements, out};
-    g.at(node).w[0] = input.width;
-  }
-  const bool keeps_input = matrix.has_grad();
-  const bool keeps_matrix = input.has_grad();
-  if (bias >= 0) {
-    if (keeps_input) g.save(node, input);
-    if (keeps_matrix) g.save(node, matrix);
-  } else {
-    if (keeps_matrix) g.save(node, matrix);
-    if (keeps_input) g.save(node, input);
-  }
-  Var y = g.reuse_result(true);
-  if (!y) {
-    g.multiplies({real(input.elements / in), real(out), real(in), 1, input.width, alignment(weight.elements, out)});
-    y = g.alloc(input.elements / in * out, input.width, name);
-  }
-  g.keep_result(y, true);
-  g.first_forward_product(bias >= 0);
-  if (node >= 0) g.produced(y, node);
-  return y;
+  return multiply(g, input, matrix, b, weight.elements, out, name);
 }
 
 Var quantized_linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name) {

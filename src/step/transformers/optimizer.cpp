@@ -155,6 +155,8 @@ void OptimizerStates::step(Tape& tape) {
   const job::OptimizerKind kind = job_.optimizer.kind;
   if (kind == job::OptimizerKind::kAdafactor) {
     adafactor(tape);
+  } else if (job_.optimizer.projection_rank > 0) {
+    galore(tape);
   } else if (kind == job::OptimizerKind::kMuon) {
     const auto make = [&](bool orthogonalised) {
       for (const Updated& t : tensors_)

@@ -19,6 +19,7 @@ struct Updated {
   std::int64_t columns = 0;  // 0: a vector
   std::uint8_t width = 4;    // bytes per element of the parameter, its gradient and torch's states
   WeightKind kind = WeightKind::kMatrix;
+  bool projected = false;  // GaLore: its gradient is brought to a low rank
 };
 
 class OptimizerStates {
@@ -34,6 +35,8 @@ class OptimizerStates {
   void torch_adam(Tape& tape);
   void adafactor(Tape& tape);
   void muon(Tape& tape);
+  void galore(Tape& tape);  // optimizer_galore.cpp
+  void make_projected_states(Tape& tape, const Updated& tensor);
   const job::Job& job_;
   std::vector<Updated> tensors_;
   std::vector<Tensor> states_;

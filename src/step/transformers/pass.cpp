@@ -57,7 +57,7 @@ Var Pass::embed() {
   tape_.at(Operation::kEmbedding);
   const model::Architecture& a = m_.architecture();
   const std::int64_t h = a.embedding_dim > 0 ? a.embedding_dim : a.hidden;
-  Var x = embedding(g_, ids_, m_.tokens(), h, m_.embedding);
+  Var x = embed_words(g_, m_, ids_, m_.tokens(), h);
   if (m_.job->kernels.embedding_noise > 0 && g_.grad_enabled) {
     const Var noise = g_.alloc(x.elements, x.width, Name::kHidden);
     x = add(g_, x, noise, Name::kHidden);
@@ -192,6 +192,7 @@ Tensor Pass::forward() {
     tape_.at(Operation::kLoss);
     after_head_ = g_.size();
     loss_ = run_fused_loss(hidden);
+    if (m_.job->preference_loss) static_cast<void>(ask_reference());
     leave_unit(kHeadUnit);
   } else {
     logits = head(hidden);
@@ -200,7 +201,7 @@ Tensor Pass::forward() {
     // torchtitan computes the loss beside the model: FSDP2 has let the last gather go by then.
     if (m_.torchtitan) leave_unit(kRootUnit);
     if (m_.job->teacher != nullptr) ask_teacher();
-    if (!smooths()) loss_ = loss(logits);
+    if (!smooths() && !prefers()) loss_ = loss(logits);
     // Probabilities of the one times log-probabilities of the other.
     if (teacher_softmax_) tape_.touch(teacher_softmax_.bytes(), Name::kLossTemp);
   }
@@ -210,11 +211,11 @@ Tensor Pass::forward() {
   unused_logits_.reset();
   // A stage of a pipeline keeps its output until its backward is done.
   if (m_.job->kernels.keeps_outputs || m_.job->parallel.pipeline > 1) kept_logits_ = logits;
-  if (smooths()) {
+  if (smooths() || prefers()) {
     image_features_.reset();
     encoder_output_.reset();
     leave_autocast();
-    loss_ = smoothed_loss(std::move(logits));
+    loss_ = prefers() ? preference_loss(std::move(logits)) : smoothed_loss(std::move(logits));
     return {};
   }
   leave_autocast();

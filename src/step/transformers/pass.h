@@ -3,6 +3,8 @@
 // passes run every layer; folded ones add each layer kind's measured profile, on the same path.
 #pragma once
 
+#include <memory>
+
 #include "step/transformers/fold.h"
 #include "step/transformers/model.h"
 
@@ -26,7 +28,10 @@ class Pass {
  public:
   Pass(Model& model, Tape& tape, Workspaces& workspaces, UnitHooks* units, LayerProfiles* folded);
 
-  ~Pass() { g_.abandon(); }
+  ~Pass() {
+    reference_.reset();
+    g_.abandon();
+  }
   Pass(const Pass&) = delete;
   Pass& operator=(const Pass&) = delete;
 
@@ -69,6 +74,11 @@ class Pass {
   [[nodiscard]] bool trains(std::int64_t layer) const;
   // The teacher of a distillation sees the same tokens.
   void ask_teacher();
+  // Preference training: the loss is made outside the model, beside the logits of a reference (pass_preference.cpp).
+  [[nodiscard]] bool prefers() const;
+  Var preference_loss(Var logits);
+  Var ask_reference();
+  Var ask_once();
   LayerSituation situation_of(std::int64_t layer) const;
 
   Model& m_;
@@ -96,6 +106,7 @@ class Pass {
   std::vector<bool> needs_grad_;  // by layer: of its input
   std::size_t after_layers_ = 0;
   std::size_t after_head_ = 0;
+  std::unique_ptr<Pass> reference_;
 };
 
 }  // namespace plimsoll::step::transformers

@@ -26,6 +26,7 @@ bool Pass::trains(std::int64_t layer) const {
 LayerSituation Pass::situation_of(std::int64_t index) const {
   LayerSituation situation;
   situation.training = g_.grad_enabled;
+  situation.adapted = g_.adapters;
   situation.checkpointed = g_.grad_enabled && checkpoints(index);
   situation.input_needs_grad = g_.grad_enabled && needs_grad_[static_cast<std::size_t>(index)];
   situation.frees_tables = g_.grad_enabled && index == lowest_;
@@ -44,7 +45,8 @@ Var Pass::fold_layers(Var x) {
   bool biased = false;
   for (const LayerIds& ids : m_.layers)
     for (const LinearIds* linear_ids : {&ids.q, &ids.qkv, &ids.o, &ids.up, &ids.down, &ids.gate})
-      biased = biased || linear_ids->bias >= 0;
+      biased = biased || linear_ids->lora_bias >= 0 ||
+               (linear_ids->bias >= 0 && !m_.weights[static_cast<std::size_t>(linear_ids->w)].quantized);
   g_.first_forward_product(biased && !m_.family.loose_bias);
   // The lowest layer that saves a table frees it in its backward.
   lowest_ = 0;

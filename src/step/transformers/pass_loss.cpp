@@ -22,7 +22,15 @@ Var Pass::head(const Var& hidden) {
     unused_logits_ = cast(g_, linear(g_, hidden, m_.language_head, -1, Name::kLogits), 4, Name::kLogitsFp32);
     g_.grad_enabled = outer;
   }
-  Var logits = linear(g_, hidden, m_.head.w, m_.head.bias, Name::kLogits);
+  Var logits;
+  if (m_.token_rows >= 0 && g_.adapters && m_.head.w == m_.embedding && m_.tied) {
+    const Var words = with_trained_rows(g_, m_.head.w, m_.token_rows);
+    logits = linear_with(g_, hidden, words, m_.head.w, Name::kLogits);
+  } else if (m_.head.lora_a >= 0) {
+    logits = project(g_, m_, hidden, m_.head, Name::kLogits);
+  } else {
+    logits = linear(g_, hidden, m_.head.w, m_.head.bias, Name::kLogits);
+  }
   if (m_.family.shifted_logits) logits = add_number(g_, logits, Name::kLogits);
   if (m_.family.scaled_logits) logits = scale(g_, logits, Name::kLogits);
   if (m_.architecture().final_softcap) {

@@ -69,8 +69,13 @@ class Rank {
     // Hybrids of linear attention free what layers share in an order of their own; a compiled graph reuses what layers
     // below have kept, and the first of layers with a wide residual stream has a narrow input: their layers are not
     // folded either.
-    const bool folds = folded && !sharder_->follows_gradients() && !model_.compiled && model_.encoder_depth == 0 &&
-                       !model_.family.wide_residual && !hybrid && !shares && model_.tower.deepstack.empty();
+    // A quantised linear returns its input's dtype, which LayerNorm widens under autocast, and the residual stream with
+    // it: the first layer's input alone is narrow.
+    const bool widens =
+        job.adapter.has_quantized_base() && model_.autocast && job.model.norm == model::NormKind::kLayer;
+    const bool folds = folded && !widens && !sharder_->follows_gradients() && !model_.compiled &&
+                       model_.encoder_depth == 0 && !model_.family.wide_residual && !hybrid && !shares &&
+                       model_.tower.deepstack.empty();
     if (folds) profiles_ = std::make_unique<LayerProfiles>(model_);
     pass_ = std::make_unique<Pass>(model_, tape, workspaces_, sharder_.get(), profiles_.get());
     if (sharder_->follows_gradients())
@@ -112,6 +117,10 @@ class Rank {
     result.outside_bytes = optimizer_->outside_bytes();
     result.host_bytes = sharder_->host_bytes();
     result.nvme_bytes = sharder_->nvme_bytes();
+    for (const std::string& name : model_.unmatched)
+      if (name != "classifier" && name != "score")  // PEFT's own for heads, of which a model has one at most
+        result.warnings.push_back(
+            fmt::format("modules_to_save: {} names no module of the model that is known by that name", name));
     const auto trained = [](const Weight& w) { return w.trainable; };
     result.trains = std::any_of(model_.weights.begin(), model_.weights.end(), trained);
     add_warnings(job_, result);

@@ -13,10 +13,11 @@ namespace {
 constexpr std::int64_t kBroadcast = 250 * kMiB;  // parameters sent together when DDP starts
 constexpr std::int64_t kBucketCap = 25 * kMiB;
 
-// 4-bit weights: half a byte per element and fp32 scales per 64, themselves quantised where asked (facts
-// other-frameworks-memory.md 3.3).
+// 4-bit weights: half a byte per element and fp32 scales per 64, themselves quantised where asked. 8-bit ones: a byte
+// per element and an fp32 scale per row (facts other-frameworks-memory.md 3.3, 3.6).
 std::int64_t stored_bytes(const job::Job& job, const Weight& w) {
   if (!w.quantized) return w.elements * w.width;
+  if (job.adapter.eight_bit_base) return w.elements + 4 * w.out;
   const std::int64_t blocks = (w.elements + 63) / 64;
   return w.elements / 2 + (job.adapter.double_quant ? blocks + 4 * ((blocks + 255) / 256) : 4 * blocks);
 }
@@ -112,7 +113,8 @@ std::vector<Updated> Replicated::updated() const {
   for (const Weight& w : m_.weights) {
     if (!w.trainable) continue;
     const std::int64_t rows = std::max<std::int64_t>(1, w.rows);
-    list.push_back({w.elements, rows, w.kind == WeightKind::kVector ? 0 : w.elements / rows, w.width, w.kind});
+    list.push_back(
+        {w.elements, rows, w.kind == WeightKind::kVector ? 0 : w.elements / rows, w.width, w.kind, w.projected});
   }
   return list;
 }

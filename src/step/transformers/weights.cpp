@@ -27,6 +27,64 @@ job::Chunk whole_model(const job::Job& job) {
   return chunk;
 }
 
+namespace {
+
+// What modules_to_save trains is a copy of its own, so a tied head keeps the frozen weight or has a copy, too, unless
+// PEFT is told to keep them tied (facts other-frameworks-memory.md 3.5).
+void tie_head(const job::Job& job, Model& m, Collector& collect, std::int32_t frozen) {
+  const bool embedding = m.embedding != frozen;
+  const bool head = collect.saves_head();
+  m.head.w = frozen;
+  if (!embedding && !head) return;
+  if (job.adapter.ties_saved) {
+    if (!embedding) m.embedding = collect.trained_copy(frozen);
+    m.head.w = m.embedding;
+    return;
+  }
+  if (head) m.head.w = collect.trained_copy(frozen);
+}
+
+// What stands above the layers.
+void list_ends(const job::Job& job, const job::Chunk& stage, std::int64_t rows, std::int32_t frozen_embedding,
+               Collector& collect, Model& m) {
+  const model::Architecture& a = job.model;
+  const std::int64_t embedding = a.embedding_dim > 0 ? a.embedding_dim : a.hidden;
+  if (a.embedding_dim > 0 && stage.has_embedding)
+    m.project_in = collect.linear({"project_in"}, a.embedding_dim, a.hidden, false);
+  if (!stage.has_loss) return;
+  if (a.embedding_dim > 0) m.project_out = collect.linear({"project_out"}, a.hidden, a.embedding_dim, false);
+  if (a.final_norm) m.final_norm = collect.norm(a.hidden, {"model.norm", "norm", "ln_f", "final_layer_norm"});
+  if (a.streams != nullptr) collect.stream_ends(*a.streams);
+  if (a.head == model::Head::kMasked) {
+    m.transform = collect.linear({"vocab_transform"}, a.hidden, a.hidden, a.kinds.front().ffn.bias);
+    m.transform_norm = collect.norm(a.hidden);
+  }
+  if (a.head == model::Head::kClasses) {
+    m.head = collect.linear({"classifier"}, a.hidden, a.classes, true);
+    m.tied = false;
+    return;
+  }
+  if (a.head == model::Head::kScores) {
+    m.tied = m.tied && a.keeps_language_head && stage.has_embedding;
+    if (a.keeps_language_head)
+      m.language_head = m.tied ? m.embedding : collect.table(rows, embedding, WeightKind::kHead);
+    m.head = collect.linear({"score"}, a.hidden, a.classes, false);
+    return;
+  }
+  // A tied head on a stage of its own is a copy of the embedding.
+  m.tied = m.tied && stage.has_embedding;
+  if (!m.tied) {
+    collect.head(m.head, rows, embedding);
+  } else {
+    tie_head(job, m, collect, frozen_embedding < 0 ? m.embedding : frozen_embedding);
+    m.tied = m.head.w == m.embedding;
+    collect.adapt_head(m.head, rows, embedding);
+  }
+  if (a.head_bias || a.head == model::Head::kMasked) m.head.bias = collect.vector(rows);
+}
+
+}  // namespace
+
 Model make_model(const job::Job& job, const job::Chunk& stage) {
   Model m;
   m.first_layer = stage.first_layer;
@@ -58,6 +116,7 @@ Model make_model(const job::Job& job, const job::Chunk& stage) {
   // The fullest rank: DTensor gives the first ones a row more where the vocabulary does not divide.
   const std::int64_t rows = ceil_div(job.vocab_rows > 0 ? job.vocab_rows : a.vocab, m.tensor);
   const std::int64_t embedding = a.embedding_dim > 0 ? a.embedding_dim : a.hidden;
+  std::int32_t frozen_embedding = -1;
   if (stage.has_embedding && a.patches > 0) {
     m.sequence = a.patches + 1;
     m.class_token = collect.vector(a.hidden);
@@ -74,6 +133,10 @@ Model make_model(const job::Job& job, const job::Chunk& stage) {
     m.embedding = collect.table(rows, embedding, WeightKind::kEmbedding);
   } else if (stage.has_embedding) {
     m.embedding = collect.table(rows, embedding, WeightKind::kEmbedding);
+    frozen_embedding = m.embedding;
+    if (collect.saves_embedding()) m.embedding = collect.trained_copy(m.embedding);
+    collect.adapt_embedding(m.embedding_adapter, rows, embedding);
+    m.token_rows = collect.trained_rows(embedding);
     if (a.position_rows > 0) m.positions = collect.table(a.position_rows, a.hidden, WeightKind::kEmbedding);
     if (a.token_types > 0) m.token_types = collect.table(a.token_types, a.hidden, WeightKind::kEmbedding);
     if (a.embedding_norm) m.embedding_norm = collect.norm(a.hidden);
@@ -95,32 +158,8 @@ Model make_model(const job::Job& job, const job::Chunk& stage) {
     }
     collect.layer(a.layer(stage.first_layer + i));
   }
-  if (a.embedding_dim > 0 && stage.has_embedding)
-    m.project_in = collect.linear({"project_in"}, a.embedding_dim, a.hidden, false);
-  if (!stage.has_loss) return m;
-  if (a.embedding_dim > 0) m.project_out = collect.linear({"project_out"}, a.hidden, a.embedding_dim, false);
-  if (a.final_norm) m.final_norm = collect.norm(a.hidden, "model.norm");
-  if (a.streams != nullptr) collect.stream_ends(*a.streams);
-  if (a.head == model::Head::kMasked) {
-    m.transform = collect.linear({"vocab_transform"}, a.hidden, a.hidden, a.kinds.front().ffn.bias);
-    m.transform_norm = collect.norm(a.hidden);
-  }
-  if (a.head == model::Head::kClasses) {
-    m.head = collect.linear({"classifier"}, a.hidden, a.classes, true);
-    m.tied = false;
-    return m;
-  }
-  if (a.head == model::Head::kScores) {
-    m.tied = m.tied && a.keeps_language_head && stage.has_embedding;
-    if (a.keeps_language_head)
-      m.language_head = m.tied ? m.embedding : collect.table(rows, embedding, WeightKind::kHead);
-    m.head = collect.linear({"score"}, a.hidden, a.classes, false);
-    return m;
-  }
-  // A tied head on a stage of its own is a copy of the embedding.
-  m.tied = m.tied && stage.has_embedding;
-  m.head.w = m.tied ? m.embedding : collect.table(rows, embedding, WeightKind::kHead);
-  if (a.head_bias || a.head == model::Head::kMasked) m.head.bias = collect.vector(rows);
+  list_ends(job, stage, rows, frozen_embedding, collect, m);
+  m.unmatched = collect.unmatched();
   return m;
 }
 

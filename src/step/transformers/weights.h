@@ -26,7 +26,8 @@ struct Weight {
   WeightKind kind = WeightKind::kMatrix;
   std::uint8_t width = 2;  // bytes per element as the graph sees it
   bool trainable = true;
-  bool quantized = false;    // 4-bit storage
+  bool quantized = false;    // 4-bit or 8-bit storage
+  bool projected = false;    // GaLore: its gradient is brought to a low rank
   bool by_input = false;     // stored [in, out] (GPT-2)
   bool loose = false;        // used through a transpose: autocast does not keep its copy
   bool per_channel = false;  // a vector along the last dimension

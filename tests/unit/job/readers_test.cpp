@@ -385,9 +385,9 @@ TEST(TrainingArguments, mistakes_are_named) {
   for (
       const Case& c :
       {Case{R"({"output_dir": "o", "model_name_or_path": "gpt2"})", "--seq-length"},
-       Case{R"({"output_dir": "o", "optim": "galore_adamw"})", "'galore_adamw' is not modelled"},
+       Case{R"({"output_dir": "o", "optim": "galore_adafactor"})", "'galore_adafactor' is not modelled"},
        Case{R"({"output_dir": "o", "per_device_train_batchsize": 3})", "did you mean 'per_device_train_batch_size'?"},
-       Case{R"({"output_dir": "o", "num_generations": 8})", "preference and reinforcement"},
+       Case{R"({"output_dir": "o", "num_generations": 8})", "plimsoll rl reads its runs"},
        Case{R"({"output_dir": "o", "loss_type": "dft"})", "only nll and chunked_nll"},
        Case{R"({"output_dir": "o", "fsdp": "hybrid_shard", "fsdp_config": {"version": 2}})",
             "only available with FSDP1"},
@@ -588,21 +588,115 @@ TEST(Peft, other_adapters_and_patterns_are_refused) {
   auto job = read_text(R"({"peft_type": "IA3"})", on("a100"));
   EXPECT_NE(text_of(job).find("only LORA is modelled"), std::string::npos) << text_of(job);
 
-  job = read_text(R"({"peft_type": "LORA", "target_modules": ".*\\.mlp\\..*"})", on("a100"));
+  job = read_text(R"({"peft_type": "LORA", "target_modules": "(?=mlp).*"})", on("a100"));
   EXPECT_NE(text_of(job).find("is a pattern"), std::string::npos) << text_of(job);
 
   job = read_text(
       R"({"peft_type": "LORA", "base_model_name_or_path": "llama3-8b", "target_modules": ".*\\.(q|v)_proj|.*up_proj"})",
       on("a100", 1, {{"seq-length", "64"}}));
   ASSERT_TRUE(job) << text_of(job);
-  EXPECT_EQ(job->adapter.targets, (std::vector<std::string>{"q_proj", "v_proj", "up_proj"}));
+  EXPECT_EQ(job->adapter.targets, (std::vector<std::string>{R"(.*\.(q|v)_proj|.*up_proj)"}));
+
+  job = read_text(
+      R"({"peft_type": "LORA", "base_model_name_or_path": "llama3-8b", "target_modules": "^(?!.*vision).*(q|v)_proj"})",
+      on("a100", 1, {{"seq-length", "64"}}));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->adapter.targets, (std::vector<std::string>{"q_proj", "v_proj"})) << "the names, where it looks ahead";
+
+  job = read_text(
+      R"({"peft_type": "LORA", "base_model_name_or_path": "llama3-8b", "target_modules": ".*q_proj", "layers_to_transform": [1]})",
+      on("a100", 1, {{"seq-length", "64"}}));
+  EXPECT_NE(text_of(job).find("PEFT takes no layers"), std::string::npos) << text_of(job);
 
   job = read_text(
       R"({"peft_type": "LORA", "use_dora": true, "base_model_name_or_path": "gpt2", "bias": "all", "target_modules": "all-linear"})",
       on("a100", std::nullopt, {{"seq-length", "512"}}));
   ASSERT_TRUE(job) << text_of(job);
   EXPECT_EQ(job->adapter.kind, AdapterKind::kDora);
-  EXPECT_TRUE(warns(*job, "bias: trained biases"));
+  EXPECT_EQ(job->adapter.bias, AdapterBias::kAll);
+}
+
+TEST(Peft, what_is_trained_beside_the_low_rank_pair_is_read) {
+  const auto job = read_text(
+      R"({"peft_type": "LORA", "base_model_name_or_path": "llama3-8b", "target_modules": ["q_proj", "v_proj"], "r": 8,
+          "modules_to_save": ["lm_head", "embed_tokens"], "rank_pattern": {"v_proj": 64}, "alpha_pattern": {"v_proj": 4},
+          "layers_to_transform": [0, 3], "layers_pattern": "layers", "exclude_modules": ["layers.3.self_attn.q_proj"],
+          "bias": "lora_only", "lora_bias": true, "ensure_weight_tying": false, "task_type": "SEQ_CLS"})",
+      on("a100", 1, {{"seq-length", "64"}}));
+  ASSERT_TRUE(job) << text_of(job);
+  const Adapter& a = job->adapter;
+  EXPECT_EQ(a.saved_modules, (std::vector<std::string>{"lm_head", "embed_tokens", "classifier", "score"}));
+  EXPECT_EQ(a.ranks.at("v_proj"), 64);
+  EXPECT_EQ(a.layers, (std::vector<std::int64_t>{0, 3}));
+  EXPECT_EQ(a.excluded, (std::vector<std::string>{"layers.3.self_attn.q_proj"}));
+  EXPECT_EQ(a.bias, AdapterBias::kAdapted);
+  EXPECT_TRUE(a.own_bias);
+  for (const std::string& warning : job->warnings)
+    for (const char* key : {"modules_to_save", "rank_pattern", "layers_to_transform", "layers_pattern", "bias"})
+      EXPECT_FALSE(warning.starts_with(key)) << warning;
+}
+
+TEST(Peft, lora_bias_of_programs_is_the_bias_of_peft) {
+  for (const auto& [word, bias] : {std::pair{"none", AdapterBias::kNone}, std::pair{"all", AdapterBias::kAll}}) {
+    const auto job = read_text(
+        std::string(
+            R"({"output_dir": "o", "use_peft": true, "max_length": 8, "model_name_or_path": "gpt2", "lora_bias": ")") +
+            word + R"("})",
+        on("h100", 1));
+    ASSERT_TRUE(job) << text_of(job);
+    EXPECT_EQ(job->adapter.bias, bias);
+    EXPECT_FALSE(job->adapter.own_bias);
+  }
+}
+
+TEST(LlamaFactory, galore_is_an_optimizer_of_its_own) {
+  const std::string start =
+      R"({"model_name_or_path": "gpt2", "stage": "sft", "finetuning_type": "full", "cutoff_len": 64,
+    "bf16": true, "galore_rank": 32, "galore_target": "c_attn,mlp")";
+  auto job = read_text(start + R"(, "use_galore": true})", on("h100", 1));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->optimizer.projection_rank, 32);
+  EXPECT_EQ(job->optimizer.projected, (std::vector<std::string>{"c_attn", "mlp"}));
+  job = read_text(start + R"(, "use_galore": false})", on("h100", 1));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->optimizer.projection_rank, 0);
+  job = read_text(start + R"(, "use_galore": true, "galore_layerwise": true})", on("h100", 1));
+  EXPECT_NE(text_of(job).find("galore_layerwise"), std::string::npos);
+}
+
+TEST(Peft, token_indices_are_counted) {
+  const auto rows = [](const std::string& value) {
+    const auto job =
+        read_text(R"({"peft_type": "LORA", "base_model_name_or_path": "llama3-8b", "target_modules": ["q_proj"],
+                                   "trainable_token_indices": )" +
+                      value + "}",
+                  on("a100", 1, {{"seq-length", "64"}}));
+    return job ? std::to_string(job->adapter.trained_tokens) : text_of(job);
+  };
+  EXPECT_EQ(rows("[5, 6, 7]"), "3");
+  EXPECT_EQ(rows(R"({"embed_tokens": [128000, 128001]})"), "2");
+  EXPECT_EQ(rows("[]"), "0");
+  EXPECT_NE(rows(R"({"embed_tokens": [1], "lm_head": [1]})").find("2 modules"), std::string::npos);
+  EXPECT_NE(rows(R"(["x"])").find("found"), std::string::npos);
+}
+
+TEST(Peft, contradictions_are_named) {
+  struct Case {
+    const char* text;
+    const char* message;
+  };
+  for (const Case& c :
+       {Case{R"("rank_pattern": {"q_proj": 0})", "rank_pattern"}, Case{R"("rank_pattern": ["q"])", "table of names"},
+        Case{R"("rank_pattern": {"(": 4})", "without its ')'"}, Case{R"("layers_to_transform": [-1])", "layers_to"},
+        Case{R"("exclude_modules": ["*"])", "nothing to repeat"},
+        Case{R"("trainable_token_indices": [1], "modules_to_save": ["embed_tokens"])", "both name the embedding"},
+        Case{R"("bias": "some")", "none, all, lora_only"}}) {
+    const auto job = read_text(
+        std::string(R"({"peft_type": "LORA", "base_model_name_or_path": "llama3-8b", "target_modules": ["q_proj"], )") +
+            c.text + "}",
+        on("a100", 1, {{"seq-length", "64"}}));
+    EXPECT_NE(text_of(job).find(c.message), std::string::npos) << c.text << " gave: " << text_of(job);
+  }
 }
 
 TEST(HfConfig, quantized_checkpoints_are_read_as_far_as_they_are_modelled) {
