@@ -91,6 +91,29 @@ Status check_layer(const model::Attention& attention, std::int64_t tensor) {
   return {};
 }
 
+// Keys of its own, or the state of a mixer. Blocks of a cache are counted by stage, so that each must hold some.
+bool keeps_something(const model::Attention& attention) {
+  return attention.kind != model::AttentionKind::kNone && !attention.shares_keys;
+}
+
+Status check_stages(const Server& server) {
+  std::int64_t first = 0;
+  for (const std::int64_t count : stage_layers(server.model.depth(), server.pipeline)) {
+    bool keeps = false;
+    for (std::int64_t i = first; i < first + count; ++i)
+      keeps = keeps || keeps_something(server.model.layer(i).attention);
+    if (!keeps)
+      return tl::make_unexpected(Error{Code::kMissing,
+                                       fmt::format("pipeline parallel size {}: layers {} to {} of {} keep no cache of "
+                                                   "their own, which is not modelled for a stage of a server",
+                                                   server.pipeline, first, first + count - 1, server.model.name),
+                                       {},
+                                       "a smaller pipeline parallel size"});
+    first += count;
+  }
+  return {};
+}
+
 Status check_split(const Server& server) {
   PLIMSOLL_TRY_STATUS(model::validate(server.model));
   if (server.model.head != model::Head::kLanguage)
@@ -107,7 +130,7 @@ Status check_split(const Server& server) {
   if (server.pipeline > server.model.depth())
     return bad_input(fmt::format("pipeline parallel size {} exceeds the {} layers of the model", server.pipeline,
                                  server.model.depth()));
-  return {};
+  return check_stages(server);
 }
 
 bool is_a100(const cluster::Gpu& gpu) { return lower(gpu.id + gpu.name).find("a100") != std::string::npos; }

@@ -69,6 +69,15 @@ TEST(Server, fractions_outside_zero_to_one_are_refused_by_the_engines_name) {
   EXPECT_THAT(refusal(server), HasSubstr("mem_fraction_static"));
 }
 
+// The last third of Gemma 3n's layers reads keys of layers below: a stage of them alone has nothing to count blocks of.
+TEST(Server, a_stage_without_a_cache_of_its_own_is_refused) {
+  Server server = server_of("gemma3n-e2b", "h100");
+  server.pipeline = 2;
+  EXPECT_EQ(refusal(server), "");
+  server.pipeline = 5;
+  EXPECT_THAT(refusal(server), HasSubstr("layers 24 to 29 of gemma3n-e2b keep no cache"));
+}
+
 TEST(Server, a_split_that_does_not_divide_is_refused) {
   EXPECT_THAT(refusal(server_of("llama3.1-8b", "h100", 3)),
               HasSubstr("attention heads (32) must be divisible by tensor parallel size (3)"));

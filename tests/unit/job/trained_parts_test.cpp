@@ -218,7 +218,7 @@ TEST(TrainedParts, axolotl_names_the_parameters_that_it_trains) {
   EXPECT_THAT(job->trainable_parameters, ElementsAre("^model.embed_tokens.weight$", "model.layers.2[0-9].mlp"));
   const auto unclear = read_text(text + "- (?!model)\n", on("h100", 8));
   ASSERT_FALSE(unclear);
-  EXPECT_THAT(unclear.error().message, HasSubstr("looks around"));
+  EXPECT_THAT(unclear.error().message, HasSubstr("look ahead or behind"));
 }
 
 TEST(TrainedParts, chosen_layers_are_read_by_their_names_too) {
