@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "base/usage.h"
 #include "cluster/architecture.h"
+#include "job/hybrid_model.h"
 #include "job/keys.h"
 #include "job/short_names.h"
 #include "model/catalog.h"
@@ -55,8 +56,10 @@ void assume_usual(job::ReadOptions& options, const std::vector<std::string>& swe
   if (!gives({"micro_batch_size"})) assumed.emplace_back("micro_batch_size", "1");
   if (!gives({"bf16", "fp16", "params_dtype", "compute_dtype", "recipe"}))
     assumed.emplace_back(usual_precision(options.gpu), "true");
-  const job::Framework sharded = job::assumed_framework(job::Assumed::kForManyGpus);
-  if (!options.framework && options.gpus.value_or(1) > 1) options.framework = sharded;
+  const bool needs_megatron = job::routes_alone(*model);
+  const job::Framework sharded =
+      job::assumed_framework(needs_megatron ? job::Assumed::kForPlans : job::Assumed::kForManyGpus);
+  if (!options.framework && (needs_megatron || options.gpus.value_or(1) > 1)) options.framework = sharded;
   if (assumed.empty()) return;
   std::string flags;
   for (const auto& [key, value] : assumed)

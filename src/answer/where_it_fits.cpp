@@ -3,9 +3,13 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "answer/json.h"
 #include "cluster/cluster.h"
+#include "job/hybrid_model.h"
 #include "lever/price.h"
+#include "model/catalog.h"
 
 namespace plimsoll::answer {
 
@@ -63,6 +67,16 @@ bool asks_where_it_fits(const job::Request& request) {
 }
 
 Result<WhereItFits> where_it_fits(const job::Request& request, const lever::World& world) {
+  const std::string& named = request.options().model;
+  // What the table shards and adapts are modules of Transformers.
+  if (const auto model = model::find_model(named); model && job::routes_alone(*model))
+    return tl::make_unexpected(
+        Error{Code::kMissing,
+              fmt::format("{} has experts in layers of their own, which are modelled as Megatron runs them: how many "
+                          "GPUs hold it depends on how it is split",
+                          named),
+              {},
+              fmt::format("plimsoll plan {} --gpu h100 --min-gpus finds the fewest", named)});
   const std::vector<Method> all = methods(request);
   WhereItFits answer;
   answer.model = request.options().model;

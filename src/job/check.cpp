@@ -128,10 +128,7 @@ Status check_framework(const Job& job) {
   if (job.is_megatron() && (job.model_keys.model_class || job.model_keys.decoder_num_layers)) return check_class(job);
   const bool splits_sequences = job.parallel.context > 1 && job.model.head != model::Head::kScores;
   if (job.is_megatron() && is_hybrid(job.model)) return check_hybrid(job);
-  const bool routes_alone = std::any_of(job.model.kinds.begin(), job.model.kinds.end(), [](const model::Layer& layer) {
-    return layer.attention.kind == AttentionKind::kNone && layer.ffn.is_moe();
-  });
-  if (routes_alone)
+  if (routes_alone(job.model))
     return tl::make_unexpected(Error{Code::kMissing,
                                      fmt::format("{} has experts in layers of their own, which are modelled as "
                                                  "Megatron runs them, not under {}",

@@ -147,6 +147,12 @@ Status make_hybrid(const ModelKeys& keys, const Layer& attends, const FeedForwar
   return {};
 }
 
+bool routes_alone(const Architecture& model) {
+  return std::any_of(model.kinds.begin(), model.kinds.end(), [](const model::Layer& layer) {
+    return layer.attention.kind == model::AttentionKind::kNone && layer.ffn.is_moe();
+  });
+}
+
 bool is_hybrid(const Architecture& model) {
   const auto is_half = [](const Layer& kind) {
     const model::Attention& a = kind.attention;

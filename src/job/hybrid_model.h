@@ -20,6 +20,8 @@ struct Job;
 
 // Whether the layers are what Megatron's HybridModel builds.
 [[nodiscard]] bool is_hybrid(const model::Architecture& model);
+// Experts in layers of their own, which are modelled as Megatron runs them alone.
+[[nodiscard]] bool routes_alone(const model::Architecture& model);
 
 // The pattern of such a model, with its MTP depths and without pipeline segments.
 [[nodiscard]] std::string pattern_of(const model::Architecture& model);
