@@ -175,7 +175,6 @@ class Parser {
     bool first = true;
     while (more() && (text_[at_] != ']' || first)) {
       first = false;
-      Set one;
       const auto low = static_cast<unsigned char>(text_[at_]);
       if (low == '\\') {
         ++at_;
