@@ -124,7 +124,7 @@ Status make_hybrid(const ModelKeys& keys, const Layer& attends, const FeedForwar
   std::array<int, 128> kind_of{};
   kind_of.fill(-1);
   const auto index = [&](char symbol) {
-    int& known = kind_of[static_cast<std::size_t>(symbol)];
+    int& known = kind_of[static_cast<unsigned char>(symbol)];
     if (known < 0) {
       known = static_cast<int>(model.kinds.size());
       model.kinds.push_back(layer_of(symbol, attends, moe, mixer));
