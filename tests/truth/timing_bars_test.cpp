@@ -34,24 +34,24 @@ TEST(TimingTruth, recorded_ranks_take_as_long_as_predicted) {
   EXPECT_LE(errors.max_pct, 12);
 }
 
+// The median and 90th percentile that hold for a file of so many timed steps, and that most lie inside their interval.
+void expect_seconds(const char* name, std::size_t count, double median, double p90) {
+  const Scored s = scored(name);
+  const Statistics errors = statistics(s.score, s.file, "step_seconds");
+  EXPECT_EQ(errors.count, count);
+  EXPECT_LE(errors.median_pct, median);
+  EXPECT_LE(errors.p90_pct, p90);
+  EXPECT_GE(errors.inside, 0.85);
+}
+
 // Ranks of which most were never timed before, half of them bound by a host whose own speed halved within a minute.
 TEST(TimingTruth, ranks_of_mixtures_and_small_widths_take_about_as_long_as_predicted) {
-  const Scored s = scored("megatron-h200-timed.json");
-  const Statistics errors = statistics(s.score, s.file, "step_seconds");
-  EXPECT_EQ(errors.count, 16U);
-  EXPECT_LE(errors.median_pct, 8);
-  EXPECT_LE(errors.p90_pct, 25);
-  EXPECT_GE(errors.inside, 0.85);
+  expect_seconds("megatron-h200-timed.json", 16, 8, 25);
 }
 
 // Recorded and scored after the code that predicts them; the tail is six steps that wait for their host.
 TEST(TimingTruth, steps_of_the_trainer_that_no_code_was_written_for) {
-  const Scored s = scored("trainer-h200-fresh.json");
-  const Statistics errors = statistics(s.score, s.file, "step_seconds");
-  EXPECT_EQ(errors.count, 24U);
-  EXPECT_LE(errors.median_pct, 8);
-  EXPECT_LE(errors.p90_pct, 26);
-  EXPECT_GE(errors.inside, 0.85);
+  expect_seconds("trainer-h200-fresh.json", 24, 8, 26);
 }
 
 // Models whose attention is written out (BLOOM, Falcon, gpt-oss) are the worst ones.
