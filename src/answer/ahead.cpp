@@ -4,12 +4,14 @@
 #include <exception>
 
 #include "rules/rules.h"
+#include "timing/calibration.h"
 
 namespace plimsoll::answer {
 
 Ahead::Ahead() {
   const auto read = [] {
     try {
+      (void)timing::built_in();
       (void)rules::catalogue();
     } catch (const std::exception&) {  // whoever asks for it next tries again, and says why not
     }

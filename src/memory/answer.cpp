@@ -65,7 +65,7 @@ Result<WalkedRank> answer_rank(const job::Job& job, const job::PipelineLayout& l
   const std::int64_t passes = step::layer_passes(job, layout, pp_rank);
   Spares<step::Tape>::Borrowed borrowed = tapes().borrow();
   step::Tape& tape = *borrowed;
-  tape.restart(passes <= kBudget.layer_passes);
+  tape.restart(passes <= kBudget.layer_passes, asked.figures_only ? step::Moments::kDropped : step::Moments::kKept);
   step::RankResult result = step::run_rank(job, layout, pp_rank, tape, !tape.recording());
   if (!settings.native)
     result.warnings.emplace_back(

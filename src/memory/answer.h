@@ -79,7 +79,7 @@ struct AskedRanks {
   std::optional<std::int64_t> pp;  // a given stage; neither: the worst
   bool verdict_only = false;       // the first rank that does not fit ends the answer, where it ran out
   bool alone = false;              // of `pp` only: what it needs is asked, not whether the job fits
-  bool figures_only = false;       // no table and no list of what is alive: what comparing two jobs needs
+  bool figures_only = false;       // no table, no moments, nothing of what is alive: what comparing two jobs needs
 };
 
 // The job must be complete (job::read_job completes it).

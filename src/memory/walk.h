@@ -57,7 +57,7 @@ struct Levels {
 // capacity is what the allocator may take from the device. With stop_at_capacity the walk ends at the
 // first request that cannot be served; without it memory is endless. A memory fraction is of the whole
 // device (facts pytorch-allocator.md 6): device_total, or the capacity where it is 0. `levels` is filled where given,
-// up to the event at which the walk ends.
+// up to the event at which the walk ends. A tape without moments has one group and one phase.
 [[nodiscard]] Walk walk(const step::Tape& tape, const allocator::Settings& settings, std::int64_t capacity,
                         bool stop_at_capacity, std::int64_t device_total = 0, Levels* levels = nullptr);
 

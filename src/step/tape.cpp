@@ -67,7 +67,7 @@ void Tape::repeat(const Piece& piece, std::span<const Renumbered> others) {
   }
   live_ += piece.profile.net;
   moment_ = end;
-  if (recording_ && piece.end.has_mark) mark();
+  if (recording_ && has_moments_ && piece.end.has_mark) mark();
 }
 
 void Tape::append(const Piece& piece, std::span<const Renumbered> others) {
@@ -83,6 +83,7 @@ void Tape::append(const Piece& piece, std::span<const Renumbered> others) {
     size_ += count;
   }
   next_id_ += piece.end.id - begin.id;
+  if (!has_moments_) return;
   const std::size_t first = begin.mark > 0 && marks_[begin.mark - 1].event == begin.event ? begin.mark - 1 : begin.mark;
   for (std::size_t m = first; m < marks_.size() && marks_[m].event < piece.end.event; ++m)
     mark(marks_[m].event - begin.event + at, now(marks_[m].moment));
@@ -103,7 +104,7 @@ void Tape::write_out() {
   is_open_ = true;
 }
 
-void Tape::restart(bool recording) {
+void Tape::restart(bool recording, Moments moments) {
   constexpr std::size_t kMostRoom = std::size_t{1} << 18;  // of events: 8 MiB
   std::vector<Event> events = events_.capacity() <= kMostRoom ? std::move(events_) : std::vector<Event>();
   std::vector<Stretch> stretches = std::move(stretches_);
@@ -111,7 +112,7 @@ void Tape::restart(bool recording) {
   events.clear();
   stretches.clear();
   marks.clear();
-  *this = Tape(recording);
+  *this = Tape(recording, moments);
   events_ = std::move(events);
   stretches_ = std::move(stretches);
   marks_ = std::move(marks);

@@ -68,9 +68,14 @@ struct Profile {
   }
 };
 
+// Whether a recording says when its events happen. Where only sums are asked for it need not: a quarter of what a walk
+// reads are moments.
+enum class Moments : std::uint8_t { kKept, kDropped };
+
 class Tape {
  public:
-  explicit Tape(bool recording = false) : recording_(recording) {}
+  explicit Tape(bool recording = false, Moments moments = Moments::kKept)
+      : recording_(recording), has_moments_(moments == Moments::kKept) {}
 
   Tensor alloc(std::int64_t bytes, Name name) {
     if (bytes <= 0) return {};
@@ -170,6 +175,7 @@ class Tape {
   [[nodiscard]] const Moment& peak_moment() const { return peak_moment_; }
   // How many events there are, those of repeated pieces among them.
   [[nodiscard]] std::size_t size() const { return size_; }
+  // Without moments: those alone that empty the cache.
   [[nodiscard]] const std::vector<Mark>& marks() const { return marks_; }
   // A reader's place: the stretch that it reads and the event before which it stands.
   struct Cursor {
@@ -230,7 +236,7 @@ class Tape {
   [[nodiscard]] std::size_t repeats() const { return repeats_; }
 
   // An empty tape again, as one that is new; what it recorded leaves its room to what comes, unless that is much.
-  void restart(bool recording);
+  void restart(bool recording, Moments moments = Moments::kKept);
 
   // The profile of everything since the tape was made or reset.
   [[nodiscard]] Profile profile() const { return {peak_, live_}; }
@@ -293,7 +299,7 @@ class Tape {
   }
   void set(Phase phase, Operation operation, std::int16_t layer, std::int16_t chunk, std::int32_t micro_batch) {
     moment_ = {phase, operation, chunk, layer, micro_batch};
-    if (recording_) mark();
+    if (recording_ && has_moments_) mark();
   }
   void append(const Piece& piece, std::span<const Renumbered> others);
   // A moment of a piece where it is written again.
@@ -310,6 +316,7 @@ class Tape {
   }
 
   bool recording_;
+  bool has_moments_;
   bool overflowed_ = false;
   Stream stream_ = Stream::kCompute;
   std::int64_t live_ = 0;

@@ -330,5 +330,30 @@ TEST(Outside, userbuffers_are_nine_hidden_states) {
   EXPECT_EQ(outside(completed(job), "TP userbuffers"), 9 * 2 * 2048 * 1024);
 }
 
+TEST(Answer, figures_alone_are_those_of_the_whole_answer) {
+  for (const std::int64_t pipeline : {1, 2, 4}) {
+    for (const bool recomputes : {false, true}) {
+      job::Job job = small_job();
+      job.parallel.pipeline = pipeline;
+      if (recomputes) job.recompute.granularity = job::RecomputeGranularity::kFull;
+      AskedRanks asked;
+      asked.all = true;
+      const Answer whole = answer_of(job, asked);
+      asked.figures_only = true;
+      const Answer figures = answer_of(job, asked);
+      ASSERT_EQ(figures.ranks.size(), whole.ranks.size());
+      EXPECT_EQ(figures.fits, whole.fits);
+      EXPECT_EQ(figures.worst_of_all.pp_rank, whole.worst_of_all.pp_rank);
+      for (std::size_t r = 0; r < whole.ranks.size(); ++r) {
+        EXPECT_EQ(figures.ranks[r].peak_requested, whole.ranks[r].peak_requested) << r;
+        EXPECT_EQ(figures.ranks[r].peak_allocated, whole.ranks[r].peak_allocated) << r;
+        EXPECT_EQ(figures.ranks[r].peak_reserved, whole.ranks[r].peak_reserved) << r;
+        EXPECT_EQ(figures.ranks[r].device_used, whole.ranks[r].device_used) << r;
+        EXPECT_EQ(figures.ranks[r].high, whole.ranks[r].high) << r;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll::memory

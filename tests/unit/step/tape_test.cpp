@@ -81,6 +81,39 @@ TEST(Tape, marks_say_from_which_event_on_a_moment_holds) {
   EXPECT_EQ(tape.peak_moment().operation, Operation::kFc1Linear);
 }
 
+TEST(Tape, one_without_moments_has_the_same_events_and_sums) {
+  const auto write = [](Tape& tape) {
+    tape.enter(Phase::kForward);
+    const Tape::Place begin = tape.place();
+    tape.at(Operation::kNorm1);
+    Tensor held = tape.alloc(4096, Name::kHidden);
+    tape.at(Operation::kFc1Linear);
+    tape.touch(512, Name::kHidden);
+    tape.free(held);
+    const Tape::Piece piece = tape.piece(begin, tape.place());
+    tape.repeat(piece, {});
+    tape.empty_cache();
+    (void)tape.alloc(1024, Name::kHidden);
+  };
+  Tape kept(true);
+  Tape dropped(true, Moments::kDropped);
+  write(kept);
+  write(dropped);
+  EXPECT_GT(kept.marks().size(), 3U);
+  ASSERT_EQ(dropped.marks().size(), 1U) << "the one that empties the cache";
+  EXPECT_TRUE(dropped.marks()[0].empties_cache);
+  EXPECT_EQ(dropped.marks()[0].event, 8U);
+  EXPECT_EQ(dropped.peak(), kept.peak());
+  EXPECT_EQ(dropped.live(), kept.live());
+  kept.write_out();
+  dropped.write_out();
+  ASSERT_EQ(dropped.events().size(), kept.events().size());
+  for (std::size_t i = 0; i < kept.events().size(); ++i) {
+    EXPECT_EQ(dropped.events()[i].bytes, kept.events()[i].bytes) << i;
+    EXPECT_EQ(dropped.events()[i].id, kept.events()[i].id) << i;
+  }
+}
+
 TEST(Tape, a_span_has_a_peak_of_its_own) {
   Tape tape;
   tape.touch(8192, Name::kHidden);
