@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The spelling of engines, types and versions, one table each for reading and printing.
+// The spelling of engines, types and versions.
 #include <array>
 #include <charconv>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -13,56 +12,32 @@ namespace plimsoll::inference {
 
 namespace {
 
-template <class Enum, std::size_t N>
-using Names = std::array<std::pair<std::string_view, Enum>, N>;
-
-// The first name of a value is how it is printed; the others are what engines also accept.
-constexpr Names<Engine, 2> kEngines = {{{"vllm", Engine::kVllm}, {"sglang", Engine::kSglang}}};
-constexpr Names<WeightType, 11> kWeights = {{{"bf16", WeightType::kBf16},
-                                             {"bfloat16", WeightType::kBf16},
-                                             {"fp16", WeightType::kBf16},
-                                             {"float16", WeightType::kBf16},
-                                             {"fp32", WeightType::kFp32},
-                                             {"float32", WeightType::kFp32},
-                                             {"fp8", WeightType::kFp8},
-                                             {"int8", WeightType::kInt8},
-                                             {"w8a8", WeightType::kInt8},
-                                             {"int4", WeightType::kInt4},
-                                             {"w4a16", WeightType::kInt4}}};
-constexpr Names<KvType, 11> kKv = {{{"auto", KvType::kAuto},
-                                    {"bf16", KvType::kBf16},
-                                    {"bfloat16", KvType::kBf16},
-                                    {"fp32", KvType::kFp32},
-                                    {"float32", KvType::kFp32},
-                                    {"fp8", KvType::kFp8},
-                                    {"fp8_e4m3", KvType::kFp8},
-                                    {"fp8_e5m2", KvType::kFp8},
-                                    {"int8", KvType::kInt8},
-                                    {"int4", KvType::kInt4},
-                                    {"nvfp4", KvType::kNvfp4}}};
-
-template <class Enum, std::size_t N>
-std::string_view name_in(const Names<Enum, N>& names, Enum value) {
-  for (const auto& [name, known] : names)
-    if (known == value) return name;
-  return {};
-}
-
-template <class Enum, std::size_t N>
-std::optional<Enum> value_in(const Names<Enum, N>& names, std::string_view text) {
-  for (const auto& [name, known] : names)
-    if (equals_ignoring_case(name, text)) return known;
-  return std::nullopt;
-}
+constexpr Spelling<Engine> kEngines[] = {
+    {Engine::kVllm, "vllm"},
+    {Engine::kSglang, "sglang"},
+};
+constexpr Spelling<WeightType> kWeightTypes[] = {
+    {WeightType::kBf16, "bf16", "bfloat16 fp16 float16"},
+    {WeightType::kFp32, "fp32", "float32"},
+    {WeightType::kFp8, "fp8"},
+    {WeightType::kInt8, "int8", "w8a8"},
+    {WeightType::kInt4, "int4", "awq gptq w4a16"},
+};
+constexpr Spelling<KvType> kKvTypes[] = {
+    {KvType::kAuto, "auto"},
+    {KvType::kBf16, "bf16", "bfloat16 fp16 float16"},
+    {KvType::kFp32, "fp32", "float32"},
+    {KvType::kFp8, "fp8", "fp8_e4m3 fp8_e5m2"},
+    {KvType::kInt8, "int8"},
+    {KvType::kInt4, "int4"},
+    {KvType::kNvfp4, "nvfp4"},
+};
 
 }  // namespace
 
-std::string_view name_of(Engine engine) { return name_in(kEngines, engine); }
-std::string_view name_of(WeightType type) { return name_in(kWeights, type); }
-std::string_view name_of(KvType type) { return name_in(kKv, type); }
-std::optional<Engine> engine_from_name(std::string_view name) { return value_in(kEngines, name); }
-std::optional<WeightType> weight_type_from_name(std::string_view name) { return value_in(kWeights, name); }
-std::optional<KvType> kv_type_from_name(std::string_view name) { return value_in(kKv, name); }
+std::span<const Spelling<Engine>> spellings_of(Engine) { return kEngines; }
+std::span<const Spelling<WeightType>> spellings_of(WeightType) { return kWeightTypes; }
+std::span<const Spelling<KvType>> spellings_of(KvType) { return kKvTypes; }
 
 Result<Version> parse_version(std::string_view text) {
   std::array<int, 3> parts = {0, 0, 0};

@@ -6,10 +6,12 @@
 #include <compare>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/choices.h"
 #include "base/result.h"
 #include "cluster/cluster.h"
 #include "model/architecture.h"
@@ -54,12 +56,10 @@ struct Server {
 // not fit is account()'s start_up_error.
 [[nodiscard]] Result<Server> resolved(Server server);
 
-[[nodiscard]] std::string_view name_of(Engine engine);    // "vllm", "sglang"
-[[nodiscard]] std::string_view name_of(WeightType type);  // "bf16", "fp8", ...
-[[nodiscard]] std::string_view name_of(KvType type);      // "auto", "fp8", ...
-[[nodiscard]] std::optional<Engine> engine_from_name(std::string_view name);
-[[nodiscard]] std::optional<WeightType> weight_type_from_name(std::string_view name);
-[[nodiscard]] std::optional<KvType> kv_type_from_name(std::string_view name);
+[[nodiscard]] std::span<const Spelling<Engine>> spellings_of(Engine engine);        // "vllm", "sglang"
+[[nodiscard]] std::span<const Spelling<WeightType>> spellings_of(WeightType type);  // "bf16", "fp8", ...
+[[nodiscard]] std::span<const Spelling<KvType>> spellings_of(KvType type);          // "auto", "fp8", ...
+using plimsoll::name_of;
 // "0.17.1", "v0.21", "0.20.1rc2": what follows the third number is ignored.
 [[nodiscard]] Result<Version> parse_version(std::string_view text);
 [[nodiscard]] std::string to_string(const Version& version);

@@ -75,7 +75,7 @@ Result<std::optional<Assignment>> resolve(const Draft& draft, const Assignment& 
   }
   const FoundKey found = find_key(result.key);
   if (found.key == nullptr) return tl::make_unexpected(bad_target(given.key, result.key));
-  if (result.value.is_null() && !takes_null(*found.key)) return std::optional<Assignment>{};
+  if (result.value.is_null() && !takes_null<Job>(found.key->field)) return std::optional<Assignment>{};
   return std::optional<Assignment>(std::move(result));
 }
 

@@ -135,8 +135,8 @@ Status refuse_foreign_keys(const Job& job) {
     const bool is_known = have.empty() || std::find(have.begin(), have.end(), job.framework) != have.end();
     const FoundKey found = find_key(key);
     if (found.key == nullptr) continue;
-    const auto value = get_field(job, *found.key);
-    const auto otherwise = get_field(defaults, *found.key);
+    const auto value = get_field(job, found.key->field);
+    const auto otherwise = get_field(defaults, found.key->field);
     const std::string text = value ? document::to_text(*value) : std::string{};
     if (value && otherwise && text == document::to_text(*otherwise)) continue;  // says what happens anyway
     if (is_known) {

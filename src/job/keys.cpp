@@ -37,13 +37,6 @@ const std::vector<Section>& sections() {
   return all;
 }
 
-// Flags are written with dashes, keys with underscores; dots separate sections and stay.
-std::string in_key_spelling(std::string_view key) {
-  std::string_view bare = trim(key);
-  while (bare.substr(0, 1) == "-") bare.remove_prefix(1);
-  return replace(bare, '-', '_');
-}
-
 }  // namespace
 
 bool is_off(const Node& value) {
@@ -74,8 +67,8 @@ const std::vector<KeyInfo>& key_table() {
     std::vector<KeyInfo> rows;
     for (const Section& section : sections())
       for (const Key& key : section.keys)
-        rows.push_back(
-            KeyInfo{std::string(key.name), std::string(section.name), type_name(key), std::string(key.doc), key.moves});
+        rows.push_back(KeyInfo{std::string(key.name), std::string(section.name), type_name<Job>(key.field),
+                               std::string(key.doc), key.moves});
     return rows;
   }();
   return table;
@@ -103,22 +96,6 @@ FoundKey find_key(std::string_view name) {
 
 bool is_key(std::string_view name) { return find_key(name).key != nullptr; }
 
-namespace {
-
-// The first of the words that is not among a key's values, set right.
-std::string meant_value(std::string_view words, std::string_view type) {
-  const std::vector<std::string> values = listed_values(type);
-  for (const std::string_view part : split(words, ',')) {
-    std::string word = lower(part);
-    std::erase_if(word, [](char c) { return std::string_view(" []\"'\t").find(c) != std::string_view::npos; });
-    const auto is_it = [&word](const std::string& value) { return equals_ignoring_case(value, word); };
-    if (!word.empty() && std::none_of(values.begin(), values.end(), is_it)) return did_you_mean(word, values);
-  }
-  return {};
-}
-
-}  // namespace
-
 Error bad_target(std::string_view name, std::string_view target) {
   return Error{
       Code::kBadInput,
@@ -133,11 +110,10 @@ Status set_canonical(Job& job, const FoundKey& found, const Node& value) {
     if (!job.model_keys.any && job.base_model.layers.empty()) job.base_model = job.model;
     job.model_keys.any = true;
   }
-  auto done = set_field(job, *found.key, value);
+  const Key& key = *found.key;
+  auto done = set_field(job, key.field, key.range, value);
   if (done) return done;
-  done.error().message = fmt::format("{}: {}", found.key->name, done.error().message);
-  if (done.error().hint.empty()) done.error().hint = meant_value(document::to_text(value), type_name(*found.key));
-  return done;
+  return tl::make_unexpected(refused_value(std::move(done.error()), key.name, value, type_name<Job>(key.field)));
 }
 
 bool is_harmless(const Alias& alias, const Node& value) {
@@ -198,16 +174,7 @@ Error unknown_key(std::string_view key, Framework framework) {
   for (const Alias& alias : alias_table(framework)) candidates.emplace_back(alias.name);
   for (const auto& [brief, full] : kShortNames) candidates.emplace_back(brief);
   candidates.insert(candidates.end(), {"framework", "model", "environment"});  // of a job file, beside its keys
-  const std::string name = in_key_spelling(key);
-  std::string near = nearest(name, candidates);
-  if (near.empty() && name.size() >= 4)  // "micro_batch" for micro_batch_size: the shortest name that holds it
-    for (const std::string& candidate : candidates)
-      if (candidate.find(name) != std::string::npos && (near.empty() || candidate.size() < near.size()))
-        near = candidate;
-  return Error{Code::kBadInput,
-               fmt::format("unknown key {}", shown(text_node(std::string(key)))),
-               {},
-               near.empty() ? "" : fmt::format("did you mean '{}'?", near)};
+  return unknown_name(key, candidates);
 }
 
 std::string canonical_name(std::string_view key) {
@@ -257,7 +224,7 @@ Status set_key(Job& job, std::string_view key, const Node& value) {
 std::optional<Node> value_of(const Job& job, std::string_view name) {
   const FoundKey found = find_key(name);
   if (found.key == nullptr) return std::nullopt;
-  return get_field(job, *found.key);
+  return get_field(job, found.key->field);
 }
 
 void warn(Job& job, std::string text) {

@@ -3,22 +3,13 @@
 // are what other frameworks write for the same thing. Case, '-' and '_' do not matter on reading.
 #include "job/knobs.h"
 
-#include <span>
 #include <vector>
 
-#include "base/text.h"
 #include "job/framework.h"
 
 namespace plimsoll::job {
 
 namespace {
-
-template <class Enum>
-struct Spelling {
-  Enum value;
-  std::string_view name;
-  std::string_view aliases = {};  // separated by spaces
-};
 
 constexpr Spelling<DType> kDTypes[] = {
     {DType::kFp32, "fp32", "float32 float torch.float32 torch.float 32 32-true"},
@@ -129,11 +120,10 @@ constexpr Spelling<CudaGraphs> kCudaGraphs[] = {
     {CudaGraphs::kFullIteration, "full_iteration"},
 };
 
-template <class Enum>
-std::span<const Spelling<Enum>> spellings();
+}  // namespace
+
 // Frameworks name themselves.
-template <>
-std::span<const Spelling<Framework>> spellings() {
+std::span<const Spelling<Framework>> spellings_of(Framework) {
   static const std::vector<Spelling<Framework>> rows = [] {
     std::vector<Spelling<Framework>> all;
     for (const FrameworkFacts* facts : kFrameworkFacts) all.push_back({facts->id, facts->name, facts->words});
@@ -141,83 +131,24 @@ std::span<const Spelling<Framework>> spellings() {
   }();
   return rows;
 }
-// clang-format off
-template <> std::span<const Spelling<DType>> spellings() { return kDTypes; }
-template <> std::span<const Spelling<Fp8Recipe>> spellings() { return kFp8Recipes; }
-template <> std::span<const Spelling<CpCommType>> spellings() { return kCpCommTypes; }
-template <> std::span<const Spelling<PipelineSchedule>> spellings() { return kSchedules; }
-template <> std::span<const Spelling<OptimizerKind>> spellings() { return kOptimizers; }
-template <> std::span<const Spelling<OptimizerImpl>> spellings() { return kOptimizerImpls; }
-template <> std::span<const Spelling<ShardingKind>> spellings() { return kShardings; }
-template <> std::span<const Spelling<FsdpUnits>> spellings() { return kFsdpUnits; }
-template <> std::span<const Spelling<OffloadTarget>> spellings() { return kOffloadTargets; }
-template <> std::span<const Spelling<MegatronFsdpStrategy>> spellings() { return kStrategies; }
-template <> std::span<const Spelling<RecomputeGranularity>> spellings() { return kGranularities; }
-template <> std::span<const Spelling<RecomputeMethod>> spellings() { return kMethods; }
-template <> std::span<const Spelling<AdapterKind>> spellings() { return kAdapters; }
-template <> std::span<const Spelling<AdapterBias>> spellings() { return kAdapterBiases; }
-template <> std::span<const Spelling<Implementation>> spellings() { return kImplementations; }
-template <> std::span<const Spelling<AttentionBackend>> spellings() { return kAttentions; }
-template <> std::span<const Spelling<LossKind>> spellings() { return kLosses; }
-template <> std::span<const Spelling<DispatcherKind>> spellings() { return kDispatchers; }
-template <> std::span<const Spelling<CudaGraphs>> spellings() { return kCudaGraphs; }
-// clang-format on
-
-bool same_word(std::string_view a, std::string_view b) {
-  return equals_ignoring_case(replace(a, '-', '_'), replace(b, '-', '_'));
-}
-
-}  // namespace
-
-template <class Enum>
-std::string_view name_of(Enum value) {
-  for (const Spelling<Enum>& row : spellings<Enum>())
-    if (row.value == value) return row.name;
-  return "unknown";
-}
-
-template <class Enum>
-std::optional<Enum> from_name(std::string_view name) {
-  if (name.empty()) return std::nullopt;
-  for (const Spelling<Enum>& row : spellings<Enum>()) {
-    if (same_word(name, row.name)) return row.value;
-    for (const std::string_view alias : split(row.aliases, ' '))
-      if (!alias.empty() && same_word(name, alias)) return row.value;
-  }
-  return std::nullopt;
-}
-
-template <class Enum>
-std::string choices() {
-  std::vector<std::string> names;
-  for (const Spelling<Enum>& row : spellings<Enum>()) names.emplace_back(row.name);
-  return join(names, ", ");
-}
-
-#define PLIMSOLL_KNOB(Enum)                                       \
-  template std::string_view name_of<Enum>(Enum);                  \
-  template std::optional<Enum> from_name<Enum>(std::string_view); \
-  template std::string choices<Enum>();
-PLIMSOLL_KNOB(Framework)
-PLIMSOLL_KNOB(DType)
-PLIMSOLL_KNOB(Fp8Recipe)
-PLIMSOLL_KNOB(CpCommType)
-PLIMSOLL_KNOB(PipelineSchedule)
-PLIMSOLL_KNOB(OptimizerKind)
-PLIMSOLL_KNOB(OptimizerImpl)
-PLIMSOLL_KNOB(ShardingKind)
-PLIMSOLL_KNOB(FsdpUnits)
-PLIMSOLL_KNOB(OffloadTarget)
-PLIMSOLL_KNOB(MegatronFsdpStrategy)
-PLIMSOLL_KNOB(RecomputeGranularity)
-PLIMSOLL_KNOB(RecomputeMethod)
-PLIMSOLL_KNOB(AdapterKind)
-PLIMSOLL_KNOB(AdapterBias)
-PLIMSOLL_KNOB(Implementation)
-PLIMSOLL_KNOB(AttentionBackend)
-PLIMSOLL_KNOB(LossKind)
-PLIMSOLL_KNOB(DispatcherKind)
-PLIMSOLL_KNOB(CudaGraphs)
-#undef PLIMSOLL_KNOB
+std::span<const Spelling<DType>> spellings_of(DType) { return kDTypes; }
+std::span<const Spelling<Fp8Recipe>> spellings_of(Fp8Recipe) { return kFp8Recipes; }
+std::span<const Spelling<CpCommType>> spellings_of(CpCommType) { return kCpCommTypes; }
+std::span<const Spelling<PipelineSchedule>> spellings_of(PipelineSchedule) { return kSchedules; }
+std::span<const Spelling<OptimizerKind>> spellings_of(OptimizerKind) { return kOptimizers; }
+std::span<const Spelling<OptimizerImpl>> spellings_of(OptimizerImpl) { return kOptimizerImpls; }
+std::span<const Spelling<ShardingKind>> spellings_of(ShardingKind) { return kShardings; }
+std::span<const Spelling<FsdpUnits>> spellings_of(FsdpUnits) { return kFsdpUnits; }
+std::span<const Spelling<OffloadTarget>> spellings_of(OffloadTarget) { return kOffloadTargets; }
+std::span<const Spelling<MegatronFsdpStrategy>> spellings_of(MegatronFsdpStrategy) { return kStrategies; }
+std::span<const Spelling<RecomputeGranularity>> spellings_of(RecomputeGranularity) { return kGranularities; }
+std::span<const Spelling<RecomputeMethod>> spellings_of(RecomputeMethod) { return kMethods; }
+std::span<const Spelling<AdapterKind>> spellings_of(AdapterKind) { return kAdapters; }
+std::span<const Spelling<AdapterBias>> spellings_of(AdapterBias) { return kAdapterBiases; }
+std::span<const Spelling<Implementation>> spellings_of(Implementation) { return kImplementations; }
+std::span<const Spelling<AttentionBackend>> spellings_of(AttentionBackend) { return kAttentions; }
+std::span<const Spelling<LossKind>> spellings_of(LossKind) { return kLosses; }
+std::span<const Spelling<DispatcherKind>> spellings_of(DispatcherKind) { return kDispatchers; }
+std::span<const Spelling<CudaGraphs>> spellings_of(CudaGraphs) { return kCudaGraphs; }
 
 }  // namespace plimsoll::job

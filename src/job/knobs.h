@@ -4,10 +4,9 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
+#include <span>
 
+#include "base/choices.h"
 #include "framework/list.h"
 
 namespace plimsoll::job {
@@ -104,13 +103,29 @@ struct OffloadModules {
   return 0;
 }
 
-// Spelling of an enumerator in job files, and back. Aliases of other frameworks are accepted on reading.
-template <class Enum>
-[[nodiscard]] std::string_view name_of(Enum value);
-template <class Enum>
-[[nodiscard]] std::optional<Enum> from_name(std::string_view name);
-// "bf16, fp16, fp32": for messages.
-template <class Enum>
-[[nodiscard]] std::string choices();
+// Their spelling in job files (base/choices.h).
+[[nodiscard]] std::span<const Spelling<Framework>> spellings_of(Framework value);
+[[nodiscard]] std::span<const Spelling<DType>> spellings_of(DType value);
+[[nodiscard]] std::span<const Spelling<Fp8Recipe>> spellings_of(Fp8Recipe value);
+[[nodiscard]] std::span<const Spelling<CpCommType>> spellings_of(CpCommType value);
+[[nodiscard]] std::span<const Spelling<PipelineSchedule>> spellings_of(PipelineSchedule value);
+[[nodiscard]] std::span<const Spelling<OptimizerKind>> spellings_of(OptimizerKind value);
+[[nodiscard]] std::span<const Spelling<OptimizerImpl>> spellings_of(OptimizerImpl value);
+[[nodiscard]] std::span<const Spelling<ShardingKind>> spellings_of(ShardingKind value);
+[[nodiscard]] std::span<const Spelling<FsdpUnits>> spellings_of(FsdpUnits value);
+[[nodiscard]] std::span<const Spelling<OffloadTarget>> spellings_of(OffloadTarget value);
+[[nodiscard]] std::span<const Spelling<MegatronFsdpStrategy>> spellings_of(MegatronFsdpStrategy value);
+[[nodiscard]] std::span<const Spelling<RecomputeGranularity>> spellings_of(RecomputeGranularity value);
+[[nodiscard]] std::span<const Spelling<RecomputeMethod>> spellings_of(RecomputeMethod value);
+[[nodiscard]] std::span<const Spelling<AdapterKind>> spellings_of(AdapterKind value);
+[[nodiscard]] std::span<const Spelling<AdapterBias>> spellings_of(AdapterBias value);
+[[nodiscard]] std::span<const Spelling<Implementation>> spellings_of(Implementation value);
+[[nodiscard]] std::span<const Spelling<AttentionBackend>> spellings_of(AttentionBackend value);
+[[nodiscard]] std::span<const Spelling<LossKind>> spellings_of(LossKind value);
+[[nodiscard]] std::span<const Spelling<DispatcherKind>> spellings_of(DispatcherKind value);
+[[nodiscard]] std::span<const Spelling<CudaGraphs>> spellings_of(CudaGraphs value);
+using plimsoll::choices;
+using plimsoll::from_name;
+using plimsoll::name_of;
 
 }  // namespace plimsoll::job

@@ -24,18 +24,6 @@ namespace {
 constexpr std::string_view kBundles[] = {"gpu", "recipe", "sharding", "gradient_checkpointing",
                                          "recompute_activations"};
 
-// Calls back for every item, those whose key is a bundle first and in the bundles' order.
-template <class Items, class KeyOf, class Visit>
-Status for_each_bundle_first(const Items& items, const KeyOf& key_of, const Visit& visit) {
-  for (const std::string_view bundle : kBundles)
-    for (const auto& item : items)
-      if (key_of(item) == bundle) PLIMSOLL_TRY_STATUS(visit(item));
-  for (const auto& item : items)
-    if (std::find(std::begin(kBundles), std::end(kBundles), key_of(item)) == std::end(kBundles))
-      PLIMSOLL_TRY_STATUS(visit(item));
-  return {};
-}
-
 // What is wrong with one key ends the reading, or is collected where the caller wants to see everything.
 Status collected(Status status, std::string key, const ReadOptions& options) {
   if (status || options.problems == nullptr) return status;
@@ -45,7 +33,7 @@ Status collected(Status status, std::string key, const ReadOptions& options) {
 
 Status apply_keys(Job& job, const std::vector<Assignment>& assignments, const ReadOptions& options) {
   return for_each_bundle_first(
-      assignments, [](const Assignment& assignment) -> const std::string& { return assignment.key; },
+      assignments, kBundles, [](const Assignment& assignment) -> std::string_view { return assignment.key; },
       [&job, &options](const Assignment& assignment) -> Status {
         const FoundKey found = find_key(assignment.key);
         // A parser's default about the model gives way to a model that is named.
@@ -62,7 +50,7 @@ Status apply_overrides(Job& job, const ReadOptions& options) {
   if (!options.gpu.empty()) PLIMSOLL_TRY_STATUS(set_key(job, "gpu", text_node(options.gpu)));
   if (options.gpus) PLIMSOLL_TRY_STATUS(set_key(job, "gpus", integer_node(*options.gpus)));
   return for_each_bundle_first(
-      options.overrides, [](const auto& override) { return canonical_name(override.first); },
+      options.overrides, kBundles, [](const auto& override) { return canonical_name(override.first); },
       [&job, &options](const auto& override) -> Status {
         auto done = set_key(job, override.first, document::parse_scalar(override.second));
         if (!done)

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The closed sets of choices in a run, with their spelling in files: one table per enum serves reading, printing and
-// the "wanted one of" part of messages.
+// The closed sets of choices in a run.
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
+#include <span>
+
+#include "base/choices.h"
 
 namespace plimsoll::rl {
 
@@ -30,12 +29,15 @@ enum class SleepLevel : std::uint8_t {
   kLevel2,  // both are dropped
 };
 
-template <class Enum>
-[[nodiscard]] std::string_view name_of(Enum value);
-template <class Enum>
-[[nodiscard]] std::optional<Enum> from_name(std::string_view name);
-// "sync, one-step-off, async": for messages.
-template <class Enum>
-[[nodiscard]] std::string choices();
+// Their spelling in the files of a run (base/choices.h).
+[[nodiscard]] std::span<const Spelling<Framework>> spellings_of(Framework value);
+[[nodiscard]] std::span<const Spelling<Placement>> spellings_of(Placement value);
+[[nodiscard]] std::span<const Spelling<Mode>> spellings_of(Mode value);
+[[nodiscard]] std::span<const Spelling<SyncMode>> spellings_of(SyncMode value);
+[[nodiscard]] std::span<const Spelling<RayStrategy>> spellings_of(RayStrategy value);
+[[nodiscard]] std::span<const Spelling<SleepLevel>> spellings_of(SleepLevel value);
+using plimsoll::choices;
+using plimsoll::from_name;
+using plimsoll::name_of;
 
 }  // namespace plimsoll::rl

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "base/suggest.h"
 #include "base/text.h"
 #include "job/keys.h"
 #include "job/read.h"
@@ -14,107 +13,9 @@
 namespace plimsoll::rl {
 
 using document::Node;
+using job::in_key_spelling;
 
 namespace {
-
-std::string in_key_spelling(std::string_view name) {
-  std::string_view bare = trim(name);
-  while (bare.starts_with('-')) bare.remove_prefix(1);
-  return replace(bare, '-', '_');
-}
-
-template <class Enum>
-Status set_choice(Enum& field, const Node& value) {
-  PLIMSOLL_TRY(word, job::to_word(value));
-  const auto found = from_name<Enum>(word);
-  if (!found) return bad_input(fmt::format("found {}, wanted one of {}", job::shown(value), choices<Enum>()));
-  field = *found;
-  return {};
-}
-
-struct Setter {
-  Run& run;
-  const Node& value;
-  const job::Range& range;
-
-  Status operator()(Ref<std::int64_t> field) const {
-    PLIMSOLL_TRY(number, job::to_integer(value, range));
-    field(run) = number;
-    return {};
-  }
-  Status operator()(Ref<std::optional<std::int64_t>> field) const {
-    if (value.is_null()) {
-      field(run).reset();
-      return {};
-    }
-    PLIMSOLL_TRY(number, job::to_integer(value, range));
-    field(run) = number;
-    return {};
-  }
-  Status operator()(Ref<bool> field) const {
-    PLIMSOLL_TRY(flag, job::to_bool(value));
-    field(run) = flag;
-    return {};
-  }
-  Status operator()(Ref<double> field) const {
-    PLIMSOLL_TRY(number, job::to_real(value, range));
-    field(run) = number;
-    return {};
-  }
-  Status operator()(Ref<std::optional<double>> field) const {
-    if (value.is_null()) {
-      field(run).reset();
-      return {};
-    }
-    PLIMSOLL_TRY(number, job::to_real(value, range));
-    field(run) = number;
-    return {};
-  }
-  Status operator()(Ref<std::string> field) const {
-    PLIMSOLL_TRY(word, job::to_word(value));
-    field(run) = word;
-    return {};
-  }
-  template <class Enum>
-  Status operator()(Ref<Enum> field) const {
-    return set_choice(field(run), value);
-  }
-  Status operator()(const Custom& custom) const { return custom.set(run, value); }
-};
-
-struct Teller {
-  Run& run;
-
-  std::string operator()(Ref<std::int64_t> field) const { return std::to_string(field(run)); }
-  std::string operator()(Ref<std::optional<std::int64_t>> field) const {
-    return field(run) ? std::to_string(*field(run)) : "unset";
-  }
-  std::string operator()(Ref<bool> field) const { return field(run) ? "true" : "false"; }
-  std::string operator()(Ref<double> field) const { return fmt::format("{}", field(run)); }
-  std::string operator()(Ref<std::optional<double>> field) const {
-    return field(run) ? fmt::format("{}", *field(run)) : "unset";
-  }
-  std::string operator()(Ref<std::string> field) const { return field(run); }
-  template <class Enum>
-  std::string operator()(Ref<Enum> field) const {
-    return std::string{name_of(field(run))};
-  }
-  std::string operator()(const Custom& custom) const { return custom.tell == nullptr ? "" : custom.tell(run); }
-};
-
-struct Typer {
-  std::string operator()(Ref<std::int64_t>) const { return "integer"; }
-  std::string operator()(Ref<std::optional<std::int64_t>>) const { return "integer"; }
-  std::string operator()(Ref<bool>) const { return "boolean"; }
-  std::string operator()(Ref<double>) const { return "number"; }
-  std::string operator()(Ref<std::optional<double>>) const { return "number"; }
-  std::string operator()(Ref<std::string>) const { return "text"; }
-  template <class Enum>
-  std::string operator()(Ref<Enum>) const {
-    return choices<Enum>();
-  }
-  std::string operator()(const Custom& custom) const { return std::string{custom.type}; }
-};
 
 // What the run decides for the trainer; given there too it would contradict.
 constexpr std::pair<std::string_view, std::string_view> kDecidedByRun[] = {
@@ -142,11 +43,7 @@ Error unknown_key(std::string_view name, bool trainer) {
   }
   candidates.insert(candidates.end(), job::key_names().begin(), job::key_names().end());
   candidates.insert(candidates.end(), {"framework", "name", "description"});  // of a file, beside its keys
-  const std::string near = nearest(in_key_spelling(name), candidates);
-  return Error{Code::kBadInput,
-               fmt::format("unknown key {}", job::shown(job::text_node(std::string{name}))),
-               {},
-               near.empty() ? "" : fmt::format("did you mean '{}'?", near)};
+  return job::unknown_name(name, candidates);
 }
 
 }  // namespace
@@ -166,7 +63,7 @@ const Key* find_key(std::string_view name) {
   return found == index.end() ? nullptr : found->second;
 }
 
-std::string type_name(const Key& key) { return std::visit(Typer{}, key.field); }
+std::string type_name(const Key& key) { return job::type_name<Run>(key.field); }
 
 std::vector<std::string> section_names() {
   std::vector<std::string> names;
@@ -179,12 +76,8 @@ std::vector<std::string> section_names() {
 Status set_key(Run& run, std::string_view name, const Node& value) {
   const Key* key = find_key(name);
   if (key == nullptr) return set_trainer_key(run, name, value);
-  auto done = std::visit(Setter{run, value, key->range}, key->field);
-  if (!done) {
-    done.error().message = fmt::format("{}: {}", key->name, done.error().message);
-    if (done.error().hint.empty()) done.error().hint = did_you_mean(document::to_text(value), type_name(*key));
-    return done;
-  }
+  auto done = job::set_field(run, key->field, key->range, value);
+  if (!done) return tl::make_unexpected(job::refused_value(std::move(done.error()), key->name, value, type_name(*key)));
   run.given.insert(std::string{key->name});
   return {};
 }
@@ -222,8 +115,9 @@ std::string value_text(const Run& run, std::string_view name) {
     }
     return value;
   }
-  // Refs are made for setting; telling writes nothing.
-  return std::visit(Teller{const_cast<Run&>(run)}, key->field);
+  const std::optional<Node> value = job::get_field(run, key->field);
+  if (!value) return {};
+  return value->is_null() ? "unset" : document::to_text(*value);
 }
 
 }  // namespace plimsoll::rl

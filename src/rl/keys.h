@@ -6,28 +6,19 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "document/node.h"
+#include "job/key_engine.h"
 #include "job/value.h"
 #include "rl/run.h"
 
 namespace plimsoll::rl {
 
-template <class T>
-using Ref = T& (*)(Run&);
-
-struct Custom {
-  Status (*set)(Run&, const document::Node&);
-  std::string_view type;
-  std::string (*tell)(const Run&) = nullptr;  // the present value
-};
-
-using Field = std::variant<Ref<std::int64_t>, Ref<std::optional<std::int64_t>>, Ref<bool>, Ref<double>,
-                           Ref<std::optional<double>>, Ref<std::string>, Ref<Placement>, Ref<Mode>, Ref<SyncMode>,
-                           Ref<RayStrategy>, Ref<SleepLevel>, Ref<inference::Engine>, Ref<inference::WeightType>,
-                           Ref<inference::KvType>, Custom>;
+using Custom = job::CustomField<Run>;
+using Field = job::FieldOf<Run, std::int64_t, std::optional<std::int64_t>, bool, double, std::optional<double>,
+                           std::string, Placement, Mode, SyncMode, RayStrategy, SleepLevel, inference::Engine,
+                           inference::WeightType, inference::KvType>;
 
 struct Key {
   std::string_view name;

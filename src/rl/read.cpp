@@ -104,23 +104,20 @@ Status refuse_twice(const std::vector<Given>& given) {
   return {};
 }
 
-// Keys that stand for several others go first, so that a single key beside them wins.
-void bundles_first(std::vector<Given>& given) {
-  const auto order = [](const Given& one) {
-    const Key* key = find_key(one.key);
-    if (key == nullptr) return 2;
-    return key->name == "trainer_framework" ? 0 : key->name == "gpu" ? 1 : 2;
-  };
-  std::stable_sort(given.begin(), given.end(), [&](const Given& a, const Given& b) { return order(a) < order(b); });
-}
+constexpr std::string_view kBundles[] = {"trainer_framework", "gpu"};
 
-Status apply(Run& run, std::vector<Given> given) {
-  bundles_first(given);
-  for (const Given& one : given) {
-    auto done = one.trainer ? set_trainer_key(run, one.key, one.value) : set_key(run, one.key, one.value);
-    if (!done) return tl::make_unexpected(std::move(done.error()).with_context(one.where));
-  }
-  return {};
+Status set_all(Run& run, const std::vector<Given>& given) {
+  return job::for_each_bundle_first(
+      given, kBundles,
+      [](const Given& one) {
+        const Key* key = find_key(one.key);
+        return key == nullptr ? std::string_view{} : key->name;
+      },
+      [&run](const Given& one) -> Status {
+        auto done = one.trainer ? set_trainer_key(run, one.key, one.value) : set_key(run, one.key, one.value);
+        if (!done) return tl::make_unexpected(std::move(done.error()).with_context(one.where));
+        return {};
+      });
 }
 
 // A version stays text: 0.20 is not 0.2.
@@ -223,11 +220,11 @@ Result<Run> read_draft(const std::optional<job::InputFile>& file, const Settings
          "Trinity-RFT and GRPO of TRL are read; plimsoll fit reads other training"});
   if (!given) return in_file(std::move(given.error()));
   if (auto done = refuse_twice(*given); !done) return in_file(std::move(done.error()));
-  if (auto done = apply(run, *std::move(given)); !done) return in_file(std::move(done.error()));
+  if (auto done = set_all(run, *given); !done) return in_file(std::move(done.error()));
   std::vector<Given> flags;
   for (const auto& [key, value] : overrides)
     if (key != "framework") flags.push_back({key, flag_value(key, value), "--" + replace(key, '_', '-')});
-  PLIMSOLL_TRY_STATUS(apply(run, std::move(flags)));
+  PLIMSOLL_TRY_STATUS(set_all(run, flags));
   const std::string folder = file ? parent_folder(file->path) : ".";
   PLIMSOLL_TRY_STATUS(read_histogram(run.prompt, "prompt_histogram", folder));
   PLIMSOLL_TRY_STATUS(read_histogram(run.completion, "completion_histogram", folder));

@@ -109,7 +109,7 @@ std::optional<ResolvedName> FactTable::resolve(std::string_view name) {
     fact.source = Fact::Source::kGiven;
     const job::FoundKey key = job::find_key(fact.key);
     if (key.key == nullptr) return std::nullopt;
-    if (job::type_name(*key.key).starts_with("list")) fact.type = Type::kList;
+    if (job::type_name<job::Job>(key.key->field).starts_with("list")) fact.type = Type::kList;
   } else if (found != derived.end()) {
     fact.type = found->type;
     fact.read = found->read;

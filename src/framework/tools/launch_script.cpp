@@ -43,7 +43,7 @@ bool takes_no_value(const std::string& key) {
     if (alias->kind == AliasKind::kKey) canonical = alias->target;
   }
   const FoundKey found = find_key(canonical);
-  return found.key != nullptr && type_name(*found.key) == "boolean";
+  return found.key != nullptr && type_name<Job>(found.key->field) == "boolean";
 }
 
 bool never(const std::string& key) {

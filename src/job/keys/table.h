@@ -1,35 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows behind key_table(): a canonical name, the field of the job that it sets, its allowed range.
-// The type of the field decides how the value is converted; a Custom row brings its own setter.
+// The rows behind key_table(): a canonical name, the field of the job that it sets, its allowed range; key_engine.h
+// does the rest. A Custom row brings its own setter.
 #pragma once
 
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "job/job.h"
+#include "job/key_engine.h"
 #include "job/keys.h"
 #include "job/value.h"
 
 namespace plimsoll::job {
 
 template <class T>
-using Ref = T& (*)(Job&);
-
-struct Custom {
-  Status (*set)(Job&, const document::Node&);
-  std::string_view type;
-};
-
-using Field =
-    std::variant<Ref<std::int64_t>, Ref<std::optional<std::int64_t>>, Ref<int>, Ref<bool>, Ref<std::optional<bool>>,
-                 Ref<double>, Ref<std::optional<double>>, Ref<std::string>, Ref<std::vector<std::string>>, Ref<DType>,
-                 Ref<std::optional<DType>>, Ref<Fp8Recipe>, Ref<PipelineSchedule>, Ref<OptimizerKind>,
-                 Ref<OptimizerImpl>, Ref<ShardingKind>, Ref<FsdpUnits>, Ref<OffloadTarget>, Ref<MegatronFsdpStrategy>,
-                 Ref<RecomputeGranularity>, Ref<RecomputeMethod>, Ref<AdapterKind>, Ref<AdapterBias>,
-                 Ref<Implementation>, Ref<LossKind>, Ref<DispatcherKind>, Ref<CudaGraphs>, Custom>;
+using Ref = FieldRef<Job, T>;
+using Custom = CustomField<Job>;
+using Field = FieldOf<Job, std::int64_t, std::optional<std::int64_t>, int, bool, std::optional<bool>, double,
+                      std::optional<double>, std::string, std::vector<std::string>, DType, std::optional<DType>,
+                      Fp8Recipe, PipelineSchedule, OptimizerKind, OptimizerImpl, ShardingKind, FsdpUnits, OffloadTarget,
+                      MegatronFsdpStrategy, RecomputeGranularity, RecomputeMethod, AdapterKind, AdapterBias,
+                      Implementation, LossKind, DispatcherKind, CudaGraphs>;
 
 // Sizes of models, batches and buffers; no table needs more, and products of three stay in 63 bits
 // after the checks of complete().
@@ -73,13 +66,6 @@ struct FoundKey {
   const Section* section = nullptr;
 };
 [[nodiscard]] FoundKey find_key(std::string_view canonical);
-
-// Whether null is a value of the key ("none") rather than "not given".
-[[nodiscard]] bool takes_null(const Key& key);
-
-[[nodiscard]] std::string type_name(const Key& key);
-[[nodiscard]] Status set_field(Job& job, const Key& key, const document::Node& value);
-[[nodiscard]] std::optional<document::Node> get_field(const Job& job, const Key& key);
 
 // Sets a canonical key and records it in job.given.
 [[nodiscard]] Status set_canonical(Job& job, const FoundKey& found, const document::Node& value);
