@@ -142,8 +142,7 @@ Result<Question> read_question(PlanInput asked) {
     }
     const bool needs_fp16 = usual_precision(options.gpu) == "fp16" && !question.pinned.contains("recipe") &&
                             !question.pinned.contains("bf16") && !question.pinned.contains("fp16");
-    if (needs_fp16 && job::defaults_for(*options.framework).precision.bf16)
-      question.assumed.emplace_back("fp16", "true");
+    if (needs_fp16 && job::defaults_for(*options.framework).asked.bf16) question.assumed.emplace_back("fp16", "true");
     if (model)
       for (auto& setting : assumed_cluster_and_batch(*model, options, question.pinned))
         question.assumed.push_back(std::move(setting));

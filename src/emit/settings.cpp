@@ -86,7 +86,9 @@ Node reshard(const Job& job) {
                                      : bool_node(job.sharding.reshard_after_forward);
 }
 
-Node dispatcher(const Job& job) { return job.moe.flex ? text_node("flex") : name_node(job.moe.dispatcher); }
+Node dispatcher(const Job& job) {
+  return job.asked.flex_dispatcher ? text_node("flex") : name_node(job.moe.dispatcher);
+}
 
 Node clip(const Job& job) {
   const auto found = job.stated.find("clip_grad");
@@ -144,7 +146,7 @@ const std::map<std::string_view, Getter>& custom_getters() {
       {"nvme", [](const Job& job) { return integer_node(job.cluster.nvme); }},
       {"fp8",
        [](const Job& job) {
-         return job.precision.fp8_enabled || job.precision.fp8 != job::Fp8Recipe::kNone
+         return job.asked.fp8 || job.precision.fp8 != job::Fp8Recipe::kNone
                     ? text_node(stated(job, "fp8", {"e4m3"}).value_or("hybrid"))
                     : Node{};
        }},
@@ -375,7 +377,7 @@ std::vector<Setting> chosen_settings(const Job& job, const Choice& choice) {
     if (meant && meant->is_null() && (is_always(key) || !choice.keeps_idle)) continue;
     // One of the two is on at most, and only Bridge has to be told that bf16 is not.
     const bool is_half = key == "bf16" || key == "fp16";
-    if (is_half && !held->boolean && (key == "fp16" || !defaults.precision.bf16)) continue;
+    if (is_half && !held->boolean && (key == "fp16" || !defaults.asked.bf16)) continue;
     // Fields that the framework derives hold what was given before; what they mean is the derived value.
     const bool derived = key == "sequence_parallel" || key == "expert_tensor_parallel_size" ||
                          (key == "global_batch_size" && !job.has("gradient_accumulation_steps")) ||

@@ -362,7 +362,7 @@ Status check_optimizer(Job& job) {
 
 Status check_precision(const Job& job) {
   const Precision& precision = job.precision;
-  const bool fp8 = precision.fp8_enabled || precision.fp8 != Fp8Recipe::kNone;
+  const bool fp8 = job.asked.fp8 || precision.fp8 != Fp8Recipe::kNone;
   if (fp8 && precision.fp4) return refused("R193");
   if (precision.fp8_param_gather && !fp8 && job.is_megatron()) return refused("R194");
   if (precision.fp4_param_gather && !precision.fp4) return refused("R196");

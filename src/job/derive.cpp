@@ -26,8 +26,8 @@ bool any_given(const Job& job, std::initializer_list<std::string_view> keys) {
 }  // namespace
 
 std::optional<DType> half_precision(const Job& job) {
-  if (job.precision.bf16) return DType::kBf16;
-  if (job.precision.fp16) return DType::kFp16;
+  if (job.asked.bf16) return DType::kBf16;
+  if (job.asked.fp16) return DType::kFp16;
   return std::nullopt;
 }
 
@@ -46,15 +46,15 @@ namespace {
 Status derive_precision(Job& job) {
   Precision& precision = job.precision;
   if (!job.derives && !any_given(job, {"bf16", "fp16", "fp8", "fp8_recipe", "load_dtype"})) return {};
-  if (job.has("fp16") && precision.fp16 && !job.has("bf16")) precision.bf16 = false;  // Bridge's default is bf16
-  if (precision.bf16 && precision.fp16) return bad_input(std::string(job.facts().two_halves), "drop one of them");
+  if (job.has("fp16") && job.asked.fp16 && !job.has("bf16")) job.asked.bf16 = false;  // Bridge's default is bf16
+  if (job.asked.bf16 && job.asked.fp16) return bad_input(std::string(job.facts().two_halves), "drop one of them");
   if (job.facts().derive_precision != nullptr) job.facts().derive_precision(job);
-  if (precision.fp8_enabled && precision.fp8_recipe == Fp8Recipe::kNone)
+  if (job.asked.fp8 && job.asked.fp8_recipe == Fp8Recipe::kNone)
     return bad_input("fp8 is on and fp8_recipe is none", "choose a recipe: delayed, tensorwise, blockwise or mxfp8");
   // Megatron's own modules stay in the dtype of their weights whatever the recipe (rules.md S022).
   const bool has_fp8_modules = !job.is_megatron() || job.kernels.implementation != Implementation::kLocal;
-  precision.fp8 = precision.fp8_enabled && has_fp8_modules ? precision.fp8_recipe : Fp8Recipe::kNone;
-  if (job.has("fp8_recipe") && !precision.fp8_enabled && !job.has("fp8") && !job.facts().fp8_switch.empty())
+  precision.fp8 = job.asked.fp8 && has_fp8_modules ? job.asked.fp8_recipe : Fp8Recipe::kNone;
+  if (job.has("fp8_recipe") && !job.asked.fp8 && !job.has("fp8") && !job.facts().fp8_switch.empty())
     warn(job, fmt::format("fp8_recipe: has no effect, because fp8 is not on ({})", job.facts().fp8_switch));
   return {};
 }
@@ -68,7 +68,7 @@ void derive_gradients(Job& job) {
     optimizer.grad_reduce_in_fp32 = job.precision.params != DType::kFp16;
   }
   if (any_given(job, {"optimizer_cpu_offload", "optimizer_offload_fraction"}))
-    optimizer.cpu_offload_fraction = optimizer.cpu_offload ? optimizer.offload_fraction : 0;
+    optimizer.cpu_offload_fraction = job.asked.optimizer_cpu_offload ? job.asked.optimizer_offload_fraction : 0;
 }
 
 bool switched_off(const Job& job, const char* variable) {
@@ -103,11 +103,11 @@ void derive_kernels(Job& job) {
         std::find_if(kinds.begin(), kinds.end(), [](const model::Layer& kind) { return !kind.ffn.is_empty(); });
     const model::FeedForward& ffn = with_mlp == kinds.end() ? kinds.front().ffn : with_mlp->ffn;
     const bool swiglu = ffn.gated && ffn.activation == model::Activation::kSilu;
-    kernels.bias_activation_fusion = swiglu ? kernels.bias_swiglu_fusion : kernels.bias_gelu_fusion && ffn.bias;
+    kernels.bias_activation_fusion = swiglu ? job.asked.bias_swiglu_fusion : job.asked.bias_gelu_fusion && ffn.bias;
   }
   if (!job.has("loss")) {
     if (any_given(job, {"cross_entropy_loss_fusion", "cross_entropy_fusion_impl"}))
-      kernels.loss = kernels.loss_fusion ? kernels.loss_fusion_impl : LossKind::kUnfused;
+      kernels.loss = job.asked.loss_fusion ? job.asked.loss_fusion_impl : LossKind::kUnfused;
     if (kernels.liger) kernels.loss = LossKind::kLiger;
   }
   // "local" with the scope full_iteration is the graph of the whole iteration under its older name.
@@ -116,7 +116,7 @@ void derive_kernels(Job& job) {
       std::find(scopes.begin(), scopes.end(), "full_iteration") != scopes.end())
     kernels.cuda_graphs = CudaGraphs::kFullIteration;
   if (job.derives && !job.has("logit_dtype")) kernels.logits = job.precision.compute;
-  if (job.moe.flex) job.moe.dispatcher = job.moe.flex_backend;
+  if (job.asked.flex_dispatcher) job.moe.dispatcher = job.asked.flex_backend;
   if (job.moe.capacity_factor && *job.moe.capacity_factor < 0) job.moe.capacity_factor.reset();
 }
 
@@ -210,7 +210,7 @@ Status derive(Job& job, ModelOfJob model) {
   derive_kernels(job);
   derive_recompute(job);
   Parallel& parallel = job.parallel;
-  if (job.has("sequence_parallel")) parallel.sequence_parallel = parallel.sequence_parallel_asked;
+  if (job.has("sequence_parallel")) parallel.sequence_parallel = job.asked.sequence_parallel;
   if (parallel.tensor == 1) parallel.sequence_parallel = false;
   PLIMSOLL_TRY_STATUS(derive_hybrid_stages(job));
   PLIMSOLL_TRY_STATUS(derive_virtual_stages(job));

@@ -50,8 +50,7 @@ struct Parallel {
   std::int64_t wgrad_deferral_limit = 0;  // 0: all micro-batches
   bool overlap_moe_expert_comm = false;
   bool delay_wgrad = false;
-  bool tp_comm_overlap = false;          // userbuffers
-  bool sequence_parallel_asked = false;  // as given; complete() turns it off without tensor parallelism
+  bool tp_comm_overlap = false;  // userbuffers
 };
 
 // Images of a vision-language model and what of it is trained.
@@ -99,13 +98,8 @@ struct Precision {
   bool fp4 = false;  // NVFP4 compute
   bool fp4_param_gather = false;
   bool fp32_residual = false;
-  bool tf32 = false;  // fp32 products run on the tensor cores, with ten bits of mantissa
-  // The frameworks' own switches, as given; complete() turns them into the fields above.
-  bool bf16 = false;
-  bool fp16 = false;
-  bool fp8_enabled = false;                    // --fp8-format
-  Fp8Recipe fp8_recipe = Fp8Recipe::kDelayed;  // acts only with fp8_enabled
-  std::optional<DType> load_dtype;             // Transformers torch_dtype; unset: what the checkpoint holds
+  bool tf32 = false;                // fp32 products run on the tensor cores, with ten bits of mantissa
+  std::optional<DType> load_dtype;  // Transformers torch_dtype; unset: what the checkpoint holds
 };
 
 struct Optimizer {
@@ -128,9 +122,6 @@ struct Optimizer {
   bool pad_buckets_for_busbw = false;
   bool nccl_ub = false;
   bool reduce_scatter_fp32_accumulation = false;
-  // optimizer_cpu_offload and optimizer_offload_fraction as given; complete() multiplies them.
-  bool cpu_offload = false;
-  double offload_fraction = 1.0;
   DType main_grads = DType::kFp32;  // precision-aware: main_grads_dtype
   // GaLore: states of a projected gradient of this rank in place of a matrix's own; 0: none.
   std::int64_t projection_rank = 0;
@@ -211,9 +202,7 @@ struct Moe {
   bool permute_fusion = false;
   std::optional<double> capacity_factor;
   bool pad_to_capacity = false;
-  bool router_fp32 = false;  // moe_router_dtype = fp32
-  bool flex = false;         // moe_token_dispatcher_type = flex: flex_backend decides
-  DispatcherKind flex_backend = DispatcherKind::kDeepEp;
+  bool router_fp32 = false;             // moe_router_dtype = fp32
   bool every_peer_routes_here = false;  // the recorded degenerate routing (facts megatron-anatomy.md 2.4)
 };
 
@@ -259,17 +248,30 @@ struct Kernels {
   bool torch_compile = false;
   CudaGraphs cuda_graphs = CudaGraphs::kNone;
   std::vector<std::string> cuda_graph_modules;  // attn, mlp, moe, ...; empty: whole layers
-  // Megatron-LM has one switch per activation; complete() makes bias_activation_fusion of the one that acts.
-  bool bias_gelu_fusion = true;
+  bool weighted_squared_relu_fusion = false;    // experts: squared ReLU and probability are one kernel
+  bool keeps_outputs = false;                   // the caller holds the model's logits through backward
+  bool own_loop = false;                        // not the framework's: nothing empties the cache before the first step
+  double label_smoothing = 0;                   // Trainer: a loss of its own, outside the model
+  double embedding_noise = 0;                   // NEFTune
+};
+
+// The frameworks' own switches as they were asked for. derive() turns them into the fields that a step is made of;
+// what comes after it reads those. These are for rules, for writing them down again, and for what the switch itself
+// brings (the loss scaler of fp16).
+struct Asked {
+  bool sequence_parallel = false;  // off without tensor parallelism
+  bool bf16 = false;
+  bool fp16 = false;
+  bool fp8 = false;                            // --fp8-format
+  Fp8Recipe fp8_recipe = Fp8Recipe::kDelayed;  // acts only with fp8
+  bool optimizer_cpu_offload = false;
+  double optimizer_offload_fraction = 1.0;  // of what optimizer_cpu_offload moves
+  bool flex_dispatcher = false;             // moe_token_dispatcher_type = flex: flex_backend decides
+  DispatcherKind flex_backend = DispatcherKind::kDeepEp;
+  bool bias_gelu_fusion = true;  // Megatron-LM has one switch per activation: the one that acts counts
   bool bias_swiglu_fusion = true;
-  bool weighted_squared_relu_fusion = false;  // experts: squared ReLU and probability are one kernel
-  // cross_entropy_loss_fusion and cross_entropy_fusion_impl as given; complete() derives loss.
   bool loss_fusion = false;
-  LossKind loss_fusion_impl = LossKind::kNativeFused;
-  bool keeps_outputs = false;  // the caller holds the model's logits through backward
-  bool own_loop = false;       // not the framework's: nothing empties the cache before the first step
-  double label_smoothing = 0;  // Trainer: a loss of its own, outside the model
-  double embedding_noise = 0;  // NEFTune
+  LossKind loss_fusion_impl = LossKind::kNativeFused;  // acts only with loss_fusion
 };
 
 struct Job {
@@ -290,6 +292,7 @@ struct Job {
   std::int64_t make_vocab_size_divisible_by = 128;
   bool pad_vocab = true;  // Bridge: should_pad_vocab
   cluster::Cluster cluster;
+  Asked asked;
   Parallel parallel;
   Batch batch;
   Precision precision;

@@ -160,8 +160,8 @@ void drop_rivals(Job& job, std::string_view key) {
     if (forget("global_batch_size")) job.batch.global_batch.reset();
     if (forget("gradient_accumulation_steps")) job.batch.accumulation.reset();
   } else if (key == "bf16" || key == "fp16") {
-    if (forget("bf16")) job.precision.bf16 = false;
-    if (forget("fp16")) job.precision.fp16 = false;
+    if (forget("bf16")) job.asked.bf16 = false;
+    if (forget("fp16")) job.asked.fp16 = false;
   } else if (key == "tensor_model_parallel_size" || key == "make_vocab_size_divisible_by" || key == "vocab_size") {
     job.padded_vocab.reset();  // it was padded for the old value
   }

@@ -12,7 +12,7 @@ using job::ShardingKind;
 namespace {
 
 void offload_megatron_optimizer(const job::Job& job, Proposals& proposals) {
-  if (job.optimizer.cpu_offload) return;
+  if (job.asked.optimizer_cpu_offload) return;
   job::Settings settings = {{"optimizer_cpu_offload", "true"}};
   // The first is refused without the others there (facts rules.md R221).
   const bool needs_others = job.facts().moves_precision_aware_only;
@@ -30,7 +30,7 @@ bool steps_on_device(const job::Job& job) { return job.optimizer.kind == job::Op
 
 bool has_optimizer_on_host(const job::Job& job) {
   return job.sharding.offload_optimizer != OffloadTarget::kNone || (is_fsdp(job) && job.sharding.cpu_offload) ||
-         job.optimizer.cpu_offload;
+         job.asked.optimizer_cpu_offload;
 }
 
 void offload_optimizer(const job::Job& job, Proposals& proposals) {

@@ -157,8 +157,7 @@ void choose_switches(const job::Job& job, const Pins& pinned, Space& space) {
   // Without it small layers wait for fewer messages; experts need it (R023).
   space.sequence_parallel = {true, false};
   if (job.model.has_moe()) space.sequence_parallel = {true};
-  if (keeps_sequence)
-    space.sequence_parallel = {job.parallel.sequence_parallel || job.parallel.sequence_parallel_asked};
+  if (keeps_sequence) space.sequence_parallel = {job.parallel.sequence_parallel || job.asked.sequence_parallel};
   space.tensor_overlap = {job.parallel.tp_comm_overlap};
   if (engine && !pinned.contains("tp_comm_overlap")) space.tensor_overlap = {false, true};
   space.expert_overlap = {job.parallel.overlap_moe_expert_comm};
@@ -317,7 +316,7 @@ void apply_within_state(const Space& space, const Candidate& c, job::Job& job, b
     job.parallel.layout = layout_text(c.layout, job.model, std::int64_t{c.pipeline} * c.virtual_pipeline);
   }
   if (job.facts().splits_model)
-    job.parallel.sequence_parallel = job.parallel.sequence_parallel_asked = c.sequence_parallel && c.tensor > 1;
+    job.parallel.sequence_parallel = job.asked.sequence_parallel = c.sequence_parallel && c.tensor > 1;
   if (job.is_megatron()) {
     if (!space.keeps_context_messages) job.parallel.cp_comm_type.assign(1, c.context_messages);
     job.parallel.tp_comm_overlap = c.tensor_overlap;
@@ -335,6 +334,7 @@ void apply(const Space& space, const Candidate& c, job::Job& job) {
   job.optimizer = state.optimizer;
   job.sharding = state.sharding;
   job.precision = state.precision;
+  job.asked = state.asked;
   apply_within_state(space, c, job);
 }
 

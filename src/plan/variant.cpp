@@ -33,7 +33,7 @@ std::optional<Variant> variant_of(const job::Job& job, std::string label, KeyVal
   for (const auto& [key, value] : settings)
     if (!job::set_key(with, key, document::parse_scalar(value))) return std::nullopt;
   return Variant{std::move(label), std::move(settings), with.recompute, with.offload,
-                 with.optimizer,   with.sharding,       with.precision};
+                 with.optimizer,   with.sharding,       with.precision, with.asked};
 }
 
 class List {
@@ -208,12 +208,13 @@ void add_megatron_states(const job::Job& job, const Pins& pinned, bool changes_n
     return;
   }
   std::vector<std::pair<std::string, KeyValues>> offloads;
-  if (!pinned.contains("optimizer_cpu_offload") || !job.optimizer.cpu_offload)
-    offloads.push_back({"", job.optimizer.cpu_offload ? KeyValues{{"optimizer_cpu_offload", "false"}} : KeyValues{}});
-  if (!pinned.contains("optimizer_cpu_offload") || job.optimizer.cpu_offload) {
+  if (!pinned.contains("optimizer_cpu_offload") || !job.asked.optimizer_cpu_offload)
+    offloads.push_back(
+        {"", job.asked.optimizer_cpu_offload ? KeyValues{{"optimizer_cpu_offload", "false"}} : KeyValues{}});
+  if (!pinned.contains("optimizer_cpu_offload") || job.asked.optimizer_cpu_offload) {
     std::vector<std::string> fractions = {"0.5", "1"};
     if (pinned.contains("optimizer_offload_fraction"))
-      fractions = {fmt::format("{:g}", job.optimizer.offload_fraction)};
+      fractions = {fmt::format("{:g}", job.asked.optimizer_offload_fraction)};
     for (const std::string& fraction : fractions) {
       KeyValues keys = {{"optimizer_cpu_offload", "true"}, {"optimizer_offload_fraction", fraction}};
       if (job.facts().moves_precision_aware_only && !job.optimizer.precision_aware)
@@ -317,7 +318,7 @@ void add_fsdp_states(const job::Job& job, const Pins& pinned, List& list) {
 }  // namespace
 
 Variant as_given(const job::Job& job) {
-  return {"as given", {}, job.recompute, job.offload, job.optimizer, job.sharding, job.precision};
+  return {"as given", {}, job.recompute, job.offload, job.optimizer, job.sharding, job.precision, job.asked};
 }
 
 const std::vector<std::string>& activation_keys() {
@@ -356,8 +357,8 @@ std::vector<Variant> activation_variants(const job::Job& job, const Pins& pinned
 std::vector<Variant> state_variants(const job::Job& job, const Pins& pinned, bool changes_numbers) {
   // A fraction acts only with the offload: one that differs from the default is meant to act.
   List list(job, pinned,
-            job.optimizer.offload_fraction != 1 ? std::vector<std::string>{"optimizer_offload_fraction"}
-                                                : std::vector<std::string>{});
+            job.asked.optimizer_offload_fraction != 1 ? std::vector<std::string>{"optimizer_offload_fraction"}
+                                                      : std::vector<std::string>{});
   const bool fsdp = job.sharding.kind == job::ShardingKind::kFsdp2 || job.sharding.kind == job::ShardingKind::kFsdp1;
   if (job.is_megatron()) {
     add_megatron_states(job, pinned, changes_numbers, list);

@@ -22,6 +22,7 @@ struct Variant {
   job::Optimizer optimizer;
   job::Sharding sharding;
   job::Precision precision;
+  job::Asked asked;
 };
 
 using Pins = NameSet;

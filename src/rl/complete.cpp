@@ -146,11 +146,11 @@ Status split_gpus(Run& run) {
 
 // What the trainer's framework refuses at its start.
 Status check_trainer(const job::Job& trainer) {
-  if (!trainer.is_megatron() && trainer.precision.fp8_enabled)
+  if (!trainer.is_megatron() && trainer.asked.fp8)
     return bad_input(fmt::format("fp8: a trainer of {} computes in bf16; FP8 is Megatron's with Transformer Engine",
                                  job::name_of(trainer.framework)),
                      "leave megatron_fp8 out, or set trainer_framework = \"megatron-lm\"");
-  if (trainer.precision.fp8_enabled && trainer.kernels.implementation == job::Implementation::kLocal)
+  if (trainer.asked.fp8 && trainer.kernels.implementation == job::Implementation::kLocal)
     return bad_input("fp8: Megatron's own modules compute in bf16; FP8 needs those of Transformer Engine",
                      "set megatron_use_transformer_engine = true too, or leave megatron_fp8 out");
   for (const rules::Violation& violation : rules::check(trainer))

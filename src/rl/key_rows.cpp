@@ -102,7 +102,7 @@ std::string tell_bucket_mb(const Run& run) { return std::to_string(run.sync.buck
 std::string tell_checkpointing(const Run& run) {
   return run.trainer.recompute.granularity == job::RecomputeGranularity::kNone ? "false" : "true";
 }
-std::string tell_fp8(const Run& run) { return run.trainer.precision.fp8_enabled ? "true" : "false"; }
+std::string tell_fp8(const Run& run) { return run.trainer.asked.fp8 ? "true" : "false"; }
 std::string tell_transformer_engine(const Run& run) {
   return run.trainer.kernels.implementation == job::Implementation::kTransformerEngine ? "true" : "false";
 }

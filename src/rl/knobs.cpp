@@ -59,7 +59,7 @@ void trainer_memory_knobs(const Run& run, List& list) {
     if (!is_pulled("offload-optimizer") && optimizer.cpu_offload_fraction == 0)
       list.add({{"megatron_optimizer_cpu_offload", "true"}, {"use_precision_aware_optimizer", "true"}},
                "optimizer on the host");
-    if (!is_pulled("fp8") && !run.trainer.precision.fp8_enabled)
+    if (!is_pulled("fp8") && !run.trainer.asked.fp8)
       list.add({{"megatron_use_transformer_engine", "true"}, {"megatron_fp8", "true"}}, "FP8 products");
     list.add("weight_broadcast_free_grad_buffers", text(!run.sync.free_grad_buffers), "gradients during the gather");
     list.add({{"weight_broadcast_free_grad_buffers", "true"}, {"weight_broadcast_cpu_staging", "true"}},

@@ -167,7 +167,7 @@ Value cuda_graph_modules(const Job& job) {
 
 Value dispatcher(const Job& job) {
   const job::DispatcherKind kind = job.moe.dispatcher;
-  if (job.moe.flex || kind == job::DispatcherKind::kDeepEp || kind == job::DispatcherKind::kHybridEp)
+  if (job.asked.flex_dispatcher || kind == job::DispatcherKind::kDeepEp || kind == job::DispatcherKind::kHybridEp)
     return Value::of("flex");
   return Value::of(job::name_of(kind));
 }
@@ -284,8 +284,8 @@ const DerivedFact kFacts[] = {
     {"seq_length", Type::kNumber, [](const Job& j) { return positive(j.batch.seq_length); }, "tokens of a sequence"},
     {"sequence_parallel", Type::kBoolean, [](const Job& j) { return Value::of(j.parallel.sequence_parallel); },
      "sequence parallelism acts"},
-    {"sequence_parallel_asked", Type::kBoolean,
-     [](const Job& j) { return Value::of(j.parallel.sequence_parallel_asked); }, "sequence parallelism is switched on"},
+    {"sequence_parallel_asked", Type::kBoolean, [](const Job& j) { return Value::of(j.asked.sequence_parallel); },
+     "sequence parallelism is switched on"},
     {"cp_comm_type", Type::kList, cp_comm_types, "how context parallelism exchanges, each kind once"},
     {"cp_comm_type_count", Type::kNumber,
      [](const Job& j) { return Value::of(static_cast<std::int64_t>(j.parallel.cp_comm_type.size())); },
@@ -404,22 +404,22 @@ const DerivedFact kFacts[] = {
 
     {"recompute_modules", Type::kList, recompute_modules, "modules that selective recompute makes again"},
     {"offload_modules", Type::kList, offload_modules, "modules whose inputs move to the host"},
-    {"bf16", Type::kBoolean, [](const Job& j) { return Value::of(trains_in(j, job::DType::kBf16, j.precision.bf16)); },
+    {"bf16", Type::kBoolean, [](const Job& j) { return Value::of(trains_in(j, job::DType::kBf16, j.asked.bf16)); },
      "training is in bf16"},
-    {"fp16", Type::kBoolean, [](const Job& j) { return Value::of(trains_in(j, job::DType::kFp16, j.precision.fp16)); },
+    {"fp16", Type::kBoolean, [](const Job& j) { return Value::of(trains_in(j, job::DType::kFp16, j.asked.fp16)); },
      "training is in fp16"},
     {"computes_bf16", Type::kBoolean,
      [](const Job& j) {
-       return Value::of(!j.precision.fp16 && (j.precision.bf16 || j.precision.compute == job::DType::kBf16));
+       return Value::of(!j.asked.fp16 && (j.asked.bf16 || j.precision.compute == job::DType::kBf16));
      },
      "activations are in bf16"},
     {"fp8", Type::kBoolean,
-     [](const Job& j) { return Value::of(j.precision.fp8_enabled || j.precision.fp8 != job::Fp8Recipe::kNone); },
+     [](const Job& j) { return Value::of(j.asked.fp8 || j.precision.fp8 != job::Fp8Recipe::kNone); },
      "GEMMs run in FP8"},
     {"fp8_recipe", Type::kText,
      [](const Job& j) {
        const bool acts = j.precision.fp8 != job::Fp8Recipe::kNone;
-       return Value::of(job::name_of(acts ? j.precision.fp8 : j.precision.fp8_recipe));
+       return Value::of(job::name_of(acts ? j.precision.fp8 : j.asked.fp8_recipe));
      },
      "how FP8 scales are found; acts only with fp8"},
     {"fp4", Type::kBoolean, [](const Job& j) { return Value::of(j.precision.fp4); }, "GEMMs run in NVFP4"},
@@ -441,7 +441,7 @@ const DerivedFact kFacts[] = {
     {"moe_token_dispatcher_type", Type::kText, dispatcher, "allgather, alltoall or flex"},
     {"moe_flex_dispatcher_backend", Type::kText,
      [](const Job& j) {
-       const job::DispatcherKind kind = j.moe.flex ? j.moe.flex_backend : j.moe.dispatcher;
+       const job::DispatcherKind kind = j.asked.flex_dispatcher ? j.asked.flex_backend : j.moe.dispatcher;
        const bool flexible = kind == job::DispatcherKind::kDeepEp || kind == job::DispatcherKind::kHybridEp;
        return flexible ? Value::of(job::name_of(kind)) : Value{};
      },

@@ -291,7 +291,7 @@ StateCost state_cost(const Job& job, const Machine& m, const Elements& e, const 
   if (job.clip_grad) bytes += owned * gradient_bytes(job) * (job.is_megatron() ? 1 : 3 * slower);
   if (job.is_megatron()) bytes += held * gradient_bytes(job) * 3;
   // The scaler of fp16 divides every gradient and looks for infinities.
-  if (!job.is_megatron() && job.precision.fp16) bytes += owned * gradient_bytes(job) * 2;
+  if (!job.is_megatron() && job.asked.fp16) bytes += owned * gradient_bytes(job) * 2;
   // Quantised weights are made anew once per step (facts step-time.md 3: 8 bytes per element).
   if (job.precision.fp8 != job::Fp8Recipe::kNone || job.precision.fp4) bytes += held * 8;
   cost.optimizer = stream_seconds(m, bytes, 20);

@@ -10,11 +10,11 @@ namespace plimsoll::job {
 namespace {
 
 void set_defaults(Job& job) {
-  job.precision.bf16 = true;
+  job.asked.bf16 = true;
   job.optimizer.grad_reduce_in_fp32 = true;
   job.optimizer.distributed = true;
   job.optimizer.overlap_grad_reduce = job.optimizer.overlap_param_gather = true;
-  job.kernels.loss_fusion = true;
+  job.asked.loss_fusion = true;
   job.kernels.loss = LossKind::kNativeFused;
   job.moe.permute_fusion = true;
   job.pad_vocab = false;

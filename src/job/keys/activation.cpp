@@ -87,19 +87,19 @@ Status set_budget(Job& job, const Node& value) {
 Status set_dispatcher(Job& job, const Node& value) {
   PLIMSOLL_TRY(word, to_word(value));
   if (word == "flex") {
-    job.moe.flex = true;
+    job.asked.flex_dispatcher = true;
     return {};
   }
   const auto kind = from_name<DispatcherKind>(word);
   if (!kind) return bad_input(fmt::format("found {}, wanted flex, {}", shown(value), choices<DispatcherKind>()));
-  job.moe.flex = false;
+  job.asked.flex_dispatcher = false;
   job.moe.dispatcher = *kind;
   return {};
 }
 
 Status set_deepep(Job& job, const Node& value) {
   PLIMSOLL_TRY(on, to_bool(value));
-  if (on) job.moe.flex_backend = DispatcherKind::kDeepEp;
+  if (on) job.asked.flex_backend = DispatcherKind::kDeepEp;
   return {};
 }
 
@@ -179,7 +179,7 @@ const Key kMoeKeys[] = {
     {"moe_grouped_gemm", kBoth, PLIMSOLL_FIELD(moe.grouped_gemm), "local experts run as one grouped GEMM"},
     {"moe_token_dispatcher_type", kBoth, Custom{set_dispatcher, "allgather, alltoall, flex, deepep, hybridep"},
      "how tokens reach their experts"},
-    {"moe_flex_dispatcher_backend", kNeither, PLIMSOLL_FIELD(moe.flex_backend),
+    {"moe_flex_dispatcher_backend", kNeither, PLIMSOLL_FIELD(asked.flex_backend),
      "flex: the library; DeepEP and HybridEP are counted alike"},
     {"moe_enable_deepep", kBoth, Custom{set_deepep, "boolean"}, "flex: DeepEP"},
     {"moe_permute_fusion", kBoth, PLIMSOLL_FIELD(moe.permute_fusion), "tokens are permuted by a fused kernel"},
@@ -196,11 +196,11 @@ const Key kKernelKeys[] = {
     {"apply_rope_fusion", kBoth, PLIMSOLL_FIELD(kernels.rope_fusion), "rotary embedding is one kernel"},
     {"bias_activation_fusion", kBoth, PLIMSOLL_FIELD(kernels.bias_activation_fusion),
      "bias and activation are one kernel"},
-    {"bias_gelu_fusion", kBytes, PLIMSOLL_FIELD(kernels.bias_gelu_fusion),
+    {"bias_gelu_fusion", kBytes, PLIMSOLL_FIELD(asked.bias_gelu_fusion),
      "Megatron-LM: bias_activation_fusion of a GELU MLP"},
     {"use_fused_weighted_squared_relu", kBytes, PLIMSOLL_FIELD(kernels.weighted_squared_relu_fusion),
      "experts' squared ReLU and the routing probability are one kernel"},
-    {"bias_swiglu_fusion", kBoth, PLIMSOLL_FIELD(kernels.bias_swiglu_fusion),
+    {"bias_swiglu_fusion", kBoth, PLIMSOLL_FIELD(asked.bias_swiglu_fusion),
      "Megatron-LM: bias_activation_fusion of a SwiGLU MLP"},
     {"bias_dropout_fusion", kNeither, PLIMSOLL_FIELD(kernels.bias_dropout_fusion),
      "bias, dropout and add are one kernel; counted alike with and without"},
@@ -210,8 +210,8 @@ const Key kKernelKeys[] = {
      "scale, mask and softmax are one kernel; counted alike with and without"},
     {"create_attention_mask_in_dataloader", kBytes, PLIMSOLL_FIELD(kernels.mask_in_dataloader),
      "a dense mask is on the GPU"},
-    {"cross_entropy_loss_fusion", kBoth, PLIMSOLL_FIELD(kernels.loss_fusion), "the loss is fused"},
-    {"cross_entropy_fusion_impl", kBoth, PLIMSOLL_FIELD(kernels.loss_fusion_impl), "by whom: native or te"},
+    {"cross_entropy_loss_fusion", kBoth, PLIMSOLL_FIELD(asked.loss_fusion), "the loss is fused"},
+    {"cross_entropy_fusion_impl", kBoth, PLIMSOLL_FIELD(asked.loss_fusion_impl), "by whom: native or te"},
     {"loss", kBoth, PLIMSOLL_FIELD(kernels.loss), "how the loss is computed"},
     {"loss_chunks", kBytes, PLIMSOLL_FIELD(kernels.loss_chunks), "chunks of the chunked loss", Range{1, 1 << 20}},
     {"logit_dtype", kBytes, PLIMSOLL_FIELD(kernels.logits), "dtype of logits"},

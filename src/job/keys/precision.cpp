@@ -46,10 +46,10 @@ Status set_recipe(Job& job, const Node& value) {
     names.emplace_back(recipe.name);
     if (name != recipe.name && name != recipe.short_name) continue;
     Precision& precision = job.precision;
-    precision.bf16 = recipe.base == DType::kBf16;
-    precision.fp16 = recipe.base == DType::kFp16;
-    precision.fp8_enabled = recipe.fp8.has_value();
-    precision.fp8_recipe = recipe.fp8.value_or(Fp8Recipe::kDelayed);
+    job.asked.bf16 = recipe.base == DType::kBf16;
+    job.asked.fp16 = recipe.base == DType::kFp16;
+    job.asked.fp8 = recipe.fp8.has_value();
+    job.asked.fp8_recipe = recipe.fp8.value_or(Fp8Recipe::kDelayed);
     precision.fp8_param_gather = recipe.param_gather;
     precision.reuse_grad_buffer_for_mxfp8 = recipe.reuse_grad_buffer;
     precision.first_last_layers_bf16 = recipe.first_last_bf16;
@@ -71,7 +71,7 @@ Status set_fp8(Job& job, const Node& value) {
   const bool on = name == "hybrid" || name == "e4m3" || name == "true";
   if (!on && name != "none" && name != "false")
     return bad_input(fmt::format("found {}, wanted e4m3, hybrid or none", shown(value)));
-  job.precision.fp8_enabled = on;
+  job.asked.fp8 = on;
   return {};
 }
 
@@ -95,8 +95,8 @@ const Key kPrecisionKeys[] = {
     {"recipe", kBoth,
      Custom{set_recipe, "bf16, fp16, fp32, fp8_ds, fp8_cs, fp8_sc, fp8_mx, nvfp4, or Bridge's long names"},
      "a set of precision keys; single keys beside it win"},
-    {"bf16", kBoth, PLIMSOLL_FIELD(precision.bf16), "train in bf16"},
-    {"fp16", kBoth, PLIMSOLL_FIELD(precision.fp16), "train in fp16"},
+    {"bf16", kBoth, PLIMSOLL_FIELD(asked.bf16), "train in bf16"},
+    {"fp16", kBoth, PLIMSOLL_FIELD(asked.fp16), "train in fp16"},
     {"tf32", kSeconds, PLIMSOLL_FIELD(precision.tf32), "fp32 products run on the tensor cores (TensorFloat-32)"},
     {"load_dtype", kBoth, PLIMSOLL_FIELD(precision.load_dtype),
      "dtype that Transformers loads the weights in (torch_dtype)"},
@@ -104,7 +104,7 @@ const Key kPrecisionKeys[] = {
     {"compute_dtype", kBoth, PLIMSOLL_FIELD(precision.compute), "dtype of activations"},
     {"autocast", kBoth, PLIMSOLL_FIELD(precision.autocast), "fp32 weights are cast to compute_dtype at use"},
     {"fp8", kBoth, Custom{set_fp8, "e4m3, hybrid, none"}, "GEMMs run in FP8"},
-    {"fp8_recipe", kBoth, PLIMSOLL_FIELD(precision.fp8_recipe), "how FP8 scales are found; acts only with fp8"},
+    {"fp8_recipe", kBoth, PLIMSOLL_FIELD(asked.fp8_recipe), "how FP8 scales are found; acts only with fp8"},
     {"fp8_param_gather", kBoth, PLIMSOLL_FIELD(precision.fp8_param_gather), "weights are kept in FP8"},
     {"disable_parameter_transpose_cache", kBytes, Custom{set_no_transpose_cache, "boolean"},
      "FP8 copies of weights are rebuilt every micro-batch"},

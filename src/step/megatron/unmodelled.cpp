@@ -20,7 +20,7 @@ std::vector<std::string> unmodelled(const job::Job& job) {
        "use_torch_fsdp2: PyTorch's FSDP2 under Megatron is counted as Megatron-FSDP");
   warn(job.optimizer.kind == job::OptimizerKind::kAdafactor,
        "adafactor under Megatron: its factored states are counted as nothing");
-  warn(job.moe.flex, "moe_token_dispatcher_type flex: dispatch buffers are counted as those of alltoall");
+  warn(job.asked.flex_dispatcher, "moe_token_dispatcher_type flex: dispatch buffers are counted as those of alltoall");
   for (const model::Layer& kind : job.model.kinds) {
     if (kind.attention.kind != model::AttentionKind::kLinear) continue;
     warn(true, "linear attention: activations of its layers are counted as full attention of the same heads");

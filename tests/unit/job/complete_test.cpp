@@ -312,7 +312,7 @@ TEST(Complete, what_megatron_refuses_is_refused_in_its_words) {
        }},
       {"Only one of self.fp16",
        [](Job& j) {
-         j.precision.bf16 = j.precision.fp16 = true;
+         j.asked.bf16 = j.asked.fp16 = true;
          j.given = {"bf16", "fp16"};
        }},
       {"only supported with distributed optimizer", [](Job& j) { j.optimizer.precision_aware = true; }},

@@ -27,8 +27,8 @@ TEST(DeepSpeedAuto, what_the_arguments_would_say_is_assumed_and_told) {
           "train_micro_batch_size_per_gpu": "auto"})",
       llama());
   ASSERT_TRUE(job) << text_of(job);
-  EXPECT_TRUE(job->precision.bf16);
-  EXPECT_FALSE(job->precision.fp16);
+  EXPECT_TRUE(job->asked.bf16);
+  EXPECT_FALSE(job->asked.fp16);
   EXPECT_TRUE(job->clip_grad);
   EXPECT_EQ(job->batch.accumulation, 1);
   EXPECT_THAT(job->notes, testing::Contains(HasSubstr("bf16 is assumed")));
@@ -42,8 +42,8 @@ TEST(DeepSpeedAuto, a_flag_decides_instead) {
           "train_micro_batch_size_per_gpu": "auto"})",
       options);
   ASSERT_TRUE(job) << text_of(job);
-  EXPECT_TRUE(job->precision.fp16);
-  EXPECT_FALSE(job->precision.bf16);
+  EXPECT_TRUE(job->asked.fp16);
+  EXPECT_FALSE(job->asked.bf16);
 }
 
 // A file that is not at hand is known by its name alone.

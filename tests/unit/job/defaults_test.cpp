@@ -23,7 +23,7 @@ TEST(Defaults, megatron_lm_is_fp32_with_transformer_engine_and_nothing_shared) {
 TEST(Defaults, megatron_bridge_is_bf16_with_its_launchers_environment) {
   const Job job = defaults_for(Framework::kMegatronBridge);
 
-  EXPECT_TRUE(job.precision.bf16);
+  EXPECT_TRUE(job.asked.bf16);
   EXPECT_TRUE(job.optimizer.grad_reduce_in_fp32);
   EXPECT_TRUE(job.optimizer.distributed);
   EXPECT_FALSE(job.pad_vocab);

@@ -170,13 +170,13 @@ TEST(Keys, a_recipe_sets_the_keys_of_its_precision) {
   Job job = defaults_for(Framework::kMegatronBridge);
 
   EXPECT_EQ(set(job, "recipe", "bf16_with_mxfp8_mixed"), "no error");
-  EXPECT_TRUE(job.precision.fp8_enabled);
-  EXPECT_EQ(job.precision.fp8_recipe, Fp8Recipe::kMxfp8);
+  EXPECT_TRUE(job.asked.fp8);
+  EXPECT_EQ(job.asked.fp8_recipe, Fp8Recipe::kMxfp8);
   EXPECT_TRUE(job.precision.fp8_param_gather);
   EXPECT_TRUE(job.precision.reuse_grad_buffer_for_mxfp8);
 
   EXPECT_EQ(set(job, "recipe", "bf16"), "no error");
-  EXPECT_FALSE(job.precision.fp8_enabled);
+  EXPECT_FALSE(job.asked.fp8);
   EXPECT_FALSE(job.precision.fp8_param_gather);
 }
 

@@ -33,7 +33,7 @@ TEST(AccelerateFlags, are_read_as_the_keys_of_its_file) {
   ASSERT_TRUE(job) << text_of(job);
   EXPECT_EQ(job->framework, Framework::kDeepSpeed);
   EXPECT_EQ(job->sharding.zero_stage, 3);
-  EXPECT_TRUE(job->precision.bf16);
+  EXPECT_TRUE(job->asked.bf16);
   EXPECT_EQ(job->cluster.gpus, 8);
 
   job = read_text(with("accelerate launch --num_processes 8 --use_fsdp --fsdp_sharding_strategy SHARD_GRAD_OP"),
@@ -61,7 +61,7 @@ TEST(Submitter, the_program_behind_the_bare_dashes_is_the_one_that_runs) {
       on("h100"));
   ASSERT_TRUE(job) << text_of(job);
   EXPECT_EQ(job->cluster.gpus, 4);
-  EXPECT_TRUE(job->precision.bf16);
+  EXPECT_TRUE(job->asked.bf16);
 }
 
 TEST(Launchers, may_be_programs_of_python_themselves) {

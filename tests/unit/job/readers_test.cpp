@@ -314,7 +314,7 @@ TEST(TrainingArguments, trl_files_use_trls_defaults_and_qlora) {
   EXPECT_EQ(job->model.name, "qwen2.5-7b");
   EXPECT_TRUE(job->batch.packed);
   EXPECT_EQ(job->batch.seq_length, 8192);
-  EXPECT_TRUE(job->precision.bf16);
+  EXPECT_TRUE(job->asked.bf16);
   EXPECT_EQ(job->kernels.loss, LossKind::kChunked);
   EXPECT_EQ(job->recompute.granularity, RecomputeGranularity::kFull);
   EXPECT_EQ(job->adapter.kind, AdapterKind::kLora);

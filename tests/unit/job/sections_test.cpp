@@ -27,7 +27,7 @@ void expect_small_gpt(const Result<Job>& job) {
   EXPECT_EQ(job->model.depth(), 8);
   EXPECT_EQ(job->model.kinds.front().ffn.width, 2816);
   EXPECT_TRUE(job->model.kinds.front().ffn.gated);
-  EXPECT_TRUE(job->precision.bf16);
+  EXPECT_TRUE(job->asked.bf16);
 }
 
 TEST(Sections, nemo_before_2_is_read_as_megatrons_arguments) {
@@ -110,7 +110,7 @@ TEST(Sections, the_performance_harness_names_a_model_and_its_sizes) {
   EXPECT_EQ(job->parallel.tensor, 2);
   EXPECT_EQ(job->parallel.pipeline, 8);
   EXPECT_EQ(job->parallel.context, 2);
-  EXPECT_EQ(job->precision.fp8_recipe, Fp8Recipe::kMxfp8);
+  EXPECT_EQ(job->asked.fp8_recipe, Fp8Recipe::kMxfp8);
 }
 
 TEST(Sections, trainers_on_jax_are_named_with_the_question_that_can_be_answered) {

@@ -38,7 +38,7 @@ TEST(Search, prices_every_state_somewhere) {
   });
   EXPECT_EQ(priced.size(), space.states.size());
   EXPECT_TRUE(std::any_of(space.states.begin(), space.states.end(),
-                          [](const Variant& state) { return state.optimizer.cpu_offload; }));
+                          [](const Variant& state) { return state.asked.optimizer_cpu_offload; }));
 }
 
 TEST(Search, prices_every_way_to_keep_activations_somewhere) {

@@ -75,7 +75,7 @@ TEST(Search, keeps_every_pinned_size) {
       {"context_parallel_size", "2", [](const job::Job& j) { return j.parallel.context; }},
       {"micro_batch_size", "2", [](const job::Job& j) { return j.batch.micro_batch; }},
       {"tp_comm_overlap", "false", [](const job::Job& j) { return std::int64_t{j.parallel.tp_comm_overlap}; }},
-      {"optimizer_cpu_offload", "false", [](const job::Job& j) { return std::int64_t{j.optimizer.cpu_offload}; }},
+      {"optimizer_cpu_offload", "false", [](const job::Job& j) { return std::int64_t{j.asked.optimizer_cpu_offload}; }},
   };
   for (const Pin& pin : pins) {
     const job::Job job = llama_70b({{"tensor_model_parallel_size", "4"}, {pin.key, pin.value}});

@@ -186,7 +186,7 @@ TEST(Space, moves_the_precision_aware_optimizer_only_in_megatron_lm) {
                                 "h100-sxm-80gb", framework);
     std::size_t moved = 0;
     for (const Variant& state : make_space(job, {}).states) {
-      if (!state.optimizer.cpu_offload) continue;
+      if (!state.asked.optimizer_cpu_offload) continue;
       ++moved;
       EXPECT_EQ(state.optimizer.precision_aware, framework == job::Framework::kMegatronLm) << "R221";
     }
@@ -208,7 +208,7 @@ TEST(Space, chooses_the_partner_of_a_pinned_key) {
             std::vector<std::string>{"offload core_attn"});
   for (const Variant& state :
        make_space(llama_70b({{"optimizer_offload_fraction", "0.25"}}), {"optimizer_offload_fraction"}).states)
-    EXPECT_EQ(state.optimizer.offload_fraction, 0.25) << state.label;
+    EXPECT_EQ(state.asked.optimizer_offload_fraction, 0.25) << state.label;
 }
 
 TEST(Space, rounds_differently_only_when_asked) {
