@@ -6,7 +6,7 @@ set(Python_EXECUTABLE ${Python3_EXECUTABLE})
 find_package(pybind11 REQUIRED)
 
 set(package ${CMAKE_BINARY_DIR}/python/plimsoll)
-pybind11_add_module(plimsoll_python MODULE ${PROJECT_SOURCE_DIR}/python/core.cpp)
+pybind11_add_module(plimsoll_python MODULE NO_EXTRAS ${PROJECT_SOURCE_DIR}/python/core.cpp)
 set_target_properties(plimsoll_python PROPERTIES OUTPUT_NAME _core LIBRARY_OUTPUT_DIRECTORY ${package})
 target_link_libraries(plimsoll_python PRIVATE plimsoll_library)
 target_link_options(plimsoll_python PRIVATE -Wl,--exclude-libs,ALL)
