@@ -82,6 +82,17 @@ void write_measured(JsonWriter& json, const measure::Survey& survey) {
         .end_object();
   json.end_array();
   json.member("launch_seconds", survey.launch).member("small_kernel_seconds", survey.small_kernel);
+  if (survey.host)
+    json.key("host")
+        .begin_object(Layout::kInline)
+        .member("python", survey.host->python)
+        .member("torch", survey.host->torch)
+        .member("launches", survey.host->launches)
+        .member("weights", survey.host->weights)
+        .member("forward_seconds", survey.host->forward)
+        .member("backward_seconds", survey.host->backward)
+        .member("spread", survey.host->spread)
+        .end_object();
   json.key("messages").begin_array();
   for (const measure::MessageTime& message : survey.messages)
     json.begin_object(Layout::kInline)
@@ -111,6 +122,7 @@ Result<Calibrated> calibrate(const CalibrateQuestion& question, const Fraction& 
   measure::SurveyOptions options;
   options.device = question.device;
   options.quick = question.quick;
+  options.python = question.python;
   options.folders = measure::library_folders(question.libraries);
   options.progress = progress;
   PLIMSOLL_TRY(survey, measure::survey(*cuda, options));

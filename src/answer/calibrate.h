@@ -17,6 +17,7 @@ struct CalibrateQuestion {
   int device = 0;
   bool quick = false;
   std::vector<std::string> libraries;  // folders to look into first
+  std::string python = "python3";      // whose PyTorch the host is timed with
 };
 
 struct Calibrated {

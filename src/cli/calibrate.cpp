@@ -51,15 +51,20 @@ std::string report(const answer::Calibrated& calibrated, const Console& console)
       table.add_row({std::string(value.name), number(value.value), number(value.built_in),
                      value.error_pct < 0 ? "-" : fmt::format("{:.1f} %", value.error_pct), value.source});
   text += table.to_text(console.width, console.colour_out);
-  text += fmt::format("a launch takes the host {:.2f} us in the driver; what Python adds is not measured\n",
-                      1e6 * survey.launch);
+  text += fmt::format("a launch takes the host {:.2f} us in the driver", 1e6 * survey.launch);
+  if (survey.host)
+    text += fmt::format(", {:.1f} us with Python and PyTorch (the middle half of the passes within {:.0f} %)",
+                        1e6 * survey.host->seconds() / survey.host->launches, 100 * survey.host->spread);
+  text += '\n';
   for (const std::string& left : survey.left_out) text += fmt::format("not measured: {}\n", left);
-  return text + "attention, grouped products and the host's Python keep their built-in values\n";
+  return text + (survey.host ? "attention and grouped products keep their built-in values\n"
+                             : "attention, grouped products and the host's Python keep their built-in values\n");
 }
 
 Result<ExitCode> measure_here(const Arguments& arguments, const Console& console) {
   PLIMSOLL_TRY(device, device_of(arguments));
-  const answer::CalibrateQuestion question{device, arguments.has("quick"), arguments.values("library")};
+  const answer::CalibrateQuestion question{device, arguments.has("quick"), arguments.values("library"),
+                                           arguments.value("python").value_or("python3")};
   const auto progress = [&console](double done, std::string_view what) { console.told(bar(done, what)); };
   PLIMSOLL_TRY(calibrated, answer::calibrate(question, progress));
   const std::string json = answer::to_json(calibrated);
@@ -84,8 +89,9 @@ const Verb kCalibrate = {
     .operands = "",
     .most_operands = 0,
     .details =
-        "Times matrix products by format and shape, copies on the device and between host and device, launches, and "
-        "messages between the GPUs of this machine, and writes what follows for predictions as a file that "
+        "Times matrix products by format and shape, copies on the device and between host and device, launches, what "
+        "Python and PyTorch cost the host, and messages between the GPUs of this machine, and writes what follows for "
+        "predictions as a file that "
         "--calibration takes. It takes a minute or two and most of the GPU: run it while nothing else does.\n"
         "\n"
         "CUDA's driver, cuBLASLt and NCCL are loaded while it runs: from folders that --library names, from a toolkit, "
@@ -103,6 +109,9 @@ const Verb kCalibrate = {
                .help = "where libcublasLt and libnccl lie: a folder, a toolkit, or site-packages of a Python with "
                        "PyTorch",
                .repeats = true},
+              {.name = "python",
+               .argument = "PROGRAM",
+               .help = "the Python that has your PyTorch, for the cost of launches on the host; python3 if not given"},
               {.name = "quick", .argument = "", .help = "fewer shapes: some seconds, less exact"},
               {.name = "force", .argument = "", .help = kForceHelp}},
     .streams = true,

@@ -13,11 +13,11 @@
 #include <fmt/format.h>
 
 #include "answer/json.h"
+#include "base/ask.h"
 #include "base/bytes.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "cluster/device_name.h"
-#include "live/ask.h"
 #include "live/cgroup.h"
 #include "live/host.h"
 #include "live/nvml.h"

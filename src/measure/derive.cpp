@@ -95,6 +95,7 @@ class Derivation {
   Derived run() {
     products();
     streams();
+    host();
     messages();
     return std::move(derived_);
   }
@@ -147,6 +148,20 @@ class Derivation {
     if (to_device > 0 && to_host > 0 && gpu_.rates.host_link > 0)
       put_value("host_link", std::min(to_device, to_host) / gpu_.rates.host_link, &Calibration::host_link,
                 "measured: pinned memory, the slower direction");
+  }
+
+  // The built-in costs of a launch and of a module's call are of steps of the Trainer; passes of plain modules are that
+  // much cheaper for their number (21 steps on an H200 that waited for their host, each timed beside the passes: 0.85,
+  // 0.82 to 0.87 with any seven of them left out; docs/facts/step-time/changes.md 8b).
+  void host() {
+    constexpr double kPlain = 0.85;
+    if (!survey_.host) return;
+    const Calibration& built_in = timing::built_in();
+    const double expected =
+        survey_.host->launches * built_in.host_eager_kernel + survey_.host->weights * built_in.host_eager_module;
+    put_device("host_speed", kPlain * expected / survey_.host->seconds(), &Device::host_speed, -1,
+               fmt::format("measured: passes of plain modules, Python {}, PyTorch {}", survey_.host->python,
+                           survey_.host->torch));
   }
 
   [[nodiscard]] const MessageTime* message(Collective collective, bool large) const {

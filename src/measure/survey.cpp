@@ -45,6 +45,7 @@ class Surveyor {
     PLIMSOLL_TRY(session, Session::open(cuda_, options_.device));
     session_ = session.get();
     PLIMSOLL_TRY_STATUS(launches());
+    host();
     PLIMSOLL_TRY_STATUS(device_copies());
     PLIMSOLL_TRY_STATUS(host_copies());
     PLIMSOLL_TRY_STATUS(products());
@@ -86,6 +87,16 @@ class Surveyor {
     PLIMSOLL_TRY(small, session_->seconds([&] { return session_->launch_copy(from, into, kSmall); }, kBurst, true));
     survey_.small_kernel = small;
     return {};
+  }
+
+  void host() {
+    constexpr double kSeconds = 3;
+    if (options_.python.empty()) return;
+    tell(0.03, "Python and PyTorch on the host");
+    if (auto time = time_host(options_.python, options_.device, options_.quick ? kSeconds / 3 : kSeconds))
+      survey_.host = *std::move(time);
+    else
+      leave_out("Python and PyTorch on the host", time.error());
   }
 
   Status device_copies() {

@@ -5,11 +5,13 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "measure/cuda.h"
+#include "measure/host.h"
 #include "measure/management.h"
 #include "measure/messages.h"
 #include "measure/products.h"
@@ -50,8 +52,9 @@ struct Survey {
   std::vector<ProductTime> products;
   Products::Sustained sustained;  // seconds of one large product: at once, and after some seconds
   std::vector<CopyTime> copies;
-  double launch = 0;        // seconds of the host for one launch
-  double small_kernel = 0;  // seconds of the device for one small kernel among others
+  double launch = 0;             // seconds of the host for one launch
+  double small_kernel = 0;       // seconds of the device for one small kernel among others
+  std::optional<HostTime> host;  // Python and PyTorch on the host; none where they are not here
   std::vector<MessageTime> messages;
   std::vector<std::string> left_out;  // what was not measured, and why
   double took = 0;                    // seconds
@@ -61,6 +64,7 @@ struct SurveyOptions {
   int device = 0;
   bool quick = false;                                                // fewer shapes and no pauses
   std::vector<std::string> folders;                                  // where libraries lie
+  std::string python = "python3";                                    // whose PyTorch the host is timed with; "": none
   std::function<void(double done, std::string_view what)> progress;  // done: 0 to 1
 };
 

@@ -28,7 +28,16 @@ class Calibrate(unittest.TestCase):
         return subprocess.run([PROGRAM, *words], capture_output=True, text=True, timeout=120, env=environment)
 
     def calibrate(self, *words, how=""):
+        if "--python" not in words:
+            words += ("--python", self.python("print('{\"missing\": \"there is no PyTorch here\"}')"))
         return self.run_program("calibrate", "--quick", "--library", str(self.folder), *words, how=how)
+
+    def python(self, body):
+        """A stand-in for the user's Python, which answers whatever it is asked."""
+        path = self.folder / f"python-{len(list(self.folder.iterdir()))}"
+        path.write_text(f"#!{sys.executable}\n{body}\n")
+        path.chmod(0o755)
+        return str(path)
 
     def answer(self, *words, how=""):
         done = self.calibrate("--json", *words, how=how)
@@ -57,6 +66,33 @@ class Calibrate(unittest.TestCase):
         self.assertAlmostEqual(values["kernel_floor"], 2.1e-6, delta=2e-7)
         self.assertGreater(answer["measured"]["launch_seconds"], 0)
         self.assertNotIn("nvlink", values)
+
+    def test_a_host_that_is_twice_as_fast_halves_what_the_host_costs(self):
+        def pass_of(seconds):
+            times = [seconds / 2] * 40
+            return self.python("import json; print(json.dumps({'python': '3.12.3', 'torch': '2.11.0', 'launches': 581, "
+                               f"'weights': 64, 'forward_seconds': {times}, 'backward_seconds': {times}}}))")
+
+        slow, fast = (self.answer("--python", pass_of(seconds)) for seconds in (0.016, 0.008))
+        self.assertAlmostEqual(self.values(fast)["host_speed"] / self.values(slow)["host_speed"], 2, delta=1e-6)
+        self.assertAlmostEqual(self.values(slow)["host_speed"], 0.85 * (581 + 64) * 29e-6 / 0.016, delta=0.01)
+        self.assertEqual(fast["measured"]["host"]["launches"], 581)
+        said = self.calibrate("--python", pass_of(0.016)).stdout
+        self.assertIn("27.5 us with Python and PyTorch", said)
+
+    def test_a_python_that_tells_nothing_useful_is_left_out_and_said(self):
+        for body, said in (("print('{\"missing\": \"there is no PyTorch here\"}')", "there is no PyTorch here"),
+                           ("print('hello')", "JSON"), ("raise SystemExit(1)", "failed"),
+                           ("print('{\"launches\": 0}')", "launches"),
+                           ("print('{\"launches\": 5, \"weights\": 2, \"forward_seconds\": [1, 2]}')", "forward_seconds"),
+                           ("print('{\"launches\": 5, \"weights\": 2, \"forward_seconds\": [1, 2, -3, 4, 5]}')", "-3")):
+            with self.subTest(body):
+                answer = self.answer("--python", self.python(body))
+                self.assertNotIn("host_speed", self.values(answer))
+                self.assertTrue(any("on the host" in left and said in left for left in answer["left_out"]),
+                                answer["left_out"])
+        answer = self.answer("--python", "/nowhere/python3")
+        self.assertNotIn("host_speed", self.values(answer))
 
     def test_messages_between_two_gpus(self):
         values = self.values(self.answer(how="two"))

@@ -54,6 +54,11 @@ TEST(TimingTruth, steps_of_the_trainer_that_no_code_was_written_for) {
   expect_seconds("trainer-h200-fresh.json", 24, 8, 26);
 }
 
+// With the speed of the host that plimsoll calibrate measures; the tail is checkpointed steps.
+TEST(TimingTruth, steps_that_wait_for_a_measured_host_are_predicted) {
+  expect_seconds("trainer-h200-probed.json", 21, 8, 25);
+}
+
 // Models whose attention is written out (BLOOM, Falcon, gpt-oss) are the worst ones.
 TEST(TimingTruth, steps_of_the_trainer_take_as_long_as_predicted) {
   const Scored known = scored("trainer-h200.json");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "live/ask.h"
+#include "base/ask.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -13,7 +13,7 @@
 
 extern char** environ;
 
-namespace plimsoll::live {
+namespace plimsoll {
 
 namespace {
 
@@ -68,4 +68,4 @@ std::optional<std::string> ask(const std::vector<std::string>& words, std::chron
   return text;
 }
 
-}  // namespace plimsoll::live
+}  // namespace plimsoll

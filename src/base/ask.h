@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-namespace plimsoll::live {
+namespace plimsoll {
 
 // Standard output of the command, at most 64 KiB; nothing where it cannot be started, fails, or takes longer: it is
 // ended then.
 [[nodiscard]] std::optional<std::string> ask(const std::vector<std::string>& words, std::chrono::milliseconds most);
 
-}  // namespace plimsoll::live
+}  // namespace plimsoll
