@@ -39,7 +39,8 @@ std::string time_report(const timing::StepTime& time, const Console& console) {
     text += fmt::format(
         "launch-bound: the GPU waits for the host during {:.0f} % of the step; fewer or larger kernels make it "
         "faster:\n"
-        "CUDA graphs (Megatron), torch.compile (PyTorch), a larger micro-batch, less tensor parallelism\n",
+        "CUDA graphs (Megatron), torch.compile (PyTorch), a larger micro-batch, less tensor parallelism.\n"
+        "Hosts differ threefold: plimsoll calibrate measures this one, fit --calibration takes what it finds\n",
         percent_of_step(time.parts.host, time));
   return text;
 }
