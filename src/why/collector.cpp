@@ -155,7 +155,8 @@ void Collector::read_segment(std::string_view raw, std::int64_t number) {
     }
     return;
   }
-  if (read_traceback(line, stream) || read_node(line) || read_continuation(line, stream)) {
+  if (read_traceback(line, stream) || read_node(line) || read_native_frame(line) || read_continuation(line, stream) ||
+      read_message_below(line)) {
     ++told_;
     return;
   }
@@ -382,6 +383,11 @@ void Collector::read_progress(const Line& line, Topics topics) {
     } else {
       set_marker(phase, line, bar->is_unfinished());
     }
+    return;
+  }
+  // Batches that are evaluated are no steps of the training.
+  if (counts_evaluation(text)) {
+    set_marker(Phase::kEvaluate, line, true);
     return;
   }
   if (has(topics, Topic::kMarker)) {

@@ -32,6 +32,7 @@ class Collector {
   struct Stream {
     bool open = false;  // a traceback is being read
     bool wants_code = false;
+    int frame_indent = 0;           // of the last frame of Python
     Place place;                    // where it began
     std::string header;             // the exception that a notebook names at the head of a traceback
     std::int64_t steps = 0;         // done when it began
@@ -58,6 +59,8 @@ class Collector {
   bool read_traced_frame(const Line& line, Stream& stream);
   bool read_traceback(const Line& line, Stream& stream);
   bool read_node(const Line& line);
+  bool read_native_frame(const Line& line);
+  bool read_message_below(const Line& line);
   bool read_continuation(const Line& line, Stream& stream);
   void read_progress(const Line& line, Topics topics);
   void read_facts(const Line& line, Topics topics);

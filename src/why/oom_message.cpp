@@ -193,6 +193,7 @@ void read_labelled_figures(std::string_view text, OomNumbers& numbers) {
   if (numbers.allocator == Allocator::kMps) {
     numbers.allocated = size_after(text, "mps allocated");
     numbers.allowed = size_after(text, "max allowed");
+    numbers.elsewhere = size_after(text, "other allocations");
     numbers.total = numbers.allowed;
     numbers.reserved = numbers.allocated;
   }

@@ -35,8 +35,8 @@ bool answers_requests(S s) {
 }
 // Graphs are captured when weights and cache have found their place, and few trainers have any.
 bool graphs_were_captured(S s) {
-  return s.sum.private_pools > 0 && !s.root.has_frames && !s.trained() && s.in_step() && !engine_between_requests(s) &&
-         !answers_requests(s) && !s.findings.engine_in_trainer;
+  return s.sum.private_pools > 0 && !s.sum.has_limit && !s.root.has_frames && !s.trained() && s.in_step() &&
+         !engine_between_requests(s) && !answers_requests(s) && !s.findings.engine_in_trainer;
 }
 // The engine's own advice beside its refusal.
 bool names_engine_share(S s) {

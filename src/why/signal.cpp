@@ -45,6 +45,19 @@ std::optional<Signal> device(std::string_view text) {
   return std::nullopt;
 }
 
+// PyTorch before 1.5: "THCudaCheck FAIL file=x.cu line=40 error=48 : no kernel image is available".
+std::optional<Signal> old_check(std::string_view text) {
+  const std::size_t at = find_word(text, "thcudacheck fail");
+  if (at == kNone) return std::nullopt;
+  const std::size_t error = find_word(text, "error", at);
+  const std::size_t colon = error == kNone ? kNone : text.find(':', error);
+  if (colon == kNone) return std::nullopt;
+  const std::string_view reason = trim(text.substr(colon + 1));
+  if (reason.empty() || has_text(reason, "memory")) return std::nullopt;
+  if (has_any(reason, {"assert", "illegal", "misaligned"})) return of(SignalKind::kAddressing);
+  return of(has_any(reason, {"unknown error", "unspecified"}) ? SignalKind::kUnclear : SignalKind::kLibraryOther);
+}
+
 std::optional<Signal> aborted(std::string_view text) {
   // The C library's: "python: alloc.c:71: take: Assertion `n > 0' failed."
   if (has_text(text, ": assertion ") && has_any(text, {"' failed", "` failed"})) return of(SignalKind::kAbort);
@@ -166,6 +179,8 @@ std::optional<Signal> known_message(const Line& line, Topics topics) {
     if (auto signal = device_oom(line)) return signal;
   if (has(topics, Topic::kDevice))
     if (auto signal = device(text)) return signal;
+  if (has(topics, Topic::kLibrary))
+    if (auto signal = old_check(text)) return signal;
   if (has(topics, Topic::kTime))
     if (auto signal = limits(text)) return signal;
   if (has(topics, Topic::kKill) || has(topics, Topic::kElastic) || text.size() < 24)

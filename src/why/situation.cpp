@@ -53,7 +53,8 @@ Resource resource_of_device_oom(const Event& event) {
   if (oom.allocator == Allocator::kXpu && empty && oom.request && oom.total && *oom.request > 4 * kGiB &&
       *oom.request < *oom.total)
     return Resource::kDriverLimit;
-  return oom.allocator == Allocator::kMps ? Resource::kCap : Resource::kDevice;
+  if (oom.allocator == Allocator::kMps) return is_far_below_limit(oom) ? Resource::kNone : Resource::kCap;
+  return Resource::kDevice;
 }
 
 }  // namespace

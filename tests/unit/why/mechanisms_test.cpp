@@ -77,6 +77,14 @@ TEST(Mechanisms, a_bus_error_alone_is_not_surely_memory) {
   EXPECT_GE(worker.diagnosis.confidence, 0.9);
   const Answer ranks = answer_for("world_size: 8\ntune.sh: line 4:  81 Bus error   (core dumped) python tune.py\n");
   EXPECT_GT(ranks.diagnosis.confidence, alone.diagnosis.confidence);
+  EXPECT_LT(ranks.diagnosis.confidence, 0.8);
+  const Answer beside = answer_for(
+      "comm 3: Error while creating shared memory segment /dev/shm/nccl-a1 (size 9637888)\n"
+      "tune.sh: line 4:  81 Bus error   (core dumped) python tune.py\n");
+  EXPECT_EQ(beside.cause(), "host-ram-kill");
+  EXPECT_GE(beside.diagnosis.confidence, 0.9);
+  EXPECT_EQ(first_of("Fatal Python error: Bus error\n"), "host-ram-kill");
+  EXPECT_EQ(first_of("  traceback : Signal 7 (SIGBUS) received by PID 9\n"), "host-ram-kill");
   EXPECT_EQ(first_of("step 3 loss 1.2\nstep 4 loss 1.1\nBus error: 10\n"), "not-memory");
 }
 
@@ -125,6 +133,30 @@ TEST(Mechanisms, numbers_before_a_loss_count_steps_and_ranks_do_not) {
   EXPECT_FALSE(answer.findings->is_multi_rank());
   EXPECT_EQ(answer.diagnosis.root->steps_before, 4);
   EXPECT_EQ(parse_step("resuming from step 40"), std::nullopt);
+}
+
+TEST(Mechanisms, batches_that_are_evaluated_are_no_steps) {
+  EXPECT_TRUE(counts_evaluation("Evaluation  [2060/5000]  eta: 0:02:28"));
+  EXPECT_TRUE(counts_evaluation("Test: [ 10/196]  Time 0.061"));
+  EXPECT_TRUE(counts_evaluation("validating: 3/40"));
+  EXPECT_FALSE(counts_evaluation("Train: 72 [1400/5004 ( 28%)]"));
+  EXPECT_FALSE(counts_evaluation("test/unit/3/4"));
+  EXPECT_FALSE(counts_evaluation("Validation accuracy 3/4"));
+  EXPECT_FALSE(counts_evaluation("values: 3/4"));
+  const std::string steps = "Train: [ 10/200] loss 1.1\nTrain: [ 20/200] loss 1.0\n";
+  EXPECT_EQ(first_of(steps + "Test: [ 1/50] loss 1.4\nTest: [ 2/50] loss 1.3\nRuntimeError: CUDA out of memory.\n"),
+            "eval-accumulation");
+}
+
+TEST(Mechanisms, a_limit_that_is_far_away_was_not_reached) {
+  const auto message = [](const char* held, const char* beside, const char* asked) {
+    return std::string{"RuntimeError: MPS backend out of memory (MPS allocated: "} + held +
+           ", other allocations: " + beside + ", max allowed: 18.13 GB). Tried to allocate " + asked +
+           " on private pool.\n";
+  };
+  EXPECT_EQ(first_of(message("11.14 GB", "6.65 GB", "375.40 MB")), "unified-memory-limit");
+  EXPECT_EQ(first_of(message("0 bytes", "0 bytes", "256 bytes")), "not-memory");
+  EXPECT_EQ(first_of(message("1.00 GB", "1.00 GB", "16.50 GB")), "unified-memory-limit");
 }
 
 TEST(Mechanisms, a_launcher_that_ends_the_others_has_several) {
