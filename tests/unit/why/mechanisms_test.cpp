@@ -148,6 +148,17 @@ TEST(Mechanisms, batches_that_are_evaluated_are_no_steps) {
             "eval-accumulation");
 }
 
+TEST(Mechanisms, hardly_a_weight_has_a_gibibyte) {
+  EXPECT_EQ(first_of("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n"), "activation-bound");
+  EXPECT_EQ(first_of("RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB\n"), "genuine-capacity");
+  EXPECT_EQ(first_of("Out of memory error on GPU 0. Cannot allocate 3.5GB memory on GPU 0, available memory is only "
+                     "117.75MB.\n"),
+            "activation-bound");
+  // Who asks for a whole file at once asks for weights too.
+  EXPECT_EQ(first_of("pool_take: allocating 9100.00 MiB on device 1: cudaMalloc failed: out of memory\n"),
+            "genuine-capacity");
+}
+
 TEST(Mechanisms, a_limit_that_is_far_away_was_not_reached) {
   const auto message = [](const char* held, const char* beside, const char* asked) {
     return std::string{"RuntimeError: MPS backend out of memory (MPS allocated: "} + held +
