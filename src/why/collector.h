@@ -48,6 +48,8 @@ class Collector {
   };
 
   static constexpr std::size_t kMostEvents = 12000;
+  static constexpr std::size_t kMostRanks = 65536;
+  static constexpr std::int64_t kNearLines = 3;  // that speak of one thing
 
   Stream& stream_of(std::uint64_t id);
   void add_drawings(std::string_view raw, std::int64_t number);

@@ -14,8 +14,6 @@ namespace plimsoll::why {
 
 namespace {
 
-bool has(Topics topics, Topic topic) { return (topics & bit(topic)) != 0; }
-
 std::optional<Signal> device(std::string_view text) {
   // The allocator asks NVML while it words its message; where that fails, the assertion is all that is printed.
   if (has_text(text, "cachingallocator") && has_any(text, {"nvml", "internal assert"}) && !has_text(text, "capture"))
