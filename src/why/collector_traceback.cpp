@@ -178,9 +178,11 @@ bool Collector::read_traceback(const Line& line, Stream& stream) {
   }
   if (!stream.open || stream.frames.empty()) return false;
   if (text.find_first_not_of("^~ ") == kNone) return true;
-  // A logger may have taken the indentation of the whole traceback.
+  // A logger may have taken the indentation of the whole traceback. What says that something failed is no code.
+  constexpr Topics kFails = bit(Topic::kOom) | bit(Topic::kHost) | bit(Topic::kKill) | bit(Topic::kFailure) |
+                            bit(Topic::kLibrary) | bit(Topic::kNccl) | bit(Topic::kDisk) | bit(Topic::kAbort);
   const bool is_flat = stream.frame_indent < 2 && line.indent >= stream.frame_indent && !parse_exception(text) &&
-                       text.find("File \"") > text.size();
+                       text.find("File \"") > text.size() && (log_scanner().topics(text) & kFails) == 0;
   if (stream.wants_code && (line.indent >= 2 || is_flat)) {
     stream.frames.back().code = std::string{cut_text(text, 300)};
     stream.wants_code = false;

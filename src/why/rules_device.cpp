@@ -55,6 +55,11 @@ bool makes_context(S s) {
 }
 
 bool others_at_least(S s, double low) { return s.others_share().value_or(0) >= low; }
+// The rest is somebody else's or out of reach: absent is unknown, and yet the sum cannot fill the device.
+bool holds_little(S s) {
+  return !s.oom().free && s.oom().request && s.oom().total && s.oom().reserved && !s.sum.has_limit &&
+         s.oom().allocator != Allocator::kMps && *s.oom().reserved < *s.oom().total / 2 - *s.oom().request;
+}
 bool shares_device_with_engine(S s) { return s.findings.engine_in_trainer; }
 
 // PyTorch's figures are those of a moment later; XLA states what it looked at.
@@ -157,6 +162,10 @@ const Rule kRules[] = {
     {Cause::kOtherProcess, 2.2, makes_context, "not even a context could be made: this process held nothing there"},
 
     // Holders.
+    {Cause::kOtherProcess, 2.4, holds_little,
+     "what this process holds and asks for is less than half of the device, and what is free is not said"},
+    {Cause::kAllocatorCap, 1.8, holds_little,
+     "what this process holds and asks for is less than half of the device: a limit may be in force"},
     {Cause::kOtherProcess, 6.0,
      [](S s) { return others_at_least(s, 0.25) && !beyond_device(s) && !shares_device_with_engine(s); },
      "a quarter of the device or more is held outside this process"},
@@ -302,7 +311,10 @@ const Rule kRules[] = {
      },
      "nearly all of the device is live tensors of this process; what is free and cached is crumbs"},
     {Cause::kGenuineCapacity, 2.6,
-     [](S s) { return s.live_share().value_or(0) > 1 && !one_large_tensor(s) && s.oom().allocator != Allocator::kMps; },
+     [](S s) {
+       return s.live_share().value_or(0) > 1 && !one_large_tensor(s) && !beyond_device(s) &&
+              s.oom().allocator != Allocator::kMps;
+     },
      "live tensors exceed the device: the driver already swaps to the host"},
     {Cause::kActivationBound, 1.0, [](S s) { return s.live_share().value_or(0) > 1 && one_large_tensor(s); },
      "live tensors exceed the device, and one more was made whole"},

@@ -22,6 +22,8 @@ TEST(Mechanisms, a_buffer_is_named_by_what_it_is_for) {
   EXPECT_EQ(phase_of_purpose("ctx_make: failed to allocate the KV cache"), Phase::kKvInit);
   EXPECT_EQ(phase_of_purpose("tensors_read: unable to allocate model buffer"), Phase::kLoad);
   EXPECT_EQ(phase_of_purpose("kv_cache_grow: no room"), std::nullopt);  // a name is where, not what
+  EXPECT_EQ(phase_of_purpose("Operator matmul raises an rt::BadAlloc exception."), Phase::kForward);
+  EXPECT_EQ(phase_of_purpose("Operator set_value raises an rt::BadAlloc exception."), Phase::kLoad);
   EXPECT_EQ(without_function("kv_cache_grow: no room"), "no room");
   EXPECT_EQ(without_function("RuntimeError: no room"), "RuntimeError: no room");
   const std::string refused =
@@ -156,6 +158,55 @@ TEST(Mechanisms, hardly_a_weight_has_a_gibibyte) {
             "activation-bound");
   // Who asks for a whole file at once asks for weights too.
   EXPECT_EQ(first_of("pool_take: allocating 9100.00 MiB on device 1: cudaMalloc failed: out of memory\n"),
+            "genuine-capacity");
+}
+
+TEST(Mechanisms, who_holds_and_asks_for_little_did_not_fill_the_device) {
+  const auto message = [](const char* held, const char* asked) {
+    return std::string{"RuntimeError: XPU out of memory. Tried to allocate "} + asked +
+           " (GPU 0; 15.56 GiB total capacity; " + held + " already allocated; " + held +
+           " reserved in total by PyTorch)\n";
+  };
+  EXPECT_EQ(first_of(message("990.00 MiB", "1.00 GiB")), "other-process");
+  EXPECT_NE(first_of(message("13.90 GiB", "1.00 GiB")), "other-process");
+  EXPECT_NE(first_of(message("6.90 GiB", "3.00 GiB")), "other-process");
+}
+
+TEST(Mechanisms, a_block_of_four_gibibytes_is_refused_on_an_empty_device) {
+  const auto message = [](const char* asked) {
+    return std::string{"torch.OutOfMemoryError: XPU out of memory. Tried to allocate "} + asked +
+           ". GPU 0 has a total capacity of 15.11 GiB. Of the allocated memory 0 bytes is allocated by PyTorch, and 0 "
+           "bytes is reserved by PyTorch but unallocated.\n";
+  };
+  EXPECT_EQ(first_of(message("4.00 GiB")), "driver-allocation-limit");
+  EXPECT_NE(first_of(message("3.50 GiB")), "driver-allocation-limit");
+}
+
+TEST(Mechanisms, a_request_beyond_the_device_is_no_weight_even_where_the_driver_swaps) {
+  const auto message = [](const char* asked) {
+    return std::string{"RuntimeError: CUDA out of memory. Tried to allocate "} + asked +
+           " (GPU 0; 8.00 GiB total capacity; 17.20 GiB already allocated; 0 bytes free; 19.15 GiB reserved in total "
+           "by PyTorch)\n";
+  };
+  EXPECT_EQ(first_of(message("10.73 GiB")), "activation-bound");
+  EXPECT_EQ(first_of(message("20.00 MiB")), "genuine-capacity");
+}
+
+TEST(Mechanisms, an_allocator_that_lists_what_it_holds_has_given_up) {
+  const std::string steps = "global step 915: loss = 4.2\nglobal step 916: loss = 4.1\nglobal step 917: loss = 4.3\n";
+  const std::string wants = "W core/bfc_allocator.cc:273] Allocator (GPU_0_bfc) ran out of memory trying to allocate ";
+  EXPECT_NE(first_of(steps + wants + "4.42GiB.  Current allocation summary follows.\n"), "clean");
+  EXPECT_EQ(first_of(steps + wants +
+                     "4.42GiB. The caller indicates that this is not a failure, but may mean that there "
+                     "could be performance gains if more memory were available.\n"),
+            "clean");
+}
+
+TEST(Mechanisms, what_says_that_something_failed_is_no_line_of_code) {
+  const std::string flat = "Traceback (most recent call last):\nFile \"/w/fit.py\", line 3, in step\n";
+  EXPECT_EQ(first_of(flat + "self.optimizer.step()\nRuntimeError: CUDA out of memory.\n"), "optimizer-state-bound");
+  EXPECT_EQ(first_of(flat + "CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 8.00 GiB total capacity; 7.20 GiB "
+                            "already allocated; 0 bytes free; 7.30 GiB reserved in total by PyTorch)\n"),
             "genuine-capacity");
 }
 
