@@ -183,7 +183,14 @@ bool runs_model(std::string_view name) {
   return name_has_any(name, {"model", "models", "network", "net"}) && name_has_any(name, {"run", "call", "apply"});
 }
 
+// "loss_by_feat", "compute_loss": what is computed of the model's output.
+bool makes_loss(std::string_view name) {
+  return name_has_any(name, {"loss", "losses"}) &&
+         !name_has_any(name, {"log", "load", "save", "print", "backward", "plot", "update", "step"});
+}
+
 bool is_forward(const Frame& frame) {
+  if (makes_loss(frame.function)) return true;
   if (runs_model(frame.function) || runs_model(callee(frame.code))) return true;
   const std::string_view called = callee(frame.code);
   const bool calls = name_has(called, "forward") && !name_has(called, "backward");

@@ -210,6 +210,17 @@ TEST(Mechanisms, what_says_that_something_failed_is_no_line_of_code) {
             "genuine-capacity");
 }
 
+TEST(Mechanisms, a_function_that_is_named_for_a_loss_computes) {
+  const auto in = [](const char* function) {
+    return std::string{
+               "Traceback (most recent call last):\n  File \"/w/loops.py\", line 279, in run\n    self.once(data)\n"
+               "  File \"/w/head.py\", line 88, in "} +
+           function + "\ntorch.cuda.OutOfMemoryError: CUDA out of memory.\n";
+  };
+  EXPECT_EQ(answer_for(in("mask_loss_by_level")).diagnosis.phase, Phase::kForward);
+  EXPECT_NE(answer_for(in("log_losses")).diagnosis.phase, Phase::kForward);
+}
+
 TEST(Mechanisms, a_limit_that_is_far_away_was_not_reached) {
   const auto message = [](const char* held, const char* beside, const char* asked) {
     return std::string{"RuntimeError: MPS backend out of memory (MPS allocated: "} + held +
