@@ -83,6 +83,20 @@ Arithmetic arithmetic_of(const OomNumbers& oom, bool ranks_share_node) {
   return sum;
 }
 
+bool is_far_below_limit(const OomNumbers& oom) {
+  if (!oom.allowed || !oom.request || !oom.allocated || !oom.elsewhere) return false;
+  const std::int64_t half = *oom.allowed / 2;
+  return *oom.request < half && *oom.allocated < half - *oom.request &&
+         *oom.elsewhere < half - *oom.request - *oom.allocated;
+}
+
+bool reaches_limit(const OomNumbers& oom) {
+  if (!oom.allowed || !oom.request || !oom.allocated) return false;
+  const std::int64_t nearly = *oom.allowed / 10 * 9;
+  return *oom.request >= nearly || *oom.allocated >= nearly - *oom.request ||
+         oom.elsewhere.value_or(0) >= nearly - *oom.request - *oom.allocated;
+}
+
 std::vector<std::string> explain(const Arithmetic& sum) {
   std::vector<std::string> lines;
   if (!sum.known) return lines;

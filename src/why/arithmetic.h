@@ -39,6 +39,12 @@ struct Arithmetic {
 // `ranks_share_node`: several ranks, so NCCL's buffers count as this process's own.
 [[nodiscard]] Arithmetic arithmetic_of(const OomNumbers& oom, bool ranks_share_node);
 
+// The message states a limit, and all that it counts against it comes to less than half: nothing ran out.
+[[nodiscard]] bool is_far_below_limit(const OomNumbers& oom);
+
+// ... or to nine tenths of it and more, as far as the message says.
+[[nodiscard]] bool reaches_limit(const OomNumbers& oom);
+
 // The sums in words, one line each, for people.
 [[nodiscard]] std::vector<std::string> explain(const Arithmetic& sum);
 

@@ -32,6 +32,7 @@ class Collector {
   struct Stream {
     bool open = false;  // a traceback is being read
     bool wants_code = false;
+    int frame_indent = 0;           // of the last frame of Python
     Place place;                    // where it began
     std::string header;             // the exception that a notebook names at the head of a traceback
     std::int64_t steps = 0;         // done when it began
@@ -47,6 +48,8 @@ class Collector {
   };
 
   static constexpr std::size_t kMostEvents = 12000;
+  static constexpr std::size_t kMostRanks = 65536;
+  static constexpr std::int64_t kNearLines = 3;  // that speak of one thing
 
   Stream& stream_of(std::uint64_t id);
   void add_drawings(std::string_view raw, std::int64_t number);
@@ -58,6 +61,8 @@ class Collector {
   bool read_traced_frame(const Line& line, Stream& stream);
   bool read_traceback(const Line& line, Stream& stream);
   bool read_node(const Line& line);
+  bool read_native_frame(const Line& line);
+  bool read_message_below(const Line& line);
   bool read_continuation(const Line& line, Stream& stream);
   void read_progress(const Line& line, Topics topics);
   void read_facts(const Line& line, Topics topics);

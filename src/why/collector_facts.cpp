@@ -16,8 +16,6 @@ namespace {
 
 constexpr std::size_t kMostConfig = 4096;
 
-bool has(Topics topics, Topic topic) { return (topics & bit(topic)) != 0; }
-
 bool is_identifier(std::string_view text) {
   if (text.empty() || text.size() > 80 || is_digit(text.front())) return false;
   return std::all_of(text.begin(), text.end(), [](char c) { return is_word(c) || c == '.' || c == '-'; });

@@ -13,6 +13,22 @@ namespace {
 
 constexpr std::size_t kMostFrames = 192;
 
+// "[/w/layer.py](https://localhost:8080/#) in message(self)": a notebook's frame whose path is a link.
+std::size_t link_end(std::string_view text) {
+  if (!text.starts_with('[')) return kNone;
+  const std::size_t link = text.find(".py](");
+  return link == kNone ? kNone : text.find(") in ", link);
+}
+
+// A frame of IPython after whose head a log was cut.
+bool begins_notebook_frame(std::string_view text) {
+  if (link_end(text) != kNone) return true;
+  if (!text.starts_with("File ") || text.starts_with("File \"")) return false;
+  const std::size_t place = text.find(".py:");
+  return place != kNone && text.find(' ', 5) > place && place + 4 < text.size() && is_digit(text[place + 4]) &&
+         text.find(", in ", place) < place + 14 && text.ends_with(')');
+}
+
 }  // namespace
 
 // A frame as IPython prints it: "File ~/w/train.py:12, in main(args)", before version 8 "~/w/train.py in main(args)";
@@ -23,6 +39,17 @@ bool Collector::read_notebook_frame(const Line& line, Stream& stream) {
     std::string_view code = text.substr(text.find("> ") + 2);
     while (!code.empty() && (is_digit(code.front()) || is_blank(code.front()))) code.remove_prefix(1);
     stream.frames.back().code = std::string{cut_text(code, 300)};
+    return true;
+  }
+  if (const std::size_t link = link_end(text); link != kNone) {
+    Frame frame;
+    frame.path = std::string{cut_text(text.substr(1, text.find("](") - 1), 300)};
+    const std::string_view name = text.substr(link + 5);
+    frame.function = std::string{cut_text(name.substr(0, name.find('(')), 120)};
+    mention(frame.path);
+    if (stream.frames.size() >= kMostFrames) stream.frames.erase(stream.frames.begin() + kMostFrames / 2);
+    stream.frames.push_back(std::move(frame));
+    stream.wants_code = false;
     return true;
   }
   const bool fresh = text.starts_with("File ") && text.find(", in ") != kNone;
@@ -98,6 +125,12 @@ bool Collector::read_traceback(const Line& line, Stream& stream) {
     stream.open = true;
     stream.frames.assign(1, Frame{});
   }
+  // A notebook's frames show themselves by the number of their line: "File /w/train.py:12, in main(args)".
+  if (!stream.open && begins_notebook_frame(text)) {
+    stream.open = true;
+    stream.place = {line.file, line.number};
+    stream.frames.clear();
+  }
   if (stream.open && (read_boxed_frame(line, stream) || read_notebook_frame(line, stream))) return true;
   if (stream.open && read_traced_frame(line, stream)) return true;
   if (find_word(text, "traceback of torchscript") == 0) {
@@ -138,13 +171,19 @@ bool Collector::read_traceback(const Line& line, Stream& stream) {
       if (stream.frames.size() >= kMostFrames) stream.frames.erase(stream.frames.begin() + kMostFrames / 2);
       stream.frames.push_back(std::move(frame));
       stream.wants_code = true;
+      stream.frame_indent = line.indent;
       stream.open = true;
       return true;
     }
   }
   if (!stream.open || stream.frames.empty()) return false;
   if (text.find_first_not_of("^~ ") == kNone) return true;
-  if (stream.wants_code && line.indent >= 2) {
+  // A logger may have taken the indentation of the whole traceback. What says that something failed is no code.
+  constexpr Topics kFails = bit(Topic::kOom) | bit(Topic::kHost) | bit(Topic::kKill) | bit(Topic::kFailure) |
+                            bit(Topic::kLibrary) | bit(Topic::kNccl) | bit(Topic::kDisk) | bit(Topic::kAbort);
+  const bool is_flat = stream.frame_indent < 2 && line.indent >= stream.frame_indent && !parse_exception(text) &&
+                       text.find("File \"") > text.size() && (log_scanner().topics(text) & kFails) == 0;
+  if (stream.wants_code && (line.indent >= 2 || is_flat)) {
     stream.frames.back().code = std::string{cut_text(text, 300)};
     stream.wants_code = false;
     return true;
@@ -163,6 +202,40 @@ bool Collector::read_node(const Line& line) {
   const auto node = phase_of_graph_node(line.text);
   if (node) event.node = *node;
   return node.has_value();
+}
+
+// A frame of a compiled language below its message: "at jcuda.driver.JCudaDriver.cuCtxCreate(JCudaDriver.java:1514)",
+// "frame #3: cuDevicePrimaryCtxRetain + 0x1f". What matters is whether a context was being made.
+bool Collector::read_native_frame(const Line& line) {
+  constexpr std::int64_t kStack = 24;  // lines
+  const std::string_view text = line.text;
+  const bool java = text.starts_with("at ") && text.ends_with(')');
+  if (!java && !text.starts_with("frame #") && !(text.starts_with('#') && text.size() > 2 && is_digit(text[1])))
+    return false;
+  if (!has_any(text, {"ctxcreate", "ctxretain", "ctx_create", "createcontext"})) return java;
+  for (auto event = findings_.events.rbegin(); event != findings_.events.rend(); ++event) {
+    if (event->place.file != line.file || line.number - event->place.line > kStack) break;
+    if (event->signal.kind == SignalKind::kDeviceOom) event->makes_context = true;
+  }
+  return java;
+}
+
+// "AssertionError:" with its text on the next line.
+bool Collector::read_message_below(const Line& line) {
+  if (findings_.events.empty()) return false;
+  Event& event = findings_.events.back();
+  if (event.place.file != line.file || event.place.line + 1 != line.number || event.stream != line.stream ||
+      !event.text.ends_with(':') || event.signal.exception.empty() || !event.signal.message.empty() ||
+      parse_exception(line.text) || line.text.find("File \"") < 4)
+    return false;
+  const std::string whole = "\n" + event.text + " " + std::string{cut_text(line.text, 400)} + "\n";
+  Line joined = line;
+  joined.text = trim(std::string_view{whole});
+  auto signal = recognise(joined, log_scanner().topics(whole), true, rules_);
+  if (!signal) return false;
+  event.signal = *std::move(signal);
+  event.text = std::string{joined.text};
+  return true;
 }
 
 void Collector::attach_frames(Stream& stream, std::int64_t index) {

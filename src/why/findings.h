@@ -37,6 +37,7 @@ struct Event {
   Phase marker = Phase::kUnknown;  // what the last marker or bar before it announced
   Place marker_place;
   std::string marker_text;
+  bool makes_context = false;   // a frame below it is of the call that makes a device's context
   bool entered_loop = false;    // a bar at zero or "step 0" said that training begins
   bool bar_unfinished = false;  // the marker is a bar that had not reached its end
   std::int64_t steps_before = 0;

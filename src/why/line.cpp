@@ -234,6 +234,12 @@ class Prefix {
     // A label of a log service stands before the writer's own prefix: [labels.container: engine] (Worker pid=1) ...
     const std::string_view next = trim(rest_.substr(std::min(close + 1, rest_.size())));
     if (took_time_ && next.starts_with('(') && has_text(next.substr(0, next.find(')')), "pid=")) return take(close + 1);
+    // The name of a logger after its time and level: "2023-09-14 21:27:58 [INFO] [Driver] text".
+    if (took_time_ && line_.level != Level::kNone && !named_ && !next.empty() && !next.starts_with('[') &&
+        std::all_of(inside.begin(), inside.end(), [](char c) { return is_word(c) || c == '.' || c == '-'; })) {
+      named_ = true;
+      return take(close + 1);
+    }
     const std::size_t source = inside.rfind(':');
     if (source != kNone && source + 1 < inside.size() && digits(inside, source + 1) == inside.size() - source - 1 &&
         inside.find(".py") != kNone)

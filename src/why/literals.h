@@ -37,6 +37,7 @@ enum class Topic : std::uint8_t {
 };
 using Topics = std::uint32_t;  // one bit per Topic
 [[nodiscard]] constexpr Topics bit(Topic topic) { return Topics{1} << static_cast<unsigned>(topic); }
+[[nodiscard]] constexpr bool has(Topics topics, Topic topic) { return (topics & bit(topic)) != 0; }
 
 struct Literal {
   std::string_view text;  // lower case, at least kShortest bytes

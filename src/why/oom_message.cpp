@@ -73,6 +73,12 @@ std::optional<OomNumbers> parse_oom_message(std::string_view text) {
     static_cast<void>(read_xla(text, numbers));
     return numbers;
   }
+  // TensorFlow's allocator lists what it holds only where it has given up; where it tries again it says so.
+  if (has_text(text, "ran out of memory trying to allocate") && has_text(text, "summary")) {
+    numbers.allocator = Allocator::kTensorFlow;
+    static_cast<void>(read_xla(text, numbers));
+    return numbers;
+  }
   if (has_text(text, "oom when allocating tensor")) {
     numbers.allocator = Allocator::kTensorFlow;
     return numbers;
@@ -193,6 +199,7 @@ void read_labelled_figures(std::string_view text, OomNumbers& numbers) {
   if (numbers.allocator == Allocator::kMps) {
     numbers.allocated = size_after(text, "mps allocated");
     numbers.allowed = size_after(text, "max allowed");
+    numbers.elsewhere = size_after(text, "other allocations");
     numbers.total = numbers.allowed;
     numbers.reserved = numbers.allocated;
   }

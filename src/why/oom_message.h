@@ -31,9 +31,10 @@ struct OomNumbers {
   std::optional<std::int64_t> allocated;     // live tensors; from 2.4 with the free blocks of private pools
   std::optional<std::int64_t> private_pools;
   std::optional<std::int64_t> reserved_unallocated;
-  std::optional<std::int64_t> reserved;  // all that the caching allocator holds
-  std::optional<std::int64_t> needed;    // XLA: what the whole program wants
-  bool is_impossible = false;            // "more than 1EB"
+  std::optional<std::int64_t> reserved;   // all that the caching allocator holds
+  std::optional<std::int64_t> needed;     // XLA: what the whole program wants
+  std::optional<std::int64_t> elsewhere;  // MPS: this process beside PyTorch, counted against the limit as well
+  bool is_impossible = false;             // "more than 1EB"
 
   // allocated and reserved are known, or the device's use is.
   [[nodiscard]] bool has_sizes() const { return request && (reserved || allocated || free); }

@@ -88,7 +88,14 @@ bool is_resume(const Frame& frame) {
          has_any(frame.code, {"optimizer.load_state_dict", "opt.load_state_dict", "optim.load_state_dict"});
 }
 
+// "state = framework.load(args.pretrained_model)": a file of weights, by what it is called.
+bool loads_weights(std::string_view code) {
+  const std::size_t at = code.find(".load(");
+  return at != kNone && has_any(code.substr(at), {"pretrain", "weight", "checkpoint", "ckpt", "model_path", "params"});
+}
+
 bool is_shard_load(const Frame& frame) {
+  if (loads_weights(frame.code)) return true;
   return has_any(frame.function, {"from_pretrained", "load_state_dict", "_load_pretrained", "load_weights",
                                   "load_shard", "load_model", "load_sharded", "load_pipeline"}) ||
          has_any(frame.code, {"from_pretrained(", "load_state_dict(", "load_weights(", "safetensors", "torch.load("});
@@ -176,7 +183,14 @@ bool runs_model(std::string_view name) {
   return name_has_any(name, {"model", "models", "network", "net"}) && name_has_any(name, {"run", "call", "apply"});
 }
 
+// "loss_by_feat", "compute_loss": what is computed of the model's output.
+bool makes_loss(std::string_view name) {
+  return name_has_any(name, {"loss", "losses"}) &&
+         !name_has_any(name, {"log", "load", "save", "print", "backward", "plot", "update", "step"});
+}
+
 bool is_forward(const Frame& frame) {
+  if (makes_loss(frame.function)) return true;
   if (runs_model(frame.function) || runs_model(callee(frame.code))) return true;
   const std::string_view called = callee(frame.code);
   const bool calls = name_has(called, "forward") && !name_has(called, "backward");

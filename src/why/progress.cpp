@@ -130,6 +130,29 @@ std::optional<Bar> parse_bar(std::string_view text) {
   return bar;
 }
 
+bool counts_evaluation(std::string_view text) {
+  static constexpr std::string_view kWords[] = {"evaluation", "evaluating", "evaluate", "eval",     "validation",
+                                                "validating", "validate",   "valid",    "val",      "testing",
+                                                "test",       "predicting", "predict",  "inference"};
+  // Every line is asked: most are told by their first letter.
+  if (text.size() < 8 || std::string_view{"eEvVtTpPiI"}.find(text.front()) == kNone ||
+      text.substr(0, 32).find('/') == kNone)
+    return false;
+  for (const std::string_view word : kWords) {
+    if (find_word(text.substr(0, word.size()), word) != 0) continue;
+    std::size_t at = word.size();
+    while (at < text.size() && at < word.size() + 6 && (is_blank(text[at]) || text[at] == ':' || text[at] == '[')) ++at;
+    if (at == word.size() || at >= text.size() || !is_digit(text[at])) continue;
+    while (at < text.size() && is_digit(text[at])) ++at;
+    while (at < text.size() && is_blank(text[at])) ++at;
+    if (at + 1 >= text.size() || text[at] != '/') continue;
+    ++at;
+    while (at < text.size() && is_blank(text[at])) ++at;
+    if (at < text.size() && is_digit(text[at])) return true;
+  }
+  return false;
+}
+
 Phase phase_of_bar(const Bar& bar) {
   const std::string_view label = bar.label;
   if (has_any(label, {"loading", "shard", "download", "load"})) return Phase::kLoad;

@@ -23,6 +23,8 @@ struct Bar {
 
 // A bar drawn by tqdm anywhere in the text; the last one where several stand on a line.
 [[nodiscard]] std::optional<Bar> parse_bar(std::string_view text);
+// "Evaluation  [2060/5000]  eta: ...", "Test: [10/196] ...": a counter without a drawing, by the word before it.
+[[nodiscard]] bool counts_evaluation(std::string_view text);
 // What a bar counts: loading, evaluating, capturing, saving; kTrain for the rest.
 [[nodiscard]] Phase phase_of_bar(const Bar& bar);
 

@@ -22,7 +22,10 @@ std::optional<Phase> phase_of_purpose(std::string_view text) {
     return Phase::kForward;
   if (has_any(body, {"model buffer", "weights buffer", "loading model", "load model", "model tensors"}))
     return Phase::kLoad;
-  // The operator that a runtime was executing.
+  // The operator that a runtime was executing: some only give a tensor its values.
+  const bool sets = has_any(body, {"operator set_value", "operator assign", "operator load", "operator fill",
+                                   "operator uniform_random", "operator gaussian_random"});
+  if (sets && has_text(body, "raises a")) return Phase::kLoad;
   if ((has_text(body, "while running") && has_whole(body, "node")) || has_text(body, "execute op") ||
       (has_any(body, {"raises an exception", "raises an "}) && has_any(body, {"operator", "badalloc"})))
     return Phase::kForward;

@@ -49,12 +49,17 @@ bool backs_off(S s) {
 // Before a process holds anything on a device it makes a context there.
 bool makes_context(S s) {
   // By the call, or by the source file that reports: the one in which a library starts.
-  return has_any(s.root.text,
-                 {"ctxretain", "ctxcreate", "ctx_create", "/init.c", "\\init.c", "/init.cc", "/init.cpp"}) &&
+  return (s.root.makes_context || has_any(s.root.text, {"ctxretain", "ctxcreate", "ctx_create", "/init.c", "\\init.c",
+                                                        "/init.cc", "/init.cpp"})) &&
          s.root.steps_before == 0;
 }
 
 bool others_at_least(S s, double low) { return s.others_share().value_or(0) >= low; }
+// The rest is somebody else's or out of reach: absent is unknown, and yet the sum cannot fill the device.
+bool holds_little(S s) {
+  return !s.oom().free && s.oom().request && s.oom().total && s.oom().reserved && !s.sum.has_limit &&
+         s.oom().allocator != Allocator::kMps && *s.oom().reserved < *s.oom().total / 2 - *s.oom().request;
+}
 bool shares_device_with_engine(S s) { return s.findings.engine_in_trainer; }
 
 // PyTorch's figures are those of a moment later; XLA states what it looked at.
@@ -129,12 +134,13 @@ bool much_is_free(S s) { return s.sum.total > 0 && s.sum.free * 10 >= s.sum.tota
 bool more_than_margin(S s) { return s.sum.total > 0 ? s.sum.free * 20 >= s.sum.total : s.sum.free >= kGiB / 2; }
 
 bool is_hip(S s) { return s.oom().allocator == Allocator::kHip; }
-// Pieces cannot explain it: as much is free as nobody breaks up, or half of the device where this process holds
-// nothing that could lie between.
-bool refused_beside_much(S s) {
-  return fits_in_free(s) && !is_hip(s) && s.sum.request * 16 <= s.sum.free &&
+bool little_beside_much(S s) {
+  return fits_in_free(s) && s.sum.request * 16 <= s.sum.free &&
          (s.sum.free >= 8 * kGiB || (s.sum.free * 2 >= s.sum.total && s.sum.total >= 100 * s.sum.reserved));
 }
+// Pieces cannot explain it: as much is free as nobody breaks up, or half of the device where this process holds
+// nothing that could lie between.
+bool refused_beside_much(S s) { return little_beside_much(s) && !is_hip(s); }
 
 const Rule kRules[] = {
     {Cause::kGenuineCapacity, 1.9, [](S) { return true; }, "the device ran out of memory", true},
@@ -156,6 +162,10 @@ const Rule kRules[] = {
     {Cause::kOtherProcess, 2.2, makes_context, "not even a context could be made: this process held nothing there"},
 
     // Holders.
+    {Cause::kOtherProcess, 2.4, holds_little,
+     "what this process holds and asks for is less than half of the device, and what is free is not said"},
+    {Cause::kAllocatorCap, 1.8, holds_little,
+     "what this process holds and asks for is less than half of the device: a limit may be in force"},
     {Cause::kOtherProcess, 6.0,
      [](S s) { return others_at_least(s, 0.25) && !beyond_device(s) && !shares_device_with_engine(s); },
      "a quarter of the device or more is held outside this process"},
@@ -196,7 +206,9 @@ const Rule kRules[] = {
     {Cause::kAllocatorCap, 4.0,
      [](S s) { return s.findings.cap_place.has_value() && s.sum.known && s.sum.request <= s.sum.device_free; },
      "the log shows who set the limit"},
-    {Cause::kUnifiedLimit, 7.0, [](S s) { return s.oom().allocator == Allocator::kMps; },
+    {Cause::kUnifiedLimit, 4.3, [](S s) { return s.oom().allocator == Allocator::kMps; },
+     "the GPU of this machine shares the system's memory up to a limit"},
+    {Cause::kUnifiedLimit, 2.7, [](S s) { return s.oom().allocator == Allocator::kMps && reaches_limit(s.oom()); },
      "the GPU of this machine shares the system's memory up to a limit, and the limit is reached"},
     {Cause::kUnifiedLimit, 3.4, [](S s) { return is_hip(s) && s.findings.is_unified; },
      "the device's memory is a share of the system's"},
@@ -208,6 +220,9 @@ const Rule kRules[] = {
      "less was asked for than is free, and refused"},
     {Cause::kRocmHip, 2.2, [](S s) { return is_hip(s) && fits_in_free(s) && !s.sum.has_limit && !much_is_free(s); },
      "less was asked for than is free, though little is"},
+
+    {Cause::kAllocatorCap, 4.2, [](S s) { return is_hip(s) && little_beside_much(s) && !s.sum.has_limit; },
+     "much is free and a small request was refused: a limit may be in force that the message does not name"},
 
     // Pieces. Only where defragmenting could have served the request at all.
     {Cause::kFragmentation, kExcluded, [](S s) { return s.sum.known && !s.sum.pieces_might_serve && !fits_in_free(s); },
@@ -296,7 +311,10 @@ const Rule kRules[] = {
      },
      "nearly all of the device is live tensors of this process; what is free and cached is crumbs"},
     {Cause::kGenuineCapacity, 2.6,
-     [](S s) { return s.live_share().value_or(0) > 1 && !one_large_tensor(s) && s.oom().allocator != Allocator::kMps; },
+     [](S s) {
+       return s.live_share().value_or(0) > 1 && !one_large_tensor(s) && !beyond_device(s) &&
+              s.oom().allocator != Allocator::kMps;
+     },
      "live tensors exceed the device: the driver already swaps to the host"},
     {Cause::kActivationBound, 1.0, [](S s) { return s.live_share().value_or(0) > 1 && one_large_tensor(s); },
      "live tensors exceed the device, and one more was made whole"},

@@ -27,8 +27,8 @@ bool beyond_any_host(S s) {
 }
 bool only_bus_error(S s) { return s.resource == Resource::kShared && s.root.signal.is_guessed; }
 // Ranks and loaders' workers hand each other what they have in shared memory.
-bool shares_pages(S s) {
-  if (s.findings.is_multi_rank() || s.phase == Phase::kData) return true;
+bool shares_pages(S s) { return s.findings.is_multi_rank() || s.phase == Phase::kData; }
+bool shared_memory_failed(S s) {
   return std::any_of(s.findings.events.begin(), s.findings.events.end(), [](const Event& event) {
     return event.signal.kind == SignalKind::kSharedMemory && !event.signal.is_guessed;
   });
@@ -44,9 +44,11 @@ const Rule kRules[] = {
     {Cause::kHostRamKill, 6.2, [](S s) { return s.resource == Resource::kShared && !s.root.signal.is_guessed; },
      "shared memory (/dev/shm) ran out, or a page of it could not be had"},
     {Cause::kHostRamKill, 3.9, only_bus_error, "a page of a mapping could not be had: often one of /dev/shm"},
-    {Cause::kHostRamKill, 1.6, [](S s) { return only_bus_error(s) && shares_pages(s); },
+    {Cause::kHostRamKill, 1.6, [](S s) { return only_bus_error(s) && shared_memory_failed(s); },
+     "shared memory failed in this log too"},
+    {Cause::kHostRamKill, 0.6, [](S s) { return only_bus_error(s) && shares_pages(s) && !shared_memory_failed(s); },
      "processes of this job share pages, and /dev/shm is where they lie"},
-    {Cause::kNotMemory, 2.4, [](S s) { return only_bus_error(s) && !shares_pages(s); },
+    {Cause::kNotMemory, 2.4, [](S s) { return only_bus_error(s) && !shared_memory_failed(s); },
      "a file that shrinks under its mapping and a driver raise the same signal"},
     {Cause::kHostRamKill, 4.0, bare_kill, "the process was killed from outside, without a traceback"},
     {Cause::kNotMemory, 1.2, [](S s) { return bare_kill(s) && !s.is_loading(); },

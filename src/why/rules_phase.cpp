@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device memory ran out: what the run was doing, and what went before.
+#include "base/bytes.h"
 #include "why/rules.h"
 #include "why/words.h"
 
@@ -35,8 +36,8 @@ bool answers_requests(S s) {
 }
 // Graphs are captured when weights and cache have found their place, and few trainers have any.
 bool graphs_were_captured(S s) {
-  return s.sum.private_pools > 0 && !s.root.has_frames && !s.trained() && s.in_step() && !engine_between_requests(s) &&
-         !answers_requests(s) && !s.findings.engine_in_trainer;
+  return s.sum.private_pools > 0 && !s.sum.has_limit && !s.root.has_frames && !s.trained() && s.in_step() &&
+         !engine_between_requests(s) && !answers_requests(s) && !s.findings.engine_in_trainer;
 }
 // The engine's own advice beside its refusal.
 bool names_engine_share(S s) {
@@ -67,6 +68,14 @@ bool first_touch(S s) {
                      s.phase == Phase::kData || s.phase == Phase::kConfig;
   return s.is_below_allocator() && early && !s.trained() && !s.findings.is_multi_rank() && !s.frames().pins &&
          !(s.root.marker == Phase::kLoad && s.root.bar_unfinished);
+}
+// PyTorch and PaddlePaddle ask tensor by tensor, and few weights but the embeddings of the largest vocabularies have a
+// gibibyte. Other runtimes ask for a whole program's or a whole file's at once. Asked only where the size of the device
+// is not known.
+bool larger_than_weights(S s) {
+  const bool by_tensor = has_any(s.root.text, {"tried to allocate", "memory on gpu "}) &&
+                         s.oom().allocator != Allocator::kXla && s.oom().allocator != Allocator::kTensorFlow;
+  return by_tensor && !s.oom().total && s.oom().request.value_or(0) >= kGiB;
 }
 bool large(S s, double part) { return s.request_share().value_or(0) >= part; }
 
@@ -154,6 +163,8 @@ const Rule kRules[] = {
     {Cause::kActivationBound, 1.5, [](S s) { return s.in_step() && s.frames().loss; },
      "it failed making logits or their loss"},
     {Cause::kActivationBound, 0.6, [](S s) { return s.in_step() && large(s, 0.08); }, "one large tensor was asked for"},
+    {Cause::kActivationBound, 0.6, [](S s) { return s.in_step() && larger_than_weights(s); },
+     "a tensor of a gibibyte or more was asked for, as hardly any weight is"},
     // By definition: where a smaller batch would do, it is activations; where one sample is too much, it is not.
     {Cause::kActivationBound, 0.9, [](S s) { return computes_batch(s) && batch_of(s) >= 2; },
      "the batch has several samples: fewer need less"},

@@ -14,8 +14,6 @@ namespace plimsoll::why {
 
 namespace {
 
-bool has(Topics topics, Topic topic) { return (topics & bit(topic)) != 0; }
-
 std::optional<Signal> device(std::string_view text) {
   // The allocator asks NVML while it words its message; where that fails, the assertion is all that is printed.
   if (has_text(text, "cachingallocator") && has_any(text, {"nvml", "internal assert"}) && !has_text(text, "capture"))
@@ -43,6 +41,19 @@ std::optional<Signal> device(std::string_view text) {
   if (has_text(text, "invalid argument") && has_any(text, {"cuda", "hip", "nccl", "custom_all_reduce", "ipc"}))
     return of(SignalKind::kInvalidArgument);
   return std::nullopt;
+}
+
+// PyTorch before 1.5: "THCudaCheck FAIL file=x.cu line=40 error=48 : no kernel image is available".
+std::optional<Signal> old_check(std::string_view text) {
+  const std::size_t at = find_word(text, "thcudacheck fail");
+  if (at == kNone) return std::nullopt;
+  const std::size_t error = find_word(text, "error", at);
+  const std::size_t colon = error == kNone ? kNone : text.find(':', error);
+  if (colon == kNone) return std::nullopt;
+  const std::string_view reason = trim(text.substr(colon + 1));
+  if (reason.empty() || has_text(reason, "memory")) return std::nullopt;
+  if (has_any(reason, {"assert", "illegal", "misaligned"})) return of(SignalKind::kAddressing);
+  return of(has_any(reason, {"unknown error", "unspecified"}) ? SignalKind::kUnclear : SignalKind::kLibraryOther);
 }
 
 std::optional<Signal> aborted(std::string_view text) {
@@ -166,6 +177,8 @@ std::optional<Signal> known_message(const Line& line, Topics topics) {
     if (auto signal = device_oom(line)) return signal;
   if (has(topics, Topic::kDevice))
     if (auto signal = device(text)) return signal;
+  if (has(topics, Topic::kLibrary))
+    if (auto signal = old_check(text)) return signal;
   if (has(topics, Topic::kTime))
     if (auto signal = limits(text)) return signal;
   if (has(topics, Topic::kKill) || has(topics, Topic::kElastic) || text.size() < 24)

@@ -192,9 +192,11 @@ std::optional<Signal> host_allocation(std::string_view text) {
   if (resources) return of(SignalKind::kKernelResources);
   // The shell of a system where ten is the number of that signal: such systems have no /dev/shm.
   if (has_text(text, "bus error: 10")) return of(SignalKind::kAbort);
-  const bool bus = has_text(text, "bus error") &&
-                   (find_word(text, "bus error") == 0 ||
-                    has_any(text, {"signal", "core dumped", "unexpected", "encountered", "sigbus", "worker", "task "}));
+  const bool bus =
+      (has_text(text, "bus error") &&
+       (find_word(text, "bus error") == 0 || has_any(text, {"signal", "core dumped", "unexpected", "encountered",
+                                                            "sigbus", "worker", "task ", "fatal python error"}))) ||
+      (has_text(text, "(sigbus)") && has_any(text, {"received", "killed", "died", "signal 7"}));
   const bool shm = bus ||
                    has_any(text, {"insufficient shared memory", "out of shared memory",
                                   "creating shared memory segment", "unable to open shared memory object"}) ||

@@ -78,6 +78,8 @@ std::optional<Signal> library(std::string_view text) {
   const bool algorithm =
       has_any(text, {"unable to find a valid cudnn algorithm", "unable to find an engine to execute",
                      "no algorithm worked", "no convolution algorithm", "workspace allocation failed"}) ||
+      (has_any(text, {"convolution", "conv2d", "conv3d"}) && has_text(text, "algo") && has_text(text, "found") &&
+       has_any(text, {"not ", "n't ", "no "})) ||
       (has_text(text, "convolution") && has_text(text, "workspace") &&
        has_any(text, {"fail", "cannot", "unable", "out of memory"}));
   if (algorithm && !has_text(text, "warning")) return of(SignalKind::kConvWorkspace);

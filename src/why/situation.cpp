@@ -49,11 +49,12 @@ Resource resource_of_device_oom(const Event& event) {
   const OomNumbers& oom = event.signal.oom;
   if (event.frames.pins && !oom.total) return Resource::kPinned;
   const bool empty = oom.allocated && oom.total && *oom.allocated * 20 < *oom.total;
-  // Blocks above 4 GiB are refused by some drivers although the device is empty.
-  if (oom.allocator == Allocator::kXpu && empty && oom.request && oom.total && *oom.request > 4 * kGiB &&
+  // Blocks of 4 GiB and more are refused by some drivers although the device is empty.
+  if (oom.allocator == Allocator::kXpu && empty && oom.request && oom.total && *oom.request >= 4 * kGiB &&
       *oom.request < *oom.total)
     return Resource::kDriverLimit;
-  return oom.allocator == Allocator::kMps ? Resource::kCap : Resource::kDevice;
+  if (oom.allocator == Allocator::kMps) return is_far_below_limit(oom) ? Resource::kNone : Resource::kCap;
+  return Resource::kDevice;
 }
 
 }  // namespace

@@ -22,6 +22,8 @@ TEST(Mechanisms, a_buffer_is_named_by_what_it_is_for) {
   EXPECT_EQ(phase_of_purpose("ctx_make: failed to allocate the KV cache"), Phase::kKvInit);
   EXPECT_EQ(phase_of_purpose("tensors_read: unable to allocate model buffer"), Phase::kLoad);
   EXPECT_EQ(phase_of_purpose("kv_cache_grow: no room"), std::nullopt);  // a name is where, not what
+  EXPECT_EQ(phase_of_purpose("Operator matmul raises an rt::BadAlloc exception."), Phase::kForward);
+  EXPECT_EQ(phase_of_purpose("Operator set_value raises an rt::BadAlloc exception."), Phase::kLoad);
   EXPECT_EQ(without_function("kv_cache_grow: no room"), "no room");
   EXPECT_EQ(without_function("RuntimeError: no room"), "RuntimeError: no room");
   const std::string refused =
@@ -77,6 +79,14 @@ TEST(Mechanisms, a_bus_error_alone_is_not_surely_memory) {
   EXPECT_GE(worker.diagnosis.confidence, 0.9);
   const Answer ranks = answer_for("world_size: 8\ntune.sh: line 4:  81 Bus error   (core dumped) python tune.py\n");
   EXPECT_GT(ranks.diagnosis.confidence, alone.diagnosis.confidence);
+  EXPECT_LT(ranks.diagnosis.confidence, 0.8);
+  const Answer beside = answer_for(
+      "comm 3: Error while creating shared memory segment /dev/shm/nccl-a1 (size 9637888)\n"
+      "tune.sh: line 4:  81 Bus error   (core dumped) python tune.py\n");
+  EXPECT_EQ(beside.cause(), "host-ram-kill");
+  EXPECT_GE(beside.diagnosis.confidence, 0.9);
+  EXPECT_EQ(first_of("Fatal Python error: Bus error\n"), "host-ram-kill");
+  EXPECT_EQ(first_of("  traceback : Signal 7 (SIGBUS) received by PID 9\n"), "host-ram-kill");
   EXPECT_EQ(first_of("step 3 loss 1.2\nstep 4 loss 1.1\nBus error: 10\n"), "not-memory");
 }
 
@@ -125,6 +135,101 @@ TEST(Mechanisms, numbers_before_a_loss_count_steps_and_ranks_do_not) {
   EXPECT_FALSE(answer.findings->is_multi_rank());
   EXPECT_EQ(answer.diagnosis.root->steps_before, 4);
   EXPECT_EQ(parse_step("resuming from step 40"), std::nullopt);
+}
+
+TEST(Mechanisms, batches_that_are_evaluated_are_no_steps) {
+  EXPECT_TRUE(counts_evaluation("Evaluation  [2060/5000]  eta: 0:02:28"));
+  EXPECT_TRUE(counts_evaluation("Test: [ 10/196]  Time 0.061"));
+  EXPECT_TRUE(counts_evaluation("validating: 3/40"));
+  EXPECT_FALSE(counts_evaluation("Train: 72 [1400/5004 ( 28%)]"));
+  EXPECT_FALSE(counts_evaluation("test/unit/3/4"));
+  EXPECT_FALSE(counts_evaluation("Validation accuracy 3/4"));
+  EXPECT_FALSE(counts_evaluation("values: 3/4"));
+  const std::string steps = "Train: [ 10/200] loss 1.1\nTrain: [ 20/200] loss 1.0\n";
+  EXPECT_EQ(first_of(steps + "Test: [ 1/50] loss 1.4\nTest: [ 2/50] loss 1.3\nRuntimeError: CUDA out of memory.\n"),
+            "eval-accumulation");
+}
+
+TEST(Mechanisms, hardly_a_weight_has_a_gibibyte) {
+  EXPECT_EQ(first_of("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n"), "activation-bound");
+  EXPECT_EQ(first_of("RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB\n"), "genuine-capacity");
+  EXPECT_EQ(first_of("Out of memory error on GPU 0. Cannot allocate 3.5GB memory on GPU 0, available memory is only "
+                     "117.75MB.\n"),
+            "activation-bound");
+  // Who asks for a whole file at once asks for weights too.
+  EXPECT_EQ(first_of("pool_take: allocating 9100.00 MiB on device 1: cudaMalloc failed: out of memory\n"),
+            "genuine-capacity");
+}
+
+TEST(Mechanisms, who_holds_and_asks_for_little_did_not_fill_the_device) {
+  const auto message = [](const char* held, const char* asked) {
+    return std::string{"RuntimeError: XPU out of memory. Tried to allocate "} + asked +
+           " (GPU 0; 15.56 GiB total capacity; " + held + " already allocated; " + held +
+           " reserved in total by PyTorch)\n";
+  };
+  EXPECT_EQ(first_of(message("990.00 MiB", "1.00 GiB")), "other-process");
+  EXPECT_NE(first_of(message("13.90 GiB", "1.00 GiB")), "other-process");
+  EXPECT_NE(first_of(message("6.90 GiB", "3.00 GiB")), "other-process");
+}
+
+TEST(Mechanisms, a_block_of_four_gibibytes_is_refused_on_an_empty_device) {
+  const auto message = [](const char* asked) {
+    return std::string{"torch.OutOfMemoryError: XPU out of memory. Tried to allocate "} + asked +
+           ". GPU 0 has a total capacity of 15.11 GiB. Of the allocated memory 0 bytes is allocated by PyTorch, and 0 "
+           "bytes is reserved by PyTorch but unallocated.\n";
+  };
+  EXPECT_EQ(first_of(message("4.00 GiB")), "driver-allocation-limit");
+  EXPECT_NE(first_of(message("3.50 GiB")), "driver-allocation-limit");
+}
+
+TEST(Mechanisms, a_request_beyond_the_device_is_no_weight_even_where_the_driver_swaps) {
+  const auto message = [](const char* asked) {
+    return std::string{"RuntimeError: CUDA out of memory. Tried to allocate "} + asked +
+           " (GPU 0; 8.00 GiB total capacity; 17.20 GiB already allocated; 0 bytes free; 19.15 GiB reserved in total "
+           "by PyTorch)\n";
+  };
+  EXPECT_EQ(first_of(message("10.73 GiB")), "activation-bound");
+  EXPECT_EQ(first_of(message("20.00 MiB")), "genuine-capacity");
+}
+
+TEST(Mechanisms, an_allocator_that_lists_what_it_holds_has_given_up) {
+  const std::string steps = "global step 915: loss = 4.2\nglobal step 916: loss = 4.1\nglobal step 917: loss = 4.3\n";
+  const std::string wants = "W core/bfc_allocator.cc:273] Allocator (GPU_0_bfc) ran out of memory trying to allocate ";
+  EXPECT_NE(first_of(steps + wants + "4.42GiB.  Current allocation summary follows.\n"), "clean");
+  EXPECT_EQ(first_of(steps + wants +
+                     "4.42GiB. The caller indicates that this is not a failure, but may mean that there "
+                     "could be performance gains if more memory were available.\n"),
+            "clean");
+}
+
+TEST(Mechanisms, what_says_that_something_failed_is_no_line_of_code) {
+  const std::string flat = "Traceback (most recent call last):\nFile \"/w/fit.py\", line 3, in step\n";
+  EXPECT_EQ(first_of(flat + "self.optimizer.step()\nRuntimeError: CUDA out of memory.\n"), "optimizer-state-bound");
+  EXPECT_EQ(first_of(flat + "CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 8.00 GiB total capacity; 7.20 GiB "
+                            "already allocated; 0 bytes free; 7.30 GiB reserved in total by PyTorch)\n"),
+            "genuine-capacity");
+}
+
+TEST(Mechanisms, a_function_that_is_named_for_a_loss_computes) {
+  const auto in = [](const char* function) {
+    return std::string{
+               "Traceback (most recent call last):\n  File \"/w/loops.py\", line 279, in run\n    self.once(data)\n"
+               "  File \"/w/head.py\", line 88, in "} +
+           function + "\ntorch.cuda.OutOfMemoryError: CUDA out of memory.\n";
+  };
+  EXPECT_EQ(answer_for(in("mask_loss_by_level")).diagnosis.phase, Phase::kForward);
+  EXPECT_NE(answer_for(in("log_losses")).diagnosis.phase, Phase::kForward);
+}
+
+TEST(Mechanisms, a_limit_that_is_far_away_was_not_reached) {
+  const auto message = [](const char* held, const char* beside, const char* asked) {
+    return std::string{"RuntimeError: MPS backend out of memory (MPS allocated: "} + held +
+           ", other allocations: " + beside + ", max allowed: 18.13 GB). Tried to allocate " + asked +
+           " on private pool.\n";
+  };
+  EXPECT_EQ(first_of(message("11.14 GB", "6.65 GB", "375.40 MB")), "unified-memory-limit");
+  EXPECT_EQ(first_of(message("0 bytes", "0 bytes", "256 bytes")), "not-memory");
+  EXPECT_EQ(first_of(message("1.00 GB", "1.00 GB", "16.50 GB")), "unified-memory-limit");
 }
 
 TEST(Mechanisms, a_launcher_that_ends_the_others_has_several) {
