@@ -108,7 +108,10 @@ Status merge(const Node& root, Calibration& calibration) {
       for (const auto& [name, table] : value.members) {
         const std::string where = fmt::format("devices.{}", std::string_view(name).substr(0, 100));
         if (!table.is_object()) return bad_input(fmt::format("{}: wanted a table", where));
-        PLIMSOLL_TRY_STATUS(read_values(table, named_device_values(), where, device_named(name, calibration)));
+        Device& device = device_named(name, calibration);
+        PLIMSOLL_TRY_STATUS(read_values(table, named_device_values(), where, device));
+        // Only plimsoll calibrate names the GPU that it measured.
+        device.host_is_measured = root.has("gpu") && table.has("host_speed");
       }
     } else {
       return bad_input(fmt::format("{}: wanted values or devices", std::string_view(key).substr(0, 100)));

@@ -32,6 +32,7 @@ struct Device {
   double attention_latent = 1.17;   // forward of MLA, whose keys are wider than its values, against 128
   double stream = 0.8;              // of HBM bandwidth
   double host_speed = 1.0;          // of the host's single thread, against a Xeon of a DGX H100
+  bool host_is_measured = false;    // host_speed is that of the machine that the job runs on
 };
 
 struct Calibration {

@@ -19,17 +19,20 @@ constexpr double kOtherFrameworks = 0.18;
 constexpr double kTrainer = 0.1;
 // Steps that wait for Python differ by half from machine to machine (the golden values of models of width 512).
 constexpr double kHost = 0.45;
+// Where plimsoll calibrate has timed that machine (trainer-h200-probed.json).
+constexpr double kMeasuredHost = 0.17;
 constexpr double kNotModelled = 0.05;  // for each named assumption, up to three
 
 }  // namespace
 
-double relative_interval(const job::Job& job, double host_share) {
+double relative_interval(const job::Job& job, double host_share, Host host) {
   double share = job.is_megatron() ? kDense : runs_eagerly(job) && job.cluster.gpus == 1 ? kTrainer : kOtherFrameworks;
   if (job.model.has_moe()) share = std::max(share, kMoe);
   // Efficiencies were fitted to Hopper and Blackwell; of other parts little was measured.
   if (!job.cluster.gpu.is_hopper_or_newer()) share = std::max(share, kOtherParts);
   const std::size_t assumed = unmodelled(job).size();
-  share += kHost * host_share + kNotModelled * static_cast<double>(std::min<std::size_t>(3, assumed));
+  share += (host == Host::kMeasured ? kMeasuredHost : kHost) * host_share +
+           kNotModelled * static_cast<double>(std::min<std::size_t>(3, assumed));
   return std::min(share, 0.9);
 }
 

@@ -59,6 +59,7 @@ Machine::Machine(const cluster::Cluster& cluster, const Calibration& c) : calibr
   all_to_all_nic = exchange_nic * c.all_to_all_nic;
   power = d.power;
   host_speed = std::max(0.05, d.host_speed);
+  host_is_measured = d.host_is_measured;
   if (r.sms > 0) sms = static_cast<double>(r.sms);
   domain = std::max<std::int64_t>(1, std::min(cluster.nvlink_domain(), cluster.gpus));
 }

@@ -33,6 +33,7 @@ struct Machine {
   double all_to_all_nic = 0;
   double host_link = 0;
   double host_speed = 1;
+  bool host_is_measured = false;
   double power = 0;  // what the power limit takes of products that run alone
   double sms = 132;
   std::int64_t domain = 8;  // GPUs of one NVLink domain

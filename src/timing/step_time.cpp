@@ -125,7 +125,8 @@ void set_rates(const Job& job, const Machine& machine, Number number, StepTime& 
   const double flops = result.tokens_per_second_per_gpu * result.flops_per_token;
   result.tflops_per_gpu = flops / 1e12;
   result.mfu = flops / machine.peak[static_cast<std::size_t>(number)];
-  const double share = relative_interval(job, result.parts.host / result.seconds);
+  const double share = relative_interval(job, result.parts.host / result.seconds,
+                                         machine.host_is_measured ? Host::kMeasured : Host::kUsual);
   result.low = result.seconds * (1 - share);
   result.high = result.seconds * (1 + share);
 }

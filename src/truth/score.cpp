@@ -41,8 +41,12 @@ std::string impossible(const Record& record) {
 
 // What the host does, on one that is so much faster.
 timing::Calibration on_host(timing::Calibration usual, double speed) {
-  usual.fallback.host_speed *= speed;
-  for (auto& [name, device] : usual.devices) device.host_speed *= speed;
+  const auto set = [speed](timing::Device& device) {
+    device.host_speed *= speed;
+    device.host_is_measured = true;
+  };
+  set(usual.fallback);
+  for (auto& [name, device] : usual.devices) set(device);
   return usual;
 }
 

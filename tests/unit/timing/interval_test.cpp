@@ -25,6 +25,13 @@ TEST(Interval, widens_with_experts_with_other_frameworks_and_with_waiting_for_th
   EXPECT_LT(relative_interval(job, 1), 1);
 }
 
+TEST(Interval, is_narrower_where_the_host_was_measured) {
+  const job::Job job = test::llama_70b();
+  EXPECT_LT(relative_interval(job, 0.5, Host::kMeasured), relative_interval(job, 0.5));
+  EXPECT_GT(relative_interval(job, 0.5, Host::kMeasured), relative_interval(job, 0));
+  EXPECT_DOUBLE_EQ(relative_interval(job, 0, Host::kMeasured), relative_interval(job, 0));
+}
+
 TEST(Interval, what_is_not_followed_is_named_and_widens_it) {
   job::Job job = test::llama_70b();
   EXPECT_THAT(unmodelled(job), IsEmpty());
