@@ -200,8 +200,8 @@ Result<Draft> read_by_names(const InputFile& file, const ReadOptions& options) {
   if (auto whole = with_sizes_in_lists(root)) root = *std::move(whole);
   if (has_other_layers(root))
     return bad_input(
-        "model: its keys speak of state spaces or recurrence; such layers of a tool that is not known are "
-        "not modelled",
+        "model: its keys speak of state spaces or recurrence, or its type is no model's that is known; other layers of "
+        "a tool that is not known are not modelled",
         "give the model's config.json, if it is one of Transformers");
   if (makes_images(root))
     return bad_input(

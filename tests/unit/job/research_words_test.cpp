@@ -160,6 +160,16 @@ TEST(ResearchWords, the_first_task_of_an_array_is_read) {
   EXPECT_EQ(job->model.name, "pythia-2.8b");
 }
 
+TEST(ResearchWords, a_default_holds_for_a_word_that_nobody_gives_the_script) {
+  const auto job = read_text(std::string("#!/bin/bash\nMODEL=$1\nMODEL=${MODEL:-/models/Qwen2___5-7B/}\n"
+                                         "torchrun --nproc_per_node=8 train.py --model_name_or_path $MODEL") +
+                                 kTrained + "\n",
+                             on("h100"));
+
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->model.name, "qwen2.5-7b");  // ModelScope's folders write a point as three strokes
+}
+
 TEST(ResearchWords, a_pattern_for_the_decoder_inside_a_larger_model_finds_the_decoder) {
   const auto job = read_text(
       "model_name_or_path: Qwen/Qwen2.5-7B\nper_device_train_batch_size: 1\nmax_length: 512\nbf16: true\n"
