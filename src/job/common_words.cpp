@@ -21,7 +21,7 @@ constexpr Row kRows[] = {
     {"max_length",
      "max_seq_len max_seq_length seq_len seq_length sequence_length sequence_len max_sequence_length context_length "
      "context_len max_context_length block_size model_max_length max_length cutoff_len max_len train_seq_len "
-     "max_token_length max_seqlen packed_sequence_size encoder_seq_length max_words input_length "
+     "max_token_length max_seqlen packed_sequence_size encoder_seq_length max_words input_length max_input_length "
      "global_max_sequence_length training_seq_len training_seq_length train_seq_length"},
     {"per_device_train_batch_size",
      "micro_batch_size microbatch_size micro_batch_size_per_gpu micro_batch_size_per_device train_micro_batch_size "
@@ -30,11 +30,13 @@ constexpr Row kRows[] = {
      "per_device_batch_size per_gpu_batch_size "
      "per_gpu_train_batch_size batch_size_per_gpu "
      "step_per_device_batch_size batch_size_per_device local_batch_size train_micro_batch_size_per_gpu "
-     "rank_micro_batch_size mini_batch mbs"},
+     "rank_micro_batch_size mini_batch mbs train_batch_size_per_gpu"},
     {"global_batch_size",
      "global_batch_size global_train_batch_size total_batch_size effective_batch_size total_train_batch_size "
      "train_global_batch_size step_batch_size train_batch_per_replica gbs"},
-    {"batch", "batch_size train_batch_size training_batch_size"},
+    {"batch", "batch_size train_batch_size training_batch_size batch_size_training"},
+    {"grad_cache", "grad_cache use_grad_cache gradient_cache"},
+    {"chunk_of_cache", "grad_cache_chunk_size gc_chunk_size chunk_size"},
     {"gradient_accumulation_steps",
      "gradient_accumulation_steps grad_accum_steps grad_acc_steps gradient_accumulation grad_accumulation_steps "
      "accumulate_grad_batches accumulation_steps grad_accum gradient_accumulation_step accum_steps accum_iter "
@@ -50,6 +52,7 @@ constexpr Row kRows[] = {
      "base_model_name_or_path pretrained_model pretrained hf_model hf_path hf_checkpoint hf_name model_dir load_path "
      "pretrain pretrained_model_path pretrained_model_name model model_config_path config_path repo_id pretrained_path "
      "config_name_or_path model_tag llm_backbone backbone_name model_id_or_path model_name_or_id base_model_id "
+     "model_train_path train_model_path input_model input_model_path input_model_filename "
      "base_model_path base_model_name llm_path llm_name hf_model_id hf_model_name hf_model_name_or_path name_or_path "
      "student student_model student_model_name_or_path student_model_path student_model_name student_name_or_path "
      "student_path"},
@@ -165,8 +168,15 @@ bool holds(std::string_view names, std::string_view word) {
   return false;
 }
 
-// "train_batchsize" is "train_batch_size".
+// "train_batchsize" and "train_bsz" are "train_batch_size".
 std::string with_parted_words(std::string path) {
+  constexpr std::string_view kShort = "bsz";
+  for (std::size_t at = path.find(kShort); at != std::string::npos; at = path.find(kShort, at + 1)) {
+    const std::size_t end = at + kShort.size();
+    const bool is_word = (at == 0 || path[at - 1] == '_' || path[at - 1] == '.') &&
+                         (end == path.size() || path[end] == '_' || path[end] == '.');
+    if (is_word) path.replace(at, kShort.size(), "batch_size");
+  }
   constexpr std::string_view kJoined = "batchsize";
   for (std::size_t at = path.find(kJoined); at != std::string::npos; at = path.find(kJoined, at + 1))
     path.insert(at + 5, "_");

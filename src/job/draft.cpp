@@ -139,6 +139,11 @@ bool is_unheard_of(const Draft& draft, const std::string& key) {
   return !is_key(key) && find_alias(draft.names, key) == nullptr && find_alias(draft.vocabulary, key) == nullptr;
 }
 
+// "${eval:...}", "${data.batch}": a reference that nothing here says.
+bool is_filled_in_later(const Node& value) {
+  return value.is_string() && value.text.starts_with("${") && value.text.ends_with('}');
+}
+
 // Files that name other files or hold their tables; a file includes at most a few.
 void flatten(const Draft& draft, std::vector<Draft>& drafts) {
   drafts.push_back(draft);
@@ -205,6 +210,16 @@ Result<Joined> join_drafts(const std::vector<Draft>& given_drafts, const ReadOpt
       if (!resolved) return tl::make_unexpected(std::move(resolved.error()));
       if (!*resolved) continue;
       const std::string key = (*resolved)->key;
+      if (is_filled_in_later((*resolved)->value) && !given.weak && !draft.is_filled_in_by_others) {
+        if (decided_by_option(options, key)) continue;
+        Error error{Code::kBadInput,
+                    fmt::format("its value {} is filled in where the job runs", shown((*resolved)->value)),
+                    {given.where},
+                    fmt::format("give --{} to decide", replace(key, '_', '-'))};
+        if (options.problems == nullptr) return tl::make_unexpected(std::move(error));
+        options.problems->push_back({key, std::move(error)});
+        continue;
+      }
       if (auto added = add(joined, **std::move(resolved), options); !added) {
         if (options.problems == nullptr) return tl::make_unexpected(std::move(added.error()));
         options.problems->push_back({key, std::move(added.error())});

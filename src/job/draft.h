@@ -54,8 +54,9 @@ struct Draft {
   std::vector<std::string> notes;  // what was taken or assumed; the numbers are none the worse
   std::vector<Draft> parts;        // files and tables that this one includes, in their own vocabulary
 
-  bool launch_is_whole = false;  // a command with its environment: what it does not set is not set
-  bool has_too_many = false;     // more keys than any configuration; join_drafts() refuses it
+  bool launch_is_whole = false;         // a command with its environment: what it does not set is not set
+  bool is_filled_in_by_others = false;  // a value "${x}" is one that the file beside it says
+  bool has_too_many = false;            // more keys than any configuration; join_drafts() refuses it
 
   // Adds or replaces an assignment of this file.
   void assign(std::string key, document::Node value, std::string_view written_as = {}, bool weak = false);

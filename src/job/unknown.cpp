@@ -30,19 +30,59 @@ constexpr std::string_view kTrained = "which weights are trained";
 
 // Words of a name, between its underscores, dashes and points.
 constexpr Subject kSubjects[] = {
-    {"parallel", kParallelism}, {"parallelism", kParallelism}, {"tp", kParallelism},      {"pp", kParallelism},
-    {"cp", kParallelism},       {"ep", kParallelism},          {"etp", kParallelism},     {"ulysses", kParallelism},
-    {"zero", kParallelism},     {"fsdp", kParallelism},        {"shard", kParallelism},   {"sharding", kParallelism},
-    {"batch", kBatch},          {"batchsize", kBatch},         {"microbatch", kBatch},    {"microbatches", kBatch},
-    {"seq", kSequence},         {"seqlen", kSequence},         {"sequence", kSequence},   {"cutoff", kSequence},
-    {"bf16", kPrecision},       {"fp16", kPrecision},          {"fp32", kPrecision},      {"fp8", kPrecision},
-    {"float8", kPrecision},     {"mxfp8", kPrecision},         {"fp4", kPrecision},       {"nvfp4", kPrecision},
-    {"amp", kPrecision},        {"dtype", kPrecision},         {"precision", kPrecision}, {"quant", kPrecision},
-    {"quantize", kPrecision},   {"quantization", kPrecision},  {"4bit", kPrecision},      {"8bit", kPrecision},
-    {"lora", kAdapters},        {"qlora", kAdapters},          {"dora", kAdapters},       {"peft", kAdapters},
-    {"adapter", kAdapters},     {"adapters", kAdapters},       {"recompute", kRecompute}, {"recomputation", kRecompute},
-    {"remat", kRecompute},      {"checkpointing", kRecompute}, {"offload", kOffload},     {"offloading", kOffload},
-    {"freeze", kTrained},       {"frozen", kTrained},          {"unfreeze", kTrained},    {"unfrozen", kTrained},
+    {"parallel", kParallelism},
+    {"parallelism", kParallelism},
+    {"tp", kParallelism},
+    {"pp", kParallelism},
+    {"cp", kParallelism},
+    {"ep", kParallelism},
+    {"etp", kParallelism},
+    {"ulysses", kParallelism},
+    {"zero", kParallelism},
+    {"fsdp", kParallelism},
+    {"shard", kParallelism},
+    {"sharding", kParallelism},
+    {"batch", kBatch},
+    {"batchsize", kBatch},
+    {"microbatch", kBatch},
+    {"microbatches", kBatch},
+    {"bsz", kBatch},
+    {"seq", kSequence},
+    {"seqlen", kSequence},
+    {"sequence", kSequence},
+    {"cutoff", kSequence},
+    {"bf16", kPrecision},
+    {"fp16", kPrecision},
+    {"fp32", kPrecision},
+    {"fp8", kPrecision},
+    {"float8", kPrecision},
+    {"mxfp8", kPrecision},
+    {"fp4", kPrecision},
+    {"nvfp4", kPrecision},
+    {"amp", kPrecision},
+    {"dtype", kPrecision},
+    {"precision", kPrecision},
+    {"quant", kPrecision},
+    {"quantize", kPrecision},
+    {"quantization", kPrecision},
+    {"4bit", kPrecision},
+    {"8bit", kPrecision},
+    {"lora", kAdapters},
+    {"qlora", kAdapters},
+    {"dora", kAdapters},
+    {"peft", kAdapters},
+    {"adapter", kAdapters},
+    {"adapters", kAdapters},
+    {"recompute", kRecompute},
+    {"recomputation", kRecompute},
+    {"remat", kRecompute},
+    {"checkpointing", kRecompute},
+    {"offload", kOffload},
+    {"offloading", kOffload},
+    {"freeze", kTrained},
+    {"frozen", kTrained},
+    {"unfreeze", kTrained},
+    {"unfrozen", kTrained},
 };
 
 // Words that say that a name is about something else: evaluation, data, files, logs.
@@ -170,6 +210,9 @@ std::string_view subject_of(std::string_view key) {
   for (const std::string_view whole : {"max_length", "max_len", "block_size", "context_length", "max_tokens"})
     if (spelled == whole) return kSequence;
   const std::vector<std::string> words = words_of(last);
+  // "in_batch_term_weight": how much a term of the loss counts.
+  for (const std::string_view factor : {"weight", "coef", "coeff"})
+    if (words.size() > 1 && words.back() == factor) return {};
   // "zero_emb", "zero_init": values, not DeepSpeed's.
   const bool starts_at_zero = std::any_of(words.begin(), words.end(), [](const std::string& word) {
     return word == "query" || word == "emb" || word == "embedding" || word == "centered" || word == "loss" ||

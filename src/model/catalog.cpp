@@ -139,7 +139,9 @@ const std::string* find_name(std::string_view name) {
   };
   while (name.size() > 1 && name.back() == '/') name.remove_suffix(1);
   if (const std::string* found = look(name)) return found;
-  const std::string last = lower(without_owner(name));
+  // ModelScope's folders write a point as three strokes: "Qwen2___5-7B".
+  std::string last = lower(without_owner(name));
+  for (std::size_t at = last.find("___"); at != std::string::npos; at = last.find("___")) last.replace(at, 3, ".");
   if (const std::string* found = look(last)) return found;
   constexpr std::string_view kEndings[] = {"-unsloth-bnb-4bit",
                                            "-bnb-4bit",

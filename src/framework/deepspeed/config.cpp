@@ -47,6 +47,7 @@ Result<Draft> read_deepspeed_tree(const Node& root, const std::string& path) {
   Draft draft;
   draft.path = path;
   draft.kind = FileKind::kDeepSpeedConfig;
+  draft.is_filled_in_by_others = true;
   draft.vocabulary = Framework::kDeepSpeed;
   draft.framework = Framework::kDeepSpeed;
   if (!root.is_object()) return bad_input("wanted a table of DeepSpeed keys");
@@ -90,6 +91,7 @@ Draft draft_of_missing_file(const std::string& name, Error error) {
   Draft draft;
   draft.path = name;
   draft.kind = FileKind::kDeepSpeedConfig;
+  draft.is_filled_in_by_others = true;
   draft.vocabulary = Framework::kDeepSpeed;
   draft.framework = Framework::kDeepSpeed;
   if (const std::optional<int> stage = stage_in_name(name)) {

@@ -290,9 +290,9 @@ Result<Draft> read_bridge_config(const InputFile& file, const ReadOptions& optio
 bool is_bridge(const Node& root) {
   const Node* model = root.find("model");
   if (const Node* target = is_table(model) ? model->find("_target_") : nullptr; target != nullptr)
-    return !target->is_string() || !target->text.starts_with("nemo_automodel");
+    return !target->is_string() || target->text.starts_with("megatron.");
   return has_any(root, {"ddp", "comm_overlap", "mixed_precision", "rerun_state_machine", "nvrx_straggler"}) ||
-         (is_table(root.find("train")) && !root.has("framework")) ||
+         (is_table(root.find("train")) && !root.has("framework") && !root.has("datamodule")) ||
          (is_table(root.find("dataset")) && is_table(model));
 }
 

@@ -54,7 +54,27 @@ void read_model(Sayings& sayings) {
   sayings.put("model_name_or_path", std::move(name), chosen->path);
 }
 
+// Contrastive training with a cache of gradients (GradCache): of a batch that is compared as a whole, a chunk at a time
+// is alive with what its backward pass needs.
+bool read_cached_batch(Sayings& sayings) {
+  const Said* whole = sayings.find("batch");
+  if (whole == nullptr || !sayings.says_on("grad_cache")) return false;
+  const Said* chunk = sayings.find("chunk_of_cache");
+  if (chunk == nullptr || !to_integer(chunk->value, Range{1, 1 << 24})) return false;
+  sayings.put("per_device_train_batch_size", chunk->value, chunk->path);
+  sayings.put("global_batch_size", whole->value, whole->path);
+  sayings.assume(fmt::format("{}: gradients are cached; {} sequences at a time are counted", whole->path,
+                             document::to_text(chunk->value)));
+  sayings.pass("gradient_accumulation_steps");
+  return true;
+}
+
+bool is_at_least(const Node& value, std::int64_t least) {
+  return value.is_number() && value.as_real() >= static_cast<double>(least);
+}
+
 void read_batch(Sayings& sayings) {
+  if (read_cached_batch(sayings)) return;
   const std::optional<std::int64_t> micro = sayings.number("per_device_train_batch_size");
   const std::optional<std::int64_t> global = sayings.number("global_batch_size");
   const Said* plain = sayings.find("batch");
@@ -69,6 +89,8 @@ void read_batch(Sayings& sayings) {
     sayings.put(kMicro, plain->value, plain->path);
     sayings.assume(
         fmt::format("{} is taken as the sequences of one GPU and micro-batch (--micro-batch-size)", plain->path));
+  } else if (plain != nullptr && !is_at_least(plain->value, *global)) {
+    sayings.put(kMicro, plain->value, plain->path);  // what one GPU's loader gives, beside the whole
   } else {
     sayings.put(kMicro, integer_node(1), {});
     sayings.assume("no size of a micro-batch is given; one sequence is assumed (--micro-batch-size)");

@@ -30,6 +30,12 @@ namespace plimsoll::job {
 // Sizes of a decoder in the words of its table, as a config.json of the family that has such layers.
 [[nodiscard]] std::optional<document::Node> architecture_of_names(const document::Node& root);
 [[nodiscard]] bool is_size_of_model(std::string_view path);
+// The config.json that a class of Transformers in the table makes: "_target_: transformers.GPT2Config".
+struct WrittenClass {
+  std::string path;  // of the table, with its last point: "model.config."
+  document::Node config;
+};
+[[nodiscard]] std::optional<WrittenClass> architecture_of_class(const document::Node& root);
 // The table with the sizes that its lists of tables agree on; nothing where it has no such list.
 [[nodiscard]] std::optional<document::Node> with_sizes_in_lists(const document::Node& root);
 // Whether the table names layers of another kind: state spaces, recurrence.

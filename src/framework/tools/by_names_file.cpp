@@ -58,6 +58,7 @@ bool is_automodel(const Node& root) {
 
 std::string_view name_of_family(std::string_view type) {
   if (type == "starcoder2") return "StarCoder 2";
+  if (type == "olmoe") return "OLMoE";
   return type == "mpt" ? "MPT" : type == "olmo2" ? "OLMo 2" : type == "olmo" ? "OLMo" : "Llama";
 }
 
@@ -199,8 +200,8 @@ Result<Draft> read_by_names(const InputFile& file, const ReadOptions& options) {
   if (auto whole = with_sizes_in_lists(root)) root = *std::move(whole);
   if (has_other_layers(root))
     return bad_input(
-        "model: its keys speak of state spaces or recurrence; such layers of a tool that is not known are "
-        "not modelled",
+        "model: its keys speak of state spaces or recurrence, or its type is no model's that is known; other layers of "
+        "a tool that is not known are not modelled",
         "give the model's config.json, if it is one of Transformers");
   if (makes_images(root))
     return bad_input(
@@ -220,6 +221,21 @@ Status build_of_sizes(const Node& root, Draft& draft) {
   const bool is_named = !draft.parts.empty() && !draft.parts.front().model.kinds.empty();
   if (is_named) return {};
   const std::string& path = draft.path;
+  if (const auto written = architecture_of_class(root)) {
+    if (auto model = model::read_hf_config(written->config)) {
+      if (written->config.has("residual_in_fp32"))
+        draft.warnings.emplace_back("residual_in_fp32: the stream between layers is counted in the type of the rest");
+      std::erase_if(draft.assignments, [&](const Assignment& given) { return given.key.starts_with(written->path); });
+      draft.model = *std::move(model);
+      draft.model.name = fmt::format("the model of {}", path.substr(path.rfind('/') + 1));
+      draft.model_is_weak = true;
+      draft.unknown_model.clear();
+      draft.notes.push_back(
+          fmt::format("{}: the model is built of the arguments of a class of Transformers in the file ({})", path,
+                      written->config.find("model_type")->text));
+      return {};
+    }
+  }
   if (const std::optional<Node> sizes = architecture_of_names(root)) {
     std::erase_if(draft.assignments, [](const Assignment& given) { return is_size_of_model(given.key); });
     PLIMSOLL_TRY(model, model::read_hf_config(*sizes));
@@ -241,8 +257,10 @@ Status build_of_sizes(const Node& root, Draft& draft) {
 bool is_of_unknown_tool(const Node& root) {
   const Node* model = root.find("model");
   if (is_automodel(root) || is_nemo_megatron(root) || is_flagscale(root) || is_jax_config(root)) return true;
-  if ((is_table(model) && model->has("_target_")) || has_any(root, {"comm_overlap", "rerun_state_machine"}))
-    return false;
+  // Other trees of Hydra name their models' classes, too.
+  const Node* target = is_table(model) ? model->find("_target_") : nullptr;
+  const bool is_bridges = target != nullptr && (!target->is_string() || target->text.starts_with("megatron."));
+  if (is_bridges || has_any(root, {"comm_overlap", "rerun_state_machine"})) return false;
   bool has_section = false;
   int foreign = 0;
   for (const auto& [key, value] : root.members) {

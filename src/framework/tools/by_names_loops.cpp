@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "framework/tools/by_names.h"
 #include "framework/tools/by_names_sayings.h"
+#include "framework/transformers/draft_heads.h"
 #include "framework/transformers/teacher.h"
 #include "job/unknown.h"
 #include "job/value.h"
@@ -128,6 +129,12 @@ Status refuse_other_loops(Sayings& sayings) {
     for (Said& said : sayings.said())
       if (contains_any(said.path, {"rollout", "critic", "buffer"})) said.done = true;
     return {};
+  }
+  for (const Said& said : sayings.said()) {
+    Node one;
+    one.kind = Node::Kind::kObject;
+    one.members.emplace_back(said.path, said.value);
+    PLIMSOLL_TRY_STATUS(refuse_draft_heads(one));
   }
   PLIMSOLL_TRY_STATUS(read_teacher(sayings));
   PLIMSOLL_TRY_STATUS(read_rewards(sayings));

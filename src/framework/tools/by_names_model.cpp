@@ -17,7 +17,8 @@ namespace {
 constexpr std::int64_t kLargest = 1 << 24;
 
 struct Sizes {
-  std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, vocab = 0, width = 0, multiple = 0, experts = 0;
+  std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, vocab = 0, width = 0, multiple = 0, experts = 0,
+               chosen = 0;
   double ratio = 0, multiplier = 1;
   bool tied = false;
   bool tied_is_said = false;
@@ -47,6 +48,7 @@ constexpr Word kWords[] = {
     {"vocab_size padded_vocab_size", &Sizes::vocab},
     {"intermediate_size ffn_hidden_size d_ff ffn_dim mlp_hidden_size", &Sizes::width},
     {"num_experts moe_num_experts n_experts num_local_experts", &Sizes::experts},
+    {"moe_top_k num_experts_per_tok", &Sizes::chosen},
     {"multiple_of", &Sizes::multiple},
     {"embedding_size", &Sizes::rows},
 };
@@ -71,9 +73,9 @@ bool names_other_layers(std::string_view last, const Node& value) {
   if (!is_one_of(last, {"model_type", "arch", "architecture"}) || !value.is_string()) return false;
   const std::string family = lower(value.text);
   for (const std::string_view word :
-       {"llama",   "gpt",      "mpt",      "transformer", "decoder", "causal", "lm",     "qwen",
-        "mistral", "mixtral",  "gemma",    "phi",         "olmo",    "falcon", "pythia", "opt",
-        "bloom",   "language", "baichuan", "deepseek",    "vicuna",  "yi"})
+       {"llama",   "gpt",      "mpt",     "transformer", "decoder",  "causal", "lm",     "qwen",
+        "mistral", "mixtral",  "gemma",   "phi",         "olmo",     "falcon", "pythia", "opt",
+        "bloom",   "language", "encoder", "baichuan",    "deepseek", "vicuna", "yi"})
     if (family.find(word) != std::string::npos) return false;
   return true;
 }
@@ -134,18 +136,60 @@ bool is_size_of_model(std::string_view path) {
                      [last](const Word& word) { return holds(word.names, last); });
 }
 
+namespace {
+
+// "_target_: transformers.GPT2Config": the class that the table's keys are arguments of, as Hydra calls it.
+const Node* find_config_class(const Node& node, std::string& path) {
+  if (const Node* target = node.find("_target_"); target != nullptr && target->is_string())
+    if (target->text.starts_with("transformers.") && target->text.ends_with("Config")) return &node;
+  for (const auto& [key, value] : node.members) {
+    if (!value.is_object()) continue;
+    std::string inner = path + key + ".";
+    if (const Node* found = find_config_class(value, inner)) {
+      path = std::move(inner);
+      return found;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::optional<WrittenClass> architecture_of_class(const Node& root) {
+  WrittenClass written;
+  const Node* found = find_config_class(root, written.path);
+  if (found == nullptr) return std::nullopt;
+  const std::string& target = found->find("_target_")->text;
+  std::string family = lower(target.substr(target.rfind('.') + 1));
+  family.resize(family.size() - std::string_view("Config").size());
+  written.config.kind = Node::Kind::kObject;
+  written.config.members.emplace_back("model_type", text_node(family));
+  for (const auto& [key, value] : found->members)
+    if (!key.starts_with("_") && !value.is_object() &&
+        !(value.is_string() && value.text.find("${") != std::string::npos))
+      written.config.members.emplace_back(key, value);
+  return written;
+}
+
 bool has_other_layers(const Node& root) { return sizes_of(root).is_other; }
 
 std::optional<Node> architecture_of_names(const Node& root) {
   Sizes sizes = sizes_of(root);
   if (sizes.is_other) return std::nullopt;
-  if (sizes.layers == 0 || sizes.hidden == 0 || sizes.heads == 0 || sizes.experts > 1) return std::nullopt;
+  if (sizes.layers == 0 || sizes.hidden == 0 || sizes.heads == 0) return std::nullopt;
+  // OLMoE's words are OLMo's; experts in others' are not known.
+  const bool is_mixture = sizes.experts > 1;
+  if (is_mixture && (!sizes.is_gated || !sizes.has_qk_norm || sizes.chosen == 0)) return std::nullopt;
   sizes.vocab = std::max(sizes.vocab, sizes.rows);
   // OLMo's words: gate and value are one projection, whose halves are the width.
   if (sizes.is_gated && (sizes.ratio > 0 || sizes.width > 0)) {
     const std::int64_t whole =
         sizes.width > 0 ? sizes.width : static_cast<std::int64_t>(sizes.ratio * static_cast<double>(sizes.hidden));
-    Node config = config_of(sizes, sizes.has_qk_norm ? "olmo2" : "olmo");
+    Node config = config_of(sizes, is_mixture ? "olmoe" : sizes.has_qk_norm ? "olmo2" : "olmo");
+    if (is_mixture) {
+      config.members.emplace_back("num_experts", integer_node(sizes.experts));
+      config.members.emplace_back("num_experts_per_tok", integer_node(sizes.chosen));
+    }
     config.members.emplace_back("intermediate_size", integer_node(whole / 2));
     if (sizes.kv_heads > 0) config.members.emplace_back("num_key_value_heads", integer_node(sizes.kv_heads));
     return config;

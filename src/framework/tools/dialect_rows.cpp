@@ -110,7 +110,8 @@ Status refuse_other_training(std::string_view key, std::string_view value) {
   return bad_input(fmt::format("{}: '{}' is neither supervised nor preference training; reinforcement learning, reward "
                                "models and distillation hold other models and batches, which are not modelled here",
                                key, value),
-                   "plimsoll rl sizes GRPO and PPO runs");
+                   "plimsoll rl sizes GRPO and PPO runs of verl, OpenRLHF, NeMo-RL, prime-rl, slime, AReaL and TRL, "
+                   "or of flags: plimsoll rl --help");
 }
 
 }  // namespace plimsoll::job

@@ -181,32 +181,63 @@ void nest_dotted_keys(Node& table) {
   table = std::move(nested);
 }
 
+// Preference and reward training by a word of a name; nothing where the flags say a loss.
+void take_loop_of_word(std::string_view part, Node& table) {
+  if (part == "reward" || part == "rm" || part == "prm") {  // whatever it calls its loss
+    std::erase_if(table.members, [](const auto& member) { return member.first == "loss_type"; });
+    table.members.emplace_back("loss_type", text_node(part == "prm" ? "prm" : "reward"));
+  }
+  if (table.has("loss_type")) return;
+  for (const std::string_view pairs : {"dpo", "mpo", "ipo"})
+    if (part == pairs) table.members.emplace_back("loss_type", text_node("sigmoid"));
+  if (part == "kto") table.members.emplace_back("loss_type", text_node("kto"));
+  for (const std::string_view alone : {"orpo", "simpo", "cpo"})
+    if (part == alone) table.members.emplace_back("loss_type", text_node("simpo"));
+}
+
+std::vector<std::string> words_of_name(std::string_view path) {
+  std::string name = lower(path.substr(path.rfind('/') + 1));
+  name = replace(replace(replace(name, '.', '_'), '-', '_'), ' ', '_');
+  std::vector<std::string> words;
+  for (const std::string_view word : split(name, '_')) words.emplace_back(word);
+  return words;
+}
+
+// "rm_stage/train.py", "run_orpo.sh" that starts main.py: a program whose name says nothing is told apart by its folder
+// or by the script's name.
+void take_loop_of_place(std::string_view program, std::string_view script, Node& table) {
+  const std::string_view file = program.substr(program.rfind('/') + 1);
+  const bool says_nothing = file == "train.py" || file == "main.py" || file == "run.py" || file == "finetune.py";
+  if (!says_nothing || table.has("loss_type")) return;
+  const std::size_t slash = program.rfind('/');
+  for (const std::string_view place :
+       {slash == std::string_view::npos ? std::string_view{} : program.substr(0, slash), script}) {
+    const std::vector<std::string> words = words_of_name(place);
+    if (std::find(words.begin(), words.end(), "sft") != words.end()) return;
+    for (const std::string& word : words) take_loop_of_word(word, table);
+    if (table.has("loss_type")) return;
+  }
+}
+
 // "dpo.py", "train_orpo.py": what a program of the Trainer's kind does is in its name where no flag says it.
 Status take_loop_of_program(std::string_view program, Node& table, Draft& draft) {
-  std::string name = lower(program.substr(program.rfind('/') + 1));
-  name = replace(replace(replace(name, '.', '_'), '-', '_'), ' ', '_');
-  for (const std::string_view part : split(name, '_')) {
+  for (const std::string& part : words_of_name(program)) {
     for (const std::string_view other : {"grpo", "ppo", "rloo", "reinforce"})
       if (part == other)
         return bad_input(fmt::format("{}: the program trains by reinforcement", program),
                          "plimsoll rl reads runs of verl, OpenRLHF, NeMo-RL, prime-rl, slime, AReaL and TRL");
+    if (part == "rotation" || part == "rotations")
+      return bad_input(
+          fmt::format("{}: the program trains rotations over frozen weights, which is not modelled", program));
     const bool has_teacher = std::any_of(table.members.begin(), table.members.end(),
                                          [](const auto& member) { return names_teacher(member.first); });
     if ((part == "kd" || part == "gkd" || part == "distill" || part == "distillation") && !has_teacher)
       draft.notes.push_back(
           fmt::format("{}: {} may distil a second model, which no flag names; none is counted (--teacher-model)",
                       draft.path, program));
-    if (part == "reward" || part == "rm" || part == "prm") {  // whatever it calls its loss
-      std::erase_if(table.members, [](const auto& member) { return member.first == "loss_type"; });
-      table.members.emplace_back("loss_type", text_node(part == "prm" ? "prm" : "reward"));
-    }
-    if (table.has("loss_type")) continue;
-    for (const std::string_view pairs : {"dpo", "mpo", "ipo"})
-      if (part == pairs) table.members.emplace_back("loss_type", text_node("sigmoid"));
-    if (part == "kto") table.members.emplace_back("loss_type", text_node("kto"));
-    for (const std::string_view alone : {"orpo", "simpo", "cpo"})
-      if (part == alone) table.members.emplace_back("loss_type", text_node("simpo"));
+    take_loop_of_word(part, table);
   }
+  take_loop_of_place(program, draft.path, table);
   return {};
 }
 
@@ -238,6 +269,10 @@ Status read_trainer_command(const Candidate& candidate, const Shell& shell, Draf
     }
   take_lightning_config(candidate.command->environment, shell, table);
   write_here_documents(shell.files, table);
+  // Under accelerate a bare --deepspeed is the program's own switch: the launcher's file says how it is set up.
+  if (const Node* on = table.find("deepspeed");
+      on != nullptr && on->is_bool() && !candidate.launch.accelerate_config.empty() && !table.has("zero_stage"))
+    std::erase_if(table.members, [](const auto& member) { return member.first == "deepspeed"; });
   if (candidate.kind == FileKind::kTrainingArguments || candidate.kind == FileKind::kByNames)
     PLIMSOLL_TRY_STATUS(take_loop_of_program(candidate.launch.program, table, draft));
   PLIMSOLL_TRY_STATUS(read_dialect_tree(candidate.kind, table, draft));

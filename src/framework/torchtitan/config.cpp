@@ -182,9 +182,15 @@ Status read_optimizer(const Node& root, Draft& draft) {
   const Node* name = at(root, "optimizer", "name");
   if (name != nullptr && name->is_string()) {
     const std::string kind = lower(name->text);
-    if (kind != "adam" && kind != "adamw" && kind != "sgd")
+    const bool keeps_one = kind == "adam_mini";  // forks have it; its second moment is one number per block
+    if (kind != "adam" && kind != "adamw" && kind != "sgd" && !keeps_one)
       return bad_input(fmt::format("optimizer.name: the optimizer '{}' is not modelled", name->text));
-    draft.assign("optimizer", text_node(kind == "sgd" ? "sgd" : "adam"), "optimizer.name");
+    draft.assign("optimizer", text_node(kind == "sgd" || keeps_one ? "sgd" : "adam"), "optimizer.name");
+    if (keeps_one) {
+      draft.assign("sgd_momentum", real_node(0.9), "optimizer.name", true);
+      draft.warnings.emplace_back(
+          "optimizer.name adam_mini: one state per weight is counted, as SGD with momentum has");
+    }
   }
   const Node* implementation = at(root, "optimizer", "implementation");
   if (implementation == nullptr) return {};

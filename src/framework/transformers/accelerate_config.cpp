@@ -104,6 +104,11 @@ Result<Draft> read_accelerate_config(const InputFile& file, const ReadOptions& /
     constexpr std::string_view kParallelism = "parallelism_config_";
     // "num_processes: gpu": as many as there are, which whoever asks knows.
     if (key == "num_processes" && value.is_string() && (value.text == "gpu" || value.text == "auto")) continue;
+    // Only accelerate's launcher of single processes hands it on (accelerate 1.x, commands/launch.py).
+    if (key == "use_cpu" && !is_off(value) && draft.framework != Framework::kTransformers) {
+      draft.notes.push_back(fmt::format("{}: use_cpu has no effect under DeepSpeed and FSDP", draft.path));
+      continue;
+    }
     if (key == "mixed_precision") {
       PLIMSOLL_TRY_STATUS(read_precision(value, draft));
     } else if (key == "parallelism_config" || key == "dynamo_config") {

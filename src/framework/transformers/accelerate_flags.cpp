@@ -127,6 +127,10 @@ Status add_accelerate_settings(const Launch& launch, Draft& draft) {
                engine && !engine->warnings.empty()) {  // its name says the stage
       draft.framework = Framework::kDeepSpeed;
       draft.parts.push_back(*std::move(engine));
+    } else if (!launch.config_needs.empty()) {
+      return bad_input(fmt::format("--config_file {}: its name needs {}, which the script does not set",
+                                   launch.accelerate_config, launch.config_needs),
+                       "give the words that the script is started with (--script-args)");
     } else {
       return tl::make_unexpected(found.error());
     }

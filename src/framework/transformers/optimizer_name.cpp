@@ -25,6 +25,9 @@ struct Row {
 using enum OptimizerKind;
 using enum OptimizerImpl;
 
+// Adam-mini keeps a second moment per block of weights, which is nothing beside the first.
+constexpr std::string_view kOneState = "one state per weight is counted, as SGD with momentum has";
+
 constexpr Row kTransformersRows[] = {
     {"adamw_torch_fused", kAdam, kFused},
     {"adamw_torch", kAdam, kForeach},
@@ -44,7 +47,9 @@ constexpr Row kTransformersRows[] = {
     {"paged_lion_8bit", kLion, kFused, true, "8-bit states of Lion are counted in 32 bits"},
     {"adamw_torch_8bit", kAdam8bit, kFused, false, "torchao's 8-bit states are counted as bitsandbytes'"},
     {"adamw_torch_4bit", kAdam8bit, kFused, false, "torchao's 4-bit states are counted as 8-bit ones"},
-    {"rmsprop", kSgd, kForeach, false, "one state per weight is counted, as SGD with momentum has"},
+    {"rmsprop", kSgd, kForeach, false, kOneState},
+    {"adam_mini", kSgd, kLoop, false, kOneState},
+    {"adamw_mini", kSgd, kLoop, false, kOneState},
     {"muon", kMuon, kFused, false, "as torch.optim.Muon for the matrices of layers, with AdamW for the rest"},
     {"galore_adamw", kAdam, kLoop, false, "the decompositions of gradients are not in the step's time", true},
     {"galore_adamw_8bit", kAdam8bit, kFused, false, "the decompositions of gradients are not in the step's time", true},
@@ -67,7 +72,7 @@ Status read_optimizer_name(const document::Node& value, std::string_view written
     draft.assign("optimizer_implementation", text_node(std::string(name_of(row.impl))), written_as);
     if (row.projects) draft.assign("projection_rank", integer_node(128), written_as, true);
     if (row.paged) draft.assign("paged_optimizer", bool_node(true), written_as);
-    const bool has_momentum = row.name == "rmsprop";
+    const bool has_momentum = row.note == kOneState;
     if (row.kind == kSgd) draft.assign("sgd_momentum", real_node(has_momentum ? 0.9 : 0), written_as, true);
     if (!row.note.empty()) draft.warnings.push_back(fmt::format("{} {}: {}", written_as, name, row.note));
     return {};

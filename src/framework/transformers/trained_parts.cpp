@@ -7,7 +7,10 @@
 
 #include <fmt/format.h>
 
+#include "base/file.h"
 #include "base/text.h"
+#include "job/readers/parse.h"
+#include "job/readers/resolve.h"
 #include "job/value.h"
 
 namespace plimsoll::job {
@@ -173,6 +176,22 @@ Status read_trained_parts(const Node& root, Translation& to, Draft& draft) {
   if (parts.tower && !*parts.tower) to.put("freeze_vision_tower", bool_node(true));
   if (parts.projector && !*parts.projector) to.put("freeze_multi_modal_projector", bool_node(true));
   if (parts.text && !*parts.text && !adapts) to.put("freeze_language_model", bool_node(true));
+  return {};
+}
+
+Status take_spectrum_file(Node& root, Draft& draft) {
+  constexpr std::string_view kKey = "spectrum_config_path";
+  const Node* named = root.find(kKey);
+  if (!is_on(named) || !named->is_string()) return {};
+  PLIMSOLL_TRY(found, locate(named->text, parent_folder(draft.path)));
+  PLIMSOLL_TRY(text, read_named_file(found));
+  auto file = parse_json_or_yaml(text);
+  if (!file) return tl::make_unexpected(std::move(file.error()).with_context(found));
+  const Node* list = file->is_object() ? file->find("unfrozen_parameters") : nullptr;
+  if (list == nullptr || !list->is_array() || list->items.empty())
+    return bad_input(fmt::format("{} {}: wanted a list of unfrozen_parameters", kKey, found));
+  draft.assign("trainable_parameters", *list, kKey);
+  std::erase_if(root.members, [kKey](const auto& member) { return member.first == kKey; });
   return {};
 }
 

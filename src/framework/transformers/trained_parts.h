@@ -11,4 +11,7 @@ namespace plimsoll::job {
 // three freeze_ keys.
 [[nodiscard]] Status read_trained_parts(const document::Node& root, Translation& to, Draft& draft);
 
+// spectrum_config_path: a file of Spectrum, whose list names the parameters that are trained.
+[[nodiscard]] Status take_spectrum_file(document::Node& root, Draft& draft);
+
 }  // namespace plimsoll::job

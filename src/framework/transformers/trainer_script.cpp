@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs that take TrainingArguments and a few of their own on the command line: FastChat's, LLaVA's and Qwen's
 // finetuning scripts, TRL's examples, DeepSpeed-Chat.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/file.h"
 #include "base/text.h"
 #include "framework/tools/dialect_rows.h"
 #include "framework/transformers/common_words.h"
+#include "framework/transformers/draft_heads.h"
+#include "framework/transformers/teacher.h"
 #include "framework/transformers/trained_parts.h"
 #include "job/alias_rows.h"
 #include "job/keys.h"
@@ -29,6 +33,11 @@ const Alias kTransformersRows[] = {
     {"vision_lora", kNotModelled, "adapters of the tower for images are not counted"},
     {"seq_parallel_size", kKey, "context_parallel_size"},
     {"mm_projector_type", kKey, "mm_projector_type"},
+    {"w_bits", kNotModelled, "weights that are rounded as they are used are not counted", "16"},
+    {"a_bits", kNotModelled, "activations that are rounded as they are used are not counted", "16"},
+    {"k_bits", kNotModelled, "keys that are rounded as they are used are not counted", "16"},
+    {"v_bits", kNotModelled, "values that are rounded as they are used are not counted", "16"},
+    {"kv_bits", kNotModelled, "keys and values that are rounded as they are used are not counted", "16"},
     {"low_rank_training", kRefused, "adapters of LongLoRA, with norms and embeddings trained, are not modelled"},
     {"use_lisa", kRefused, "LISA's layers, which change as it trains, are not modelled"},
     {"lisa_activated_layers", kNoEffect},
@@ -80,7 +89,8 @@ Status read_deepspeed_chat(const Node& root, Translation& to) {
     zero.members.emplace_back("offload_param", device);
   }
   const std::string dtype = to.takes_word("dtype");
-  to.put(dtype == "bf16" ? "bf16" : "fp16", bool_node(true));
+  if (!is_on(root.find("bf16")) && !is_on(root.find("fp16")))
+    to.put(dtype == "bf16" ? "bf16" : "fp16", bool_node(true));
   Node config;
   config.kind = Node::Kind::kObject;
   config.members.emplace_back("zero_optimization", std::move(zero));
@@ -152,6 +162,7 @@ Result<bool> adapter_in_file(const Node& root, Translation& to, const Draft& dra
 }  // namespace
 
 Result<Node> from_trainer_script(const Node& arguments, Draft& draft) {
+  PLIMSOLL_TRY_STATUS(refuse_draft_heads(arguments));
   draft.names = names();
   const Node root = in_words_of_trainer(arguments, draft);
   Translation to(root);
@@ -163,6 +174,18 @@ Result<Node> from_trainer_script(const Node& arguments, Draft& draft) {
     for (const std::string_view key :
          {"model_path", "pretrained_model_name_or_path", "pretrained_model_path", "base_model", "model_id"})
       if (!to.has("model_name_or_path")) to.rename(key, "model_name_or_path");
+  // "--optimizer adam_mini": a name that only the Trainer's list has.
+  if (const Node* name = root.find("optimizer"); name != nullptr && name->is_string() && !root.has("optim"))
+    if (!from_name<OptimizerKind>(lower(name->text))) to.rename("optimizer", "optim");
+  if (is_on(root.find("use_kd")) && !std::any_of(root.members.begin(), root.members.end(),
+                                                 [](const auto& member) { return names_teacher(member.first); }))
+    draft.warnings.emplace_back(
+        "use_kd: a second model answers beside this one, which no flag names; it is not counted "
+        "(--teacher-model)");
+  static_cast<void>(to.take("use_kd"));
+  // "--loss_type $4" where nothing is given for it.
+  if (const Node* loss = root.find("loss_type"); loss != nullptr && loss->is_string() && loss->text.empty())
+    static_cast<void>(to.take("loss_type"));
   read_groups(root, to, draft);
   read_method(root, to);
   // Modules that adapters leave out, under a name of the program's own.
@@ -170,7 +193,8 @@ Result<Node> from_trainer_script(const Node& arguments, Draft& draft) {
     if (key.find("lora") != std::string::npos && key.find("exclude") != std::string::npos)
       to.rename(key, "exclude_modules");
   // A second model beside the one that is trained, whatever the loss.
-  for (const std::string_view key : {"ref_model_path", "ref_model_name_or_path", "reference_model_name_or_path"})
+  for (const std::string_view key :
+       {"ref_model_path", "ref_model_name_or_path", "reference_model_name_or_path", "ref_name_or_path"})
     if (const Node* path = to.take(key); is_on(path) && path->is_string() && !root.has("precompute_ref_log_probs"))
       to.put("reference_model", bool_node(true), key);
   PLIMSOLL_TRY_STATUS(read_deepspeed_chat(root, to));

@@ -12,6 +12,7 @@
 #include "framework/transformers/include.h"
 #include "framework/transformers/preference.h"
 #include "framework/transformers/saved_arguments.h"
+#include "framework/transformers/trained_parts.h"
 #include "job/format.h"
 #include "job/keys.h"
 #include "job/readers/parse.h"
@@ -271,6 +272,7 @@ Status read_training_tree(const Node& arguments, Draft& draft) {
   if (!arguments.is_object()) return bad_input("wanted a table of TrainingArguments");
   Node root = arguments;
   PLIMSOLL_TRY_STATUS(take_trl_preference(root, draft));
+  PLIMSOLL_TRY_STATUS(take_spectrum_file(root, draft));
   for (const auto& [key, value] : root.members) PLIMSOLL_TRY_STATUS(read_key(key, value, draft));
   PLIMSOLL_TRY_STATUS(read_fsdp(root, draft));
   PLIMSOLL_TRY_STATUS(read_deepspeed(root, draft));

@@ -125,12 +125,17 @@ Launch split_command(const ShellCommand& command) {
     }
   }
   if (launch.program.empty()) launch.arguments = words;
+  const auto take_config = [&launch](const ShellWord& word, std::string name) {
+    launch.accelerate_config = std::move(name);
+    launch.config_needs = word.unknown.empty() ? "" : word.unknown.front();
+  };
   for (std::size_t i = 0; i + 1 < launch.launcher.size(); ++i) {
     const std::string& word = launch.launcher[i].text;
-    if (word == "--config_file" || word == "--config-file") launch.accelerate_config = launch.launcher[i + 1].text;
+    if (word == "--config_file" || word == "--config-file")
+      take_config(launch.launcher[i + 1], launch.launcher[i + 1].text);
   }
   for (const ShellWord& word : launch.launcher)
-    if (word.text.substr(0, 14) == "--config_file=") launch.accelerate_config = word.text.substr(14);
+    if (word.text.substr(0, 14) == "--config_file=") take_config(word, word.text.substr(14));
   return launch;
 }
 

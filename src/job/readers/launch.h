@@ -19,6 +19,7 @@ struct Launch {
   std::vector<ShellWord> arguments;
   std::vector<ShellWord> launcher;  // the words before the program
   std::string accelerate_config;    // accelerate launch --config_file
+  std::string config_needs;         // a variable in that file's name which the script does not set
 };
 
 [[nodiscard]] Launch split_command(const ShellCommand& command);

@@ -48,16 +48,21 @@ void add_default(const Node& item, std::vector<DefaultFile>& files) {
   const auto file_of = [](const std::string& name) {
     return name.find(".y") == std::string::npos ? name + ".yaml" : name;
   };
+  // "/experiment/base": counted from the root of the tree, which is a folder above.
+  const auto below_root = [](std::string name) {
+    return name.substr(std::min(name.find_first_not_of('/'), name.size()));
+  };
   if (item.is_string() && item.text != "_self_") {
     const std::size_t at = item.text.find('@');
-    files.push_back({file_of(item.text.substr(0, at)), at == std::string::npos ? "" : item.text.substr(at + 1)});
+    files.push_back(
+        {file_of(below_root(item.text.substr(0, at))), at == std::string::npos ? "" : item.text.substr(at + 1)});
   }
   for (const auto& [written, value] : item.members) {
     std::string key = written;
     for (const std::string_view word : {"optional ", "override "})
       if (key.starts_with(word)) key = key.substr(word.size());
     const std::size_t at = key.find('@');
-    const std::string group = key.substr(0, at);
+    const std::string group = below_root(key.substr(0, at));
     std::string package = at == std::string::npos ? replace(group, '/', '.') : key.substr(at + 1);
     if (package == "_global_") package.clear();
     while (package.starts_with('.')) package.erase(0, 1);

@@ -45,6 +45,8 @@ std::vector<std::pair<std::string, std::string>> variables_of_batch(const std::v
     const std::string_view count = value.substr(value.rfind(':') + 1);
     if (key == "--nodes" || key == "-N")
       for (const char* name : {"SLURM_NNODES", "SLURM_JOB_NUM_NODES"}) give(name, value);
+    // The first task of an array, "0-11%4" or "3,5".
+    if (key == "--array" || key == "-a") give("SLURM_ARRAY_TASK_ID", value.substr(0, value.find_first_of(",-:%")));
     if (key == "--ntasks-per-node") give("SLURM_NTASKS_PER_NODE", value);
     if (key == "--gpus-per-node")
       for (const char* name : {"SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"}) give(name, count);

@@ -312,9 +312,13 @@ Status ShellVariables::expand_braces(std::string_view inside, bool quoted, int d
   const std::string_view operation = rest.substr(colon ? 1 : 0, 1);
   const std::string_view word = rest.substr(std::min(rest.size(), std::size_t{colon ? 2U : 1U}));
   const ShellVariable* variable = find(name);
-  const bool is_empty =
-      variable != nullptr &&
-      (variable->words.empty() || (variable->words.front().text.empty() && variable->words.front().unknown.empty()));
+  // "X=$1; X=${X:-default}" is "${1:-default}": without arguments the default holds.
+  const auto may_be_empty = [](const ShellWord& held) {
+    return without_marks(held.text).empty() &&
+           (held.unknown.empty() || (held.unknown.size() == 1 && held.unknown.front()[0] == '$' &&
+                                     held.unknown.front().ends_with(" of the script")));
+  };
+  const bool is_empty = variable != nullptr && (variable->words.empty() || may_be_empty(variable->words.front()));
   const bool use_value = variable != nullptr && !(colon && is_empty);
   if (operation == "-" || operation == "=") {
     if (use_value) {

@@ -32,6 +32,8 @@ constexpr Renamed kNames[] = {
     {"worker.actor.fsdp.torch_dtype", "actor_rollout_ref.actor.fsdp_config.model_dtype"},
     {"worker.actor.offload.offload_params", "actor_rollout_ref.actor.fsdp_config.param_offload"},
     {"worker.actor.offload.offload_optimizer", "actor_rollout_ref.actor.fsdp_config.optimizer_offload"},
+    {"worker.actor.offload.param_offload", "actor_rollout_ref.actor.fsdp_config.param_offload"},
+    {"worker.actor.offload.optimizer_offload", "actor_rollout_ref.actor.fsdp_config.optimizer_offload"},
     {"worker.rollout.n", "actor_rollout_ref.rollout.n"},
     {"worker.rollout.name", "actor_rollout_ref.rollout.name"},
     {"worker.rollout.gpu_memory_utilization", "actor_rollout_ref.rollout.gpu_memory_utilization"},

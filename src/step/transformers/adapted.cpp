@@ -67,6 +67,12 @@ Adapted::Adapted(const job::Job& job) : job_(job), on_(job.adapter.kind != job::
   for (const std::string& target : adapter.targets) targets_.push_back(name_of(target));
   for (const std::string& name : adapter.excluded) excluded_.push_back(name_of(name));
   for (const auto& [name, rank] : adapter.ranks) ranks_.emplace_back(compiled("(.*\\.)?(" + name + ")"), rank);
+  // A pattern for the decoder inside a model that has a tower, where the decoder alone is counted.
+  if (job.model.vision == nullptr)
+    for (const std::string& target : adapter.targets)
+      for (const std::string_view part : {"language_model.", "text_model."})
+        if (is_pattern(target) && target.find(part.substr(0, part.size() - 1)) != std::string::npos)
+          wrapper_ = fmt::format("model.{}", part);
   needs_keys_ = !excluded_.empty() || !ranks_.empty() || !adapter.saved_modules.empty() ||
                 std::any_of(targets_.begin(), targets_.end(), [](const Name& name) { return name.is_pattern; });
 }
@@ -81,6 +87,7 @@ std::vector<std::string> Adapted::keys_of(const Module& module) const {
     const std::string_view inside = module.in_mlp ? mlp_ : attention_;
     const std::string_view block = module.kind == ModuleKind::kNorm ? std::string_view() : inside;
     keys.push_back(fmt::format("{}{}.{}{}", layers_, module.layer, block, name));
+    if (!wrapper_.empty()) keys.push_back(fmt::format("{}layers.{}.{}{}", wrapper_, module.layer, block, name));
   }
   return keys;
 }

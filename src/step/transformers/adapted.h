@@ -59,6 +59,7 @@ class Adapted {
   bool needs_keys_ = false;
   std::string layers_;  // where the family keeps its layers: "model.layers."
   std::string attention_, mlp_;
+  std::string wrapper_;  // where a model with a tower keeps its decoder, if a pattern names it: "model.language_model."
   std::vector<Name> targets_, excluded_, projected_;
   std::vector<std::pair<NamePattern, std::int64_t>> ranks_;
   std::vector<bool> matched_;  // by name of modules_to_save

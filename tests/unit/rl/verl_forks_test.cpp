@@ -43,6 +43,18 @@ TEST(EasyR1, its_file_is_read_as_verls) {
   EXPECT_EQ(value(*read, "gpus"), "8");
 }
 
+// Its first releases named the two switches the other way round.
+TEST(EasyR1, older_words_for_what_leaves_the_gpu_are_read) {
+  std::string older = kFile;
+  for (const auto& [from, to] : {std::pair<std::string, std::string>{"offload_params", "param_offload"},
+                                 {"offload_optimizer", "optimizer_offload"}})
+    for (std::size_t at = older.find(from); at != std::string::npos; at = older.find(from, at + to.size()))
+      older.replace(at, from.size(), to);
+  const auto read = read_config_settings(Framework::kVerl, "config.yaml", older, {});
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(value(*read, "offload_trainer"), "true");
+}
+
 TEST(EasyR1, words_of_the_command_lie_over_the_file_that_it_names) {
   namespace fs = std::filesystem;
   const fs::path folder = fs::path(testing::TempDir()) / "easyr1";
