@@ -55,7 +55,10 @@ Result<Arguments> with_run_folders(std::string_view verb, Arguments arguments) {
       operands.insert(operands.end(), files.begin(), files.end());
       continue;
     }
-    if (operand == "-" || !live::is_run_folder(operand)) {
+    if (verb == "score" && std::filesystem::is_directory(operand, ignored) && !live::is_run_folder(operand)) {
+      PLIMSOLL_TRY(records, live::records_in(operand));
+      operands.insert(operands.end(), records.begin(), records.end());
+    } else if (operand == "-" || !live::is_run_folder(operand)) {
       operands.push_back(operand);
     } else if (verb == "why") {
       PLIMSOLL_TRY_STATUS(take_for_why(operand, arguments, operands));
