@@ -63,7 +63,7 @@ Result<ExitCode> run_learn(const Arguments& arguments, const Console& console) {
     return bad_input(fmt::format("none of the {} runs says anything of a prediction", paths.size()),
                      "start them with plimsoll run --job FILE");
   const std::string json = live::lesson_json(lesson);
-  console.print(arguments.has("json") ? json : report(lesson, console));
+  console.print(arguments.has("json") ? json : fold_prose(report(lesson, console), console.prose_width));
   if (const auto out = arguments.value("out"); out && lesson.any())
     PLIMSOLL_TRY_STATUS(write_whole(*out, json, existing_files(arguments)));
   if (lesson.any() && !arguments.has("out")) console.next("the same with --out learned.json, then fit --calibration");
