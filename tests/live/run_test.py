@@ -137,6 +137,7 @@ class Kill(live.Live):
         if "cgroup" not in self.record()["machine"]:
             self.skipTest("no memory group here")
         self.assertIn("somebody else sent the signal", done.stderr)
+        self.assertEqual(json.loads(self.plimsoll("why", "r", "--json").stdout)["class"], "unknown")
 
 
 class Comparison(live.Live):
