@@ -32,7 +32,7 @@ Status take_for_why(const std::string& folder, Arguments& arguments, std::vector
 
 bool is_folder_of_ranks(const std::string& operand) {
   std::error_code error;
-  return operand != "-" && std::filesystem::is_directory(operand, error) && live::count_rank_files(operand) > 0;
+  return operand != "-" && std::filesystem::is_directory(operand, error) && live::holds_ranks(operand);
 }
 
 Result<std::string> snapshot_of(const std::string& folder) {

@@ -219,6 +219,8 @@ Result<Share> parse_share(const std::string& text) {
 
 std::size_t count_rank_files(const std::string& folder) { return files_in(folder).size(); }
 
+bool holds_ranks(const std::string& folder) { return !files_in(folder).empty() || !logs_in(folder).empty(); }
+
 Result<Part> read_part(const std::string& folder, const Share& share) {
   std::vector<std::string> names = files_in(folder);
   const bool are_logs = names.empty();

@@ -78,4 +78,7 @@ struct Imbalance {
 // How many ranks a folder has snapshots or files of; logs do not count.
 [[nodiscard]] std::size_t count_rank_files(const std::string& folder);
 
+// Whether read_part finds anything to read in it.
+[[nodiscard]] bool holds_ranks(const std::string& folder);
+
 }  // namespace plimsoll::live

@@ -81,6 +81,18 @@ class Ranks(live.Live):
         self.assertRegex(text, r"(?m)^[a-z-]+: rank 7$")
         self.assertRegex(text, r"(?m)^7 +1 +74\.10 +76\.20 ")
 
+    def test_folders_of_logs_are_compared_where_they_show_memory(self):
+        self.write_logs("a", 3, out=(1,))
+        self.write_logs("b", 3, out=(1, 2))
+        text = self.plimsoll("diff", "a", "b").stdout
+        self.assertRegex(text, r"(?m)^1 +1 +74\.10 +\+0\.00% +76\.20 +\+0\.00%")
+        self.assertIn("without a counterpart: rank 2", text)
+        self.assertIn("rank 7", self.plimsoll("replay", self.write_logs("c", 9, out=(7,)) or "c").stdout)
+        self.write_logs("silent", 2)
+        refused = self.plimsoll("diff", "a", "silent")
+        self.assertEqual(refused.returncode, 3)
+        self.assertIn("shows what a rank held", refused.stderr)
+
     def test_parts_of_logs_join_to_the_same_bytes(self):
         self.write_logs("logs", 9, out=(3, 4), lost=(5,))
         (self.folder / "logs/attempt_0/6/stdout.log").write_bytes(b"\x7fELF\0\0\0\1" * 100)
