@@ -129,12 +129,13 @@ const Verb kDiff = {
         "\n"
         "Two jobs: every key that differs is changed in the first job, one after the other, and each step is priced "
         "by the full answer of plimsoll fit, in bytes and in seconds; the steps sum to the difference. Keys that the "
-        "framework accepts only "
-        "together are one step.\n"
+        "framework accepts only together are one step.\n"
+        "\n"
+        "Two folders of plimsoll run, or of many ranks' snapshots, rank files or logs: what each rank holds and how "
+        "long its steps take, rank by rank, alike ranks in one row.\n"
         "\n"
         "With --limit the exit code is 1 when the second needs more memory than that above the first, with "
-        "--time-limit "
-        "when a token takes longer: a check for CI.",
+        "--time-limit when a token takes longer: a check for CI.",
     .flags = flags_of_diff(),
     .takes_keys = true,
     .examples = {{"plimsoll diff before.pickle after.pickle", "an OOM regression, traced to the lines that grew"},

@@ -97,6 +97,9 @@ const Verb kReplay = {
         "A snapshot says neither the device's capacity nor a memory fraction that was set through the API: --gpu, "
         "--capacity and --fraction do, and an out-of-memory event in the history bounds them.\n"
         "\n"
+        "The folder of plimsoll run stands for its snapshot; a folder of many ranks for what each of them holds, as "
+        "plimsoll map says it.\n"
+        "\n"
         "Exit code 0 when memory suffices, 1 when it runs out.",
     .flags = flags_of_replay(),
     .takes_keys = false,
