@@ -447,9 +447,7 @@ def enter(torch):
     """Called once, when the import of torch is done."""
     import atexit
     RECORDER.torch = torch
-    from torch.optim import optimizer
-    optimizer.register_optimizer_step_pre_hook(quietly(RECORDER.before_optimizer))
-    optimizer.register_optimizer_step_post_hook(quietly(RECORDER.after_optimizer))
+    follow_optimizers(torch)
     attempt(follow_backward, torch)
     attempt(follow_resets, torch)
     # Runs at once where CUDA was started already, else when the training starts it.
@@ -463,6 +461,42 @@ def enter(torch):
         before(kind, value, trace)
 
     sys.excepthook = excepthook
+
+
+def follow_optimizers(torch):
+    from torch.optim import optimizer
+    before, after = quietly(RECORDER.before_optimizer), quietly(RECORDER.after_optimizer)
+    if hasattr(optimizer, "register_optimizer_step_post_hook"):
+        optimizer.register_optimizer_step_pre_hook(before)
+        optimizer.register_optimizer_step_post_hook(after)
+        return
+    # PyTorch 1 has no hooks of all optimizers. Each one that is made or unpickled wraps the step of its class once,
+    # for the profiler; ours goes around that.
+    import functools
+    followed = set()
+    original = optimizer.Optimizer._hook_for_profile
+
+    def follow(kind):
+        if kind.step in followed:
+            return
+        step = kind.step
+
+        @functools.wraps(step)
+        def watched(this, *arguments, **named):
+            before(this)
+            result = step(this, *arguments, **named)
+            after(this)
+            return result
+
+        kind.step = watched
+        followed.add(watched)
+
+    @functools.wraps(original)
+    def hook(this):
+        original(this)
+        attempt(follow, type(this))
+
+    optimizer.Optimizer._hook_for_profile = hook
 
 
 def end_with_worker():

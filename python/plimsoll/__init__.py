@@ -9,7 +9,7 @@
 Nothing here imports PyTorch or a training framework; live objects of theirs are understood by what they hold.
 """
 from . import _core
-from ._core import Estimate, Rank, Row, StepTime
+from ._values import Estimate, Rank, Row, StepTime
 from ._errors import Error, InputError, MissingError, UsageError, make_error
 from ._answers import Answer, Fit, Plan, Record
 from ._chart import Chart, chart

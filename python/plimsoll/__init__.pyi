@@ -31,6 +31,7 @@ class Row:
     name: str
     bytes: int
     estimated: bool
+    def to_dict(self) -> dict[str, Any]: ...
 
 class Rank:
     pipeline_rank: int
@@ -43,6 +44,7 @@ class Rank:
     low: int
     high: int
     table: list[Row]
+    def to_dict(self) -> dict[str, Any]: ...
 
 class StepTime:
     seconds: float
@@ -50,6 +52,7 @@ class StepTime:
     high: float
     tokens_per_second_per_gpu: float
     mfu: float
+    def to_dict(self) -> dict[str, Any]: ...
 
 class Answer:
     def __init__(self, core: Any) -> None: ...
@@ -78,6 +81,7 @@ class Estimate:
     capacity: int
     may_fit: bool
     time: StepTime
+    def to_dict(self) -> dict[str, Any]: ...
 
 class Plan(Answer):
     def __init__(self, core: Any, files: Sequence[Any], options: dict[str, Any]) -> None: ...

@@ -42,6 +42,42 @@ def _is_megatron(thing, members):
     return wanted <= members.keys() or (isinstance(thing, argparse.Namespace) and "num_layers" in members)
 
 
+# What Megatron's validate_args computes from the flags and no flag of its own says.
+_COMPUTED = {"data_parallel_size", "rank", "local_rank", "transformer_pipeline_model_parallel_size", "params_dtype"}
+
+
+def _flag_value(value):
+    """Enumerations whose values are numbers (AttnBackend) are written by name on a command line."""
+    if isinstance(value, enum.Enum) and not isinstance(value.value, str):
+        return value.name
+    return _plain(value)
+
+
+# Copies that it makes of other arguments; other values are the user's own.
+_COPIES = {"encoder_seq_length": "seq_length", "tensor_parallel_num_weight_shards": "tensor_model_parallel_size",
+           "expert_tensor_parallel_num_weight_shards": "expert_tensor_parallel_size"}
+# The flags that it computes the number of chunks from.
+_CHUNKS = ("num_layers_per_virtual_pipeline_stage", "num_virtual_stages_per_pipeline_rank",
+           "pipeline_model_parallel_layout")
+# Defaults that act only with another argument.
+_ONLY_WITH = {"fp8_recipe": "fp8", "fp4_recipe": "fp4"}
+
+
+def _is_said(key, value, members):
+    if value is None or value == [] or key in _COMPUTED:
+        return False
+    if key == "virtual_pipeline_model_parallel_size" and any(members.get(name) for name in _CHUNKS):
+        return False
+    if key in _COPIES and value == members.get(_COPIES[key]):
+        return False
+    return key not in _ONLY_WITH or bool(members.get(_ONLY_WITH[key]))
+
+
+def _megatron_flags(members):
+    return {"--" + key.replace("_", "-"): _flag_value(value) for key, value in members.items()
+            if _is_said(key, value, members)}
+
+
 # Keys that only our own job files have at their top.
 _OUR_KEYS = {"gpu", "gpus", "seq_length", "micro_batch_size", "global_batch_size"}
 
@@ -55,8 +91,12 @@ def as_source(thing):
     """(name, text) of a dictionary or object, as its framework would have written it to a file."""
     members = _as_dict(thing)
     if _is_megatron(thing, members):
-        flags = {"--" + key.replace("_", "-"): _plain(value) for key, value in members.items() if value is not None}
-        return "megatron arguments", json.dumps({"args": flags})
+        source = {"args": _megatron_flags(members)}
+        # Rows as the tokenizer of the run and their padding made them; no flag says that.
+        padded = members.get("padded_vocab_size")
+        if isinstance(padded, int) and members.get("vocab_size") is None:
+            source.update(resolved_vocab_size=padded, padded_vocab_size=padded)
+        return "megatron arguments", json.dumps(source)
     name = "config.json" if "model_type" in members else type(thing).__name__
     plain = _plain(members)
     if not isinstance(thing, dict):  # objects spell out every default, dictionaries what was written

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "answer/log_facts.h"
 #include "answer/log_rules.h"
 #include "answer/settle.h"
 #include "answer/why_snapshot.h"
@@ -16,18 +17,6 @@
 namespace plimsoll::answer {
 
 namespace {
-
-// Thousands of ranks say the same for most of their logs: the more files, the less of each is read line by line. Lines
-// that a recogniser knows are read everywhere.
-why::ReadLimits limits_for(std::size_t files) {
-  constexpr std::size_t kDenseOfAll = 192U << 20;
-  constexpr std::size_t kLeastDense = 32U << 10;
-  constexpr std::size_t kFewFiles = 16;
-  why::ReadLimits limits;
-  if (files <= kFewFiles) return limits;
-  limits.dense_bytes = std::clamp(kDenseOfAll / files, kLeastDense, limits.dense_bytes);
-  return limits;
-}
 
 Result<why::Findings> read_all(const std::vector<std::string>& operands, const Progress& progress) {
   PLIMSOLL_TRY(paths, why::log_files(operands));

@@ -12,8 +12,9 @@ namespace plimsoll {
 // several words ("Bridge's long names") are no values; a text without a comma is no list.
 [[nodiscard]] std::vector<std::string> listed_values(std::string_view list);
 
-// "did you mean cpu?", or "" where none is near.
-[[nodiscard]] std::string did_you_mean(std::string_view word, const std::vector<std::string>& values);
+// "did you mean cpu?", or "" where none is near. `before` is written in front of the value: "--".
+[[nodiscard]] std::string did_you_mean(std::string_view word, const std::vector<std::string>& values,
+                                       std::string_view before = {});
 [[nodiscard]] std::string did_you_mean(std::string_view word, std::string_view list);
 
 }  // namespace plimsoll

@@ -56,10 +56,10 @@ tl::unexpected<Error> Parser::unknown(std::string_view spelling, std::string_vie
   for (const Flag& flag : flags) candidates.emplace_back(flag.name);
   if (keys != nullptr)
     for (const std::string& key : keys->names) candidates.push_back(replace(key, '_', '-'));
-  const std::string meant = nearest(replace(name, '_', '-'), candidates);
-  std::string hint = meant.empty() ? fmt::format("plimsoll {} --help lists the flags", verb)
-                                   : fmt::format("did you mean --{}?", meant);
-  if (meant.empty() && keys != nullptr) hint += ", plimsoll keys the keys of a job";
+  std::string hint = did_you_mean(replace(name, '_', '-'), candidates, "--");
+  const bool is_unlike_all = hint.empty();
+  if (is_unlike_all) hint = fmt::format("plimsoll {} --help lists the flags", verb);
+  if (is_unlike_all && keys != nullptr) hint += ", plimsoll keys the keys of a job";
   return usage_error(fmt::format("{} has no flag {}", verb, spelling), std::move(hint));
 }
 

@@ -82,7 +82,8 @@ Result<ExitCode> run_check(const Arguments& arguments, const Console& console) {
     PLIMSOLL_TRY_STATUS(write_whole(*file, answer::to_junit(check), existing));
   if (const auto file = arguments.value("markdown"))
     PLIMSOLL_TRY_STATUS(write_whole(*file, answer::to_markdown(check), existing));
-  console.print(arguments.has("json") ? answer::to_json(check) : report(check, console));
+  console.print(arguments.has("json") ? answer::to_json(check)
+                                      : fold_prose(report(check, console), console.prose_width));
   return check.passes() ? ExitCode::kYes : ExitCode::kNo;
 }
 

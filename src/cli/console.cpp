@@ -145,6 +145,7 @@ Console process_console() {
   Console console;
   console.watched = is_terminal(stderr);
   console.width = width_of_output();
+  console.prose_width = is_terminal(stdout) ? console.width : 0;
   set_color(console, ColorMode::kAuto);
   return console;
 }

@@ -25,6 +25,7 @@ struct Console {
   bool watched = false;        // stderr is a terminal: a person reads along
   bool quiet = false;          // -q: errors only
   int width = 0;               // columns of stdout; 0: no limit
+  int prose_width = 0;         // the same on a terminal; else 0: a pipe gets whole lines of prose
   Waiting* waiting = nullptr;  // the line of a person who waits, where there is one
 
   void print(std::string_view text) const;

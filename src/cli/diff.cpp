@@ -9,6 +9,7 @@
 #include "cli/diff_report.h"
 #include "cli/job_input.h"
 #include "cli/recording_flags.h"
+#include "cli/table.h"
 #include "cli/verb.h"
 
 namespace plimsoll::cli {
@@ -68,7 +69,8 @@ Result<ExitCode> diff_jobs(const Arguments& arguments, const answer::GrowthLimit
   diff.name_b = arguments.operands[1];
   const bool within =
       !limit.exceeded(diff.a.device_used, diff.b.device_used) && !(most_slower && diff.slower() > *most_slower);
-  console.print(arguments.has("json") ? answer::to_json(diff, within) : job_diff_report(diff, console));
+  console.print(arguments.has("json") ? answer::to_json(diff, within)
+                                      : fold_prose(job_diff_report(diff, console), console.prose_width));
   return within ? ExitCode::kYes : ExitCode::kNo;
 }
 
@@ -81,7 +83,8 @@ Result<ExitCode> diff_recordings(const Arguments& arguments, const answer::Growt
   PLIMSOLL_TRY(conditions, recording_conditions(arguments));
   PLIMSOLL_TRY(diff, answer::compare_recordings(arguments.operands[0], arguments.operands[1], conditions));
   const bool within = diff.within(limit);
-  console.print(arguments.has("json") ? answer::to_json(diff, within) : recording_diff_report(diff, console));
+  console.print(arguments.has("json") ? answer::to_json(diff, within)
+                                      : fold_prose(recording_diff_report(diff, console), console.prose_width));
   for (const answer::Recording* recording : {&diff.a, &diff.b})
     for (const std::string& warning : recording->warnings) console.warn(recording->path + ": " + warning);
   return within ? ExitCode::kYes : ExitCode::kNo;
@@ -126,12 +129,13 @@ const Verb kDiff = {
         "\n"
         "Two jobs: every key that differs is changed in the first job, one after the other, and each step is priced "
         "by the full answer of plimsoll fit, in bytes and in seconds; the steps sum to the difference. Keys that the "
-        "framework accepts only "
-        "together are one step.\n"
+        "framework accepts only together are one step.\n"
+        "\n"
+        "Two folders of plimsoll run, or of many ranks' snapshots, rank files or logs: what each rank holds and how "
+        "long its steps take, rank by rank, alike ranks in one row.\n"
         "\n"
         "With --limit the exit code is 1 when the second needs more memory than that above the first, with "
-        "--time-limit "
-        "when a token takes longer: a check for CI.",
+        "--time-limit when a token takes longer: a check for CI.",
     .flags = flags_of_diff(),
     .takes_keys = true,
     .examples = {{"plimsoll diff before.pickle after.pickle", "an OOM regression, traced to the lines that grew"},

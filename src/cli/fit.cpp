@@ -16,6 +16,7 @@
 #include "cli/fit_capture_report.h"
 #include "cli/fit_report.h"
 #include "cli/job_input.h"
+#include "cli/table.h"
 #include "cli/verb.h"
 
 namespace plimsoll::cli {
@@ -79,7 +80,8 @@ Result<ExitCode> run_one(const job::Request& request, const Arguments& arguments
     PLIMSOLL_TRY(proof, answer::read_proof(*path));
     PLIMSOLL_TRY_STATUS(answer::apply_proof(proof, fit));
   }
-  console.print(arguments.has("json") ? answer::to_json(fit) : fit_report(fit, console));
+  console.print(arguments.has("json") ? answer::to_json(fit)
+                                      : fold_prose(fit_report(fit, console), console.prose_width));
   for (const std::string& note : fit.job.notes) console.note(note);
   show_warnings(fit.memory.warnings, console);
   suggest_next(fit, arguments, console);
@@ -99,7 +101,8 @@ Result<ExitCode> run_sweep(const job::Request& request, const std::vector<job::S
 Result<ExitCode> run_where(const job::Request& request, const Arguments& arguments, const Console& console) {
   PLIMSOLL_TRY(world, world_of(arguments));
   PLIMSOLL_TRY(where, answer::where_it_fits(request, world));
-  console.print(arguments.has("json") ? answer::to_json(where) : where_report(where, console));
+  console.print(arguments.has("json") ? answer::to_json(where)
+                                      : fold_prose(where_report(where, console), console.prose_width));
   for (const std::string& note : request.options().notes) console.note(note);
   console.next(fmt::format("plimsoll fit {} --gpu h100 --gpus 8", where.model));
   return where.any() ? ExitCode::kYes : ExitCode::kNo;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // plimsoll learn: what kept runs say of the predictions, as a file that --calibration takes.
-#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -29,12 +28,7 @@ Result<std::vector<std::string>> run_files(const std::vector<std::string>& opera
       paths.push_back(operand);
       continue;
     }
-    std::vector<std::string> found;
-    for (auto it = fs::recursive_directory_iterator(operand, error); !error && it != fs::recursive_directory_iterator();
-         it.increment(error))
-      if (it->path().filename() == live::kRunFile) found.push_back(it->path().string());
-    if (found.empty()) return bad_input(fmt::format("{}: no run.json in it", operand), "plimsoll run makes one");
-    std::sort(found.begin(), found.end());
+    PLIMSOLL_TRY(found, live::records_in(operand));
     paths.insert(paths.end(), found.begin(), found.end());
   }
   return paths;
@@ -69,7 +63,7 @@ Result<ExitCode> run_learn(const Arguments& arguments, const Console& console) {
     return bad_input(fmt::format("none of the {} runs says anything of a prediction", paths.size()),
                      "start them with plimsoll run --job FILE");
   const std::string json = live::lesson_json(lesson);
-  console.print(arguments.has("json") ? json : report(lesson, console));
+  console.print(arguments.has("json") ? json : fold_prose(report(lesson, console), console.prose_width));
   if (const auto out = arguments.value("out"); out && lesson.any())
     PLIMSOLL_TRY_STATUS(write_whole(*out, json, existing_files(arguments)));
   if (lesson.any() && !arguments.has("out")) console.next("the same with --out learned.json, then fit --calibration");

@@ -6,6 +6,7 @@
 #include "answer/lint.h"
 #include "cli/job_input.h"
 #include "cli/lint_report.h"
+#include "cli/table.h"
 #include "cli/verb.h"
 
 namespace plimsoll::cli {
@@ -19,7 +20,8 @@ Result<ExitCode> lint_job(const Arguments& arguments, const Console& console) {
   const answer::Ahead ahead;
   PLIMSOLL_TRY(request, read_input(arguments));
   PLIMSOLL_TRY(lint, answer::lint(request));
-  console.print(arguments.has("json") ? answer::to_json(lint) : lint_report(lint, console));
+  console.print(arguments.has("json") ? answer::to_json(lint)
+                                      : fold_prose(lint_report(lint, console), console.prose_width));
   for (const std::string& text : lint.not_checked) console.warn(fmt::format("not checked: {}", text));
   if (!lint.violations.empty())
     console.next(fmt::format("plimsoll lint --explain {}", lint.violations.front().rule->id));

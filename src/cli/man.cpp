@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/suggest.h"
 #include "base/text.h"
 #include "base/write.h"
 #include "cli/manual.h"
@@ -35,9 +36,9 @@ Result<ExitCode> run_man(const Arguments& arguments, const Console& console) {
     console.print(manual_of_verb(*verb, version()));
     return ExitCode::kYes;
   }
-  const std::string meant = nearest(arguments.operand(), names);
+  const std::string meant = did_you_mean(arguments.operand(), names);
   return usage_error(fmt::format("there is no verb '{}'", arguments.operand()),
-                     meant.empty() ? "plimsoll help lists the verbs" : fmt::format("did you mean {}?", meant));
+                     meant.empty() ? "plimsoll help lists the verbs" : meant);
 }
 
 }  // namespace

@@ -69,13 +69,14 @@ std::vector<Flag> map_flags() {
 extern const Verb kMap;
 const Verb kMap = {
     .name = "map",
-    .summary = "what thousands of ranks hold, from their snapshots or rank files, in parts",
+    .summary = "what thousands of ranks hold or died of, from their snapshots, rank files or logs, in parts",
     .operands = "FOLDER",
     .most_operands = 1,
     .details =
         "Reads every snapshot of a folder (*.pickle, plain or compressed), or the rank files of plimsoll run, and "
-        "groups "
-        "the ranks by what they hold; those that stand out among their peers have a row of their own.\n"
+        "groups the ranks by what they hold; those that stand out among their peers have a row of their own. A folder "
+        "that has neither is read as logs, at any depth: what each rank died of by its own log, and what it held where "
+        "the log says so. What killed the whole run is plimsoll why's question.\n"
         "\n"
         "--part I/N reads one of N shares and --out writes it, so that a job array does the work on many nodes; "
         "plimsoll "
@@ -84,6 +85,7 @@ const Verb kMap = {
         "scripts.",
     .flags = map_flags(),
     .examples = {{"plimsoll map snapshots/", "all ranks, here"},
+                 {"plimsoll map logs/", "which rank died of what"},
                  {"plimsoll map snapshots/ --part 3/16 --out part-3.json", "a sixteenth of them"},
                  {"plimsoll merge part-*.json", "all sixteen together"}},
     .run = run_map,

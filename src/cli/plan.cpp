@@ -17,6 +17,7 @@
 #include "cli/plan_goals_report.h"
 #include "cli/plan_ladder_report.h"
 #include "cli/plan_report.h"
+#include "cli/table.h"
 #include "cli/verb.h"
 
 namespace plimsoll::cli {
@@ -214,9 +215,9 @@ Result<ExitCode> run_plan(const Arguments& given, const Console& console) {
   } else if (compared.first > 0 && !found.best.empty()) {
     console.print(plan_comparison(found, compared.first - 1, compared.second - 1, console));
   } else if (explained > 0 && !found.best.empty()) {
-    console.print(plan_explanation(found, explained - 1, console));
+    console.print(fold_prose(plan_explanation(found, explained - 1, console), console.prose_width));
   } else {
-    console.print(plan_report(found, console));
+    console.print(fold_prose(plan_report(found, console), console.prose_width));
     for (const std::string& warning : answer::warnings_of(found)) console.warn(warning);
     if (found.best.empty() && !found.interrupted)
       if (const auto would = answer::what_would_fit(question, options_of(console, 1, arguments, world)))

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/suggest.h"
 #include "base/text.h"
 #include "cli/help.h"
 #include "cli/job_keys.h"
@@ -23,9 +24,9 @@ Result<const Verb*> find_verb(std::string_view name) {
     if (verb->name == name) return verb;
     names.emplace_back(verb->name);
   }
-  const std::string meant = nearest(name, names);
+  const std::string meant = did_you_mean(name, names);
   return usage_error(fmt::format("there is no verb '{}'", name),
-                     meant.empty() ? "plimsoll help lists the verbs" : fmt::format("did you mean {}?", meant));
+                     meant.empty() ? "plimsoll help lists the verbs" : meant);
 }
 
 ColorMode color_mode(const std::optional<std::string>& value) {

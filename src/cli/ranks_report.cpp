@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -22,10 +23,38 @@ std::string gib(const std::optional<double>& bytes) { return format_gib(static_c
 std::string who_ran_out(const live::Part& part) {
   std::map<std::string, std::vector<std::int64_t>> phases;
   for (const live::RankFacts& facts : part.rows)
-    if (!facts.ran_out.empty()) phases[facts.ran_out].push_back(facts.rank);
+    if (!facts.ran_out.empty() && !facts.is_log) phases[facts.ran_out].push_back(facts.rank);
   std::string text;
   for (auto& [phase, ranks] : phases)
     text += fmt::format("ran out in {}: rank {}\n", phase, live::ranges(std::move(ranks)));
+  return text;
+}
+
+// Of logs: by cause and phase, the ranks that failed so; then those that only report it, and those that did not fail.
+std::string who_failed(const live::Part& part) {
+  std::map<std::string, std::set<std::int64_t>> causes;
+  std::set<std::int64_t> echoes;
+  std::set<std::int64_t> silent;
+  for (const live::RankFacts& facts : part.rows) {
+    if (!facts.is_log || !facts.problem.empty()) continue;
+    if (facts.cause.empty())
+      silent.insert(facts.rank);
+    else if (facts.is_echo)
+      echoes.insert(facts.rank);
+    else
+      causes[facts.phase.empty() ? facts.cause : facts.cause + " in " + facts.phase].insert(facts.rank);
+  }
+  std::string text;
+  const auto say = [&text](const std::string& what, const std::set<std::int64_t>& ranks) {
+    if (!ranks.empty()) text += fmt::format("{}: rank {}\n", what, live::ranges({ranks.begin(), ranks.end()}));
+  };
+  for (const auto& [cause, ranks] : causes) {
+    say(cause, ranks);
+    for (const std::int64_t rank : ranks) echoes.erase(rank), silent.erase(rank);
+  }
+  for (const std::int64_t rank : echoes) silent.erase(rank);
+  say("only report that another rank was lost", echoes);
+  say("no failure", silent);
   return text;
 }
 
@@ -64,7 +93,7 @@ std::string ranks_report(const live::Part& part, const Console& console) {
   }
   std::string text = fmt::format("{} of {} files of ranks\n\n", part.rows.size(), part.files);
   if (!table.empty()) text += table.to_text(console.width, console.colour_out);
-  return text + who_ran_out(part) + imbalance_lines(part) + unreadable(live::not_read(part));
+  return text + who_ran_out(part) + who_failed(part) + imbalance_lines(part) + unreadable(live::not_read(part));
 }
 
 std::string ranks_diff_report(const live::RanksDiff& diff, const Console& console) {

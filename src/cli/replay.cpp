@@ -8,6 +8,7 @@
 #include "cli/recording_flags.h"
 #include "cli/replay_report.h"
 #include "cli/stats_report.h"
+#include "cli/table.h"
 #include "cli/verb.h"
 
 namespace plimsoll::cli {
@@ -39,7 +40,8 @@ Result<ExitCode> run_recording(const answer::Recording& recording, const Argumen
   PLIMSOLL_TRY(replay, answer::replay_recording(recording, question_of(arguments), to_person(console)));
   if (const auto path = arguments.value("chrome-trace"))
     PLIMSOLL_TRY_STATUS(answer::write_chrome_trace(*path, *recording.history, existing_files(arguments)));
-  console.print(arguments.has("json") ? answer::to_json(replay) : replay_report(replay, console));
+  console.print(arguments.has("json") ? answer::to_json(replay)
+                                      : fold_prose(replay_report(replay, console), console.prose_width));
   if (!recording.history) return ExitCode::kYes;
   for (const std::string& warning : replay.warnings) console.warn(warning);
   if (replay.what_ifs.empty()) console.next(fmt::format("plimsoll replay {} --what-if", recording.path));
@@ -94,6 +96,9 @@ const Verb kReplay = {
         "\n"
         "A snapshot says neither the device's capacity nor a memory fraction that was set through the API: --gpu, "
         "--capacity and --fraction do, and an out-of-memory event in the history bounds them.\n"
+        "\n"
+        "The folder of plimsoll run stands for its snapshot; a folder of many ranks for what each of them holds, as "
+        "plimsoll map says it.\n"
         "\n"
         "Exit code 0 when memory suffices, 1 when it runs out.",
     .flags = flags_of_replay(),

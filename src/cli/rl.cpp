@@ -12,6 +12,7 @@
 #include "cli/rl_observe.h"
 #include "cli/rl_report.h"
 #include "cli/rl_timeline.h"
+#include "cli/table.h"
 #include "cli/verb.h"
 
 namespace plimsoll::cli {
@@ -62,7 +63,8 @@ Result<ExitCode> run_plan(const answer::RlDraft& draft, const lever::World& worl
   if (!folder.empty() && !plan.best.empty())
     PLIMSOLL_TRY_STATUS(
         emit(plan.best.front().run, answer::reasons_of(plan.best.front()), folder, existing_files(arguments), console));
-  console.print(arguments.has("json") ? answer::to_json(plan) : rl_plan_report(plan, console));
+  console.print(arguments.has("json") ? answer::to_json(plan)
+                                      : fold_prose(rl_plan_report(plan, console), console.prose_width));
   if (!plan.best.empty()) show_warnings(plan.best.front().evaluation.warnings, console);
   return plan.best.empty() ? ExitCode::kNo : ExitCode::kYes;
 }
@@ -74,7 +76,8 @@ Result<ExitCode> run_observe(const Arguments& arguments, const Console& console)
   if (const auto path = arguments.value("run")) question.run = answer::RlInput{*path, arguments.keys, {}};
   PLIMSOLL_TRY(world, world_of(arguments));
   PLIMSOLL_TRY(observation, answer::observe_rl(question, world));
-  console.print(arguments.has("json") ? answer::to_json(observation) : observation_text(observation, console));
+  console.print(arguments.has("json") ? answer::to_json(observation)
+                                      : fold_prose(observation_text(observation, console), console.prose_width));
   show_warnings(observation.warnings, console);
   return observation.verdict == rl::Verdict::kUnknown ? ExitCode::kNo : ExitCode::kYes;
 }
@@ -97,7 +100,7 @@ Result<ExitCode> answer_run(const answer::RlDraft& draft, const lever::World& wo
   } else if (arguments.has("json")) {
     console.print(answer::to_json(rl));
   } else {
-    console.print(rl_report(rl.run, rl.evaluation, console));
+    console.print(fold_prose(rl_report(rl.run, rl.evaluation, console), console.prose_width));
     if (arguments.has("timeline")) console.print('\n' + timeline_text(rl.evaluation, console.width));
   }
   show_warnings(rl.evaluation.warnings, console);

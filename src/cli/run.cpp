@@ -78,10 +78,15 @@ Result<Asked> asked_of(const Arguments& arguments) {
   PLIMSOLL_TRY(retries, whole_number(arguments, "retry", 0, 0));
   if (retries > 20) return usage_error("--retry takes at most 20");
   asked.retries = static_cast<int>(retries);
+  if (asked.retries == 0 && arguments.has("allow"))
+    return usage_error("--allow is for changes that --retry makes", "--retry N");
   if (asked.retries > 0 && !arguments.has("job"))
     return usage_error("--retry needs the job, to know what a change would save", "--job FILE");
   return asked;
 }
+
+// For a warning, which has no line of its own for the hint.
+std::string with_hint(const Error& error) { return to_string(error) + (error.hint.empty() ? "" : "; " + error.hint); }
 
 // A job that cannot be read must not keep the command from running: it may have waited in a queue for a day.
 std::optional<live::Prediction> predict(const Arguments& arguments, const Console& console) {
@@ -100,7 +105,7 @@ std::optional<live::Prediction> predict(const Arguments& arguments, const Consol
     }
   }();
   if (!made) {
-    console.warn(fmt::format("nothing can be predicted: {}", to_string(made.error())));
+    console.warn(fmt::format("nothing can be predicted: {}", with_hint(made.error())));
     return std::nullopt;
   }
   const memory::RankAnswer& worst = made->price.worst();
@@ -228,10 +233,10 @@ std::optional<live::Retry> retry_of(const live::Run& done, const live::Predictio
                                     const std::vector<std::string>& job_files, const Console& console) {
   const auto planned = [&]() -> Result<live::Retry> {
     PLIMSOLL_TRY(world, world_of(arguments));
-    return live::plan_retry(done, prediction, world, words, job_files);
+    return live::plan_retry(done, prediction, world, words, job_files, arguments.values("allow"));
   }();
   if (planned) return *planned;
-  console.warn(fmt::format("no retry: {}", to_string(planned.error())));
+  console.warn(fmt::format("no retry: {}", with_hint(planned.error())));
   return std::nullopt;
 }
 
@@ -285,6 +290,9 @@ Result<ExitCode> run_run(const Arguments& arguments, const Console& given) {
 }
 
 std::vector<Flag> flags_of_run() {
+  static const std::string numeric = join(live::numeric_levers(), ", ");
+  static const std::string allow_help =
+      "of --retry: this change of what is learned as well, where no other change does: " + numeric;
   std::vector<Flag> all = {
       {.name = "job",
        .argument = "FILE",
@@ -294,6 +302,7 @@ std::vector<Flag> flags_of_run() {
       {.name = "retry",
        .argument = "N",
        .help = "after running out, start again with the cheapest change that should fit, at most N times"},
+      {.name = "allow", .argument = "LEVER", .help = allow_help, .repeats = true, .choices = numeric},
       {.name = "history",
        .argument = "KIND",
        .help = "of the allocator, for the snapshot: off, events, stacks, which costs more, or auto: events unless "
@@ -334,7 +343,8 @@ const Verb kRun = {
         "\n"
         "--retry starts again after a memory failure, with the cheapest change that leaves what is learned alone and "
         "that the prediction, corrected by this run, says will fit; it is shown, and set in the command line, in a "
-        "copy of a --job file that the command names, or in the environment.\n"
+        "copy of a --job file that the command names, or in the environment. What changes the numbers of the training "
+        "(8-bit moments, FP8, adapters, shorter sequences) is left alone but for what --allow names.\n"
         "\n"
         "Exit code: the command's; 127 or 126 where it cannot be started.",
     .flags = flags_of_run(),

@@ -32,7 +32,7 @@ Status take_for_why(const std::string& folder, Arguments& arguments, std::vector
 
 bool is_folder_of_ranks(const std::string& operand) {
   std::error_code error;
-  return operand != "-" && std::filesystem::is_directory(operand, error) && live::count_rank_files(operand) > 0;
+  return operand != "-" && std::filesystem::is_directory(operand, error) && live::holds_ranks(operand);
 }
 
 Result<std::string> snapshot_of(const std::string& folder) {
@@ -55,7 +55,10 @@ Result<Arguments> with_run_folders(std::string_view verb, Arguments arguments) {
       operands.insert(operands.end(), files.begin(), files.end());
       continue;
     }
-    if (operand == "-" || !live::is_run_folder(operand)) {
+    if (verb == "score" && std::filesystem::is_directory(operand, ignored) && !live::is_run_folder(operand)) {
+      PLIMSOLL_TRY(records, live::records_in(operand));
+      operands.insert(operands.end(), records.begin(), records.end());
+    } else if (operand == "-" || !live::is_run_folder(operand)) {
       operands.push_back(operand);
     } else if (verb == "why") {
       PLIMSOLL_TRY_STATUS(take_for_why(operand, arguments, operands));

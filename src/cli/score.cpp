@@ -59,7 +59,7 @@ const Verb kScore = {
         "percentile and the worst of its absolute value, and the signed median, which shows a bias; then the share of "
         "measured values inside "
         "their 90 % interval, and the mean half-width of those intervals. A record that cannot be predicted is skipped "
-        "with its reason.",
+        "with its reason. A folder of plimsoll run, or one that holds many, stands for their records.",
     .flags = {{.name = "by", .argument = "KEY", .help = "the errors of every group, such as gpu or recompute"},
               {.name = "quantity",
                .argument = "NAME",

@@ -90,6 +90,68 @@ std::vector<std::string> wrap(std::string_view text, std::size_t width) {
   return lines;
 }
 
+namespace {
+
+// Gaps between columns, flags and keys to paste.
+constexpr std::string_view kNoProse[] = {"  ", " --", " = "};
+
+// Characters that stand on the screen: ESC [ ... m is colour.
+std::size_t shown_width(std::string_view text) {
+  std::size_t width = 0;
+  while (!text.empty()) {
+    const std::size_t escape = text.find("\x1b[");
+    width += display_width(text.substr(0, escape));
+    if (escape == std::string_view::npos) break;
+    const std::size_t end = text.find('m', escape);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return width;
+}
+
+bool is_prose(std::string_view line) {
+  constexpr std::size_t kDeepest = 8;  // more is a cell that goes on below
+  const std::size_t begin = line.find_first_not_of(' ');
+  if (begin > kDeepest) return false;
+  return std::none_of(std::begin(kNoProse), std::end(kNoProse),
+                      [&](std::string_view mark) { return line.find(mark, begin) != std::string_view::npos; });
+}
+
+void fold_line(std::string_view line, std::size_t width, std::string& text) {
+  const std::size_t begin = line.find_first_not_of(' ');
+  const std::string indent(begin + 2, ' ');
+  std::string here(begin, ' ');
+  bool is_empty = true;
+  for (const std::string_view word : split(line.substr(begin), ' ')) {
+    if (!is_empty && shown_width(here) + 1 + shown_width(word) > width) {
+      text += here + '\n';
+      here = indent;
+      is_empty = true;
+    }
+    if (!is_empty) here += ' ';
+    here += word;
+    is_empty = false;
+  }
+  text += here;
+}
+
+}  // namespace
+
+std::string fold_prose(std::string_view text, int width) {
+  if (width <= 0) return std::string(text);
+  std::string folded;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    if (shown_width(line) > static_cast<std::size_t>(width) && is_prose(line))
+      fold_line(line, static_cast<std::size_t>(width), folded);
+    else
+      folded += line;
+    if (end < text.size()) folded += '\n';
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return folded;
+}
+
 void Table::add_row(std::vector<Cell> cells) {
   cells.resize(columns_.size(), Cell{""});
   rows_.push_back({std::move(cells), false});

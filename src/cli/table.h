@@ -64,6 +64,10 @@ class Table {
 // Characters that UTF-8 text takes on a line: one per code point.
 [[nodiscard]] std::size_t display_width(std::string_view text);
 
+// Lines of prose that are wider than `width` go on below, indented; 0 means no limit. Lines of tables, which have gaps
+// between their columns, and flags and keys to paste stay whole. Colour takes no room.
+[[nodiscard]] std::string fold_prose(std::string_view text, int width);
+
 // The words of a text on lines of at most `width` characters; a longer word is cut.
 [[nodiscard]] std::vector<std::string> wrap(std::string_view text, std::size_t width);
 

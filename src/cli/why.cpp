@@ -13,6 +13,7 @@
 #include "cli/output_file.h"
 #include "cli/process_report.h"
 #include "cli/slow_report.h"
+#include "cli/table.h"
 #include "cli/verb.h"
 #include "cli/why_text.h"
 
@@ -73,7 +74,8 @@ Result<ExitCode> run_slow(const Arguments& arguments, const Console& console) {
   PLIMSOLL_TRY(world, world_of(arguments));
   PLIMSOLL_TRY(slow, answer::why_slow(question, world));
   if (slow.fit) say_learned(world, slow.fit->job, console);
-  console.print(arguments.has("json") ? answer::to_json(slow) : slow_report(slow, console));
+  console.print(arguments.has("json") ? answer::to_json(slow)
+                                      : fold_prose(slow_report(slow, console), console.prose_width));
   if (!slow.run.pace.damage.empty()) console.warn(fmt::format("{}: {}", slow.run.pace.file, slow.run.pace.damage));
   if (!question.job)
     console.next(fmt::format("plimsoll why --slow {} --job JOB compares with the prediction", question.log));

@@ -14,14 +14,21 @@ bool is_plain_adam(const job::Job& job) {
   return job.optimizer.kind == job::OptimizerKind::kAdam && runs_hub_modules(job) && !has_optimizer_on_host(job);
 }
 
+// Another optimizer than torch's Adam has one implementation, and no name in a launch with torch's other ones.
+job::Settings settings_of(const job::Job& job, const char* optimizer, job::OptimizerImpl only) {
+  job::Settings settings = {{"optimizer", optimizer}};
+  if (job.optimizer.impl != only) settings.emplace_back("optimizer_implementation", job::name_of(only));
+  return settings;
+}
+
 }  // namespace
 
 void adam_8bit(const job::Job& job, Proposals& proposals) {
-  if (is_plain_adam(job)) proposals.add("8-bit Adam", {{"optimizer", "adam8bit"}});
+  if (is_plain_adam(job)) proposals.add("8-bit Adam", settings_of(job, "adam8bit", job::OptimizerImpl::kFused));
 }
 
 void adafactor(const job::Job& job, Proposals& proposals) {
-  if (is_plain_adam(job)) proposals.add("Adafactor", {{"optimizer", "adafactor"}});
+  if (is_plain_adam(job)) proposals.add("Adafactor", settings_of(job, "adafactor", job::OptimizerImpl::kLoop));
 }
 
 void bf16(const job::Job& job, Proposals& proposals) {

@@ -93,6 +93,11 @@ std::string evidence_text(const Circumstances& circumstances) {
   if (!circumstances.has_log)
     for (const RankRun& rank : circumstances.ranks)
       if (!rank.error.empty()) text += fmt::format("[rank{}]: {}: {}\n", rank.rank, rank.error_type, rank.error);
+  // In the words of a container's record, which plimsoll why knows. Only of the command's own end: a rank that it
+  // waited for may have been on another machine.
+  if (circumstances.ending.signal == SIGKILL && !word_on_kill(circumstances.ending, most, circumstances.kernel).empty())
+    text += fmt::format("OOMKilled: false (cgroup {}: the kernel ended no process of it for memory)\n",
+                        most.cgroup_last.path);
   if (circumstances.ending.signal > 0)
     text += fmt::format("the command was ended by signal {} ({})\n", circumstances.ending.signal,
                         strsignal(circumstances.ending.signal));

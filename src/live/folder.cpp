@@ -127,4 +127,16 @@ RunFiles files_of(const std::string& folder) {
   return files;
 }
 
+Result<std::vector<std::string>> records_in(const std::string& folder) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (auto it = fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied, error);
+       !error && it != fs::recursive_directory_iterator(); it.increment(error))
+    if (it->path().filename() == kRunFile) found.push_back(it->path().string());
+  if (error) return bad_input(fmt::format("cannot read {}: {}", folder, error.message()));
+  if (found.empty()) return bad_input(fmt::format("{}: no run.json in it", folder), "plimsoll run makes one");
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
 }  // namespace plimsoll::live

@@ -45,4 +45,7 @@ struct RunFiles {
 };
 [[nodiscard]] RunFiles files_of(const std::string& folder);
 
+// The run.json of every run in a folder of them, at any depth, in the order of their names. None is an error.
+[[nodiscard]] Result<std::vector<std::string>> records_in(const std::string& folder);
+
 }  // namespace plimsoll::live

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "answer/input.h"
+#include "answer/log_facts.h"
 #include "answer/recording.h"
 #include "base/crew.h"
 #include "base/file.h"
@@ -48,6 +49,12 @@ std::optional<std::int64_t> number_in(const std::string& name) {
   return parsed.ec == std::errc{} ? std::optional(number) : std::nullopt;
 }
 
+void sort_by_number(std::vector<std::string>& names) {
+  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(number_in(a).value_or(-1), a) < std::pair(number_in(b).value_or(-1), b);
+  });
+}
+
 std::vector<std::string> files_in(const std::string& folder) {
   std::vector<std::string> snapshots;
   std::vector<std::string> ranks;
@@ -56,10 +63,19 @@ std::vector<std::string> files_in(const std::string& folder) {
     if (is_rank_file(name)) ranks.push_back(name);
   }
   std::vector<std::string>& files = snapshots.size() > ranks.size() ? snapshots : ranks;
-  std::sort(files.begin(), files.end(), [](const std::string& a, const std::string& b) {
-    return std::pair(number_in(a).value_or(-1), a) < std::pair(number_in(b).value_or(-1), b);
-  });
+  sort_by_number(files);
   return std::move(files);
+}
+
+// At any depth, by their names below the folder: torchrun has a folder per rank.
+std::vector<std::string> logs_in(const std::string& folder) {
+  std::error_code error;
+  const auto paths = fs::is_directory(folder, error) ? why::log_files({folder}) : bad_input("no folder");
+  std::vector<std::string> names;
+  if (!paths) return names;
+  for (const std::string& path : *paths) names.push_back(fs::path(path).lexically_relative(folder).string());
+  sort_by_number(names);
+  return names;
 }
 
 // FNV-1a: tells folders apart, and need not resist anybody.
@@ -112,6 +128,23 @@ void read_rank_file(const std::string& path, const std::string& name, RankFacts&
   }
 }
 
+void read_log(const std::string& path, std::size_t files, RankFacts& facts) {
+  const auto log = answer::read_log_facts(path, files);
+  if (!log) {
+    facts.problem = printable(to_string(log.error()), 300);
+    return;
+  }
+  facts.rank = log->rank.value_or(facts.rank);
+  facts.allocated = log->allocated;
+  facts.reserved = log->reserved;
+  facts.steps = log->steps;
+  facts.cause = log->cause;
+  facts.phase = log->phase;
+  facts.is_echo = log->is_echo;
+  facts.requested = log->requested;
+  if (log->ran_out) facts.ran_out = log->phase.empty() ? "unknown" : log->phase;
+}
+
 // The job of the run, where its file lies beside those of the ranks.
 std::optional<job::Job> job_in(const std::string& folder) {
   const std::string path = (fs::path(folder) / kJobFile).string();
@@ -138,6 +171,7 @@ Node row_node(const RankFacts& facts) {
   row.set_if("stage", facts.stage).set_if("expert", facts.expert).set("allocated", facts.allocated);
   row.set("reserved", facts.reserved).set("steps", facts.steps).set("seconds", facts.seconds);
   if (!facts.ran_out.empty()) row.set("ran_out", facts.ran_out).set("requested", facts.requested);
+  if (facts.is_log) row.set("cause", facts.cause).set("phase", facts.phase).set("echo", facts.is_echo);
   return row.take();
 }
 
@@ -160,6 +194,11 @@ RankFacts row_of(const Node& node) {
   facts.seconds = real_in(node, "seconds").value_or(0);
   facts.ran_out = text_in(node, "ran_out");
   facts.requested = count("requested");
+  facts.is_log = node.has("cause");
+  facts.cause = text_in(node, "cause");
+  facts.phase = text_in(node, "phase");
+  const Node* echo = node.find("echo");
+  facts.is_echo = echo != nullptr && echo->is_bool() && echo->boolean;
   return facts;
 }
 
@@ -180,11 +219,15 @@ Result<Share> parse_share(const std::string& text) {
 
 std::size_t count_rank_files(const std::string& folder) { return files_in(folder).size(); }
 
+bool holds_ranks(const std::string& folder) { return !files_in(folder).empty() || !logs_in(folder).empty(); }
+
 Result<Part> read_part(const std::string& folder, const Share& share) {
-  const std::vector<std::string> names = files_in(folder);
+  std::vector<std::string> names = files_in(folder);
+  const bool are_logs = names.empty();
+  if (are_logs) names = logs_in(folder);
   if (names.empty())
-    return bad_input(fmt::format("{}: neither snapshots nor rank files in it", folder),
-                     "wanted rank-N.jsonl of plimsoll run, or *.pickle of torch.cuda.memory._dump_snapshot()");
+    return bad_input(fmt::format("{}: neither snapshots, rank files nor logs in it", folder),
+                     "wanted rank-N.jsonl of plimsoll run, *.pickle of torch.cuda.memory._dump_snapshot(), or logs");
   Part part;
   part.names = digest(names);
   part.files = static_cast<std::int64_t>(names.size());
@@ -194,6 +237,7 @@ Result<Part> read_part(const std::string& folder, const Share& share) {
     facts.index = static_cast<std::int64_t>(i);
     facts.file = names[i];
     facts.rank = number_in(names[i]).value_or(facts.index);
+    facts.is_log = are_logs;
     part.rows.push_back(std::move(facts));
   }
   std::atomic<std::size_t> next{0};
@@ -201,7 +245,9 @@ Result<Part> read_part(const std::string& folder, const Share& share) {
     for (std::size_t i = next++; i < part.rows.size(); i = next++) {
       RankFacts& facts = part.rows[i];
       const std::string path = (fs::path(folder) / facts.file).string();
-      if (is_snapshot(facts.file))
+      if (are_logs)
+        read_log(path, names.size(), facts);
+      else if (is_snapshot(facts.file))
         read_snapshot(path, facts);
       else
         read_rank_file(path, facts.file, facts);
@@ -312,18 +358,27 @@ Result<Part> read_part_file(const std::string& path) {
 
 std::vector<RankComparison> rows_of(const Part& part) {
   std::vector<RankComparison> rows;
+  std::map<std::int64_t, std::size_t> of_logs;  // rank -> row
   for (const RankFacts& facts : part.rows) {
-    if (!facts.problem.empty()) continue;
-    RankComparison row;
+    if (!facts.problem.empty() || (facts.is_log && facts.reserved <= 0)) continue;
+    std::int64_t allocated = facts.allocated;
+    std::int64_t reserved = facts.reserved;
+    std::size_t at = rows.size();
+    if (facts.is_log) at = of_logs.try_emplace(facts.rank, at).first->second;
+    if (at == rows.size()) {
+      rows.emplace_back();
+    } else {
+      allocated = std::max(allocated, static_cast<std::int64_t>(rows[at].allocated.measured.value_or(0)));
+      reserved = std::max(reserved, static_cast<std::int64_t>(rows[at].reserved.measured.value_or(0)));
+    }
+    RankComparison& row = rows[at];
     row.rank = facts.rank;
     row.host = facts.host;
     row.pp_rank = facts.stage;
-    row.allocated.measured = static_cast<double>(facts.allocated);
-    row.reserved.measured = static_cast<double>(facts.reserved);
+    row.allocated.measured = static_cast<double>(allocated);
+    row.reserved.measured = static_cast<double>(reserved);
     if (facts.seconds > 0) row.seconds.measured = facts.seconds;
-    row.fragmentation =
-        facts.reserved > 0 ? 1 - static_cast<double>(facts.allocated) / static_cast<double>(facts.reserved) : 0;
-    rows.push_back(std::move(row));
+    row.fragmentation = reserved > 0 ? 1 - static_cast<double>(allocated) / static_cast<double>(reserved) : 0;
   }
   return rows;
 }

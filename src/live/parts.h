@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ranks of a large run hold, from a folder of their snapshots or rank files. The work splits: a part reads its
-// share of the files, and parts join in any order into the same bytes as if one had read them all.
+// What the ranks of a large run hold, from a folder of their snapshots, rank files or logs. The work splits: a part
+// reads its share of the files, and parts join in any order into the same bytes as if one had read them all.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,10 @@ struct RankFacts {
   double seconds = 0;
   std::string ran_out;  // phase in which memory ran out; "" where it did not
   std::int64_t requested = 0;
+  bool is_log = false;
+  std::string cause;     // of a log that shows a failure, as plimsoll why names it
+  std::string phase;     // in which it failed
+  bool is_echo = false;  // it only reports that another rank was lost
 };
 
 struct Part {
@@ -43,15 +47,16 @@ struct Share {
 // "3/16"
 [[nodiscard]] Result<Share> parse_share(const std::string& text);
 
-// Rank files, or snapshots where there are more of those. Files are shared out one by one, so that parts take alike;
-// threads share a part.
+// Rank files, or snapshots where there are more of those; logs where there are neither. Files are shared out one by
+// one, so that parts take alike; threads share a part.
 [[nodiscard]] Result<Part> read_part(const std::string& folder, const Share& share);
 [[nodiscard]] Result<Part> join(const std::vector<Part>& parts);
 
 [[nodiscard]] std::string part_json(const Part& part);
 [[nodiscard]] Result<Part> read_part_file(const std::string& path);
 
-// Rows that groups and outliers are found in (groups.h); files that could not be read are left out.
+// Rows that groups and outliers are found in (groups.h), one per rank: its standard output and its errors may be two
+// logs. Files that could not be read are left out, and logs that show no memory.
 [[nodiscard]] std::vector<RankComparison> rows_of(const Part& part);
 
 // Ranks of one host, stage or share of the experts that hold more than all ranks do on average.
@@ -70,7 +75,10 @@ struct Imbalance {
 // An error where it has files and none of them could be read.
 [[nodiscard]] Status check_some_read(const Part& part);
 
-// How many ranks a folder has files of.
+// How many ranks a folder has snapshots or files of; logs do not count.
 [[nodiscard]] std::size_t count_rank_files(const std::string& folder);
+
+// Whether read_part finds anything to read in it.
+[[nodiscard]] bool holds_ranks(const std::string& folder);
 
 }  // namespace plimsoll::live

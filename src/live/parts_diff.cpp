@@ -19,8 +19,11 @@ using ByRank = std::map<std::int64_t, const RankFacts*>;
 
 ByRank readable(const Part& part) {
   ByRank ranks;
-  for (const RankFacts& facts : part.rows)
-    if (facts.problem.empty()) ranks[facts.rank] = &facts;
+  for (const RankFacts& facts : part.rows) {
+    if (!facts.problem.empty() || (facts.is_log && facts.reserved <= 0)) continue;
+    const RankFacts*& known = ranks[facts.rank];  // a rank may have two logs: the one that shows more
+    if (known == nullptr || !facts.is_log || facts.reserved > known->reserved) known = &facts;
+  }
   return ranks;
 }
 
@@ -66,9 +69,12 @@ Result<RanksDiff> compare_parts(const Part& before, const Part& after) {
     row.seconds.predicted = positive(same->second->seconds);
     diff.rows.push_back(std::move(row));
   }
-  if (diff.rows.empty())
-    return bad_input(diff.not_read.empty() ? "the folders have no rank in common" : diff.not_read.front(),
+  if (diff.rows.empty()) {
+    const char* reason = first.empty() || second.empty() ? "no file of one of the folders shows what a rank held"
+                                                         : "the folders have no rank in common";
+    return bad_input(diff.not_read.empty() ? reason : diff.not_read.front(),
                      "plimsoll map FOLDER shows what each holds");
+  }
   return diff;
 }
 

@@ -10,6 +10,24 @@ import live
 G = 1 << 30
 
 
+# How optimizers of PyTorch 1 are followed by its own profiler; it has no hooks of all optimizers.
+PYTORCH_1 = """
+class Optimizer:
+    def __init__(self):
+        self._hook_for_profile()
+
+    def _hook_for_profile(self):
+        if not getattr(type(self).step, "hooked", None):
+            step = type(self).step
+            def profiled(this): return step(this)
+            type(self).step = profiled
+            profiled.hooked = True
+
+    def step(self):
+        pass
+"""
+
+
 class Hook(live.Live):
     def test_writes_torchs_own_counters_per_step(self):
         self.run_training("5")
@@ -189,6 +207,22 @@ class Hook(live.Live):
         self.run_training("3", env=self.environment(PYTHONPATH=str(stub)))
         self.assertEqual(len(self.events("step")), 3)
         self.assertIn("TypeError", self.events("end")[0]["trouble"])
+
+    def test_optimizers_of_pytorch_1_are_followed_through_their_classes(self):
+        stub = self.folder / "stub-1"
+        subprocess.run(["cp", "-r", live.STUB, stub], check=True)
+        (stub / "torch/optim/optimizer.py").write_text(PYTORCH_1)
+        (self.folder / "two.py").write_text(
+            "import torch\n"
+            "class Mine(torch.optim.Optimizer):\n    def step(self): self.ran = True\n"
+            "class Heir(Mine): pass\n"
+            "torch.use(1 << 30)\none, other, heir = Mine(), Mine(), Heir()\n"
+            "for _ in range(4): one.step(), other.step(), heir.step()\n"
+            "print(one.ran, heir.ran, Mine.step.hooked)\n")
+        done = self.plimsoll("run", "--out", "r", "--", sys.executable, "two.py",
+                             env=self.environment(PYTHONPATH=str(stub)))
+        self.assertEqual(done.stdout, "True True True\n")
+        self.assertEqual([line["n"] for line in self.events("step")], [1, 2, 3, 4])
 
     def test_processes_of_multiprocessing_are_ranks(self):
         (self.folder / "spawn.py").write_text(

@@ -52,6 +52,58 @@ class Ranks(live.Live):
         self.assertIn("ran out in backward: rank 300", text)
         self.assertIn("host node37", text)
 
+    def write_logs(self, name, count, out=(), lost=()):
+        """As torchrun redirects them: a folder per rank with two files."""
+        for rank in range(count):
+            folder = self.folder / name / "attempt_0" / str(rank)
+            folder.mkdir(parents=True)
+            (folder / "stdout.log").write_text("".join(
+                f"iteration {step}/ 100 | elapsed time per iteration (ms): 900.0 | lm loss: 2.{step:02}E+00 |\n"
+                for step in range(1, 20)))
+            error = ""
+            if rank in out:
+                error = ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB. GPU 0 has a total capacity of "
+                         "79.10 GiB of which 1.41 GiB is free. Including non-PyTorch memory, this process has 77.69 GiB memory "
+                         "in use. Of the allocated memory 74.10 GiB is allocated by PyTorch, and 2.10 GiB is reserved by "
+                         "PyTorch but unallocated.\n")
+            if rank in lost:
+                error = ("[rank%d]:[E ProcessGroupNCCL.cpp:607] [Rank %d] Watchdog caught collective operation timeout: "
+                         "WorkNCCL(SeqNum=7, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600045 milliseconds before timing "
+                         "out.\n" % (rank, rank))
+            (folder / "stderr.log").write_text(error)
+
+    def test_logs_say_what_each_rank_died_of(self):
+        self.write_logs("logs", 12, out=(7,), lost=(1, 2))
+        text = self.plimsoll("map", "logs").stdout
+        self.assertIn("24 of 24 files", text)
+        self.assertIn("only report that another rank was lost: rank 1-2\n", text)
+        self.assertIn("no failure: rank 0, 3-6, 8-11\n", text)
+        self.assertRegex(text, r"(?m)^[a-z-]+: rank 7$")
+        self.assertRegex(text, r"(?m)^7 +1 +74\.10 +76\.20 ")
+
+    def test_folders_of_logs_are_compared_where_they_show_memory(self):
+        self.write_logs("a", 3, out=(1,))
+        self.write_logs("b", 3, out=(1, 2))
+        text = self.plimsoll("diff", "a", "b").stdout
+        self.assertRegex(text, r"(?m)^1 +1 +74\.10 +\+0\.00% +76\.20 +\+0\.00%")
+        self.assertIn("without a counterpart: rank 2", text)
+        self.assertIn("rank 7", self.plimsoll("replay", self.write_logs("c", 9, out=(7,)) or "c").stdout)
+        self.write_logs("silent", 2)
+        refused = self.plimsoll("diff", "a", "silent")
+        self.assertEqual(refused.returncode, 3)
+        self.assertIn("shows what a rank held", refused.stderr)
+
+    def test_parts_of_logs_join_to_the_same_bytes(self):
+        self.write_logs("logs", 9, out=(3, 4), lost=(5,))
+        (self.folder / "logs/attempt_0/6/stdout.log").write_bytes(b"\x7fELF\0\0\0\1" * 100)
+        whole = self.plimsoll("map", "logs", "--json").stdout
+        names = []
+        for part in (3, 1, 2):
+            names.append(f"part-{part}.json")
+            self.plimsoll("map", "logs", "--part", f"{part}/3", "--out", names[-1])
+        self.assertEqual(self.plimsoll("merge", *names, "--json").stdout, whole)
+        self.assertIn("not read: attempt_0/6/stdout.log", self.plimsoll("merge", *names).stdout)
+
     def test_stages_and_experts_that_hold_more_are_named_where_the_job_is_known(self):
         # 64 ranks: four stages, eight ranks that share the experts of a layer.
         folder = self.folder / "a"

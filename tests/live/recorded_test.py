@@ -177,6 +177,14 @@ class Recorded(live.Live):
         rows = self.plimsoll("score", *folders).stdout
         self.assertIn("peak_reserved", rows)
 
+    def test_a_folder_of_runs_is_scored_run_by_run(self):
+        scored = json.loads(self.plimsoll("score", RECORDED, "--quantity", "peak_allocated", "--json").stdout)
+        self.assertEqual(len(scored["files"]), len(list(RECORDED.glob("*/run.json"))))
+        self.assertGreaterEqual(len(scored["rows"]), 9)
+        nothing = self.plimsoll("score", live.ROOT / "tests/data/live/stub")
+        self.assertEqual(nothing.returncode, 3)
+        self.assertIn("no run.json in it", nothing.stderr)
+
     def test_a_leak_is_seen_while_it_runs(self):
         folder = self.folder / "r"
         shutil.copytree(RECORDED / "leak", folder)

@@ -137,6 +137,7 @@ class Kill(live.Live):
         if "cgroup" not in self.record()["machine"]:
             self.skipTest("no memory group here")
         self.assertIn("somebody else sent the signal", done.stderr)
+        self.assertEqual(json.loads(self.plimsoll("why", "r", "--json").stdout)["class"], "unknown")
 
 
 class Comparison(live.Live):
@@ -207,6 +208,28 @@ class Comparison(live.Live):
         self.assertEqual(words[0], "trained")
         self.assertEqual(int(words[1]) * int(words[2]), 32)
         self.assertEqual(json.loads((self.folder / "args.json").read_text())["per_device_train_batch_size"], 32)
+
+    def test_retry_changes_what_is_learned_only_where_that_was_named(self):
+        (self.folder / "hf.py").write_text(
+            "import json, sys, torch\nargs = json.load(open(sys.argv[1]))\no = torch.optim.Optimizer()\n"
+            "torch.use((100 if args['optim'] == 'adamw_torch' else 40) << 30)\nfor _ in range(3): o.step()\n"
+            "print('trained', args['optim'])\n")
+        (self.folder / "args.json").write_text(json.dumps(
+            {"per_device_train_batch_size": 1, "bf16": True, "gradient_checkpointing": True, "optim": "adamw_torch"}))
+        config = ROOT / "examples/transformers/config.json"
+
+        def retried(name, *flags):
+            return self.plimsoll("run", "--out", name, "--job", config, "--job", "args.json", "--gpu", "a100-sxm-80gb",
+                                 "--gpus", "1", "--seq-length", "1024", "--retry", "1", *flags, "--", sys.executable,
+                                 "hf.py", "args.json")
+        alone = retried("alone")
+        self.assertNotEqual(alone.returncode, 0)
+        self.assertIn("no retry: ", alone.stderr)
+        self.assertIn("--allow", alone.stderr)
+        named = retried("named", "--allow", "adafactor")
+        self.assertEqual(named.stdout.split(), ["trained", "adafactor"], named.stderr)
+        self.assertIn("this changes what is learned; --allow named it", named.stderr)
+        self.assertIn("did you mean adafactor?", retried("typo", "--allow", "adafacto").stderr)
 
 
 class MemoryGroup(live.Live):

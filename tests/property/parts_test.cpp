@@ -47,6 +47,18 @@ std::string rank_file(int rank, std::mt19937_64& random) {
   return text + "\n";
 }
 
+std::string log_file(std::mt19937_64& random) {
+  std::string text;
+  for (std::uint64_t step = 1, last = random() % 5; step <= last; ++step)
+    text += fmt::format("step {} loss 2.{} memory allocated {}.5 GiB\n", step, random() % 90, 1 + random() % 60);
+  if (random() % 3 == 0)
+    text += fmt::format(
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {}.00 GiB. GPU 0 has a total "
+        "capacity of 79.10 GiB of which 1.41 GiB is free.\n",
+        2 + random() % 9);
+  return text;
+}
+
 // Joined two at a time, in an order of the draw, through the file that a part is kept in.
 std::string joined(std::vector<Part> parts, const Folder& scratch, std::mt19937_64& random) {
   while (parts.size() > 1) {
@@ -66,7 +78,10 @@ TEST(Parts, JoinToTheSameBytesInAnyOrderAndSplit) {
     std::mt19937_64 random(*rc::gen::arbitrary<std::uint64_t>());
     const int files = *rc::gen::inRange(1, 24);
     const Folder folder;
-    for (int file = 0; file < files; ++file) folder.write(fmt::format("rank-{}.jsonl", file), rank_file(file, random));
+    const bool are_logs = *rc::gen::arbitrary<bool>();
+    for (int file = 0; file < files; ++file)
+      folder.write(fmt::format("rank-{}.{}", file, are_logs ? "log" : "jsonl"),
+                   are_logs ? log_file(random) : rank_file(file, random));
     const std::string whole = part_json(read_part(folder.path(), {}).value());
     const std::int64_t count = *rc::gen::inRange(1, 40);
     std::vector<Part> parts;

@@ -91,6 +91,31 @@ class Megatron(unittest.TestCase):
         self.assertEqual(answer.job.framework, "megatron-lm")
         self.assertEqual(answer.job.tensor_model_parallel_size, 2)
 
+    def test_arguments_that_megatron_has_checked(self):
+        """What validate_args adds and copies, and defaults that are spelled out, say nothing new (Megatron-LM d98e8a6)."""
+        backend = enum.Enum("AttnBackend", "flash fused unfused local auto")
+        given = dict(
+            num_layers=32, hidden_size=4096, ffn_hidden_size=14336, num_attention_heads=32, group_query_attention=True,
+            num_query_groups=8, seq_length=4096, max_position_embeddings=4096, micro_batch_size=1, global_batch_size=16,
+            tensor_model_parallel_size=2, bf16=True, swiglu=True, normalization="RMSNorm", sequence_parallel=True,
+            use_distributed_optimizer=True, untie_embeddings_and_output_weights=True, add_bias_linear=False,
+            position_embedding_type="rope", transformer_impl="local")
+        added = dict(
+            pipeline_model_parallel_size=1, virtual_pipeline_model_parallel_size=None, data_parallel_size=4, rank=0,
+            world_size=8, encoder_seq_length=4096, tensor_parallel_num_weight_shards=2, expert_tensor_parallel_size=2,
+            expert_tensor_parallel_num_weight_shards=2, attention_backend=backend.auto, fp8=None, fp8_recipe="delayed",
+            ddp_param_name_patterns_for_fp32_local_accumulation=[], accumulate_allreduce_grads_in_fp32=True,
+            params_dtype="torch.bfloat16", tokenizer_type="HuggingFaceTokenizer", vocab_size=None,
+            padded_vocab_size=128256)
+        checked = pl.fit(pl.read(argparse.Namespace(**given, **added), gpu="h100-sxm-80gb"))
+        said = pl.fit(pl.read(argparse.Namespace(**given, vocab_size=128255, tokenizer_type="NullTokenizer"),
+                              gpu="h100-sxm-80gb", gpus=8))
+        self.assertEqual(checked.warnings, [])
+        self.assertEqual([row.bytes for row in checked.worst.table], [row.bytes for row in said.worst.table])
+        chunks = dict(given, pipeline_model_parallel_size=2, num_layers_per_virtual_pipeline_stage=4)
+        job = pl.read(argparse.Namespace(**{**added, **chunks, "virtual_pipeline_model_parallel_size": 4}), gpu="h100")
+        self.assertEqual(pl.fit(job).job.virtual_pipeline_model_parallel_size, 4)
+
 
 @dataclasses.dataclass
 class Training:

@@ -117,6 +117,24 @@ class Estimate(unittest.TestCase):
             pl.estimate(EXAMPLES / "llama3-70b.toml", tp=3)
 
 
+class Values(unittest.TestCase):
+    def test_they_print_what_they_hold(self):
+        job = pl.read(EXAMPLES / "llama3-70b.toml")
+        fit, estimate = pl.fit(job), job.estimate()
+        self.assertRegex(repr(fit.worst), r"^rank pp=0: 77\.58 GiB of 79\.10 GiB, 1\.52 GiB free; peak 75\.18 GiB allocated")
+        self.assertIn("parameters: 8.46 GiB", repr(fit.worst.table))
+        self.assertRegex(repr(fit.time), r"^3\.\d+ s a step \(interval ")
+        self.assertRegex(repr(estimate), r"^may fit: 75\.18 GiB of tensors and 1\.25 GiB outside PyTorch of 79\.10 GiB")
+        self.assertRegex(repr(pl.fit(job.with_(seq_length=16384)).worst), r"GiB too much; peak")
+
+    def test_they_are_dictionaries_and_tables_too(self):
+        fit = pl.fit(EXAMPLES / "llama3-70b.toml")
+        self.assertEqual(sum(row["bytes"] for row in fit.worst.to_dict()["table"]), fit.worst.capacity)
+        estimate = pl.estimate(EXAMPLES / "llama3-70b.toml")
+        self.assertEqual(estimate.to_dict()["time"]["seconds"], estimate.time.seconds)
+        self.assertIn("<td>8.46 GiB</td>", fit.worst._repr_html_())
+
+
 class Import(unittest.TestCase):
     def test_takes_little_time_and_imports_no_framework(self):
         ask = ("import sys, time; begun = time.process_time(); import plimsoll; "

@@ -4,6 +4,7 @@
 that moves while somebody waits. The program is $PLIMSOLL."""
 import fcntl
 import os
+import pathlib
 import pty
 import shutil
 import struct
@@ -13,6 +14,7 @@ import termios
 import time
 import unittest
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.path.abspath(os.environ["PLIMSOLL"])
 HOME = tempfile.gettempdir()
 
@@ -81,6 +83,15 @@ class Terminal(unittest.TestCase):
         for columns in (80, 120):
             shown, _ = on_terminal("keys", "recompute", columns=columns, rows=200, NO_COLOR="1")
             self.assertLessEqual(max(map(len, shown.splitlines())), columns)
+
+    def test_prose_is_folded_on_it_and_whole_in_a_pipe(self):
+        job = str(ROOT / "examples" / "llama3-70b.toml")
+        shown, _ = on_terminal("fit", job, columns=80, rows=200, NO_COLOR="1")
+        self.assertLessEqual(max(map(len, shown.splitlines())), 80)
+        self.assertIn("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True,", shown)
+        piped = subprocess.run([PROGRAM, "fit", job], capture_output=True, text=True, check=False,
+                               env={"PATH": "/usr/bin:/bin", "HOME": HOME, "COLUMNS": "80"}).stdout
+        self.assertIn("environment as the launcher of megatron-bridge has it: PYTORCH_CUDA_ALLOC_CONF=", piped)
 
     def test_colour_is_for_terminals_and_no_color_forbids_it(self):
         words = ("fit", "llama3-70b", "--gpu", "rtx4090-24gb")

@@ -34,5 +34,16 @@ TEST(Suggest, allows_a_third_of_a_long_word) {
   EXPECT_EQ(did_you_mean("step_secs", "peak_allocated, step_seconds"), "did you mean step_seconds?");
 }
 
+TEST(Suggest, knows_a_value_by_its_beginning) {
+  const std::vector<std::string> names = {
+      "megatron-bridge", "megatron-lm", "complete", "map", "seq-length", "optimizer", "optimizer-implementation"};
+  EXPECT_EQ(did_you_mean("megatron", names), "did you mean megatron-lm?");
+  EXPECT_EQ(did_you_mean("megtron", names), "did you mean megatron-bridge?");
+  EXPECT_EQ(did_you_mean("completions", names), "did you mean complete?");
+  EXPECT_EQ(did_you_mean("seq-len", names, "--"), "did you mean --seq-length?");
+  EXPECT_EQ(did_you_mean("optimizer-impl", names), "did you mean optimizer-implementation?");
+  for (const char* word : {"seed", "maps-of-it", "rules"}) EXPECT_EQ(did_you_mean(word, names), "");
+}
+
 }  // namespace
 }  // namespace plimsoll

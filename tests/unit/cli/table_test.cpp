@@ -91,6 +91,16 @@ TEST(Wrap, cuts_a_word_that_is_longer_than_a_line) {
   EXPECT_EQ(wrap("abcdefgh ij", 3), (std::vector<std::string>{"abc", "def", "gh", "ij"}));
 }
 
+TEST(FoldProse, goes_on_below_and_leaves_tables_and_flags_whole) {
+  EXPECT_EQ(fold_prose("  one two three\nfour", 9), "  one two\n    three\nfour");
+  EXPECT_EQ(fold_prose("one two three", 0), "one two three");
+  for (const char* whole :
+       {"part of it   12.01 GiB\n", "set --micro-batch-size 1 and so on\n", "key = [1, 2, 3, 4, 5]\n"})
+    EXPECT_EQ(fold_prose(whole, 12), whole);
+  EXPECT_EQ(fold_prose("\x1b[1;32mfits:\x1b[0m here it is", 10), "\x1b[1;32mfits:\x1b[0m here\n  it is");
+  EXPECT_EQ(fold_prose("abcdefghijkl", 5), "abcdefghijkl");
+}
+
 TEST(Wrap, gives_one_empty_line_for_no_text) { EXPECT_EQ(wrap("", 10), (std::vector<std::string>{""})); }
 
 }  // namespace

@@ -219,6 +219,23 @@ TEST(Secrets, values_that_look_like_secrets_are_left_out) {
   EXPECT_THAT(without_secrets({"x", "--tokenizer", "gpt2", "--max-tokens", "5", "hf_abcdefghijklmnop"}),
               ElementsAre("x", "--tokenizer", "gpt2", "--max-tokens", "5", "***"));
   EXPECT_THAT(without_secrets({"x", "https://me:pw@host/a"}), ElementsAre("x", "https://***@host/a"));
+  EXPECT_THAT(without_secrets({"--password=a b;c", "--lr=3"}), ElementsAre("--password=***", "--lr=3"));
+}
+
+TEST(Secrets, values_inside_of_scripts_headers_and_json_are_left_out) {
+  const auto shown = [](const std::string& word) { return without_secrets({"bash", "-c", word}).back(); };
+  EXPECT_EQ(shown("export WANDB_API_KEY=abc; python train.py --lr 3"),
+            "export WANDB_API_KEY=***; python train.py --lr 3");
+  EXPECT_EQ(shown("export A_TOKEN='a b' B=2"), "export A_TOKEN='***' B=2");
+  EXPECT_EQ(shown("curl -H \"Authorization: Bearer abc\" https://me:pw@host/a"),
+            "curl -H \"Authorization: Bearer ***\" https://***@host/a");
+  EXPECT_EQ(shown("x-api-key: abc"), "x-api-key: ***");
+  EXPECT_EQ(shown("echo hi && login --token \"a b\" --max-tokens 5"),
+            "echo hi && login --token \"***\" --max-tokens 5");
+  EXPECT_EQ(shown("{\"api_key\": \"abc\", \"key\":\"d e\", \"lr\": 1}"),
+            "{\"api_key\": \"***\", \"key\":\"***\", \"lr\": 1}");
+  EXPECT_EQ(shown("cd a b && (hf_abcdefghijklmnop)"), "cd a b && (***)");
+  EXPECT_EQ(shown("an open 'quote --token 'x"), "an open 'quote --token '***");
 }
 
 }  // namespace
