@@ -125,8 +125,10 @@ Result<const job::Job*> Evaluator::make(const Candidate& candidate) {
   apply_within_state(space_, candidate, job, has_layout);
   family.made = candidate;
   job.warnings.clear();
-  PLIMSOLL_TRY_STATUS(family.was_complete ? job::complete_again_tersely(job) : job::complete_tersely(job));
-  family.was_complete = true;
+  auto done = family.has_model ? job::complete_again_tersely(job) : job::complete_tersely(job);
+  // A candidate that is refused has a model all the same, and where all are refused it is not to be checked for each.
+  if (!family.has_model) family.has_model = done || model::validate(job.model);
+  PLIMSOLL_TRY_STATUS(std::move(done));
   candidate_ = candidate;
   job_ = &job;
   family_ = &family;

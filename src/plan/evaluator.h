@@ -71,7 +71,7 @@ class Evaluator {
     bool is_made = false;
     std::unique_ptr<rules::Checker> checker;  // made when a point of it is first asked whether it is allowed
     std::optional<Candidate> made;            // last
-    bool was_complete = false;                // its model is derived and checked
+    bool has_model = false;                   // its model is derived and checked
   };
   [[nodiscard]] Family& family_of(const Candidate& candidate);
   [[nodiscard]] Status enter_split();
