@@ -73,6 +73,8 @@ class Collector {
   void read_serving(const Line& line);
   void read_elastic(const Line& line);
   void mention(std::string_view text);
+  // The next frame of a traceback, whose line of code is read with it or not at all.
+  void take_frame(Stream& stream, Frame frame);
   void add_event(const Line& line, Signal signal, Stream& stream);
   void read_tasks(std::string_view text);
   void keep_error(const Line& line, SignalKind kind);

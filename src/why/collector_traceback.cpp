@@ -31,6 +31,13 @@ bool begins_notebook_frame(std::string_view text) {
 
 }  // namespace
 
+void Collector::take_frame(Stream& stream, Frame frame) {
+  mention(frame.path);
+  if (stream.frames.size() >= kMostFrames) stream.frames.erase(stream.frames.begin() + kMostFrames / 2);
+  stream.frames.push_back(std::move(frame));
+  stream.wants_code = false;
+}
+
 // A frame as IPython prints it: "File ~/w/train.py:12, in main(args)", before version 8 "~/w/train.py in main(args)";
 // the line of code is marked by an arrow.
 bool Collector::read_notebook_frame(const Line& line, Stream& stream) {
@@ -46,10 +53,7 @@ bool Collector::read_notebook_frame(const Line& line, Stream& stream) {
     frame.path = std::string{cut_text(text.substr(1, text.find("](") - 1), 300)};
     const std::string_view name = text.substr(link + 5);
     frame.function = std::string{cut_text(name.substr(0, name.find('(')), 120)};
-    mention(frame.path);
-    if (stream.frames.size() >= kMostFrames) stream.frames.erase(stream.frames.begin() + kMostFrames / 2);
-    stream.frames.push_back(std::move(frame));
-    stream.wants_code = false;
+    take_frame(stream, std::move(frame));
     return true;
   }
   const bool fresh = text.starts_with("File ") && text.find(", in ") != kNone;
@@ -63,10 +67,7 @@ bool Collector::read_notebook_frame(const Line& line, Stream& stream) {
     std::string_view name = text.substr(in + 4);
     frame.function = std::string{cut_text(name.substr(0, name.find('(')), 120)};
   }
-  mention(frame.path);
-  if (stream.frames.size() >= kMostFrames) stream.frames.erase(stream.frames.begin() + kMostFrames / 2);
-  stream.frames.push_back(std::move(frame));
-  stream.wants_code = false;
+  take_frame(stream, std::move(frame));
   return true;
 }
 
@@ -92,10 +93,7 @@ bool Collector::read_boxed_frame(const Line& line, Stream& stream) {
     frame.path = std::string{cut_text(text.substr(0, place + 3), 300)};
     const std::size_t in = text.find(" in ", place);
     if (in != kNone) frame.function = std::string{cut_text(trim(text.substr(in + 4)), 120)};
-    mention(frame.path);
-    if (stream.frames.size() >= kMostFrames) stream.frames.erase(stream.frames.begin() + kMostFrames / 2);
-    stream.frames.push_back(std::move(frame));
-    stream.wants_code = false;
+    take_frame(stream, std::move(frame));
   }
   return true;
 }
