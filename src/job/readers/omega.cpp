@@ -49,7 +49,7 @@ void add_default(const Node& item, std::vector<DefaultFile>& files) {
     return name.find(".y") == std::string::npos ? name + ".yaml" : name;
   };
   // "/experiment/base": counted from the root of the tree, which is a folder above.
-  const auto below_root = [](std::string name) {
+  const auto below_root = [](const std::string& name) {
     return name.substr(std::min(name.find_first_not_of('/'), name.size()));
   };
   if (item.is_string() && item.text != "_self_") {
