@@ -13,7 +13,12 @@ bool is_key_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }
 
-bool is_plain_character(char c) { return (c >= ' ' && c <= '~') || c == '\n' || c == '\t'; }
+// To the end without a branch, so that the compiler takes many characters at once.
+bool is_plain(std::string_view text) {
+  bool plain = true;
+  for (const char c : text) plain &= (c >= ' ' && c <= '~') || c == '\n' || c == '\t';
+  return plain;
+}
 
 // As parse_toml() has them: by line, then by name.
 void sort_members(Node& table) {
@@ -33,7 +38,7 @@ class Reader {
     root.kind = Node::Kind::kObject;
     Node* table = &root;
     // Keys before the first table are left to the whole parser: an array among them could meet [[its name]].
-    if (!std::all_of(text_.begin(), text_.end(), is_plain_character)) return std::nullopt;
+    if (!is_plain(text_)) return std::nullopt;
     for (skip_blank(true); at_ < text_.size(); skip_blank(true)) {
       const bool ok = peek() == '[' ? open_table(root, table) : table != &root && read_member(*table, 0);
       if (!ok || !ends_line()) return std::nullopt;
@@ -125,11 +130,14 @@ class Reader {
   std::optional<std::string_view> quoted() {
     const char quote = text_[at_++];
     const std::size_t begin = at_;
-    const std::size_t end = text_.find_first_of(quote == '"' ? "\"\\\n" : "'\n", begin);
-    if (end == std::string_view::npos || text_[end] != quote) return std::nullopt;
+    const std::size_t end = text_.find(quote, begin);
+    if (end == std::string_view::npos) return std::nullopt;
     at_ = end + 1;
     if (peek() == quote) return std::nullopt;  // three of them open a text of several lines
-    return text_.substr(begin, end - begin);
+    const std::string_view inside = text_.substr(begin, end - begin);
+    const auto has = [inside](char c) { return inside.find(c) != std::string_view::npos; };
+    if (has('\n') || (quote == '"' && has('\\'))) return std::nullopt;
+    return inside;
   }
 
   bool read_text(Node& value) {
