@@ -39,35 +39,52 @@ double generate_together(const Loop& loop, const Balance& balance, double sample
   return prefill + waves + drain(loop, at_once, last);
 }
 
-struct Kept {
-  double share = 1;       // of groups that end in time
-  double completion = 0;  // mean tokens of their samples
-};
-
 // Telescope's rule: a group is late once limit + 1 batches were cut after the update that it started on (facts
 // rl-and-inference.md 3). Groups start evenly between two updates; the next batch is cut `wait` after one, the others
 // a period apart.
-Kept kept_in_time(const Loop& loop, double period, double train, double seconds_per_token) {
-  constexpr int kStarts = 8;
+struct Deadline {
+  const Loop& loop;
+  double period, train, seconds_per_token;
+
+  static constexpr int kStarts = 8;
+  // Tokens that a sample has time for whose group starts in the i-th part of the period.
+  [[nodiscard]] double longest(int i) const {
+    const double wait = std::max(0.0, period - train);
+    return std::max(0.0, wait + loop.limit * period - (i + 0.5) / kStarts * period) / seconds_per_token;
+  }
+  // Of all groups, those that start there and of which every sample ends in time, where a share of samples does.
+  [[nodiscard]] double groups(double samples_in_time) const {
+    return std::pow(samples_in_time, real(loop.group_size)) / kStarts;
+  }
+};
+
+// The share of groups that end in time.
+double kept_in_time(const Deadline& deadline) {
+  double share = 0;
+  for (int i = 0; i < Deadline::kStarts; ++i)
+    share += std::max(0.0, deadline.groups(deadline.loop.completion.cumulative(deadline.longest(i))));
+  return share;
+}
+
+// Mean tokens of the samples of such groups: the integral of what lies above each length.
+double kept_completion(const Deadline& deadline) {
   constexpr int kSlices = 32;
-  const double wait = std::max(0.0, period - train);
-  Kept kept{0, 0};
-  for (int i = 0; i < kStarts; ++i) {
-    const double start = (i + 0.5) / kStarts * period;
-    const double longest = std::max(0.0, wait + loop.limit * period - start) / seconds_per_token;
-    const double below = loop.completion.cumulative(longest);
-    const double in_time = std::pow(below, real(loop.group_size)) / kStarts;
+  const auto& lengths = deadline.loop.completion;
+  double share = 0;
+  double sum = 0;
+  for (int i = 0; i < Deadline::kStarts; ++i) {
+    const double longest = deadline.longest(i);
+    const double below = lengths.cumulative(longest);
+    const double in_time = deadline.groups(below);
     if (in_time <= 0) continue;
-    // Mean of the lengths below `longest`: the integral of what lies above each length.
-    const double top = std::min(longest, loop.completion.quantile(1));
+    const double top = std::min(longest, lengths.quantile(1));
     double mean = 0;
     for (int k = 0; k < kSlices; ++k)
-      mean += top / kSlices * (1 - loop.completion.cumulative((k + 0.5) / kSlices * top) / below);
-    kept.share += in_time;
-    kept.completion += in_time * mean;
+      mean += top / kSlices * (1 - lengths.cumulative((k + 0.5) / kSlices * top) / below);
+    share += in_time;
+    sum += in_time * mean;
   }
-  if (kept.share > 0) kept.completion /= kept.share;
-  return kept;
+  return share > 0 ? sum / share : 0;
 }
 
 // The period at which the groups that are kept just make a batch: it grows with the waste, and the waste falls with it.
@@ -77,7 +94,7 @@ void discard_late(const Loop& loop, Balance& result, double started, double paus
   double low = least;
   double high = 64 * least;
   const auto needed = [&](double period) {
-    const double share = std::max(1e-3, kept_in_time(loop, period, result.train, per_token).share);
+    const double share = std::max(1e-3, kept_in_time({loop, period, result.train, per_token}));
     return std::max(started / result.samples_per_second / share + pause, result.train);
   };
   for (int i = 0; i < 30; ++i) {
@@ -85,13 +102,14 @@ void discard_late(const Loop& loop, Balance& result, double started, double paus
     (needed(middle) > middle ? low : high) = middle;
   }
   result.period = needed(least) <= least ? least : high;
-  const Kept kept = kept_in_time(loop, result.period, result.train, per_token);
+  const Deadline deadline{loop, result.period, result.train, per_token};
   result.generate = result.period - pause;
   // A trainer that is the slower side lets the queue fill and the waste grow up to what generation has to spare.
   const bool spare = result.period <= result.train * (1 + 1e-9);
   if (spare) result.generate = started / result.samples_per_second;
-  result.late_share = 1 - kept.share;
-  if (kept.completion > 0) result.tokens_per_step = real(loop.samples()) * (loop.prompt.mean() + kept.completion);
+  result.late_share = 1 - kept_in_time(deadline);
+  if (const double completion = kept_completion(deadline); completion > 0)
+    result.tokens_per_step = real(loop.samples()) * (loop.prompt.mean() + completion);
 }
 
 }  // namespace
