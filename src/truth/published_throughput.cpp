@@ -91,7 +91,8 @@ bool mentions(const std::string& text, std::string_view word) { return lower(tex
 std::string why_not_comparable(const Node& node) {
   const std::string task = text_of(node, "task");
   if (task.starts_with("rl")) return "an RL step: generation and training share the time";
-  if (mentions(text_of(node, "footnote"), "known bug")) return "its source calls this figure a known bug";
+  for (const std::string_view known : {"known bug", "known issue"})
+    if (mentions(text_of(node, "footnote"), known)) return fmt::format("its source calls this figure a {}", known);
   if (mentions(text_of(node, "model_note"), "dualpipe")) return "DualPipe is not modelled";
   if (text_of(node, "suite") == "llama3-paper")
     return "the paper names an interleaved schedule, but not its number of virtual stages";
