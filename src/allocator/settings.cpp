@@ -13,17 +13,12 @@
 namespace plimsoll::allocator {
 
 Result<Version> parse_version(std::string_view text) {
-  const std::string copy{trim(text)};
-  Version version;
-  char* end = nullptr;
-  version.major = static_cast<int>(std::clamp(std::strtol(copy.c_str(), &end, 10), 0L, 1000L));
-  const bool has_minor = end != copy.c_str() && *end == '.' && end[1] >= '0' && end[1] <= '9';
-  if (has_minor) version.minor = static_cast<int>(std::clamp(std::strtol(end + 1, &end, 10), 0L, 1000L));
-  if (!has_minor || (*end != '\0' && *end != '.' && *end != '+' && *end != 'a'))
+  const auto version = leading_version(text);
+  if (!version)
     return bad_input(fmt::format("'{}' is not a version of PyTorch", text), "write it as in 2.6 or 2.11.0+cu130");
-  if (version < Version{2, 1})
-    return bad_input(fmt::format("the allocator of PyTorch {} is not known; the oldest is 2.1", copy));
-  return version;
+  if (*version < Version{2, 1})
+    return bad_input(fmt::format("the allocator of PyTorch {} is not known; the oldest is 2.1", trim(text)));
+  return *version;
 }
 
 namespace {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/version.h"
 
 namespace plimsoll::allocator {
 
@@ -23,13 +24,7 @@ inline constexpr std::int64_t kRoundLarge = 2 << 20;
 
 inline constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
-// A release of PyTorch, as far as the allocator's behaviour depends on it.
-struct Version {
-  int major = 0;
-  int minor = 0;
-
-  auto operator<=>(const Version&) const = default;
-};
+using plimsoll::Version;                            // of PyTorch
 inline constexpr Version kDescribedVersion{2, 11};  // the one that the facts describe in full
 
 // "2.6", "2.11.0+cu130" -> Version; from 2.1 on.

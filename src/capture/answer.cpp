@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/text.h"
 #include "capture/tape.h"
+#include "cluster/cublas_workspace.h"
 #include "memory/outside.h"
 #include "memory/table.h"
 
@@ -107,7 +108,8 @@ void walk(const step::Tape& tape, const cluster::Gpu& gpu, const allocator::Sett
 Answer answer(const Capture& capture, const cluster::Gpu& gpu, const allocator::Settings& settings) {
   Device device;
   if (gpu.rates.sms > 0) device.multiprocessors = gpu.rates.sms;
-  device.workspace = gpu.is_hopper_or_newer() ? 32 * kMiB : 8 * kMiB;
+  // Of the environment of the run to come nothing is known; the release of PyTorch is the one that was captured.
+  device.workspace = cluster::cublas_workspace(gpu.architecture, {}, leading_version(capture.torch));
   const Recorded recorded = record(capture, device);
   Answer result;
   result.rank.parameters = capture.parameter_elements;

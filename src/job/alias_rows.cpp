@@ -11,7 +11,7 @@ std::vector<Alias> with_names_without_effect(std::span<const Alias> rows, std::s
     table.push_back(Alias{names.substr(at, end - at), AliasKind::kNoEffect});
     at = names.find_first_not_of(kSpaces, end);
   }
-  // No framework has these; rules whose answer depends on a version read them.
+  // No framework has these; rules and sizes that depend on a version read them.
   for (const std::string_view name :
        {"torch_version", "te_version", "megatron_version", "deepspeed_version", "compute_capability"})
     table.push_back(Alias{name, AliasKind::kNoEffect});

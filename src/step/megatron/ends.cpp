@@ -2,6 +2,8 @@
 // Orders and sizes: facts megatron-anatomy.md 2.2, 3.1 (embedding), 3.2 (loss), 3.3 (embedding backward).
 #include "step/megatron/ends.h"
 
+#include <utility>
+
 namespace plimsoll::step::megatron {
 
 Tensor Ends::embedding_forward(Tape& tape, EndKept& kept, bool keep) const {
@@ -99,8 +101,9 @@ void Ends::loss_forward(Tape& tape, Tensor& logits, LossKept& kept, bool first_s
       logits = {};
       for (Tensor& small : kept.small) small = tape.alloc(e_.loss_small, Name::kTokens);
       return;
-    default: {  // float() once, the rest in place
-      kept.softmax = tape.alloc(e_.logits_fp32, Name::kLogitsFp32);
+    default: {  // float() once, which copies nothing where they are fp32; the rest in place
+      kept.softmax =
+          e_.logits < e_.logits_fp32 ? tape.alloc(e_.logits_fp32, Name::kLogitsFp32) : std::exchange(logits, {});
       for (Tensor& small : kept.small) small = tape.alloc(e_.loss_small, Name::kTokens);
       break;
     }
@@ -125,6 +128,10 @@ Tensor Ends::loss_backward(Tape& tape, LossKept& kept) const {
       kept.softmax = {};
       break;
     default:
+      if (e_.logits == e_.logits_fp32) {
+        grad = std::exchange(kept.softmax, {});
+        break;
+      }
       grad = tape.alloc(e_.logits, Name::kLogitsGrad);
       tape.free(kept.softmax);
       break;

@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <utility>
 
 #include "base/bytes.h"
-#include "base/text.h"
-#include "document/node.h"
+#include "step/cublas_workspace.h"
 #include "step/megatron/adapter.h"
 #include "step/megatron/rank_state.h"
 #include "step/megatron/unmodelled.h"
@@ -19,35 +17,19 @@ namespace plimsoll::step::megatron {
 
 namespace {
 
-// ":4096:8" is eight buffers of 4096 KiB; ":4096:2:16:8" adds eight of 16 KiB. Nothing for another form.
-std::optional<std::int64_t> configured_workspace(std::string_view text) {
-  std::vector<std::int64_t> numbers;
-  for (const std::string_view part : split(text, ':')) {
-    if (part.empty()) continue;
-    const document::Node number = document::parse_scalar(part);
-    if (!number.is_integer() || number.integer < 0 || number.integer > 1'000'000) return std::nullopt;
-    numbers.push_back(number.integer);
-  }
-  if (numbers.empty() || numbers.size() % 2 != 0) return std::nullopt;
-  std::int64_t bytes = 0;
-  for (std::size_t i = 0; i < numbers.size(); i += 2) bytes += numbers[i] * kKiB * numbers[i + 1];
-  return bytes;
-}
-
 // Buffers that appear with the first use of a kernel and stay.
 struct Workspaces {
   explicit Workspaces(const job::Job& job) {
     const bool hopper = job.cluster.gpu.is_hopper_or_newer();
     const bool te = job.kernels.implementation == job::Implementation::kTransformerEngine;
     // One cuBLAS workspace per handle: forward thread and autograd thread (facts megatron-anatomy.md 7).
-    // PyTorch takes :4096:8 on compute capability 9 only, :4096:2:16:8 elsewhere, Blackwell included.
-    handle = job.cluster.gpu.architecture == cluster::Architecture::kHopper ? 32 * kMiB : 8 * kMiB + 128 * kKiB;
-    const auto config = job.environment.find("CUBLAS_WORKSPACE_CONFIG");
-    if (config != job.environment.end()) handle = configured_workspace(config->second).value_or(handle);
+    handle = cublas_workspace(job);
     // Without TE and Apex Megatron falls back to torch's AdamW, so a fused one means that TE is installed;
     // the MoE router then multiplies through TE in the local implementation too.
     const bool te_router = job.model.has_moe() && job.optimizer.impl == job::OptimizerImpl::kFused;
     if (te || te_router) library = hopper ? 32 * kMiB + kKiB : 4 * kMiB;
+    // Userbuffers have three of their own, one for each of their streams.
+    if (te && job.parallel.tp_comm_overlap && job.parallel.tensor > 1) library += 3 * library;
     if (te && job.model.has_moe() && job.moe.grouped_gemm) library += hopper ? 128 * kMiB : 16 * kMiB;
   }
   std::int64_t handle = 0;

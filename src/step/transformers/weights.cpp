@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "base/bytes.h"
 #include "base/checked.h"
 #include "job/effective.h"
 #include "model/parts.h"
+#include "step/cublas_workspace.h"
 #include "step/transformers/collector.h"
 
 namespace plimsoll::step::transformers {
@@ -104,7 +104,7 @@ Model make_model(const job::Job& job, const job::Chunk& stage) {
   m.sequence_parallel = m.tensor > 1 && job.parallel.sequence_parallel;
   m.torchtitan = job.kernels.implementation == job::Implementation::kTorchtitan;
   const bool hopper = job.cluster.gpu.is_hopper_or_newer();
-  m.device.workspace = hopper ? 32 * kMiB : 8 * kMiB;
+  m.device.workspace = cublas_workspace(job);
   m.device.fused_attention = hopper;
   m.device.multiprocessors = job.cluster.gpu.is_blackwell() ? 148 : hopper ? 132 : 108;
 

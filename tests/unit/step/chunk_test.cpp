@@ -164,10 +164,14 @@ TEST(LossMemory, the_loss_of_transformer_engine_works_in_place_on_two_bytes) {
   EXPECT_EQ(loss.kept, 2 * kLogits);
 }
 
-TEST(LossMemory, fp32_logits_cost_two_bytes_more) {
+// float() copies nothing then, and the loss works in place on the logits from there.
+TEST(LossMemory, fp32_logits_are_not_copied) {
   job::Job job = loss_job(job::LossKind::kUnfused);
   job.kernels.logits = job::DType::kFp32;
-  EXPECT_EQ(run_loss(completed(job)).forward_peak, 8 * kLogits);
+  const Loss loss = run_loss(completed(job));
+  EXPECT_EQ(loss.forward_peak, 4 * kLogits);
+  EXPECT_EQ(loss.kept, 4 * kLogits);
+  EXPECT_LT(loss.backward_peak, 5 * kLogits) << "the gradient of the hidden states beside them";
 }
 
 }  // namespace

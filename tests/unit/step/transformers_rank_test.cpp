@@ -207,7 +207,7 @@ TEST(TransformersRank, WorkspacesAreSmallerBeforeHopper) {
   };
   EXPECT_EQ(workspaces(), std::int64_t{64} << 20);
   job.cluster.gpu.architecture = cluster::Architecture::kAmpere;
-  EXPECT_EQ(workspaces(), std::int64_t{16} << 20);
+  EXPECT_EQ(workspaces(), 2 * (std::int64_t{8} << 20) + 2 * (std::int64_t{128} << 10));
 }
 
 TEST(TransformersRank, LigerNeverHoldsAllLogits) {

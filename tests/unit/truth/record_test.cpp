@@ -173,6 +173,19 @@ TEST(Golden, wrong_fields_and_flags_skip_the_record) {
   EXPECT_NE(only(with(kGolden, R"("--num-layers": 4)", R"("--num-layers": 99999999999)")).skip, "");
 }
 
+// Files are touched without their bytes: the container is that of the day when those last changed.
+TEST(Golden, of_newer_containers_have_the_workspaces_of_torch_2_12) {
+  const std::string gb200 = with(kGolden, R"("gpu_type": "H100")", R"("gpu_type": "GB200")");
+  const auto torch = [](const std::string& text) { return only(text).job.stated.at("torch_version"); };
+  EXPECT_EQ(torch(gb200), "2.11");
+  EXPECT_EQ(torch(with(gb200, "2026-01-01", "2026-05-19")), "2.12");
+  EXPECT_EQ(torch(with(gb200, R"("environment": "dev")", R"("values_since": "2026-05-19", "environment": "dev")")),
+            "2.12");
+  EXPECT_EQ(torch(with(with(gb200, "2026-01-01", "2026-08-19"), R"("environment": "dev")",
+                       R"("values_since": "2026-04-08", "environment": "dev")")),
+            "2.11");
+}
+
 // The container of before November 2025 is a fact of the record, not of what it measured.
 TEST(Golden, of_old_containers_ran_unfused_attention_where_it_had_to_be_deterministic) {
   const std::string old =
