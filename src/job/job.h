@@ -239,7 +239,9 @@ struct Kernels {
   bool bias_dropout_fusion = true;
   bool gradient_accumulation_fusion = true;
   bool masked_softmax_fusion = true;
-  bool mask_in_dataloader = false;  // create_attention_mask_in_dataloader: a b*s*s mask on the GPU
+  bool softmax_in_fp32 = false;          // attention_softmax_in_fp32
+  bool scales_queries_by_layer = false;  // apply_query_key_layer_scaling, which implies it
+  bool mask_in_dataloader = false;       // create_attention_mask_in_dataloader: a b*s*s mask on the GPU
   LossKind loss = LossKind::kUnfused;
   std::int64_t loss_chunks = 8;  // kChunked
   DType logits = DType::kBf16;

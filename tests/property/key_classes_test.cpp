@@ -39,14 +39,19 @@ std::vector<Base> bases() {
   const std::string experts = dense + kExperts;
   const std::string lm = dense + "framework=megatron-lm gpu=h100 bf16=true micro_batch_size=2 global_batch_size=32 ";
   const std::string moe = lm + kExperts;
+  const std::string plain = lm +
+                            "gpus=2 swiglu=false add_bias_linear=true hidden_dropout=0.1 attention_dropout=0.1 "
+                            "transformer_impl=local attention_backend=unfused "
+                            "position_embedding_type=learned_absolute";
   const std::string bridge = dense + "framework=megatron-bridge gpu=h100 micro_batch_size=2 global_batch_size=32 ";
   const std::string hf = "model=llama3.2-1b num_layers=2 gpu=h100 bf16=true micro_batch_size=2 seq_length=1024 gpus=2 ";
   return {
       {"megatron",
        lm + "gpus=16 tensor_model_parallel_size=2 pipeline_model_parallel_size=2 sequence_parallel=true "
             "use_distributed_optimizer=true overlap_grad_reduce=true overlap_param_gather=true tp_comm_overlap=true"},
-      {"plain", lm + "gpus=2 swiglu=false add_bias_linear=true hidden_dropout=0.1 attention_dropout=0.1 "
-                     "transformer_impl=local attention_backend=unfused position_embedding_type=learned_absolute"},
+      {"plain", plain},
+      {"one kernel's softmax", plain + " attention_softmax_in_fp32=true"},
+      {"PyTorch's softmax", plain + " masked_softmax_fusion=false"},
       {"interleaved",
        lm + "gpus=32 pipeline_model_parallel_size=4 virtual_pipeline_model_parallel_size=2 context_parallel_size=2 "
             "micro_batch_size=1 use_distributed_optimizer=true defer_embedding_wgrad_compute=true"},

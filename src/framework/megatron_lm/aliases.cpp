@@ -72,8 +72,6 @@ const Alias kMegatronLmRows[] = {
     {"expert_tensor_parallel_num_weight_shards", kNotModelled,
      "expert weights sharded beyond ETP are counted as if they were not"},
 
-    {"apply_query_key_layer_scaling", kNotModelled, "unfused attention then passes scores through fp32"},
-    {"attention_softmax_in_fp32", kNotModelled, "unfused attention then passes scores through fp32"},
     {"moe_shared_expert_overlap", kNotModelled, "the overlap keeps one more shared-expert input alive"},
     {"moe_router_padding_for_quantization", kNotModelled, "experts' segments are padded to 16 or 32 tokens"},
     {"moe_router_padding_for_fp8", kNotModelled, "experts' segments are padded to 16 tokens"},

@@ -175,6 +175,8 @@ constexpr Flag kFlags[] = {
     {"bias_dropout_fusion", "", "--no-bias-dropout-fusion"},
     {"gradient_accumulation_fusion", "", "--no-gradient-accumulation-fusion"},
     {"masked_softmax_fusion", "", "--no-masked-softmax-fusion"},
+    {"attention_softmax_in_fp32", "--attention-softmax-in-fp32"},
+    {"apply_query_key_layer_scaling", "--apply-query-key-layer-scaling"},
     {"create_attention_mask_in_dataloader", "", "--no-create-attention-mask-in-dataloader"},
     {"cross_entropy_loss_fusion", "--cross-entropy-loss-fusion"},
     {"cross_entropy_fusion_impl", "--cross-entropy-fusion-impl"},

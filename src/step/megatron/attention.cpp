@@ -83,11 +83,7 @@ void Layer::core_forward(Tape& tape, Kept& kept) const {
   tape.at(Operation::kCoreAttention);
   Tensor exchange = tape.alloc(z_.cp_buffer, Name::kCpBuffer);
   if (c_.unfused_attention) {
-    Tensor raw = tape.alloc(z_.scores, Name::kScores);
-    kept.scores = tape.alloc(z_.scores, Name::kScores);
-    tape.free(raw);
-    kept.scores_dropped = tape.alloc(z_.scores_dropped, Name::kScores);
-    kept.scores_mask = tape.alloc(z_.scores_mask, Name::kDropoutMask);
+    softmax_forward(tape, z_.score_sizes(), {kept.scores, kept.scores_mask, kept.scores_dropped});
     Tensor context = tape.alloc(z_.out, Name::kHidden);
     kept.out = tape.alloc(z_.out, Name::kAttentionOutput);
     tape.free(context);
@@ -164,16 +160,8 @@ void Layer::core_backward(Tape& tape, Kept& kept, Tensor& grad_out) const {
     Tensor grad_dropped = tape.alloc(z_.scores, Name::kAttentionTemp);
     Tensor grad_v = tape.alloc(z_.v, Name::kGrad);
     tape.free(grad_out);
-    tape.free(kept.scores_dropped);
-    if (kept.scores_mask) {
-      Tensor undropped = tape.alloc(z_.scores, Name::kAttentionTemp);
-      tape.free(grad_dropped);
-      tape.free(kept.scores_mask);
-      grad_dropped = undropped;
-    }
-    Tensor grad_scores = tape.alloc(z_.scores, Name::kAttentionTemp);
-    tape.free(grad_dropped);
-    tape.free(kept.scores);
+    Tensor grad_scores =
+        softmax_backward(tape, z_.score_sizes(), {kept.scores, kept.scores_mask, kept.scores_dropped}, grad_dropped);
     grad_out = tape.alloc(z_.q + z_.k, Name::kGrad);
     tape.free(grad_scores);
     tape.free(grad_v);

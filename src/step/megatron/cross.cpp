@@ -13,11 +13,7 @@ void Layer::cross_core_forward(Tape& tape, CrossKept& kept) const {
     kept.lse = tape.alloc(c.lse, Name::kLogSumExp);
     return;
   }
-  Tensor raw = tape.alloc(c.scores, Name::kScores);
-  kept.scores = tape.alloc(c.scores, Name::kScores);
-  tape.free(raw);
-  kept.scores_dropped = tape.alloc(c.scores_dropped, Name::kScores);
-  kept.scores_mask = tape.alloc(c.scores_mask, Name::kDropoutMask);
+  softmax_forward(tape, c.score_sizes(), {kept.scores, kept.scores_mask, kept.scores_dropped});
   Tensor context = tape.alloc(c.out, Name::kHidden);
   kept.out = tape.alloc(c.out, Name::kAttentionOutput);
   tape.free(context);
@@ -67,16 +63,8 @@ void Layer::cross_core_backward(Tape& tape, CrossKept& kept, Tensor& grad_out, T
     Tensor grad_scores = tape.alloc(c.scores, Name::kAttentionTemp);
     Tensor grad_v = tape.alloc(c.kv / 2, Name::kGrad);
     tape.free(grad_out);
-    tape.free(kept.scores_dropped);
-    if (kept.scores_mask) {
-      Tensor undropped = tape.alloc(c.scores, Name::kAttentionTemp);
-      tape.free(grad_scores);
-      tape.free(kept.scores_mask);
-      grad_scores = undropped;
-    }
-    Tensor grad_raw = tape.alloc(c.scores, Name::kAttentionTemp);
-    tape.free(grad_scores);
-    tape.free(kept.scores);
+    Tensor grad_raw =
+        softmax_backward(tape, c.score_sizes(), {kept.scores, kept.scores_mask, kept.scores_dropped}, grad_scores);
     grad_q = tape.alloc(c.q, Name::kGrad);
     Tensor grad_k = tape.alloc(c.kv / 2, Name::kGrad);
     tape.free(grad_raw);

@@ -68,9 +68,18 @@ void fill_attention_mla(const Job& job, const model::Attention& attention, const
   z.attention_scratch = (4 * heads * qk + 4 * heads) * s.tokens;
 }
 
+// FusedScaleMaskSoftmax.forward_torch_softmax of Megatron's own attention: float(), mask, softmax, back to 16 bits. The
+// one kernel that it falls back from keeps 16 bits only (facts megatron-memory.md 4.3).
+bool keeps_fp32_softmax(const Job& job) {
+  const job::Kernels& kernels = job.kernels;
+  return kernels.implementation == job::Implementation::kLocal && !kernels.masked_softmax_fusion &&
+         (kernels.softmax_in_fp32 || kernels.scales_queries_by_layer) && job::size_of(job.precision.compute) < 4;
+}
+
 void fill_scores(const Job& job, std::int64_t heads, LayerSizes& z) {
   const std::int64_t scores = job.batch.micro_batch * heads * job.batch.seq_length * job.batch.seq_length;
   z.scores = job::size_of(job.precision.compute) * scores;
+  if (keeps_fp32_softmax(job)) z.softmax = 4 * scores;
   if (job.model.attention_dropout > 0) {
     z.scores_mask = scores;
     z.scores_dropped = z.scores;
@@ -189,6 +198,7 @@ void fill_cross(const Job& encoder, const Job& decoder, const model::Attention& 
   if (decoder.kernels.attention != job::AttentionBackend::kUnfused) return;
   const std::int64_t scores = decoder.batch.micro_batch * heads * decoder.batch.seq_length * encoder.batch.seq_length;
   c.scores = s.act_bytes * scores;
+  if (keeps_fp32_softmax(decoder)) c.softmax = 4 * scores;
   if (encoder.model.attention_dropout > 0) {
     c.scores_mask = scores;
     c.scores_dropped = c.scores;

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "job/job.h"
+#include "step/megatron/softmax.h"
 
 namespace plimsoll::step::megatron {
 
@@ -34,6 +35,7 @@ struct CrossSizes {
   std::int64_t out = 0;
   std::int64_t lse = 0;
   std::int64_t scores = 0;
+  std::int64_t softmax = 0;  // as in LayerSizes
   std::int64_t scores_mask = 0;
   std::int64_t scores_dropped = 0;
   std::int64_t scratch = 0;
@@ -44,6 +46,7 @@ struct CrossSizes {
   std::int64_t w_kv = 0;
   std::int64_t w_proj = 0;
 
+  [[nodiscard]] ScoreSizes score_sizes() const { return {scores, softmax, scores_mask, scores_dropped}; }
   friend bool operator==(const CrossSizes&, const CrossSizes&) = default;
 };
 
@@ -94,6 +97,7 @@ struct LayerSizes {
   std::int64_t qk_norm_stats = 0;
   std::int64_t rope_half = 0;    // cos or sin in 16 bits: 2*s*d
   std::int64_t scores = 0;       // unfused: 2 bytes per score
+  std::int64_t softmax = 0;      // kept in fp32 beside them; 0: in their own type, in their place
   std::int64_t scores_mask = 0;  // unfused with dropout: 1 byte per score
   std::int64_t scores_dropped = 0;
   std::int64_t attention_scratch = 0;  // backward: fp32 dq, expanded dk and dv, row sums
@@ -142,6 +146,7 @@ struct LayerSizes {
   std::int64_t w_shared_fc1 = 0;
   std::int64_t w_shared_fc2 = 0;
 
+  [[nodiscard]] ScoreSizes score_sizes() const { return {scores, softmax, scores_mask, scores_dropped}; }
   friend bool operator==(const LayerSizes&, const LayerSizes&) = default;
 };
 
