@@ -39,13 +39,15 @@ Arithmetic arithmetic_of(const OomNumbers& oom, bool ranks_share_node) {
       sum.total > 0 && oom.reserved ? std::max<std::int64_t>(0, sum.total - sum.reserved - sum.device_free) : 0;
   std::int64_t listed = 0;
   for (const ProcessUse& process : oom.processes) listed += process.bytes;
-  if (oom.this_process) {
+  // In some containers the driver counts nothing for any process.
+  const bool counts_processes = oom.this_process.value_or(listed) > 0 || sum.reserved == 0;
+  if (oom.this_process && counts_processes) {
     sum.own_outside = std::max<std::int64_t>(0, *oom.this_process - sum.reserved);
     sum.others_listed = !oom.processes.empty();
     sum.others = sum.others_listed ? listed : std::max<std::int64_t>(0, outside - sum.own_outside - kGiB / 4);
-  } else if (oom.processes.size() == 1 && !oom.reserved) {
+  } else if (counts_processes && oom.processes.size() == 1 && !oom.reserved) {
     // Whether the one process that is listed is this one cannot be told without what it reserved.
-  } else if (!oom.processes.empty()) {
+  } else if (counts_processes && !oom.processes.empty()) {
     // In a container the driver's process numbers are not ours: the one that holds what we hold is we.
     const auto own =
         std::min_element(oom.processes.begin(), oom.processes.end(), [&](const ProcessUse& a, const ProcessUse& b) {

@@ -43,6 +43,8 @@ class Collector {
     std::int64_t bare_event = -1;       // without frames; a traceback may follow it
     std::int64_t continued_event = -1;  // its message may go on in the next lines
     int continuations = 0;
+    std::string wrapped;  // parts of a frame that a logger has broken
+    int wrapped_parts = 0;
     std::string code;  // an indented line of code without the frame that it belongs to
     std::int64_t code_line = -1;
   };
@@ -58,6 +60,7 @@ class Collector {
   static void strip_pytest(Line& line);
   bool read_notebook_frame(const Line& line, Stream& stream);
   bool read_boxed_frame(const Line& line, Stream& stream);
+  static std::string unwrapped_frame(const Line& line, Stream& stream);
   bool read_traced_frame(const Line& line, Stream& stream);
   bool read_traceback(const Line& line, Stream& stream);
   bool read_node(const Line& line);

@@ -23,10 +23,26 @@ std::size_t link_end(std::string_view text) {
 // A frame of IPython after whose head a log was cut.
 bool begins_notebook_frame(std::string_view text) {
   if (link_end(text) != kNone) return true;
+  // Before version 8: "/w/train.py in main(args)".
+  if (const std::size_t old = text.find(".py in "); old != kNone && (text.front() == '/' || text.front() == '~'))
+    return text.find(' ') > old && text.ends_with(')');
   if (!text.starts_with("File ") || text.starts_with("File \"")) return false;
   const std::size_t place = text.find(".py:");
   return place != kNone && text.find(' ', 5) > place && place + 4 < text.size() && is_digit(text[place + 4]) &&
          text.find(", in ", place) < place + 14 && text.ends_with(')');
+}
+
+// The message that a line of code raises, of which a traceback that was cut shows no more than this line:
+// "ValueError: no room" of `raise ValueError("no room"`.
+std::string raised_by(std::string_view code) {
+  if (!code.starts_with("raise ")) return {};
+  code.remove_prefix(6);
+  std::size_t end = 0;
+  while (end < code.size() && (is_word(code[end]) || code[end] == '.')) ++end;
+  const std::size_t open = code.find_first_of("\"'", end);
+  if (end == 0 || end >= code.size() || code[end] != '(' || open == kNone) return {};
+  const std::size_t close = code.find(code[open], open + 1);
+  return std::string{code.substr(0, end)} + ": " + std::string{code.substr(open + 1, close - open - 1)};
 }
 
 }  // namespace
@@ -98,6 +114,31 @@ bool Collector::read_boxed_frame(const Line& line, Stream& stream) {
   return true;
 }
 
+// Loggers that fill columns break a frame wherever their column ends: "File", then "\"/w/long_", "name.py\", line 7, in
+// step". The whole frame once its last part has been read; until then the parts are kept.
+std::string Collector::unwrapped_frame(const Line& line, Stream& stream) {
+  constexpr std::size_t kLongest = 600;
+  constexpr int kParts = 6;
+  const std::string_view text = line.text;
+  const auto complete = [](std::string_view frame) {
+    const std::size_t number = frame.find("\", line ");
+    return number != kNone && frame.find(", in ", number) != kNone;
+  };
+  if (stream.wrapped.empty()) {
+    const bool begins = text == "File" || (text.starts_with("File \"") && text.find('"', 6) == kNone);
+    if (begins) {
+      stream.wrapped = text == "File" ? "File " : std::string{text};
+      stream.wrapped_parts = 1;
+    }
+    return {};
+  }
+  stream.wrapped += text;
+  std::string whole;
+  if (complete(stream.wrapped)) whole = stream.wrapped;
+  if (!whole.empty() || ++stream.wrapped_parts > kParts || stream.wrapped.size() > kLongest) stream.wrapped.clear();
+  return whole;
+}
+
 // A frame of a traced program: "/w/model.py(344): forward".
 bool Collector::read_traced_frame(const Line& line, Stream& stream) {
   const std::string_view text = line.text;
@@ -155,6 +196,12 @@ bool Collector::read_traceback(const Line& line, Stream& stream) {
     stream.continued_event = -1;
     return true;
   }
+  if (const std::string whole = unwrapped_frame(line, stream); !whole.empty()) {
+    Line frame = line;
+    frame.text = whole;
+    return read_traceback(frame, stream);
+  }
+  if (!stream.wrapped.empty()) return true;
   const std::size_t file = text.find("File \"");
   if (file < 4) {
     const std::size_t close = text.find("\", line ", file + 6);
@@ -266,12 +313,14 @@ void Collector::add_cut_traceback(Stream& stream) {
   Event event;
   event.signal.kind = SignalKind::kExit;
   event.text = "Traceback (most recent call last): ... (cut)";
+  if (stream.header.empty() && !stream.frames.empty()) stream.header = raised_by(stream.frames.back().code);
   if (!stream.header.empty()) {
     const std::string whole = "\n" + stream.header + "\n";
     Line head;
     head.text = trim(std::string_view{whole});
     // In Python that class is the device allocator's; the host's is MemoryError.
-    if (parse_exception(head.text)->type == "OutOfMemoryError")
+    const auto parsed = parse_exception(head.text);
+    if (parsed && parsed->type == "OutOfMemoryError")
       event.signal.kind = SignalKind::kDeviceOom;
     else if (auto signal = recognise(head, log_scanner().topics(whole), true, rules_))
       event.signal = *std::move(signal);

@@ -219,7 +219,8 @@ class Prefix {
         line_.clock = clock_of(inside.substr(0, length), 0);
         return take(close + 1);
       }
-      return false;
+      // What a launcher or a viewer counts stands before the program's own prefix: "[0] [rank0]: text".
+      return count == inside.size() && trim(rest_.substr(close + 1)).starts_with("[rank") && take(close + 1);
     }
     Level level = Level::kNone;
     if (is_level(inside, &level)) {

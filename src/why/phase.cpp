@@ -224,6 +224,12 @@ bool is_expression(std::string_view code) {
                         "torch.topk(", ".masked_fill(", ".item()",       ".asnumpy(",     ".asscalar("});
 }
 
+// A function that runs steps of a training: "run_training_batch", "train_one_epoch", "_inner_training_loop".
+bool trains(const Frame& frame) {
+  return name_has_any(frame.function, {"train", "training"}) &&
+         name_has_any(frame.function, {"step", "batch", "epoch", "loop"});
+}
+
 struct Kind {
   Phase phase;
   bool (*matches)(const Frame&);
@@ -400,9 +406,9 @@ FramesPhase phase_of_frames(const std::vector<Frame>& frames) {
   forget_callers_of_closure(frames, phases);
   // Evaluation has no backward pass and no optimizer: a function that is named for it does more than that.
   // A sanity check comes before any training: what fails in it is the first forward pass.
-  const auto trains = [](Phase phase) { return phase == Phase::kBackward || phase == Phase::kOptimizerStep; };
+  const auto updates = [](Phase phase) { return phase == Phase::kBackward || phase == Phase::kOptimizerStep; };
   const auto checks = [](const Frame& frame) { return name_has(frame.function, "sanity"); };
-  if (std::any_of(phases.begin(), phases.end(), trains) || std::any_of(frames.begin(), frames.end(), checks))
+  if (std::any_of(phases.begin(), phases.end(), updates) || std::any_of(frames.begin(), frames.end(), checks))
     std::replace(phases.begin(), phases.end(), Phase::kEvaluate, Phase::kUnknown);
   for (const std::vector<Phase>& wanted : precedence())
     for (std::size_t k = 0; k < frames.size(); ++k) {
@@ -424,6 +430,12 @@ FramesPhase phase_of_frames(const std::vector<Frame>& frames) {
   if (found.moves_module || found.builds_module) {
     found.phase = Phase::kLoad;
     if (!frames.empty()) found.decisive = shown(frames.back());
+    return found;
+  }
+  // Nothing says what the step was doing, and yet it was one.
+  if (const auto step = std::find_if(frames.rbegin(), frames.rend(), trains); step != frames.rend()) {
+    found.phase = Phase::kTrain;
+    found.decisive = shown(*step);
   }
   return found;
 }
