@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "why/batch.h"
+#include "why/command_line.h"
 #include "why/complaint.h"
 #include "why/familiar.h"
 #include "why/text_hash.h"
@@ -110,8 +111,7 @@ void Collector::read_segment(std::string_view raw, std::int64_t number) {
   const OpenCount counted(stream.open, open_streams_);
   if (line.clock.kind != Clock::Kind::kNone) stream.clock = line.clock;
   const Topics topics = log_scanner().topics(scratch_);
-  if (order_ < kManyLines && line.text.size() < kLongestOption && !findings_.figures.contains("batch"))
-    if (const auto batch = batch_in(line.text)) findings_.figures["batch"] = *batch;
+  if (order_ < kManyLines) read_command(line);
   // A bar without a newline swallows the beginning of what comes after it.
   std::size_t bar_end = line.text.rfind("it/s]");
   if (bar_end == kNone) bar_end = line.text.rfind("s/it]");
@@ -167,6 +167,17 @@ void Collector::read_segment(std::string_view raw, std::int64_t number) {
   }
   read_facts(line, topics);
   read_progress(line, topics);
+}
+
+// What the command says that made this log: its flags, and the batch size wherever it stands.
+void Collector::read_command(const Line& line) {
+  constexpr std::size_t kLongestCommand = 16384;
+  constexpr std::size_t kMostFlags = 1024;
+  if (line.text.size() < kLongestOption && !findings_.figures.contains("batch"))
+    if (const auto batch = batch_in(line.text)) findings_.figures["batch"] = *batch;
+  if (line.text.size() > kLongestCommand || findings_.flags.size() > kMostFlags) return;
+  if (line.text.find("--") == kNone) return;
+  for (auto& [name, value] : command_flags(line.text)) findings_.flags.emplace(std::move(name), std::move(value));
 }
 
 // pytest shows what was raised as "E       ValueError: text", and a child's traceback the same way.

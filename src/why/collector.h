@@ -70,6 +70,7 @@ class Collector {
   void read_progress(const Line& line, Topics topics);
   void read_facts(const Line& line, Topics topics);
   void read_device(const Line& line);
+  void read_command(const Line& line);
   void read_setting(const Line& line);
   void read_config(const Line& line);
   void read_graphs(std::string_view name, std::string_view value, const Line& line);
