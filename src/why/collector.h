@@ -69,7 +69,17 @@ class Collector {
   bool read_continuation(const Line& line, Stream& stream);
   void read_progress(const Line& line, Topics topics);
   void read_facts(const Line& line, Topics topics);
+  void read_memory_facts(const Line& line, Topics topics);
   void read_device(const Line& line);
+  void read_start(std::string_view text);
+  void read_driver(const Line& line);
+  void read_summary_row(std::string_view text);
+  void read_program(std::string_view text);
+  void read_retries(const Line& line);
+  void read_smi(const Line& line);
+  void read_version(std::string_view text);
+  void read_world(std::string_view text);
+  void read_upgrade(const Line& line);
   void read_command(const Line& line);
   void read_setting(const Line& line);
   void read_config(const Line& line);

@@ -20,8 +20,8 @@ std::size_t first_flag(std::string_view text) {
 }
 
 bool names_program(std::string_view before) {
-  return has_any(before, {"python", ".py", ".sh", "torchrun", "deepspeed", "accelerate", "srun ", "mpirun",
-                          "cmd =", "serve ", "launch", "swift ", "-cli "}) &&
+  return has_any(before, {"python", ".py", ".sh", "torchrun", "accelerate", "srun ", "mpirun", "cmd =", "serve ",
+                          "launch", "swift ", "-cli "}) &&
          !has_any(before, {"`", "try ", "consider", "please", "usage", "instead", "use "});
 }
 
