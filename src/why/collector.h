@@ -62,6 +62,10 @@ class Collector {
   bool read_boxed_frame(const Line& line, Stream& stream);
   static std::string unwrapped_frame(const Line& line, Stream& stream);
   bool read_traced_frame(const Line& line, Stream& stream);
+  static void open_headless(const Line& line, Stream& stream);
+  bool read_head(const Line& line, Stream& stream);
+  bool read_python_frame(std::string_view text, int indent, Stream& stream);
+  static bool read_code(const Line& line, Stream& stream);
   bool read_traceback(const Line& line, Stream& stream);
   bool read_node(const Line& line);
   bool read_native_frame(const Line& line);

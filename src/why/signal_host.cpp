@@ -203,6 +203,48 @@ std::optional<Signal> worker_gone(std::string_view text) {
   return std::nullopt;
 }
 
+// A page of a mapping that could not be had.
+bool is_bus_error(std::string_view text) {
+  return (has_text(text, "bus error") &&
+          (find_word(text, "bus error") == 0 || has_any(text, {"signal", "core dumped", "unexpected", "encountered",
+                                                               "sigbus", "worker", "task ", "fatal python error"}))) ||
+         (has_text(text, "(sigbus)") && has_any(text, {"received", "killed", "died", "signal 7"}));
+}
+
+std::optional<Signal> shared_memory(std::string_view text) {
+  const bool bus = is_bus_error(text);
+  const bool named = has_any(text, {"insufficient shared memory", "out of shared memory",
+                                    "creating shared memory segment", "unable to open shared memory object"}) ||
+                     ((has_text(text, "/dev/shm") || has_text(text, "</torch_")) &&
+                      has_any(text, {"no space", "errno 28", "unable to", "failed", "cannot", "error"}));
+  if ((!bus && !named) || has_any(text, {"warning:", "make sure", "consider", "would ", "if "})) return std::nullopt;
+  Signal signal = of(SignalKind::kSharedMemory);
+  signal.is_shm = true;
+  signal.is_guessed = bus && !has_any(text, {"worker", "shared memory", "(shm)", "/dev/shm", "dataloader"});
+  return signal;
+}
+
+// The host's allocators in the words of PyTorch, Python, NumPy, the system, C++, Java and Go.
+bool refuses_host_memory(std::string_view text) {
+  if (has_text(text, "cpuallocator") &&
+      has_any(text, {"can't allocate", "not enough memory", "tried to allocate", "cannot allocate"}))
+    return true;
+  // Python has one class for memory, whoever raises it: what is said of a device is the device's.
+  const auto exception = parse_exception(text);
+  if (exception && !names_device(exception->message) &&
+      (exception->type == "MemoryError" || exception->type == "_ArrayMemoryError" ||
+       exception->type == "ArrayMemoryError"))
+    return true;
+  if (has_text(text, "unable to allocate") && has_any(text, {"for an array", "gib for", "mib for"})) return true;
+  if (has_any(text, {"cannot allocate memory", "can't allocate memory"}) &&
+      has_any(text, {"errno 12", "oserror", "os error 12", "mmap", "error code 12", "fork", "runtimeerror", "(12)"}))
+    return true;
+  // The page file is the host's, whatever library could not be loaded for want of it.
+  return has_text(text, "paging file is too small") ||
+         (has_any(text, {"bad_alloc", "java.lang.outofmemoryerror", "runtime: out of memory"}) &&
+          !has_any(text, {"gpu", "cuda"}));
+}
+
 }  // namespace
 
 std::optional<Signal> killed(std::string_view text) {
@@ -222,32 +264,17 @@ std::optional<Signal> host_allocation(std::string_view text) {
   if (has_any(text, {"too many open files", "file descriptor limit", "open file descriptors"}) &&
       !has_any(text, {"warning:", "may ", "consider"}))
     return of(SignalKind::kDescriptors);
-  const bool resources = has_any(text, {"out of resource: ", "outofresources", "shared memory, required",
-                                        "too much shared data", "uses too much shared"});
-  if (resources) return of(SignalKind::kKernelResources);
+  if (has_any(text, {"out of resource: ", "outofresources", "shared memory, required", "too much shared data",
+                     "uses too much shared"}))
+    return of(SignalKind::kKernelResources);
   // The shell of a system where ten is the number of that signal: such systems have no /dev/shm.
   if (has_text(text, "bus error: 10")) return of(SignalKind::kAbort);
-  const bool bus =
-      (has_text(text, "bus error") &&
-       (find_word(text, "bus error") == 0 || has_any(text, {"signal", "core dumped", "unexpected", "encountered",
-                                                            "sigbus", "worker", "task ", "fatal python error"}))) ||
-      (has_text(text, "(sigbus)") && has_any(text, {"received", "killed", "died", "signal 7"}));
-  const bool shm = bus ||
-                   has_any(text, {"insufficient shared memory", "out of shared memory",
-                                  "creating shared memory segment", "unable to open shared memory object"}) ||
-                   ((has_text(text, "/dev/shm") || has_text(text, "</torch_")) &&
-                    has_any(text, {"no space", "errno 28", "unable to", "failed", "cannot", "error"}));
-  // Another error of the system with such a path: no right to it, no such file.
+  // Another error of the system, with a path: no right to it, no such file.
   const auto error = parse_system_error(text);
   if (error && resource_of(*error, text) == Resource::kUnknown) return std::nullopt;
   // What is written or mapped needs room; what is only opened needs a descriptor.
   if (!error && has_text(text, "unable to open shared memory object")) return of(SignalKind::kDescriptors);
-  if (shm && !has_any(text, {"warning:", "make sure", "consider", "would ", "if "})) {
-    Signal signal = of(SignalKind::kSharedMemory);
-    signal.is_shm = true;
-    signal.is_guessed = bus && !has_any(text, {"worker", "shared memory", "(shm)", "/dev/shm", "dataloader"});
-    return signal;
-  }
+  if (auto signal = shared_memory(text)) return signal;
   // Buffers that a network card could not register are the communication library's.
   if (has_text(text, "regist") && has_any(text, {"ucx", "mlx5", "rdma", "ibv_", "nccl"}))
     return of(SignalKind::kNcclRegister);
@@ -257,22 +284,7 @@ std::optional<Signal> host_allocation(std::string_view text) {
   // A device's allocator may be wrapped in the host's exception.
   if (has_any(text, {"cuda error", "cudaerror", "cudamalloc", "gpu memory"}) && !has_text(text, "cudahost"))
     return std::nullopt;
-  const bool cpu = has_text(text, "cpuallocator") &&
-                   has_any(text, {"can't allocate", "not enough memory", "tried to allocate", "cannot allocate"});
-  const auto exception = parse_exception(text);
-  // Python has one class for memory, whoever raises it: what is said of a device is the device's.
-  const bool python = exception && !names_device(exception->message) &&
-                      (exception->type == "MemoryError" || exception->type == "_ArrayMemoryError" ||
-                       exception->type == "ArrayMemoryError");
-  const bool array = has_text(text, "unable to allocate") && has_any(text, {"for an array", "gib for", "mib for"});
-  const bool system =
-      has_any(text, {"cannot allocate memory", "can't allocate memory"}) &&
-      has_any(text, {"errno 12", "oserror", "os error 12", "mmap", "error code 12", "fork", "runtimeerror", "(12)"});
-  // The page file is the host's, whatever library could not be loaded for want of it.
-  const bool cpp = has_text(text, "paging file is too small") ||
-                   (has_any(text, {"bad_alloc", "java.lang.outofmemoryerror", "runtime: out of memory"}) &&
-                    !has_any(text, {"gpu", "cuda"}));
-  if (!cpu && !python && !array && !system && !cpp) return std::nullopt;
+  if (!refuses_host_memory(text)) return std::nullopt;
   Signal signal = of(SignalKind::kHostAllocation);
   for (const std::string_view label : {std::string_view{"tried to allocate"}, std::string_view{"unable to allocate"},
                                        std::string_view{"unable to mmap"}})
