@@ -56,6 +56,8 @@ class Collector {
   Stream& stream_of(std::uint64_t id);
   void add_drawings(std::string_view raw, std::int64_t number);
   void read_segment(std::string_view raw, std::int64_t number);
+  bool read_quoted_traceback(std::string_view raw, std::int64_t number);
+  bool read_after_bar(const Line& line, Topics topics, Stream& stream);
   void strip_host(Line& line);
   static void strip_pytest(Line& line);
   bool read_notebook_frame(const Line& line, Stream& stream);

@@ -72,7 +72,8 @@ void Collector::read_summary_row(std::string_view text) {
   if (const auto bytes = leading_size(text.substr(bar + 1))) findings_.figures[name] = *bytes;
 }
 
-// XLA's account of the program that could not be run: what lives between its operations, and all of it.
+// XLA's account of the program that could not be run: what lives between its operations, all of it, and what it is
+// given (weights, states, the batch).
 void Collector::read_program(std::string_view text) {
   struct Key {
     std::string_view text;
@@ -81,7 +82,8 @@ void Collector::read_program(std::string_view text) {
   static constexpr Key kKeys[] = {{"hlo temp ", "temporaries"},
                                   {"program hbm requirement", "program"},
                                   {"preallocated temp allocation:", "temporaries"},
-                                  {"total allocation:", "program"}};
+                                  {"total allocation:", "program"},
+                                  {"arguments  ", "arguments"}};
   for (const Key& key : kKeys)
     if (find_word(text, key.text) == 0)
       if (const auto bytes = size_after(text, trim(key.text))) findings_.figures[key.figure] = *bytes;

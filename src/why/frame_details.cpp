@@ -133,6 +133,10 @@ void read_innermost(const std::vector<Frame>& frames, FramesPhase& found) {
 
 bool is_shard_load(const Frame& frame) {
   if (loads_weights(frame.code)) return true;
+  // A model in another program's form is read as a checkpoint is: "import_model_from_hf_name", "import_ckpt".
+  if (name_has(frame.function, "import") &&
+      name_has_any(frame.function, {"model", "weights", "ckpt", "checkpoint", "hf", "params"}))
+    return true;
   return has_any(frame.function, {"from_pretrained", "load_state_dict", "_load_pretrained", "load_weights",
                                   "load_shard", "load_model", "load_sharded", "load_pipeline"}) ||
          has_any(frame.code, {"from_pretrained(", "load_state_dict(", "load_weights(", "safetensors", "torch.load("});

@@ -135,8 +135,14 @@ bool makes_loss(std::string_view name) {
          !name_has_any(name, {"log", "load", "save", "print", "backward", "plot", "update", "step"});
 }
 
+// "encode_batch", "cache_batch_latents": a batch is computed; who makes, takes or moves one computes nothing.
+bool computes_batch(std::string_view name) {
+  return name_has(name, "batch") &&
+         name_has_any(name, {"cache", "encode", "embed", "infer", "extract", "generate", "score", "denoise"});
+}
+
 bool is_forward(const Frame& frame) {
-  if (makes_loss(frame.function)) return true;
+  if (makes_loss(frame.function) || computes_batch(frame.function)) return true;
   if (runs_model(frame.function) || runs_model(callee(frame.code))) return true;
   const std::string_view called = callee(frame.code);
   const bool calls = name_has(called, "forward") && !name_has(called, "backward");

@@ -125,6 +125,12 @@ bool mostly_temporaries(S s) {
          between->second * 10 >= program->second * 7;
 }
 
+// What the program is given does not fit by itself: weights and states, whatever lies between its operations.
+bool arguments_exceed_device(S s) {
+  const auto given = s.findings.figures.find("arguments");
+  return given != s.findings.figures.end() && s.oom().total && given->second > *s.oom().total;
+}
+
 bool driver_disagrees(S s) {
   const auto& driver = s.findings.driver_vram;
   const auto& total = s.oom().total;
@@ -334,7 +340,9 @@ const Rule kRules[] = {
      "live tensors exceed the device, and one more was made whole"},
     {Cause::kGenuineCapacity, 2.0, needs_more_than_device, "the compiled program needs more than the device has"},
     {Cause::kActivationBound, 1.2, needs_more_than_device, "what the program computes may be more than its weights"},
-    {Cause::kActivationBound, 1.6, mostly_temporaries,
+    {Cause::kGenuineCapacity, 3.0, arguments_exceed_device,
+     "what the program is given, its weights and states, is more than the device has"},
+    {Cause::kActivationBound, 1.6, [](S s) { return mostly_temporaries(s) && !arguments_exceed_device(s); },
      "most of the program's memory is what its operations leave for others"},
     {Cause::kXlaPadding, 9.0, [](S s) { return s.findings.padding_ratio >= 2; },
      "the compiler's list shows tensors that padding makes several times as large"},

@@ -116,7 +116,8 @@ std::optional<Signal> device_oom(const Line& line) {
 }
 
 std::optional<Signal> exception(const Line& line, bool expects_exception) {
-  const auto parsed = parse_exception(line.text);
+  auto parsed = parse_exception(line.text);
+  if (!parsed) parsed = parse_quoted_exception(line.text);
   if (!parsed) {
     // What a C++ library raised, without its words.
     if (has_text(line.text, "exception raised from")) return of(SignalKind::kUnclear);
