@@ -290,10 +290,14 @@ bool Collector::read_message_below(const Line& line) {
   if (findings_.events.empty()) return false;
   Event& event = findings_.events.back();
   if (event.place.file != line.file || event.place.line + 1 != line.number || event.stream != line.stream ||
-      !event.text.ends_with(':') || event.signal.exception.empty() || !event.signal.message.empty() ||
-      parse_exception(line.text) || line.text.find("File \"") < 4)
+      event.signal.exception.empty() || !event.signal.message.empty() || parse_exception(line.text) ||
+      line.text.find("File \"") < 4)
     return false;
-  const std::string whole = "\n" + event.text + " " + std::string{cut_text(line.text, 400)} + "\n";
+  // A debugger's heading has no colon behind the class.
+  const bool is_heading = event.text.ends_with(": " + event.signal.exception);
+  if (!event.text.ends_with(':') && !is_heading) return false;
+  const std::string head = is_heading ? event.signal.exception + ":" : event.text;
+  const std::string whole = "\n" + head + " " + std::string{cut_text(line.text, 400)} + "\n";
   Line joined = line;
   joined.text = trim(std::string_view{whole});
   auto signal = recognise(joined, log_scanner().topics(whole), true, rules_);

@@ -44,6 +44,10 @@ std::optional<ExceptionLine> parse_call_of_exception(std::string_view text) {
 }  // namespace
 
 std::optional<ExceptionLine> parse_exception(std::string_view text) {
+  // Visual Studio Code's heading; the message follows on the next line.
+  for (const std::string_view heading :
+       {"Exception has occurred: ", "\xE5\x8F\x91\xE7\x94\x9F\xE5\xBC\x82\xE5\xB8\xB8: "})
+    if (text.starts_with(heading)) text.remove_prefix(heading.size());
   std::size_t end = 0;
   std::size_t last = 0;
   while (end < text.size() && (is_word(text[end]) || text[end] == '.')) {

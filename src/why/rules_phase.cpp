@@ -190,8 +190,12 @@ const Rule kRules[] = {
      "one sample at a time, and still too much"},
     {Cause::kActivationBound, -0.4, [](S s) { return computes_batch(s) && batch_of(s) == 1 && !large(s, 0.08); },
      "the batch is one sample already"},
-    {Cause::kActivationBound, 1.5, [](S s) { return s.oom().allocator == Allocator::kTensorFlow; },
+    {Cause::kActivationBound, 1.5,
+     [](S s) { return s.oom().allocator == Allocator::kTensorFlow && !has_shape_of_weight(s.root.text); },
      "one tensor of the graph could not be made"},
+    {Cause::kGenuineCapacity, 1.0,
+     [](S s) { return s.oom().allocator == Allocator::kTensorFlow && has_shape_of_weight(s.root.text); },
+     "the tensor that could not be made is a weight"},
     {Cause::kActivationBound, 1.2, [](S s) { return s.phase == Phase::kBackward; },
      "it failed in backward, where every saved activation is alive"},
     {Cause::kActivationBound, 0.5,
@@ -201,8 +205,12 @@ const Rule kRules[] = {
     {Cause::kGenuineCapacity, 2.2,
      [](S s) { return s.frames().generates && !s.trained() && !s.frames().attention_scores && !s.has_no_figures(); },
      "no training is going on: the model and one request exceed the device"},
+    // Where a forward pass was reached, the weights had fitted.
     {Cause::kGenuineCapacity, 1.0,
-     [](S s) { return s.frames().generates && !s.trained() && !s.frames().attention_scores && s.has_no_figures(); },
+     [](S s) {
+       return s.frames().generates && !s.trained() && !s.frames().attention_scores && s.has_no_figures() &&
+              s.phase != Phase::kForward;
+     },
      "no training is going on: the model and one request exceed the device"},
     {Cause::kFirstBackward, 4.2, [](S s) { return first_backward(s) && no_figures(s) && loop_began(s); },
      "the first backward failed after a forward that fitted, without figures"},

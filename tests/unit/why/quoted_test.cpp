@@ -54,6 +54,47 @@ TEST(Quoted, a_traceback_on_one_line_has_its_frames) {
       answer_for("(most recent call last):\\n" + std::string(4096, '\\') + "n\nRuntimeError: x\n").diagnosis.failure);
 }
 
+TEST(Quoted, a_debuggers_heading_has_its_message_below) {
+  EXPECT_EQ(answer_for("Exception has occurred: RuntimeError\nExpected object of scalar type Long but got scalar type "
+                       "Int for argument #2 'target'\n  File \"C:\\w\\train.py\", line 133, in train_one_epoch\n"
+                       "    loss_x = criteria_x(logits_x, lbs_x)\n")
+                .cause(),
+            "not-memory");
+}
+
+TEST(Quoted, a_tensor_of_the_form_of_a_weight_is_none_of_a_batch) {
+  EXPECT_TRUE(has_shape_of_weight("OOM when allocating tensor with shape[4096]"));
+  EXPECT_TRUE(has_shape_of_weight("OOM when allocating tensor with shape[7,7,512,4096]."));
+  EXPECT_FALSE(has_shape_of_weight("OOM when allocating tensor with shape[32,960,10,10]"));
+  EXPECT_FALSE(has_shape_of_weight("OOM when allocating tensor with shape[8,8,8,512]"));
+  EXPECT_FALSE(has_shape_of_weight("OOM when allocating tensor with shape[600,120,1503]"));
+  EXPECT_FALSE(has_shape_of_weight("OOM when allocating tensor with shape[]"));
+  EXPECT_FALSE(has_shape_of_weight("OOM when allocating tensor with shape[7,7,512"));
+  EXPECT_EQ(answer_for("OOM when allocating tensor with shape[7,7,512,4096].\n").cause(), "genuine-capacity");
+  EXPECT_EQ(answer_for("OOM when allocating tensor with shape[32,960,10,10]\n").cause(), "activation-bound");
+}
+
+TEST(Quoted, a_list_of_what_is_held_is_a_failure) {
+  EXPECT_EQ(
+      answer_for("I tensorflow/core/common_runtime/bfc_allocator.cc:693]      Summary of in-use Chunks by size:\n"
+                 "I tensorflow/core/common_runtime/bfc_allocator.cc:696] 105 Chunks of size 256 totalling 26.2KiB\n")
+          .cause(),
+      "activation-bound");
+}
+
+TEST(Quoted, generation_that_reached_its_forward_pass_had_room_for_the_weights) {
+  const auto in = [](const char* frame) {
+    return answer_for(
+               std::string{"Traceback (most recent call last):\n  File \"pred.py\", line 27, in get_pred\n    output = "
+                           "model.generate(\n"} +
+               frame + "torch.cuda.OutOfMemoryError: CUDA out of memory.\n")
+        .cause();
+  };
+  EXPECT_EQ(in("  File \"/p/modeling_chatglm.py\", line 932, in forward\n    out = self.transformer(\n"),
+            "activation-bound");
+  EXPECT_EQ(in(""), "genuine-capacity");
+}
+
 TEST(Quoted, a_program_that_is_given_too_much_is_too_large) {
   const auto program = [](const char* given) {
     return answer_for(
