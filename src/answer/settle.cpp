@@ -16,6 +16,8 @@ constexpr double kRoomForAStep = 0.6;
 constexpr double kNoRoom = 0.85;
 // How sure the sum of a job makes one of two causes that the log leaves open.
 constexpr double kShareOfBoth = 0.9;
+// Where the job fits: what ran has made more than the job says, and why is open.
+constexpr double kShareWhereItFits = 0.75;
 
 // Weights, gradients and states at the peak.
 std::int64_t lasting(const memory::RankAnswer& rank) {
@@ -35,12 +37,14 @@ why::Candidate* find(why::Diagnosis& diagnosis, why::Cause cause) {
 
 void settle_by_job(const KnownJob& known, why::Diagnosis& diagnosis) {
   using why::Cause;
-  if (known.answer.fits || known.answer.ranks.empty()) return;
+  if (known.answer.ranks.empty()) return;
   if (diagnosis.cause != Cause::kGenuineCapacity && diagnosis.cause != Cause::kActivationBound) return;
   const memory::RankAnswer& worst = known.answer.ranks[known.answer.worst];
   const std::int64_t bytes = lasting(worst);
   const double share = static_cast<double>(bytes) / static_cast<double>(std::max<std::int64_t>(1, worst.capacity));
   if (bytes == 0 || (share >= kRoomForAStep && share <= kNoRoom)) return;
+  // A job that fits has room for its step: what lasts was not too much, whatever the step made of it.
+  if (known.answer.fits && share > kNoRoom) return;
   const Cause right = share < kRoomForAStep ? Cause::kActivationBound : Cause::kGenuineCapacity;
   const Cause wrong = share < kRoomForAStep ? Cause::kGenuineCapacity : Cause::kActivationBound;
   why::Candidate* first = find(diagnosis, right);
@@ -48,7 +52,7 @@ void settle_by_job(const KnownJob& known, why::Diagnosis& diagnosis) {
   // A load that ran out has made no activations, whatever the job says of its steps.
   if (first == nullptr || second == nullptr || diagnosis.phase == why::Phase::kLoad) return;
   const double both = first->probability + second->probability;
-  first->probability = std::max(first->probability, kShareOfBoth * both);
+  first->probability = std::max(first->probability, (known.answer.fits ? kShareWhereItFits : kShareOfBoth) * both);
   second->probability = both - first->probability;
   first->because = fmt::format("by the job, weights, gradients and states take {} of {}{}", format_bytes(bytes),
                                format_bytes(worst.capacity),

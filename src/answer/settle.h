@@ -7,7 +7,7 @@
 
 namespace plimsoll::answer {
 
-// Where the job does not fit, and the log leaves capacity and activations open, its own sum decides between the two.
+// Where the log leaves capacity and activations open, the job's own sum of what lasts decides between the two.
 void settle_by_job(const KnownJob& known, why::Diagnosis& diagnosis);
 
 }  // namespace plimsoll::answer

@@ -44,6 +44,12 @@ std::string headline(const answer::Slow& slow, const Console& console) {
     const double change = slow.run.tempo->steady / slow.before->tempo->steady - 1;
     if (change > 0.05)
       return say(fmt::format("slower than {} by {:.0f} %", slow.before->pace.file, 100 * change), Style::kBad);
+    // The median of a run that changed in its second half does not show it.
+    const std::optional<why::TempoChange>& turn = slow.run.tempo->change;
+    if (turn && turn->after > 1.05 * slow.before->tempo->steady)
+      return say(fmt::format("slower than {} by {:.0f} % from step {} on", slow.before->pace.file,
+                             100 * (turn->after / slow.before->tempo->steady - 1), turn->step),
+                 Style::kBad);
     return say(fmt::format("not slower than {} ({:+.1f} %)", slow.before->pace.file, 100 * change), Style::kGood);
   }
   return say(
@@ -56,7 +62,7 @@ std::string headline(const answer::Slow& slow, const Console& console) {
 std::string slow_report(const answer::Slow& slow, const Console& console) {
   std::string text = headline(slow, console) + pace_line(slow.run);
   if (slow.before && slow.before->tempo) text += pace_line(*slow.before);
-  if (!slow.suspects.empty()) {
+  if (!slow.suspects.empty() || slow.unexplained > 0) {
     Table table({{"s a step", Align::kRight},
                  {"what", Align::kLeft, true},
                  {"line", Align::kRight},

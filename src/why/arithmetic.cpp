@@ -18,6 +18,70 @@ constexpr std::int64_t kOwnOfMany = 2 * kGiB;
 
 }  // namespace
 
+namespace {
+
+// In a container the driver's process numbers are not ours: the one that holds what we hold is we.
+const ProcessUse* own_process(const OomNumbers& oom, const Arithmetic& sum, std::int64_t listed) {
+  const auto own =
+      std::min_element(oom.processes.begin(), oom.processes.end(), [&](const ProcessUse& a, const ProcessUse& b) {
+        return std::abs(a.bytes - sum.reserved) < std::abs(b.bytes - sum.reserved);
+      });
+  // All of them beside what we hold would be more than the device has in use: we are one of them.
+  const bool we_are_listed = sum.total > 0 && oom.free && own->bytes >= sum.reserved &&
+                             listed + sum.reserved > sum.total - sum.device_free + kGiB / 4;
+  const bool holds_as_much = own->bytes >= sum.reserved - sum.reserved / 50 && own->bytes <= sum.reserved + 4 * kGiB;
+  return we_are_listed || holds_as_much ? &*own : nullptr;
+}
+
+// Who holds what lies outside of PyTorch.
+void divide_outside(const OomNumbers& oom, bool ranks_share_node, Arithmetic& sum) {
+  const std::int64_t outside =
+      sum.total > 0 && oom.reserved ? std::max<std::int64_t>(0, sum.total - sum.reserved - sum.device_free) : 0;
+  std::int64_t listed = 0;
+  for (const ProcessUse& process : oom.processes) listed += process.bytes;
+  // In some containers the driver counts nothing for any process.
+  const bool counts_processes = oom.this_process.value_or(listed) > 0 || sum.reserved == 0;
+  if (!counts_processes || (!oom.this_process && oom.processes.empty())) {
+    sum.own_outside = std::min(outside, ranks_share_node ? kOwnOfMany : kOwnAlone);
+    sum.others = outside - sum.own_outside;
+    return;
+  }
+  if (oom.this_process) {
+    sum.own_outside = std::max<std::int64_t>(0, *oom.this_process - sum.reserved);
+    sum.others_listed = !oom.processes.empty();
+    sum.others = sum.others_listed ? listed : std::max<std::int64_t>(0, outside - sum.own_outside - kGiB / 4);
+    return;
+  }
+  // Whether the one process that is listed is this one cannot be told without what it reserved.
+  if (oom.processes.size() == 1 && !oom.reserved) return;
+  sum.others_listed = true;
+  sum.others = listed;
+  if (const ProcessUse* own = own_process(oom, sum, listed)) {
+    sum.others -= own->bytes;
+    sum.own_outside = std::max<std::int64_t>(0, own->bytes - sum.reserved);
+    sum.own_pid = own->pid;
+  }
+}
+
+// What could have served the request: what is free, what is cached, what others hold. A figure that is not printed
+// is taken at its largest where only that rules something out.
+void weigh_request(const OomNumbers& oom, Arithmetic& sum) {
+  sum.defragmenting_could_serve = oom.reserved_unallocated && sum.request <= sum.free + sum.cached;
+  const auto left_of_capacity = [&sum](std::int64_t taken) {
+    return sum.capacity > 0 ? std::max<std::int64_t>(0, sum.capacity - taken) : sum.request;
+  };
+  const std::int64_t most_free = oom.free ? sum.free : left_of_capacity(sum.reserved);
+  const std::int64_t most_cached = oom.reserved_unallocated ? sum.cached
+                                   : oom.this_process ? std::max<std::int64_t>(0, *oom.this_process - sum.allocated)
+                                                      : left_of_capacity(sum.allocated);
+  sum.pieces_might_serve = sum.request <= most_free + most_cached;
+  sum.fits_in_free = oom.free && sum.request <= sum.free;
+  sum.without_others_would_fit = sum.request <= sum.free + sum.cached + sum.others;
+  sum.shortfall = std::max<std::int64_t>(0, sum.request - sum.free);
+}
+
+}  // namespace
+
 Arithmetic arithmetic_of(const OomNumbers& oom, bool ranks_share_node) {
   Arithmetic sum;
   if (!oom.free && !oom.allocated && oom.processes.empty()) return sum;
@@ -34,52 +98,11 @@ Arithmetic arithmetic_of(const OomNumbers& oom, bool ranks_share_node) {
   sum.free = sum.device_free;
   if (sum.has_limit)
     sum.free = std::min(oom.free ? *oom.free : *oom.allowed, std::max<std::int64_t>(0, *oom.allowed - sum.reserved));
-
-  const std::int64_t outside =
-      sum.total > 0 && oom.reserved ? std::max<std::int64_t>(0, sum.total - sum.reserved - sum.device_free) : 0;
-  std::int64_t listed = 0;
-  for (const ProcessUse& process : oom.processes) listed += process.bytes;
-  if (oom.this_process) {
-    sum.own_outside = std::max<std::int64_t>(0, *oom.this_process - sum.reserved);
-    sum.others_listed = !oom.processes.empty();
-    sum.others = sum.others_listed ? listed : std::max<std::int64_t>(0, outside - sum.own_outside - kGiB / 4);
-  } else if (oom.processes.size() == 1 && !oom.reserved) {
-    // Whether the one process that is listed is this one cannot be told without what it reserved.
-  } else if (!oom.processes.empty()) {
-    // In a container the driver's process numbers are not ours: the one that holds what we hold is we.
-    const auto own =
-        std::min_element(oom.processes.begin(), oom.processes.end(), [&](const ProcessUse& a, const ProcessUse& b) {
-          return std::abs(a.bytes - sum.reserved) < std::abs(b.bytes - sum.reserved);
-        });
-    sum.others_listed = true;
-    sum.others = listed;
-    // All of them beside what we hold would be more than the device has in use: we are one of them.
-    const bool we_are_listed = sum.total > 0 && oom.free && own->bytes >= sum.reserved &&
-                               listed + sum.reserved > sum.total - sum.device_free + kGiB / 4;
-    if (we_are_listed || (own->bytes >= sum.reserved - sum.reserved / 50 && own->bytes <= sum.reserved + 4 * kGiB)) {
-      sum.others -= own->bytes;
-      sum.own_outside = std::max<std::int64_t>(0, own->bytes - sum.reserved);
-    }
-  } else {
-    sum.own_outside = std::min(outside, ranks_share_node ? kOwnOfMany : kOwnAlone);
-    sum.others = outside - sum.own_outside;
-  }
+  divide_outside(oom, ranks_share_node, sum);
   sum.holders_known = sum.others_listed || (sum.total > 0 && oom.reserved && oom.free);
   if (sum.total == 0 && sum.others_listed)  // at least what the holders have together
     sum.total = sum.others + oom.this_process.value_or(sum.reserved) + sum.device_free;
-  if (!oom.request) return sum;
-  sum.defragmenting_could_serve = oom.reserved_unallocated && sum.request <= sum.free + sum.cached;
-  const std::int64_t most_free = oom.free           ? sum.free
-                                 : sum.capacity > 0 ? std::max<std::int64_t>(0, sum.capacity - sum.reserved)
-                                                    : sum.request;
-  const std::int64_t most_cached = oom.reserved_unallocated ? sum.cached
-                                   : oom.this_process ? std::max<std::int64_t>(0, *oom.this_process - sum.allocated)
-                                   : sum.capacity > 0 ? std::max<std::int64_t>(0, sum.capacity - sum.allocated)
-                                                      : sum.request;
-  sum.pieces_might_serve = sum.request <= most_free + most_cached;
-  sum.fits_in_free = oom.free && sum.request <= sum.free;
-  sum.without_others_would_fit = sum.request <= sum.free + sum.cached + sum.others;
-  sum.shortfall = std::max<std::int64_t>(0, sum.request - sum.free);
+  if (oom.request) weigh_request(oom, sum);
   return sum;
 }
 

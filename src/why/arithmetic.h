@@ -26,6 +26,7 @@ struct Arithmetic {
   std::int64_t own_outside = 0;  // this process beside PyTorch: context, NCCL, libraries
   std::int64_t others = 0;       // other processes, as listed or as what is left over
   bool others_listed = false;
+  std::optional<std::int64_t> own_pid;  // of this process among those that are listed
   bool holders_known = false;  // who holds the device follows from the figures, whether the request is known or not
   bool has_limit = false;
   bool defragmenting_could_serve = false;  // request <= free + cached, as printed

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "why/batch.h"
+#include "why/command_line.h"
 #include "why/complaint.h"
 #include "why/familiar.h"
 #include "why/text_hash.h"
@@ -106,31 +107,13 @@ void Collector::read_segment(std::string_view raw, std::int64_t number) {
   strip_host(line);
   strip_pytest(line);
   if (line.text.empty()) return;
+  const Topics topics = log_scanner().topics(scratch_);
+  if (has(topics, Topic::kTraceback) && read_quoted_traceback(raw, number)) return;
   Stream& stream = stream_of(line.stream);
   const OpenCount counted(stream.open, open_streams_);
   if (line.clock.kind != Clock::Kind::kNone) stream.clock = line.clock;
-  const Topics topics = log_scanner().topics(scratch_);
-  if (order_ < kManyLines && line.text.size() < kLongestOption && !findings_.figures.contains("batch"))
-    if (const auto batch = batch_in(line.text)) findings_.figures["batch"] = *batch;
-  // A bar without a newline swallows the beginning of what comes after it.
-  std::size_t bar_end = line.text.rfind("it/s]");
-  if (bar_end == kNone) bar_end = line.text.rfind("s/it]");
-  if (bar_end != kNone && bar_end + 5 < line.text.size()) {
-    const std::string whole{line.text};
-    read_progress(line, topics);
-    line.text = std::string_view{whole}.substr(bar_end + 5);
-    if (line.text.starts_with("[A")) line.text.remove_prefix(2);
-    std::string rest = "\n" + std::string{trim(line.text)} + "\n";
-    line.text = trim(std::string_view{rest});
-    if (line.text.empty()) return;
-    const Topics own = log_scanner().topics(rest);
-    if (read_traceback(line, stream)) return;
-    if (auto signal = recognise(line, own, stream.open, rules_)) {
-      read_elastic(line);
-      add_event(line, *std::move(signal), stream);
-    }
-    return;
-  }
+  if (order_ < kManyLines) read_command(line);
+  if (read_after_bar(line, topics, stream)) return;
   if (read_traceback(line, stream) || read_node(line) || read_native_frame(line) || read_continuation(line, stream) ||
       read_message_below(line)) {
     ++told_;
@@ -167,6 +150,53 @@ void Collector::read_segment(std::string_view raw, std::int64_t number) {
   }
   read_facts(line, topics);
   read_progress(line, topics);
+}
+
+// A traceback on one line, as Python and JSON quote it: its line ends are a backslash and an n.
+bool Collector::read_quoted_traceback(std::string_view raw, std::int64_t number) {
+  if (find_word(raw, "(most recent call last):\\n") == kNone) return false;
+  // Loguru draws a line from the variable to its value.
+  while (!raw.empty() && (is_blank(raw.front()) || static_cast<unsigned char>(raw.front()) >= 0x80))
+    raw.remove_prefix(1);
+  std::string lines;
+  lines.reserve(raw.size());
+  for (std::size_t at = 0; at < raw.size(); ++at) {
+    const bool quoted = raw[at] == '\\' && at + 1 < raw.size();
+    if (quoted) ++at;
+    lines += quoted && raw[at] == 'n' ? '\n' : raw[at];
+  }
+  for (const std::string_view line : split(lines, '\n')) read_segment(line, number);
+  return true;
+}
+
+// A bar without a newline swallows the beginning of what comes after it.
+bool Collector::read_after_bar(const Line& line, Topics topics, Stream& stream) {
+  std::size_t bar_end = line.text.rfind("it/s]");
+  if (bar_end == kNone) bar_end = line.text.rfind("s/it]");
+  if (bar_end == kNone || bar_end + 5 >= line.text.size()) return false;
+  read_progress(line, topics);
+  Line after = line;
+  after.text = line.text.substr(bar_end + 5);
+  if (after.text.starts_with("[A")) after.text.remove_prefix(2);
+  const std::string rest = "\n" + std::string{trim(after.text)} + "\n";
+  after.text = trim(std::string_view{rest});
+  if (after.text.empty() || read_traceback(after, stream)) return true;
+  if (auto signal = recognise(after, log_scanner().topics(rest), stream.open, rules_)) {
+    read_elastic(after);
+    add_event(after, *std::move(signal), stream);
+  }
+  return true;
+}
+
+// What the command says that made this log: its flags, and the batch size wherever it stands.
+void Collector::read_command(const Line& line) {
+  constexpr std::size_t kLongestCommand = 16384;
+  constexpr std::size_t kMostFlags = 1024;
+  if (line.text.size() < kLongestOption && !findings_.figures.contains("batch"))
+    if (const auto batch = batch_in(line.text)) findings_.figures["batch"] = *batch;
+  if (line.text.size() > kLongestCommand || findings_.flags.size() > kMostFlags) return;
+  if (line.text.find("--") == kNone) return;
+  for (auto& [name, value] : command_flags(line.text)) findings_.flags.emplace(std::move(name), std::move(value));
 }
 
 // pytest shows what was raised as "E       ValueError: text", and a child's traceback the same way.

@@ -43,6 +43,8 @@ class Collector {
     std::int64_t bare_event = -1;       // without frames; a traceback may follow it
     std::int64_t continued_event = -1;  // its message may go on in the next lines
     int continuations = 0;
+    std::string wrapped;  // parts of a frame that a logger has broken
+    int wrapped_parts = 0;
     std::string code;  // an indented line of code without the frame that it belongs to
     std::int64_t code_line = -1;
   };
@@ -54,11 +56,18 @@ class Collector {
   Stream& stream_of(std::uint64_t id);
   void add_drawings(std::string_view raw, std::int64_t number);
   void read_segment(std::string_view raw, std::int64_t number);
+  bool read_quoted_traceback(std::string_view raw, std::int64_t number);
+  bool read_after_bar(const Line& line, Topics topics, Stream& stream);
   void strip_host(Line& line);
   static void strip_pytest(Line& line);
   bool read_notebook_frame(const Line& line, Stream& stream);
   bool read_boxed_frame(const Line& line, Stream& stream);
+  static std::string unwrapped_frame(const Line& line, Stream& stream);
   bool read_traced_frame(const Line& line, Stream& stream);
+  static void open_headless(const Line& line, Stream& stream);
+  bool read_head(const Line& line, Stream& stream);
+  bool read_python_frame(std::string_view text, int indent, Stream& stream);
+  static bool read_code(const Line& line, Stream& stream);
   bool read_traceback(const Line& line, Stream& stream);
   bool read_node(const Line& line);
   bool read_native_frame(const Line& line);
@@ -66,7 +75,18 @@ class Collector {
   bool read_continuation(const Line& line, Stream& stream);
   void read_progress(const Line& line, Topics topics);
   void read_facts(const Line& line, Topics topics);
+  void read_memory_facts(const Line& line, Topics topics);
   void read_device(const Line& line);
+  void read_start(std::string_view text);
+  void read_driver(const Line& line);
+  void read_summary_row(std::string_view text);
+  void read_program(std::string_view text);
+  void read_retries(const Line& line);
+  void read_smi(const Line& line);
+  void read_version(std::string_view text);
+  void read_world(std::string_view text);
+  void read_upgrade(const Line& line);
+  void read_command(const Line& line);
   void read_setting(const Line& line);
   void read_config(const Line& line);
   void read_graphs(std::string_view name, std::string_view value, const Line& line);

@@ -194,137 +194,57 @@ void Collector::read_elastic(const Line& line) {
       elastic_rank_ = static_cast<int>(*rank);
 }
 
-// Limits and kinds of the device that the log mentions in passing.
-void Collector::read_device(const Line& line) {
-  const std::string_view text = line.text;
-  if (!findings_.cap_place && (has_any(text, {"memory_fraction", "per_process_gpu_memory_fraction", "mem_fraction="}) ||
-                               (has_whole(text, "mig") && has_any(text, {"slice", "1g.", "2g.", "3g.", "4g.", "7g."}))))
-    findings_.cap_place = Place{line.file, line.number};
-  if (has_text(text, "sleep mode"))
-    if (const auto left = size_before(text, "memory is still in use")) {
-      findings_.engine_left = *left;
-      findings_.engine_in_trainer = true;
-    }
-  if (has_whole(text, "uma") || has_whole(text, "apu") || has_whole(text, "gtt") ||
-      has_any(text, {"unified memory", "integrated graphics"}))
-    findings_.is_unified = true;
-  if (denies_oom(text)) findings_.denies_oom = true;
-  // XLA's sum of a program: "HLO temp 10.96G (1.2% utilization: Unpadded (140.25M) Padded (10.96G), ...)".
-  if (has_text(text, "unpadded (")) {
-    const auto plain = size_after(text, "unpadded (");
-    const auto padded = size_after(text, " padded (");
-    if (plain && padded && *plain > 0)
-      findings_.padding_ratio =
-          std::max(findings_.padding_ratio, static_cast<double>(*padded) / static_cast<double>(*plain));
+// "torch==2.4.1", "PyTorch version: 2.4.1".
+void Collector::read_version(std::string_view text) {
+  constexpr std::size_t kLongest = 32;
+  for (const std::string_view key :
+       {std::string_view{"torch "}, std::string_view{"torch=="}, std::string_view{"pytorch version"}}) {
+    std::size_t at = find_word(text, key);
+    if (at == kNone) continue;
+    at += key.size();
+    while (at < text.size() && (is_blank(text[at]) || text[at] == ':')) ++at;
+    std::size_t end = at;
+    while (end < text.size() && (is_word(text[end]) || text[end] == '.' || text[end] == '+')) ++end;
+    if (end > at + 2 && is_digit(text[at]) && text[at + 1] == '.')
+      findings_.torch_version = std::string{text.substr(at, std::min(end - at, kLongest))};
   }
-  if (has_text(text, "due to padding")) {
-    const std::size_t open = text.find('(');
-    if (open != kNone && has_text(text.substr(open), "expansion"))
-      if (const auto ratio = leading_number(text.substr(open + 1)); ratio && *ratio < 1e6)
-        findings_.padding_ratio = std::max(findings_.padding_ratio, *ratio);
-  }
+}
+
+// How many ranks there are, by the launcher or the framework.
+void Collector::read_world(std::string_view text) {
+  for (const std::string_view key :
+       {std::string_view{"world size"}, std::string_view{"world_size"}, std::string_view{"nproc-per-node"},
+        std::string_view{"nproc_per_node"}, std::string_view{"num_processes"}})
+    if (const auto value = integer_after(text, key); value && *value > 0 && *value < (1 << 24))
+      findings_.world = std::max(findings_.world.value_or(0), *value);
+}
+
+// That the same job fitted under another version.
+void Collector::read_upgrade(const Line& line) {
+  constexpr std::size_t kLongest = 300;
+  if (findings_.upgrade_place || line.text.size() >= kLongest ||
+      !has_any(line.text, {"last good run", "upgraded from", "after upgrading", "worked with", "worked on version",
+                           "previously fit", "fitted on"}))
+    return;
+  findings_.upgrade_place = Place{line.file, line.number};
+  findings_.upgrade_text = std::string{cut_text(line.text, 200)};
 }
 
 void Collector::read_facts(const Line& line, Topics topics) {
   const std::string_view text = line.text;
-  if (text.size() < 400) read_device(line);
   // The access log of a server: what is asked of it is answered, or was until now.
   if (text.find("\"POST /") != kNone && text.find(" HTTP/") != kNone) ++findings_.figures["requests"];
-  // What a runtime found on the device when it started: "Total memory: 7.92GiB", "Free memory: 190.31MiB".
-  if (findings_.events.empty() && findings_.steps == 0 && text.size() < 200) {
-    if (const auto total = size_after(text, "total memory:")) findings_.figures["total_at_start"] = *total;
-    if (const auto total = size_after(text, "totalmemory:")) findings_.figures["total_at_start"] = *total;
-    if (const auto free = size_after(text, "free memory:")) findings_.figures["free_at_start"] = *free;
-    if (const auto free = size_after(text, "freememory:")) findings_.figures["free_at_start"] = *free;
-  }
-  if (has(topics, Topic::kElastic)) read_elastic(line);
-  if (root_cause_ && find_word(text, "exitcode") == 0) read_elastic(line);
+  if (has(topics, Topic::kElastic) || (root_cause_ && find_word(text, "exitcode") == 0)) read_elastic(line);
   if (has(topics, Topic::kSetting)) read_setting(line);
   if (has(topics, Topic::kServing)) read_serving(line);
-  if (has(topics, Topic::kWorld))
-    for (const std::string_view key :
-         {std::string_view{"world size"}, std::string_view{"world_size"}, std::string_view{"nproc-per-node"},
-          std::string_view{"nproc_per_node"}, std::string_view{"num_processes"}})
-      if (const auto value = integer_after(text, key); value && *value > 0 && *value < (1 << 24))
-        findings_.world = std::max(findings_.world.value_or(0), *value);
+  if (has(topics, Topic::kWorld)) read_world(text);
   if (has(topics, Topic::kWorld) || in_config_ || text.starts_with("cfg ") || text.ends_with("onfig:"))
     read_config(line);
-  if (has(topics, Topic::kDriver) && !findings_.driver_vram) {
-    // amdgpu: 98304M of VRAM memory ready
-    std::size_t at = find_word(text, "of vram");
-    if (at != kNone && has_text(text, "ready")) findings_.driver_vram = size_before(text, "of vram");
-    if (!findings_.driver_vram && has_text(text, "vram:")) findings_.driver_vram = size_after(text, "vram:");
-    if (findings_.driver_vram) {
-      findings_.driver_place = {line.file, line.number};
-      findings_.driver_text = std::string{cut_text(text, 200)};
-    }
-  }
-  // Rows of memory_summary(): current use, then the peak.
-  if (const std::size_t bar = text.find('|'); bar < 40 && text.size() < 200) {
-    const std::string_view row = trim(text.substr(0, bar));
-    const char* name = row == "Allocated memory"      ? "summary_allocated"
-                       : row == "GPU reserved memory" ? "summary_reserved"
-                                                      : nullptr;
-    if (name != nullptr)
-      if (const auto bytes = leading_size(text.substr(bar + 1))) findings_.figures[name] = *bytes;
-  }
+  read_memory_facts(line, topics);
   if (rss_from_end_ > 0 || has(topics, Topic::kSummary)) read_tasks(text);
-  // The kernel's word on the cgroup: "memory: usage 67108864kB, limit 67108864kB, failcnt 88".
-  if (has(topics, Topic::kSummary) && has_text(text, "failcnt") && find_word(text, "memory:") == 0)
-    if (const auto limit = size_after(text, "limit")) findings_.figures["host_limit"] = *limit;
-  // XLA's account of the program that could not be run: what lives between its operations, and all of it.
-  if (find_word(text, "hlo temp ") == 0)
-    if (const auto bytes = size_after(text, "hlo temp")) findings_.figures["temporaries"] = *bytes;
-  if (find_word(text, "program hbm requirement") == 0)
-    if (const auto bytes = size_after(text, "program hbm requirement")) findings_.figures["program"] = *bytes;
-  if (find_word(text, "preallocated temp allocation:") == 0)
-    if (const auto bytes = size_after(text, "preallocated temp allocation:")) findings_.figures["temporaries"] = *bytes;
-  if (has(topics, Topic::kSummary) && find_word(text, "total allocation:") == 0)
-    if (const auto bytes = size_after(text, "total allocation:")) findings_.figures["program"] = *bytes;
-  if (has(topics, Topic::kSummary)) {
-    std::int64_t retries = 0;
-    for (const std::string_view key : {std::string_view{"cudamalloc retries"}, std::string_view{"alloc_retries"}})
-      if (const auto value = integer_after(text, key)) retries = std::max(retries, *value);
-    if (retries > findings_.alloc_retries) {
-      findings_.alloc_retries = retries;
-      findings_.retries_place = {line.file, line.number};
-      findings_.retries_text = std::string{cut_text(text, 200)};
-    }
-  }
-  if (findings_.smi_processes.size() < 256)
-    if (const auto process = parse_device_process(text)) {
-      const auto same = std::find_if(
-          findings_.smi_processes.begin(), findings_.smi_processes.end(),
-          [&](const DeviceProcess& known) { return known.pid == process->pid && known.gpu == process->gpu; });
-      if (same != findings_.smi_processes.end()) {
-        same->bytes = std::max(same->bytes, process->bytes);
-      } else {
-        findings_.smi_processes.push_back(*process);
-        findings_.smi_place = {line.file, line.number};
-        findings_.smi_text = std::string{cut_text(text, 200)};
-      }
-    }
-  if (findings_.smi.size() < 256)
-    if (const auto use = parse_device_use(text))
-      findings_.smi.push_back({*use, line.order, {line.file, line.number}, std::string{cut_text(text, 200)}});
-  if (findings_.torch_version.empty())
-    for (const std::string_view key :
-         {std::string_view{"torch "}, std::string_view{"torch=="}, std::string_view{"pytorch version"}}) {
-      std::size_t at = find_word(text, key);
-      if (at == kNone) continue;
-      at += key.size();
-      while (at < text.size() && (is_blank(text[at]) || text[at] == ':')) ++at;
-      std::size_t end = at;
-      while (end < text.size() && (is_word(text[end]) || text[end] == '.' || text[end] == '+')) ++end;
-      if (end > at + 2 && is_digit(text[at]) && text[at + 1] == '.')
-        findings_.torch_version = std::string{text.substr(at, std::min<std::size_t>(end - at, 32))};
-    }
-  if (!findings_.upgrade_place && text.size() < 300 &&
-      has_any(text, {"last good run", "upgraded from", "after upgrading", "worked with", "worked on version",
-                     "previously fit", "fitted on"})) {
-    findings_.upgrade_place = Place{line.file, line.number};
-    findings_.upgrade_text = std::string{cut_text(text, 200)};
-  }
+  if (findings_.torch_version.empty()) read_version(text);
+  read_upgrade(line);
+  // A command, or what a launcher says that it starts.
   if (text.size() < 200 && (text.starts_with("$ ") || text.starts_with("+ ") || has_text(text, "starting: ") ||
                             has_any(text, {"deepspeed ", "vllm ", "torchtitan", "megatron"})))
     mention(text);

@@ -20,9 +20,34 @@ bool is_camel(std::string_view type) {
   return words >= 3 && type.find('_') == kNone;
 }
 
+// "ValueError('text\nmore text')", as Python prints an exception: line ends are two letters, and the last line is the
+// exception's own.
+std::optional<ExceptionLine> parse_call_of_exception(std::string_view text) {
+  const std::size_t open = text.find('(');
+  if (open == kNone || open + 2 >= text.size() || (text[open + 1] != '\'' && text[open + 1] != '"'))
+    return std::nullopt;
+  std::optional<ExceptionLine> found = parse_exception(text.substr(0, open));
+  if (!found) return std::nullopt;
+  std::string_view message = text.substr(open + 2);
+  const std::size_t close = message.find_last_of("'\"");
+  if (close == kNone || message.find_first_not_of(",) .]}", close + 1) != kNone) return std::nullopt;
+  message = message.substr(0, close);
+  while (message.ends_with("\\n")) message.remove_suffix(2);
+  const std::size_t last = message.rfind("\\n");
+  if (last != kNone) message = trim(message.substr(last + 2));
+  if (last != kNone)
+    if (const auto inner = parse_exception(message)) return inner;
+  found->message = message;
+  return found;
+}
+
 }  // namespace
 
 std::optional<ExceptionLine> parse_exception(std::string_view text) {
+  // Visual Studio Code's heading; the message follows on the next line.
+  for (const std::string_view heading :
+       {"Exception has occurred: ", "\xE5\x8F\x91\xE7\x94\x9F\xE5\xBC\x82\xE5\xB8\xB8: "})
+    if (text.starts_with(heading)) text.remove_prefix(heading.size());
   std::size_t end = 0;
   std::size_t last = 0;
   while (end < text.size() && (is_word(text[end]) || text[end] == '.')) {
@@ -48,6 +73,20 @@ std::optional<ExceptionLine> parse_exception(std::string_view text) {
   ExceptionLine line{type, {}};
   if (end < text.size()) line.message = trim(text.substr(end + 1));
   return line;
+}
+
+std::optional<ExceptionLine> parse_quoted_exception(std::string_view text) {
+  if (has_any(text, {"retry", "ignor", "skip", "warning"})) return std::nullopt;  // the run went on
+  // "Run 7 errored: ValueError('text\nmore text')": the words before it say that it is no line of code.
+  for (std::size_t at = text.find(": "); at != kNone; at = text.find(": ", at + 1))
+    if (has_any(text.substr(0, at), {"error", "exception", "fail", "raised", "crash", "died"}))
+      if (const auto found = parse_call_of_exception(text.substr(at + 2))) return found;
+  // A worker's exception as the loader passes it on, in another program's list of variables.
+  constexpr std::string_view kCaught = "'Caught ";
+  const std::size_t caught = text.find(kCaught);
+  const std::size_t end = text.find(" in DataLoader worker process");
+  if (caught == kNone || end == kNone || end < caught + kCaught.size()) return std::nullopt;
+  return parse_exception(text.substr(caught + kCaught.size(), end - caught - kCaught.size()));
 }
 
 bool is_shell_killed(std::string_view text) {

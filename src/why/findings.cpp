@@ -42,8 +42,9 @@ std::string Findings::allocator_settings() const {
 bool Findings::has_expandable_segments() const { return has_text(allocator_settings(), "expandable_segments:true"); }
 
 std::string Findings::option(const std::string& name) const {
-  const auto found = config.find(name);
-  return found == config.end() ? std::string{} : found->second;
+  if (const auto found = config.find(name); found != config.end()) return found->second;
+  const auto given = flags.find(name);
+  return given == flags.end() ? std::string{} : given->second;
 }
 
 }  // namespace plimsoll::why

@@ -114,6 +114,7 @@ struct Findings {
   std::string smi_text;
   std::map<std::string, Setting> settings;    // environment that the log shows: PYTORCH_CUDA_ALLOC_CONF, NCCL_*
   std::map<std::string, std::string> config;  // options that the log dumps
+  std::map<std::string, std::string> flags;   // of the command that the log shows
   std::optional<std::int64_t> world;          // ranks
   std::optional<int> root_rank;               // torchelastic's "first observed failure"
   std::optional<std::int64_t> root_exit;

@@ -114,7 +114,8 @@ Ids host_rungs(const Diagnosis& diagnosis, const KnownSettings& known) {
   return ids;
 }
 
-Ids not_memory_rungs(const Diagnosis& diagnosis, const Findings& findings) {
+Ids not_memory_rungs(const Diagnosis& diagnosis, const KnownSettings& known) {
+  const Findings& findings = known.findings();
   if (diagnosis.root == nullptr) return {};
   // A size read from garbage after a collective gave up is that collective's.
   const bool gave_up = std::any_of(findings.events.begin(), findings.events.end(), [](const Event& event) {
@@ -153,109 +154,167 @@ Ids serving_rungs(const Diagnosis& diagnosis, const KnownSettings& known) {
   return ids;
 }
 
+// A smaller micro-batch, where there is one to make smaller.
+void add_micro_batch(const KnownSettings& known, Ids& ids) {
+  if (known.is_training() && !known.micro_batch_is_one()) ids.push_back("micro-batch");
+}
+
+FramesPhase frames_of(const Diagnosis& diagnosis) {
+  return diagnosis.root == nullptr ? FramesPhase{} : diagnosis.root->frames;
+}
+
+Ids fragmentation_rungs(const Diagnosis& diagnosis, const KnownSettings& known) {
+  Ids ids;
+  add_allocator(diagnosis, known, ids);
+  const bool moves_weights = frames_of(diagnosis).offload_hook || diagnosis.phase == Phase::kLoad;
+  ids.push_back(moves_weights ? "headroom" : "fixed-shapes");
+  if (diagnosis.phase != Phase::kLoad) add_micro_batch(known, ids);
+  return ids;
+}
+
+Ids activation_rungs(const Diagnosis& diagnosis, const KnownSettings& known) {
+  Ids ids;
+  add_activation_rungs(diagnosis, known, ids);
+  if (known.is_training()) ids.push_back("shorter-sequence");
+  return ids;
+}
+
+Ids first_backward_rungs(const Diagnosis& diagnosis, const KnownSettings& known) {
+  Ids ids;
+  add_activation_rungs(diagnosis, known, ids);
+  if (known.many()) ids.push_back("shard-optimizer");
+  ids.push_back("shorter-sequence");
+  return ids;
+}
+
+Ids checkpoint_rungs(const Diagnosis& diagnosis, const KnownSettings& /*known*/) {
+  return {diagnosis.phase == Phase::kResume ? "load-on-host" : "state-dict-on-host", "sharded-checkpoint"};
+}
+
+Ids library_rungs(const Diagnosis& /*diagnosis*/, const KnownSettings& known) {
+  Ids ids;
+  add_micro_batch(known, ids);
+  ids.push_back("cache-limit");
+  if (known.is_training() && !known.recomputes()) ids.push_back("recompute-layers");
+  return ids;
+}
+
+Ids graph_rungs(const Diagnosis& /*diagnosis*/, const KnownSettings& known) {
+  if (known.is_serving()) return {"graph-margin", "fewer-graphs", "no-graphs"};
+  return {"fewer-graphs", "no-graphs"};
+}
+
+Ids interop_rungs(const Diagnosis& /*diagnosis*/, const KnownSettings& known) {
+  Ids ids = {"unset-expandable"};
+  if (known.is_serving()) ids.push_back("no-custom-all-reduce");
+  if (known.uses_user_buffers()) ids.push_back("no-user-buffers");
+  return ids;
+}
+
+Ids longest_batch_rungs(const Diagnosis& /*diagnosis*/, const KnownSettings& known) {
+  Ids ids = {"token-budget"};
+  if (!known.micro_batch_is_one()) ids.push_back("micro-batch");
+  if (!known.recomputes()) ids.push_back("recompute-layers");
+  ids.push_back("cap-length");
+  return ids;
+}
+
+Ids load_rungs(const Diagnosis& diagnosis, const KnownSettings& known) {
+  if (frames_of(diagnosis).converts && known.is_serving()) return {"engine-shard", "quantise", "load-lean"};
+  if (diagnosis.root->signal.kind == SignalKind::kDeviceOom)
+    return {"sharded-load", "load-lean", "lower-precision-weights", "quantise"};
+  return {"load-lean", "sharded-load", "host-memory"};
+}
+
+Ids nccl_rungs(const Diagnosis& diagnosis, const KnownSettings& known) {
+  if (diagnosis.root->signal.kind == SignalKind::kNcclRegister) return {"no-user-buffers", "nccl-lean"};
+  // Without a line of Python there may be no cache of PyTorch's to limit.
+  const bool bare =
+      known.findings().frameworks.empty() && !diagnosis.root->has_frames && diagnosis.root->steps_before == 0;
+  Ids ids = bare ? Ids{"nccl-lean", "cache-limit"} : Ids{"cache-limit", "nccl-lean"};
+  if (diagnosis.phase == Phase::kResume)
+    ids.push_back("load-on-host");
+  else if (!known.micro_batch_is_one())
+    ids.push_back("micro-batch");
+  return ids;
+}
+
+Ids optimizer_rungs(const Diagnosis& diagnosis, const KnownSettings& known) {
+  Ids ids;
+  if (frames_of(diagnosis).foreach_optimizer) ids.push_back("no-foreach");
+  add_state_rungs(diagnosis, known, ids);
+  return ids;
+}
+
+Ids holder_rungs(const Diagnosis& diagnosis, const KnownSettings& known) {
+  if (diagnosis.root->signal.kind == SignalKind::kNotFreeAtStart) return {"free-the-device", "engine-share-less"};
+  Ids ids;
+  if (siblings_hold(diagnosis, known.findings())) ids.push_back("one-device-per-rank");
+  ids.push_back("free-the-device");
+  if (known.many()) ids.push_back("one-device-per-rank");
+  return ids;
+}
+
+Ids cap_rungs(const Diagnosis& /*diagnosis*/, const KnownSettings& known) {
+  Ids ids = {"raise-limit"};
+  add_micro_batch(known, ids);
+  return ids;
+}
+
+Ids unified_rungs(const Diagnosis& /*diagnosis*/, const KnownSettings& known) {
+  Ids ids = {"unified-watermark"};
+  add_micro_batch(known, ids);
+  return ids;
+}
+
+Ids workspace_rungs(const Diagnosis& diagnosis, const KnownSettings& known) {
+  Ids ids;
+  add_micro_batch(known, ids);
+  const bool beyond_device = diagnosis.sum.capacity > 0 && diagnosis.sum.request > diagnosis.sum.capacity;
+  ids.insert(beyond_device ? ids.begin() : ids.end(), "no-benchmark");
+  return ids;
+}
+
+Ids masked_rungs(const Diagnosis& diagnosis, const KnownSettings& known) {
+  Ids ids;
+  if (diagnosis.phase != Phase::kLoad) ids = {"smaller-batch", "bigger-device"};
+  for (const std::string_view id : capacity_rungs(diagnosis, known))
+    if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+  return ids;
+}
+
+struct Choice {
+  Cause cause;
+  Ids (*rungs)(const Diagnosis&, const KnownSettings&);
+};
+
+const Choice kChoices[] = {{Cause::kFragmentation, fragmentation_rungs},
+                           {Cause::kActivationBound, activation_rungs},
+                           {Cause::kFirstBackward, first_backward_rungs},
+                           {Cause::kGenuineCapacity, capacity_rungs},
+                           {Cause::kCheckpointSpike, checkpoint_rungs},
+                           {Cause::kCublasCudnnAlloc, library_rungs},
+                           {Cause::kCudaGraphMemory, graph_rungs},
+                           {Cause::kExpandableInterop, interop_rungs},
+                           {Cause::kHostRamKill, host_rungs},
+                           {Cause::kKvCacheTooSmall, serving_rungs},
+                           {Cause::kLongestBatch, longest_batch_rungs},
+                           {Cause::kModelLoadSpike, load_rungs},
+                           {Cause::kNcclMemory, nccl_rungs},
+                           {Cause::kNotMemory, not_memory_rungs},
+                           {Cause::kOptimizerStateBound, optimizer_rungs},
+                           {Cause::kOtherProcess, holder_rungs},
+                           {Cause::kAllocatorCap, cap_rungs},
+                           {Cause::kUnifiedLimit, unified_rungs},
+                           {Cause::kConvWorkspace, workspace_rungs},
+                           {Cause::kMaskedOom, masked_rungs}};
+
 }  // namespace
 
 std::vector<std::string_view> rungs_of(const Diagnosis& diagnosis, const KnownSettings& known) {
+  for (const Choice& choice : kChoices)
+    if (choice.cause == diagnosis.cause) return choice.rungs(diagnosis, known);
   Ids ids;
-  const FramesPhase frames = diagnosis.root == nullptr ? FramesPhase{} : diagnosis.root->frames;
-  switch (diagnosis.cause) {
-    case Cause::kFragmentation:
-      add_allocator(diagnosis, known, ids);
-      if (frames.offload_hook || diagnosis.phase == Phase::kLoad)
-        ids.push_back("headroom");
-      else
-        ids.push_back("fixed-shapes");
-      if (diagnosis.phase != Phase::kLoad && known.is_training() && !known.micro_batch_is_one())
-        ids.push_back("micro-batch");
-      return ids;
-    case Cause::kActivationBound:
-      add_activation_rungs(diagnosis, known, ids);
-      if (known.is_training()) ids.push_back("shorter-sequence");
-      return ids;
-    case Cause::kFirstBackward:
-      add_activation_rungs(diagnosis, known, ids);
-      if (known.many()) ids.push_back("shard-optimizer");
-      ids.push_back("shorter-sequence");
-      return ids;
-    case Cause::kGenuineCapacity:
-      return capacity_rungs(diagnosis, known);
-    case Cause::kCheckpointSpike:
-      if (diagnosis.phase == Phase::kResume) return {"load-on-host", "sharded-checkpoint"};
-      return {"state-dict-on-host", "sharded-checkpoint"};
-    case Cause::kCublasCudnnAlloc:
-      if (known.is_training() && !known.micro_batch_is_one()) ids.push_back("micro-batch");
-      ids.push_back("cache-limit");
-      if (known.is_training() && !known.recomputes()) ids.push_back("recompute-layers");
-      return ids;
-    case Cause::kCudaGraphMemory:
-      if (known.is_serving()) ids.push_back("graph-margin");
-      ids.insert(ids.end(), {"fewer-graphs", "no-graphs"});
-      return ids;
-    case Cause::kExpandableInterop:
-      ids.push_back("unset-expandable");
-      if (known.is_serving()) ids.push_back("no-custom-all-reduce");
-      if (known.uses_user_buffers()) ids.push_back("no-user-buffers");
-      return ids;
-    case Cause::kHostRamKill:
-      return host_rungs(diagnosis, known);
-    case Cause::kKvCacheTooSmall:
-      return serving_rungs(diagnosis, known);
-    case Cause::kLongestBatch:
-      ids.push_back("token-budget");
-      if (!known.micro_batch_is_one()) ids.push_back("micro-batch");
-      if (!known.recomputes()) ids.push_back("recompute-layers");
-      ids.push_back("cap-length");
-      return ids;
-    case Cause::kModelLoadSpike:
-      if (frames.converts && known.is_serving()) return {"engine-shard", "quantise", "load-lean"};
-      if (diagnosis.root->signal.kind == SignalKind::kDeviceOom)
-        return {"sharded-load", "load-lean", "lower-precision-weights", "quantise"};
-      return {"load-lean", "sharded-load", "host-memory"};
-    case Cause::kNcclMemory:
-      if (diagnosis.root->signal.kind == SignalKind::kNcclRegister) return {"no-user-buffers", "nccl-lean"};
-      // Without a line of Python there may be no cache of PyTorch's to limit.
-      if (known.findings().frameworks.empty() && !diagnosis.root->has_frames && diagnosis.root->steps_before == 0)
-        ids.insert(ids.end(), {"nccl-lean", "cache-limit"});
-      else
-        ids.insert(ids.end(), {"cache-limit", "nccl-lean"});
-      if (diagnosis.phase == Phase::kResume)
-        ids.push_back("load-on-host");
-      else if (!known.micro_batch_is_one())
-        ids.push_back("micro-batch");
-      return ids;
-    case Cause::kNotMemory:
-      return not_memory_rungs(diagnosis, known.findings());
-    case Cause::kOptimizerStateBound:
-      if (frames.foreach_optimizer) ids.push_back("no-foreach");
-      add_state_rungs(diagnosis, known, ids);
-      return ids;
-    case Cause::kOtherProcess:
-      if (diagnosis.root->signal.kind == SignalKind::kNotFreeAtStart) return {"free-the-device", "engine-share-less"};
-      if (siblings_hold(diagnosis, known.findings())) ids.push_back("one-device-per-rank");
-      ids.push_back("free-the-device");
-      if (known.many()) ids.push_back("one-device-per-rank");
-      return ids;
-    case Cause::kAllocatorCap:
-      ids.push_back("raise-limit");
-      if (known.is_training() && !known.micro_batch_is_one()) ids.push_back("micro-batch");
-      return ids;
-    case Cause::kUnifiedLimit:
-      ids.push_back("unified-watermark");
-      if (known.is_training() && !known.micro_batch_is_one()) ids.push_back("micro-batch");
-      return ids;
-    case Cause::kConvWorkspace:
-      if (diagnosis.sum.capacity > 0 && diagnosis.sum.request > diagnosis.sum.capacity) ids.push_back("no-benchmark");
-      if (known.is_training() && !known.micro_batch_is_one()) ids.push_back("micro-batch");
-      if (ids.empty() || ids.front() != "no-benchmark") ids.push_back("no-benchmark");
-      return ids;
-    case Cause::kMaskedOom:
-      if (diagnosis.phase != Phase::kLoad) ids.insert(ids.end(), {"smaller-batch", "bigger-device"});
-      for (const std::string_view id : capacity_rungs(diagnosis, known))
-        if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
-      return ids;
-    default:
-      break;
-  }
   for (const std::string_view id : split(cause_fixes(diagnosis.cause), ' '))
     if (!id.empty()) ids.push_back(id);
   return ids;

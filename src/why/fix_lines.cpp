@@ -59,7 +59,8 @@ std::string with_figures(std::string line, std::string_view id, const Diagnosis&
   if (id == "free-the-device") {
     std::string pids;
     for (const ProcessUse& process : diagnosis.numbers.processes)
-      pids += (pids.empty() ? "" : ",") + std::to_string(process.pid);
+      if (process.pid != diagnosis.sum.own_pid.value_or(-1))
+        pids += (pids.empty() ? "" : ",") + std::to_string(process.pid);
     line = (pids.empty() ? "nvidia-smi --query-compute-apps=pid,used_memory --format=csv"
                          : "ps -o pid,user,etime,cmd -p " + pids) +
            "; fuser -v /dev/nvidia*  # end it, or set CUDA_VISIBLE_DEVICES; what only fuser shows is a zombie";

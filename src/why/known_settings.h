@@ -18,8 +18,7 @@ class KnownSettings {
 
   [[nodiscard]] std::string option(std::initializer_list<std::string_view> names) const {
     for (const std::string_view name : names)
-      if (const auto found = findings_.config.find(std::string{name}); found != findings_.config.end())
-        return lower(found->second);
+      if (const std::string found = findings_.option(std::string{name}); !found.empty()) return lower(found);
     return {};
   }
   [[nodiscard]] bool is_on(std::initializer_list<std::string_view> names) const {

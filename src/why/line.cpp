@@ -190,7 +190,17 @@ class Prefix {
     if (close > 120) return false;
     const std::string_view inside = trim(rest_.substr(1, close - 1));
     if (inside.empty()) return false;
-    const auto after = [&](std::size_t at) { return at < rest_.size() ? rest_[at] : '\0'; };
+    if (is_digit(inside.front())) return counted(inside, close);
+    return named_rank(inside, close) || leveled(inside, close) || labelled(inside, close);
+  }
+
+  // One character behind a bracket that is taken.
+  [[nodiscard]] std::size_t with_colon(std::size_t close) const {
+    return close + 1 + (close + 1 < rest_.size() && rest_[close + 1] == ':' ? 1 : 0);
+  }
+
+  // [rank 3], [default2]:
+  bool named_rank(std::string_view inside, std::size_t close) {
     for (const std::string_view name : {std::string_view{"rank"}, std::string_view{"default"}}) {
       if (find_word(inside, name) != 0) continue;
       std::size_t at = name.size();
@@ -198,39 +208,50 @@ class Prefix {
       const auto rank = number_at(inside, at);
       if (!rank || at + digits(inside, at) != inside.size()) continue;
       from_rank(*rank);
-      return take(close + 1 + (after(close + 1) == ':' ? 1 : 0));
+      return take(with_colon(close));
     }
-    if (is_digit(inside.front())) {
-      const std::size_t count = digits(inside, 0);
-      if (count < inside.size() && inside[count] == ',' && after(close + 1) == '<') {  // [1,3]<stderr>:
-        const auto rank = number_at(inside, count + 1);
-        const std::size_t colon = rest_.find(">:", close);
-        if (rank && colon != kNone) {
-          from_rank(*rank);
-          return take(colon + 2);
-        }
+    return false;
+  }
+
+  // [1,3]<stderr>: of MPI, [  422.304335] of the kernel, [2025-11-05 02:50:00], and what a launcher or a viewer counts.
+  bool counted(std::string_view inside, std::size_t close) {
+    const std::size_t count = digits(inside, 0);
+    if (count < inside.size() && inside[count] == ',' && close + 1 < rest_.size() && rest_[close + 1] == '<') {
+      const auto rank = number_at(inside, count + 1);
+      const std::size_t colon = rest_.find(">:", close);
+      if (rank && colon != kNone) {
+        from_rank(*rank);
+        return take(colon + 2);
       }
-      if (count < inside.size() && inside[count] == '.' && count + 1 + digits(inside, count + 1) == inside.size()) {
-        line_.is_kernel = true;  // [  422.304335]
-        return take(close + 1);
-      }
-      if (const std::size_t length = timestamp(inside); length > 0) {
-        took_time_ = true;
-        line_.clock = clock_of(inside.substr(0, length), 0);
-        return take(close + 1);
-      }
-      return false;
     }
+    if (count < inside.size() && inside[count] == '.' && count + 1 + digits(inside, count + 1) == inside.size()) {
+      line_.is_kernel = true;
+      return take(close + 1);
+    }
+    if (const std::size_t length = timestamp(inside); length > 0) {
+      took_time_ = true;
+      line_.clock = clock_of(inside.substr(0, length), 0);
+      return take(close + 1);
+    }
+    // It stands before the program's own prefix: "[0] [rank0]: text".
+    return count == inside.size() && trim(rest_.substr(close + 1)).starts_with("[rank") && take(close + 1);
+  }
+
+  // [ERROR], [W17:08:29 ProcessGroupNCCL.cpp:1427]
+  bool leveled(std::string_view inside, std::size_t close) {
     Level level = Level::kNone;
     if (is_level(inside, &level)) {
       line_.level = level;
-      return take(close + 1 + (after(close + 1) == ':' ? 1 : 0));
+      return take(with_colon(close));
     }
-    if ((inside.front() == 'W' || inside.front() == 'E' || inside.front() == 'I' || inside.front() == 'F') &&
-        inside.size() > 3 && is_digit(inside[1])) {  // [W17:08:29 ProcessGroupNCCL.cpp:1427]
-      line_.level = inside.front() == 'W' ? Level::kWarning : inside.front() == 'I' ? Level::kInfo : Level::kError;
-      return take(close + 1);
-    }
+    const char first = inside.front();
+    const bool letter = first == 'W' || first == 'E' || first == 'I' || first == 'F';
+    if (!letter || inside.size() <= 3 || !is_digit(inside[1])) return false;
+    line_.level = first == 'W' ? Level::kWarning : first == 'I' ? Level::kInfo : Level::kError;
+    return take(close + 1);
+  }
+
+  bool labelled(std::string_view inside, std::size_t close) {
     // A label of a log service stands before the writer's own prefix: [labels.container: engine] (Worker pid=1) ...
     const std::string_view next = trim(rest_.substr(std::min(close + 1, rest_.size())));
     if (took_time_ && next.starts_with('(') && has_text(next.substr(0, next.find(')')), "pid=")) return take(close + 1);
@@ -241,10 +262,8 @@ class Prefix {
       return take(close + 1);
     }
     const std::size_t source = inside.rfind(':');
-    if (source != kNone && source + 1 < inside.size() && digits(inside, source + 1) == inside.size() - source - 1 &&
-        inside.find(".py") != kNone)
-      return take(close + 1);  // [core.py:708]
-    return false;
+    return source != kNone && source + 1 < inside.size() && digits(inside, source + 1) == inside.size() - source - 1 &&
+           inside.find(".py") != kNone && take(close + 1);  // [core.py:708]
   }
 
   bool parenthesis() {
@@ -269,8 +288,8 @@ class Prefix {
       return take(length);
     }
     const std::size_t count = digits(rest_, 0);
-    if (!labelled_ && count <= 5 && count + 1 < rest_.size() && rest_[count] == ':' && rest_[count + 1] == ' ') {
-      labelled_ = true;  // srun --label
+    if (!numbered_ && count <= 5 && count + 1 < rest_.size() && rest_[count] == ':' && rest_[count + 1] == ' ') {
+      numbered_ = true;  // srun --label
       from_rank(*number_at(rest_, 0));
       return take(count + 1);
     }
@@ -278,69 +297,87 @@ class Prefix {
   }
 
   bool letters() {
-    const char first = rest_.front();
-    const bool glog = first == 'W' || first == 'E' || first == 'I' || first == 'F' || first == 'D';
-    if (glog && rest_.size() > 8) {
-      const std::size_t gap = rest_[1] == ' ' ? 2 : 1;
-      std::size_t at = gap;
-      if (digits(rest_, gap) == 4 && gap + 4 < rest_.size() && rest_[gap + 4] == ' ') at = gap + 5;  // W1115 02:54:06
-      if (const std::size_t length = timestamp(rest_.substr(at)); length >= 5) {
-        line_.level = first == 'W' ? Level::kWarning : first == 'E' || first == 'F' ? Level::kError : Level::kInfo;
-        const std::size_t close = rest_.find("] ", at);
-        took_time_ = true;
-        line_.clock = clock_of(rest_.substr(at, length), at > gap ? number_at(rest_.substr(gap, 4), 0).value_or(0) : 0);
-        if (close < 200) return take(close + 2);
-        const std::size_t bare = rest_.size() > at + length && rest_.back() == ']' ? rest_.size() : at + length;
-        return take(bare);
-      }
-    }
     std::size_t end = 0;
     while (end < rest_.size() && (is_word(rest_[end]) || rest_[end] == '-' || rest_[end] == '.')) ++end;
     const std::string_view word = rest_.substr(0, end);
+    if (glog()) return true;
     Level level = Level::kNone;
     if (end < rest_.size() && is_level(word, &level)) {
       line_.level = level;
-      if (rest_[end] == ':') return take(end + 1);
-      if (rest_[end] != ' ') return false;
-      std::string_view after = rest_.substr(end + 1);
-      const std::size_t close = after.find("] ");
-      const std::size_t bare = after.find(".py:");
-      if (bare != kNone && close != kNone && bare < close && close < 60) return take(end + 1 + close + 2);
-      return (took_time_ || timestamp(trim(after)) > 0 || trim(after).starts_with('|')) && take(end);
+      return behind_level(end);
     }
-    // log4j writes the logger's name after time and level: "INFO container.Reporter: text".
-    if (took_time_ && line_.level != Level::kNone && !named_ && word.find('.') != kNone && end + 1 < rest_.size() &&
-        rest_[end] == ':' && rest_[end + 1] == ' ' && !parse_exception(rest_)) {
-      named_ = true;
-      return take(end + 1);
-    }
-    // vllm-1  | text
+    return logger(word) || service(word) || syslog(word);
+  }
+
+  // W1115 02:54:06.123456 12 file.cc:7] text
+  bool glog() {
+    const char first = rest_.front();
+    const bool letter = first == 'W' || first == 'E' || first == 'I' || first == 'F' || first == 'D';
+    if (!letter || rest_.size() <= 8) return false;
+    const std::size_t gap = rest_[1] == ' ' ? 2 : 1;
+    std::size_t at = gap;
+    if (digits(rest_, gap) == 4 && gap + 4 < rest_.size() && rest_[gap + 4] == ' ') at = gap + 5;
+    const std::size_t length = timestamp(rest_.substr(at));
+    if (length < 5) return false;
+    line_.level = first == 'W' ? Level::kWarning : first == 'E' || first == 'F' ? Level::kError : Level::kInfo;
+    const std::size_t close = rest_.find("] ", at);
+    took_time_ = true;
+    line_.clock = clock_of(rest_.substr(at, length), at > gap ? number_at(rest_.substr(gap, 4), 0).value_or(0) : 0);
+    if (close < 200) return take(close + 2);
+    return take(rest_.size() > at + length && rest_.back() == ']' ? rest_.size() : at + length);
+  }
+
+  // "ERROR: text", "ERROR core.py:7] text", "ERROR 10-25 13:08:43 text".
+  bool behind_level(std::size_t end) {
+    if (rest_[end] == ':') return take(end + 1);
+    if (rest_[end] != ' ') return false;
+    const std::string_view after = rest_.substr(end + 1);
+    const std::size_t close = after.find("] ");
+    const std::size_t bare = after.find(".py:");
+    if (bare != kNone && close != kNone && bare < close && close < 60) return take(end + 1 + close + 2);
+    return (took_time_ || timestamp(trim(after)) > 0 || trim(after).starts_with('|')) && take(end);
+  }
+
+  // log4j writes the logger's name after time and level: "INFO container.Reporter: text".
+  bool logger(std::string_view word) {
+    const std::size_t end = word.size();
+    if (!took_time_ || line_.level == Level::kNone || named_ || word.find('.') == kNone || end + 1 >= rest_.size() ||
+        rest_[end] != ':' || rest_[end + 1] != ' ' || parse_exception(rest_))
+      return false;
+    named_ = true;
+    return take(end + 1);
+  }
+
+  // "vllm-1  | text", and "vllm  | text": a service without a number is padded by two blanks; a row of a table has more
+  // bars.
+  bool service(std::string_view word) {
+    const std::size_t end = word.size();
     std::size_t bar = end;
     while (bar < rest_.size() && rest_[bar] == ' ') ++bar;
-    // vllm  | text: a service without a number is padded by two blanks; a row of a table has more bars.
+    if (end == 0 || bar == end || bar + 1 >= rest_.size() || rest_[bar] != '|' || rest_[bar + 1] != ' ') return false;
     const bool numbered = std::any_of(word.begin(), word.end(), is_digit) && word.find('-') != kNone;
     const bool padded = bar >= end + 2 && bar + 2 < rest_.size() && rest_.find('|', bar + 1) == kNone && !took_time_;
-    if (end > 0 && bar + 1 < rest_.size() && rest_[bar] == '|' && rest_[bar + 1] == ' ' && bar > end &&
-        (numbered || padded)) {
-      from_writer(word);
-      return take(bar + 2);
-    }
-    // Nov 15 02:33:11 host kernel: text
+    if (!numbered && !padded) return false;
+    from_writer(word);
+    return take(bar + 2);
+  }
+
+  // Nov 15 02:33:11 host kernel: text
+  bool syslog(std::string_view word) {
     static constexpr std::string_view kMonths = "JanFebMarAprMayJunJulAugSepOctNovDec";
-    if (end == 3 && kMonths.find(word) != kNone && rest_.size() > 16 && digits(trim(rest_.substr(3, 4)), 0) > 0) {
-      const std::size_t colon = rest_.find("kernel:");
-      if (colon < 90) {
-        line_.is_kernel = true;
-        return take(colon + 7);
-      }
-    }
-    return false;
+    if (word.size() != 3 || kMonths.find(word) == kNone || rest_.size() <= 16 ||
+        digits(trim(rest_.substr(3, 4)), 0) == 0)
+      return false;
+    const std::size_t colon = rest_.find("kernel:");
+    if (colon >= 90) return false;
+    line_.is_kernel = true;
+    return take(colon + 7);
   }
 
   std::string_view rest_;
   Line& line_;
   bool took_time_ = false;
-  bool labelled_ = false;
+  bool numbered_ = false;
   bool named_ = false;
 };
 

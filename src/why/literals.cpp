@@ -253,6 +253,8 @@ std::span<const Literal> log_literals() {
       {"error: ", Topic::kException},
       {"error:\n", Topic::kException},
       {"exception: ", Topic::kException},
+      {"exception has occurred: ", Topic::kException},  // Visual Studio Code
+      {"\xE5\x8F\x91\xE7\x94\x9F\xE5\xBC\x82\xE5\xB8\xB8: ", Topic::kException},
       {"interrupt\n", Topic::kException},
       {"traceback (most", Topic::kTraceback},
       {"\", line ", Topic::kTraceback},
@@ -430,6 +432,7 @@ std::span<const Literal> log_literals() {
       {"total allocation:", Topic::kSummary},
       {"memory.max", Topic::kSummary},
       {"cuda memory summary", Topic::kSummary},
+      {"in-use chunks", Topic::kOom},  // TensorFlow, which lists them where it has given up
       {"malloc fail", Topic::kFailure},
       {"cuda failure", Topic::kNccl},
       {"hip failure", Topic::kNccl},

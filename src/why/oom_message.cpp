@@ -65,6 +65,25 @@ bool is_cuda_error_two(std::string_view text) {
 
 }  // namespace
 
+bool has_shape_of_weight(std::string_view text) {
+  constexpr std::string_view kLabel = "allocating tensor with shape[";
+  constexpr std::int64_t kLargestKernel = 11;
+  const std::size_t at = find_word(text, kLabel);
+  if (at == kNone) return false;
+  const std::string_view rest = text.substr(at + kLabel.size());
+  const std::size_t close = rest.find(']');
+  if (close == kNone) return false;
+  std::vector<std::int64_t> shape;
+  for (const std::string_view size : split(rest.substr(0, close), ',')) {
+    const auto number = leading_integer(size);
+    if (!number) return false;
+    shape.push_back(*number);
+  }
+  // An image is about as wide as it is high, and a channel wider than both is none.
+  return shape.size() == 1 || (shape.size() == 4 && shape[0] == shape[1] && shape[1] <= kLargestKernel &&
+                               shape[2] > kLargestKernel && shape[3] > kLargestKernel);
+}
+
 std::optional<OomNumbers> parse_oom_message(std::string_view text) {
   OomNumbers numbers;
   if (has_any(text, {"resource_exhausted", "resourceexhausted", "resource exhausted: ", "hbm capacity",
@@ -79,7 +98,7 @@ std::optional<OomNumbers> parse_oom_message(std::string_view text) {
     static_cast<void>(read_xla(text, numbers));
     return numbers;
   }
-  if (has_text(text, "oom when allocating tensor")) {
+  if (has_any(text, {"oom when allocating tensor", "summary of in-use chunks by size"})) {
     numbers.allocator = Allocator::kTensorFlow;
     return numbers;
   }

@@ -44,6 +44,10 @@ struct OomNumbers {
 // nullopt where the text is no such message. "out of memory" in advice or prose is none.
 [[nodiscard]] std::optional<OomNumbers> parse_oom_message(std::string_view text);
 
+// The tensor that could not be made, as TensorFlow names it, has the form of a weight and not of anything that a batch
+// passes through: "shape[4096]", or a convolution's kernel, "shape[7,7,512,4096]" (height, width, in, out).
+[[nodiscard]] bool has_shape_of_weight(std::string_view text);
+
 // The figures that PyTorch's labels name, wherever they stand; what is absent stays empty.
 void read_labelled_figures(std::string_view text, OomNumbers& numbers);
 

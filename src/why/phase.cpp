@@ -7,44 +7,13 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "why/frame_details.h"
+#include "why/frame_words.h"
 #include "why/words.h"
 
 namespace plimsoll::why {
 
 namespace {
-
-std::string_view file_name(std::string_view path) {
-  const std::size_t slash = path.find_last_of("/\\");
-  return slash == kNone ? path : path.substr(slash + 1);
-}
-
-// A function's name is made of words; one of them, whole: "validation" in "run_validation_epoch".
-bool name_has(std::string_view function, std::string_view word) {
-  for (std::size_t at = find_word(function, word); at != kNone; at = find_word(function, word, at + 1)) {
-    const std::size_t end = at + word.size();
-    const bool starts = at == 0 || !is_letter(function[at - 1]) || (function[at] >= 'A' && function[at] <= 'Z');
-    const bool ends =
-        end == function.size() || !is_letter(function[end]) || (function[end] >= 'A' && function[end] <= 'Z');
-    if (starts && ends) return true;
-  }
-  return false;
-}
-
-bool name_has_any(std::string_view function, std::initializer_list<std::string_view> words) {
-  for (const std::string_view word : words)
-    if (name_has(function, word)) return true;
-  return false;
-}
-
-// What a line of code calls: "load_optimizer" of "self.state = ckpt.load_optimizer(path)". A traceback that is cut
-// still says so in the last line that it has.
-std::string_view callee(std::string_view code) {
-  const std::size_t open = code.find('(');
-  if (open == kNone) return {};
-  std::size_t begin = open;
-  while (begin > 0 && is_word(code[begin - 1])) --begin;
-  return code.substr(begin, open - begin);
-}
 
 bool names_evaluation(std::string_view name) {
   if (name_has_any(name, {"args", "arguments", "config", "options", "params", "inputs", "model", "schema", "call",
@@ -86,19 +55,6 @@ bool is_resume(const Frame& frame) {
   return names_resume(frame.function) || names_resume(callee(frame.code)) ||
          (has_text(frame.code, "load(") && has_any(frame.code, {"resume", "optim"})) ||
          has_any(frame.code, {"optimizer.load_state_dict", "opt.load_state_dict", "optim.load_state_dict"});
-}
-
-// "state = framework.load(args.pretrained_model)": a file of weights, by what it is called.
-bool loads_weights(std::string_view code) {
-  const std::size_t at = code.find(".load(");
-  return at != kNone && has_any(code.substr(at), {"pretrain", "weight", "checkpoint", "ckpt", "model_path", "params"});
-}
-
-bool is_shard_load(const Frame& frame) {
-  if (loads_weights(frame.code)) return true;
-  return has_any(frame.function, {"from_pretrained", "load_state_dict", "_load_pretrained", "load_weights",
-                                  "load_shard", "load_model", "load_sharded", "load_pipeline"}) ||
-         has_any(frame.code, {"from_pretrained(", "load_state_dict(", "load_weights(", "safetensors", "torch.load("});
 }
 
 // A function that makes the optimizer, and with it the states: "_configure_zero_optimizer".
@@ -163,16 +119,6 @@ bool is_data(const Frame& frame) {
          has_any(frame.code, {"for batch in loader", "dataset.map(", "next(data"});
 }
 
-bool is_config(const Frame& frame) {
-  return has_any(frame.function, {"validate_args", "__post_init__", "parse_args", "check_options", "check_config",
-                                  "verify_and_update", "validate_config", "_sanity_check", "sanity_check"}) ||
-         has_any(frame.path, {"arguments.py", "transformer_config.py", "parallel_state.py", "model_parallel_config.py",
-                              "parallel_dims.py", "config.py", "configs.py", "microbatches_calculator"}) ||
-         (name_has_any(frame.function, {"validate", "check", "verify"}) &&
-          !name_has_any(frame.function, {"epoch", "call", "status", "error", "cuda"})) ||
-         has_any(frame.code, {"cfg.validate(", "config.validate(", "validate_args("});
-}
-
 bool is_collective(const Frame& frame) {
   return has_any(frame.path, {"distributed_c10d", "torch/distributed/nn", "comm/comm.py"}) ||
          name_has_any(frame.function, {"barrier", "all_reduce", "all_gather", "reduce_scatter", "broadcast"});
@@ -189,8 +135,14 @@ bool makes_loss(std::string_view name) {
          !name_has_any(name, {"log", "load", "save", "print", "backward", "plot", "update", "step"});
 }
 
+// "encode_batch", "cache_batch_latents": a batch is computed; who makes, takes or moves one computes nothing.
+bool computes_batch(std::string_view name) {
+  return name_has(name, "batch") &&
+         name_has_any(name, {"cache", "encode", "embed", "infer", "extract", "generate", "score", "denoise"});
+}
+
 bool is_forward(const Frame& frame) {
-  if (makes_loss(frame.function)) return true;
+  if (makes_loss(frame.function) || computes_batch(frame.function)) return true;
   if (runs_model(frame.function) || runs_model(callee(frame.code))) return true;
   const std::string_view called = callee(frame.code);
   const bool calls = name_has(called, "forward") && !name_has(called, "backward");
@@ -212,16 +164,10 @@ bool is_startup(const Frame& frame) {
          has_any(frame.code, {"init_process_group(", "set_device("});
 }
 
-// A line that makes one tensor of others: an operator between two of them, or a function that has no other use.
-bool is_expression(std::string_view code) {
-  if (has_any(code, {"load", "open(", ".to(", ".cuda(", "import ", "print(", "return f.", "\"", "'"})) return false;
-  const bool operates =
-      has_any(code, {" * ", " / ", " + ", " - ", " @ ", " ** ", " += "}) && has_any(code, {" = ", "return ", " += "});
-  return operates ||
-         has_any(code, {"torch.cat(",  "torch.stack(",  "torch.matmul(", "torch.bmm(",    "torch.norm(", "torch.tril(",
-                        "torch.triu(", "torch.where(",  "torch.exp(",    "torch.einsum(", ".unsqueeze(", ".expand(",
-                        ".repeat(",    ".permute(",     ".softmax(",     ".contiguous(",  ".clamp(",     "[:, none]",
-                        "torch.topk(", ".masked_fill(", ".item()",       ".asnumpy(",     ".asscalar("});
+// A function that runs steps of a training: "run_training_batch", "train_one_epoch", "_inner_training_loop".
+bool trains(const Frame& frame) {
+  return name_has_any(frame.function, {"train", "training"}) &&
+         name_has_any(frame.function, {"step", "batch", "epoch", "loop"});
 }
 
 struct Kind {
@@ -280,86 +226,6 @@ std::string shown(const Frame& frame) {
   return fmt::format("{} ({})", cut_text(frame.function, 60), cut_text(file_name(frame.path), 60));
 }
 
-bool converts(const Frame& frame) {
-  return has_any(frame.function, {"process_weights", "convert_", "quantize_", "repack", "after_loading", "dequant",
-                                  "_convert", "merge_and_unload", "get_delta_weight"}) ||
-         has_text(frame.code, "merge_and_unload(");
-}
-
-void read_details(const std::vector<Frame>& frames, FramesPhase& found) {
-  for (const Frame& frame : frames) {
-    if (has_any(frame.path, {"pin_memory"}) || has_any(frame.function, {"pin_memory", "host_register", "pinned"}) ||
-        has_any(frame.code, {"pin_memory(", "pin_memory=true", "cudahostalloc", "cudahostregister", "is_pinned"}))
-      found.pins = true;
-    if (has_any(frame.code, {"semlock(", "ctx.lock(", "ctx.semaphore("}) ||
-        has_any(frame.path, {"multiprocessing/synchronize", "multiprocessing\\synchronize"}))
-      found.semaphore = true;
-    if (has_any(frame.code, {"managed", "get_paged"}) || has_any(frame.function, {"get_paged", "managed"}))
-      found.managed = true;
-    if (converts(frame)) found.converts = true;
-    if (has_any(frame.function, {"_auto_wrap", "_recursive_wrap", "fully_shard", "_sync_module", "prepare_model",
-                                 "_prepare_deepspeed", "_broadcast_model", "_configure_distributed_model"}) ||
-        has_any(frame.code, {"fsdp(", "fully_shard(", "deepspeed.initialize(", "distributeddataparallel("}))
-      found.wraps = true;
-    if (name_has(frame.function, "profile") || (name_has(frame.function, "dummy") && name_has(frame.function, "run")))
-      found.profiles = true;
-    if (name_has_any(frame.function, {"generate", "infer", "inference", "sample"}) ||
-        has_any(frame.code, {".generate(", "pipe(", "pipeline(", "session.run("}) ||
-        has_text(frame.path, "diffusers/pipelines"))
-      found.generates = true;
-    if (has_any(frame.path, {"memory_saver"}) || has_text(frame.code, "memory_saver")) found.memory_saver = true;
-    if (has_any(frame.path, {"/vllm/", "\\vllm\\", "sglang", "tensorrt_llm"})) found.serving = true;
-    if (has_text(frame.path, "deepspeed")) found.deepspeed = true;
-    if (has_any(frame.path, {"fsdp", "_composable"})) found.fsdp = true;
-    if (is_shard_load(frame)) found.shard_load = true;
-    if (has_any(frame.code, {".to(device", ".to(", ".cuda("}) && !has_text(frame.code, "batch"))
-      found.moves_module = true;
-    if (frame.function == "_apply" || frame.function == "convert") found.moves_module = true;
-    if (frame.function == "__init__" &&
-        has_any(frame.code, {"Linear(", "linear(", "embedding(", "layer", "mlp", "attention"}))
-      found.builds_module = true;
-    // A layer's own constructor, or the session that makes every variable.
-    if (frame.function == "__init__" && has_any(frame.path, {"nn/modules", "nn\\modules"})) found.builds_module = true;
-    if (has_text(frame.code, "variables_initializer(")) found.builds_module = true;
-    if (frame.function == "reset_parameters" || has_text(frame.code, "factory_kwargs")) found.builds_module = true;
-    if (has_any(frame.code, {"_foreach_"}) || has_text(frame.function, "_multi_tensor_"))
-      found.foreach_optimizer = true;
-    if (name_has_any(frame.function, {"onload", "offload"}) || has_text(frame.path, "offload"))
-      found.offload_hook = true;
-    if (is_config(frame)) found.checks_config = true;
-    if (has_any(frame.path, {"custom_all_reduce"}) || has_any(frame.code, {"custom_all_reduce", "customallreduce"}) ||
-        has_text(frame.function, "custom_all_reduce"))
-      found.custom_all_reduce = true;
-  }
-  if (frames.empty()) return;
-  // A cache of keys and values that grows: text is being generated, nothing is trained.
-  if (has_text(frames.back().code, "cat(") &&
-      has_any(frames.back().code, {"past_key", "past_value", "kv_cache", "layer_past"}))
-    found.generates = true;
-  // Who raises the error has only been told of it.
-  const auto told = [](const Frame& frame) { return frame.code.starts_with("raise "); };
-  const auto failed = std::find_if_not(frames.rbegin(), frames.rend(), told);
-  found.computes = failed != frames.rend() && is_expression(failed->code);
-  found.convolution = has_any(file_name(frames.back().path), {"conv.py", "conv_"}) ||
-                      has_any(frames.back().code, {"conv1d(", "conv2d(", "conv3d(", "conv_transpose", "convolution("});
-  const std::string_view file = file_name(frames.back().path);
-  found.device_allocator = has_any(file, {"cuda", "gpu", "hip", "_amd", "device", "metal", "opencl", "_nv."}) &&
-                           (has_text(frames.back().function, "alloc") || has_text(frames.back().code, "alloc"));
-  // Only the innermost frames speak of the tensor that failed.
-  const std::size_t first = frames.size() > 3 ? frames.size() - 3 : 0;
-  for (std::size_t i = first; i < frames.size(); ++i) {
-    const Frame& frame = frames[i];
-    if (has_any(frame.code, {"attention_scores", "attn_scores", " scores", "(scores", "attn_weights", "attention_probs",
-                             "attn_mask", "transpose(-1, -2)", "q @ k", "baddbmm", "score_shape", "transpose(2, 3)",
-                             "causal_mask"}) ||
-        (has_text(frame.path, "attention") && has_any(frame.code, {"matmul", "softmax", "bmm", "einsum"})))
-      found.attention_scores = true;
-    if (has_any(frame.code, {"cross_entropy", "log_softmax", "logits.float", "lm_head", "logits"}) &&
-        !has_any(frame.code, {"nn.linear(", "resize"}))  // a head that is made computes nothing
-      found.loss = true;
-  }
-}
-
 // A second copy of the weights that stays, not one for the length of a product.
 bool converts_for_good(const std::vector<Frame>& frames) {
   return std::any_of(frames.begin(), frames.end(),
@@ -400,9 +266,9 @@ FramesPhase phase_of_frames(const std::vector<Frame>& frames) {
   forget_callers_of_closure(frames, phases);
   // Evaluation has no backward pass and no optimizer: a function that is named for it does more than that.
   // A sanity check comes before any training: what fails in it is the first forward pass.
-  const auto trains = [](Phase phase) { return phase == Phase::kBackward || phase == Phase::kOptimizerStep; };
+  const auto updates = [](Phase phase) { return phase == Phase::kBackward || phase == Phase::kOptimizerStep; };
   const auto checks = [](const Frame& frame) { return name_has(frame.function, "sanity"); };
-  if (std::any_of(phases.begin(), phases.end(), trains) || std::any_of(frames.begin(), frames.end(), checks))
+  if (std::any_of(phases.begin(), phases.end(), updates) || std::any_of(frames.begin(), frames.end(), checks))
     std::replace(phases.begin(), phases.end(), Phase::kEvaluate, Phase::kUnknown);
   for (const std::vector<Phase>& wanted : precedence())
     for (std::size_t k = 0; k < frames.size(); ++k) {
@@ -424,6 +290,12 @@ FramesPhase phase_of_frames(const std::vector<Frame>& frames) {
   if (found.moves_module || found.builds_module) {
     found.phase = Phase::kLoad;
     if (!frames.empty()) found.decisive = shown(frames.back());
+    return found;
+  }
+  // Nothing says what the step was doing, and yet it was one.
+  if (const auto step = std::find_if(frames.rbegin(), frames.rend(), trains); step != frames.rend()) {
+    found.phase = Phase::kTrain;
+    found.decisive = shown(*step);
   }
   return found;
 }

@@ -54,6 +54,15 @@ std::optional<std::int64_t> count_after_epoch(std::string_view text) {
   return std::nullopt;
 }
 
+// "1epoch:train:301-400batch: loss=3.461": what is counted stands before its name.
+std::optional<std::int64_t> count_before_batch(std::string_view text) {
+  const std::size_t batch = find_word(text, "batch:");
+  if (batch == kNone || batch == 0 || !is_digit(text[batch - 1]) || !has_text(text, "train")) return std::nullopt;
+  std::size_t begin = batch;
+  while (begin > 0 && is_digit(text[begin - 1])) --begin;
+  return leading_integer(text.substr(begin, batch - begin));
+}
+
 std::uint64_t shape_hash(std::string_view text) {
   static constexpr std::array<std::string_view, 18> kKeys = {
       "longest", "max_len",    "seqlen",  "seq_len", "tokens",   "img",        "shape",  "length", "batch_tokens",
@@ -134,6 +143,8 @@ bool counts_evaluation(std::string_view text) {
   static constexpr std::string_view kWords[] = {"evaluation", "evaluating", "evaluate", "eval",     "validation",
                                                 "validating", "validate",   "valid",    "val",      "testing",
                                                 "test",       "predicting", "predict",  "inference"};
+  // OpenMMLab's bar counts what is tested: "[>>>>   ] 434/3822, 15.9 task/s, elapsed: 27s".
+  if (text.starts_with("[>") || text.starts_with("[ ")) return text.find(" task/s") != kNone;
   // Every line is asked: most are told by their first letter.
   if (text.size() < 8 || std::string_view{"eEvVtTpPiI"}.find(text.front()) == kNone ||
       text.substr(0, 32).find('/') == kNone)
@@ -259,6 +270,7 @@ std::optional<StepLine> parse_step(std::string_view text) {
     if (line.step) break;
   }
   if (!line.step) line.step = count_after_epoch(text);
+  if (!line.step && has_text(text, "loss")) line.step = count_before_batch(text);
   // "291112: nGT 77, recall 66, loss: x 2.22": what the line counts stands before it.
   if (!line.step && is_digit(text.front()) && has_text(text, "loss"))
     if (const std::size_t colon = text.find(": "); colon < 12 && text.find_first_not_of("0123456789") == colon)

@@ -40,7 +40,11 @@ const Rule kRules[] = {
      "the kernel, the container or the scheduler says so"},
     {Cause::kHostRamKill, 5.6, [](S s) { return s.is(SignalKind::kHostAllocation); },
      "an allocation of host memory was refused"},
-    {Cause::kNotMemory, 6.0, beyond_any_host, "no host has room for that: the size itself is wrong"},
+    {Cause::kNotMemory, 6.0, [](S s) { return beyond_any_host(s) && s.phase != Phase::kEvaluate; },
+     "no host has room for that: the size itself is wrong"},
+    // Samples times positions times vocabulary: what an evaluation gathers does come to that.
+    {Cause::kNotMemory, 3.0, [](S s) { return beyond_any_host(s) && s.phase == Phase::kEvaluate; },
+     "no host has room for that: the size itself may be wrong"},
     {Cause::kHostRamKill, 6.2, [](S s) { return s.resource == Resource::kShared && !s.root.signal.is_guessed; },
      "shared memory (/dev/shm) ran out, or a page of it could not be had"},
     {Cause::kHostRamKill, 3.9, only_bus_error, "a page of a mapping could not be had: often one of /dev/shm"},

@@ -17,6 +17,9 @@ bool weights_move(S s) {
          !s.frames().offload_hook;
 }
 bool reads_checkpoint(S s) { return s.phase == Phase::kLoad && s.is_loading(); }
+// A job that was told of several devices, and reads the checkpoint onto one that is not the first: a rank of several,
+// each of which reads it whole.
+bool reads_onto_other_device(S s) { return reads_checkpoint(s) && s.oom().gpu.value_or(0) > 0; }
 bool at_request_time(S s) {
   const bool elsewhere = s.phase == Phase::kLoad || s.phase == Phase::kKvInit || s.phase == Phase::kGraphCapture ||
                          s.phase == Phase::kWakeUp || s.phase == Phase::kResume || s.phase == Phase::kSave;
@@ -58,7 +61,9 @@ bool computes_batch(S s) { return s.in_step() && !s.is_loading() && !s.frames().
 bool leaks(S s) { return s.growth.rising && !s.growth.is_host && !s.reserved_rises_alone; }
 // Weights, states and an ordinary batch had fitted a hundred times, and the message says no more.
 bool late_without_figures(S s) {
-  return s.in_step() && (s.root.has_frames || s.several_steps()) && s.root.steps_before > 0 &&
+  // One line of a counter that is far on stands for the steps before it.
+  const bool far_on = s.root.step.value_or(0) >= 1000;
+  return s.in_step() && (s.root.has_frames || s.several_steps() || far_on) && s.root.steps_before > 0 &&
          s.root.step.value_or(0) >= 100 && no_figures(s) && !s.growth.rising;
 }
 bool tries_largest_batch(S s) { return s.frames().profiles && (s.phase == Phase::kKvInit || s.frames().serving); }
@@ -135,6 +140,8 @@ const Rule kRules[] = {
      "every rank reads the whole checkpoint onto its device"},
     {Cause::kModelLoadSpike, 3.8, [](S s) { return reads_checkpoint(s) && !s.findings.is_multi_rank(); },
      "the checkpoint is being read onto the device"},
+    {Cause::kModelLoadSpike, 1.4, [](S s) { return reads_onto_other_device(s) && !s.findings.is_multi_rank(); },
+     "it is not the first device: others have the checkpoint too"},
     {Cause::kModelLoadSpike, 4.2, [](S s) { return s.frames().wraps && !s.trained() && s.findings.is_multi_rank(); },
      "modules are made whole on each rank before they are split"},
     {Cause::kModelLoadSpike, 4.2, [](S s) { return s.frames().converts && !s.trained() && !reads_checkpoint(s); },
@@ -152,12 +159,21 @@ const Rule kRules[] = {
     {Cause::kGenuineCapacity, 0.8, reads_checkpoint, "the weights may be too large for the device"},
     // In none of the labelled logs was it a second copy where one process alone had filled the device with weights.
     {Cause::kGenuineCapacity, 2.2,
-     [](S s) { return reads_checkpoint(s) && !s.findings.is_multi_rank() && s.live_share().value_or(0) >= 0.9; },
+     [](S s) {
+       return reads_checkpoint(s) && !s.findings.is_multi_rank() && !reads_onto_other_device(s) &&
+              s.live_share().value_or(0) >= 0.9;
+     },
      "the device is full of the weights that one process has read so far"},
 
     // The step.
     {Cause::kActivationBound, 1.0, [](S s) { return s.frames_say(Phase::kForward) && s.phase == Phase::kForward; },
      "it failed in the forward pass"},
+    // XLA makes one program of the step and its weights.
+    {Cause::kActivationBound, 0.8,
+     [](S s) {
+       return s.frames_say(Phase::kTrain) && s.phase == Phase::kTrain && s.oom().allocator != Allocator::kXla;
+     },
+     "it failed in a step of the training"},
     {Cause::kActivationBound, 1.3, [](S s) { return s.in_step() && s.frames().attention_scores; },
      "it failed making attention scores or their mask"},
     {Cause::kActivationBound, 1.5, [](S s) { return s.in_step() && s.frames().loss; },
@@ -174,8 +190,12 @@ const Rule kRules[] = {
      "one sample at a time, and still too much"},
     {Cause::kActivationBound, -0.4, [](S s) { return computes_batch(s) && batch_of(s) == 1 && !large(s, 0.08); },
      "the batch is one sample already"},
-    {Cause::kActivationBound, 1.5, [](S s) { return s.oom().allocator == Allocator::kTensorFlow; },
+    {Cause::kActivationBound, 1.5,
+     [](S s) { return s.oom().allocator == Allocator::kTensorFlow && !has_shape_of_weight(s.root.text); },
      "one tensor of the graph could not be made"},
+    {Cause::kGenuineCapacity, 1.0,
+     [](S s) { return s.oom().allocator == Allocator::kTensorFlow && has_shape_of_weight(s.root.text); },
+     "the tensor that could not be made is a weight"},
     {Cause::kActivationBound, 1.2, [](S s) { return s.phase == Phase::kBackward; },
      "it failed in backward, where every saved activation is alive"},
     {Cause::kActivationBound, 0.5,
@@ -185,8 +205,12 @@ const Rule kRules[] = {
     {Cause::kGenuineCapacity, 2.2,
      [](S s) { return s.frames().generates && !s.trained() && !s.frames().attention_scores && !s.has_no_figures(); },
      "no training is going on: the model and one request exceed the device"},
+    // Where a forward pass was reached, the weights had fitted.
     {Cause::kGenuineCapacity, 1.0,
-     [](S s) { return s.frames().generates && !s.trained() && !s.frames().attention_scores && s.has_no_figures(); },
+     [](S s) {
+       return s.frames().generates && !s.trained() && !s.frames().attention_scores && s.has_no_figures() &&
+              s.phase != Phase::kForward;
+     },
      "no training is going on: the model and one request exceed the device"},
     {Cause::kFirstBackward, 4.2, [](S s) { return first_backward(s) && no_figures(s) && loop_began(s); },
      "the first backward failed after a forward that fitted, without figures"},

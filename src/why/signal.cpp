@@ -60,7 +60,7 @@ std::optional<Signal> aborted(std::string_view text) {
   // The C library's: "python: alloc.c:71: take: Assertion `n > 0' failed."
   if (has_text(text, ": assertion ") && has_any(text, {"' failed", "` failed"})) return of(SignalKind::kAbort);
   if (has_any(text, {"fatal python error", "sigabrt", "sigsegv", "segmentation fault", "terminate called"}) ||
-      equals_ignoring_case(text, "aborted") || has_any(text, {"aborted (core dumped)"}))
+      equals_ignoring_case(text, "aborted") || (has_text(text, "(core dumped)") && has_whole(text, "aborted")))
     return of(SignalKind::kAbort);
   return std::nullopt;
 }
@@ -116,7 +116,8 @@ std::optional<Signal> device_oom(const Line& line) {
 }
 
 std::optional<Signal> exception(const Line& line, bool expects_exception) {
-  const auto parsed = parse_exception(line.text);
+  auto parsed = parse_exception(line.text);
+  if (!parsed) parsed = parse_quoted_exception(line.text);
   if (!parsed) {
     // What a C++ library raised, without its words.
     if (has_text(line.text, "exception raised from")) return of(SignalKind::kUnclear);

@@ -92,6 +92,8 @@ struct ExceptionLine {
 };
 // "torch.cuda.OutOfMemoryError: text", "ValueError: text", "KeyError". nullopt for other lines.
 [[nodiscard]] std::optional<ExceptionLine> parse_exception(std::string_view text);
+// One that another program quotes as Python prints it: "Run 7 errored: ValueError('text')".
+[[nodiscard]] std::optional<ExceptionLine> parse_quoted_exception(std::string_view text);
 
 // `expects_exception`: a traceback is open, so an exception without a message counts.
 [[nodiscard]] std::optional<Signal> recognise(const Line& line, Topics topics, bool expects_exception,

@@ -121,51 +121,72 @@ bool is_launcher_killed(std::string_view text) {
   return ends_with_word(text, ": killed") && has_any(text, {"task", "rank", "process", "error:"});
 }
 
-}  // namespace
-
-std::optional<Signal> killed(std::string_view text) {
-  // The launcher's own kills of the ranks that remain.
-  if (has_any(text, {"closing signal", "killing subprocess"})) return of(SignalKind::kPeerLost);
-  if (has_any(text, {"forcefully exiting", "sending", "kill -9 "})) return std::nullopt;
-  if (const auto code = exit_number(text)) {
-    // MPI's launchers give the number of the signal itself, on a line of its own.
-    const bool bare = text.size() < 40 && has_text(text, "exit code:");
-    if (*code == 137 || *code == -9 || *code == 265 || (*code == 9 && bare)) return of(SignalKind::kKilled);
-    if (*code == 135 || *code == -7) {
+// What the number means with which a process ended, where the line has one.
+std::optional<Signal> ended_with_number(std::string_view text) {
+  const auto code = exit_number(text);
+  if (!code) return std::nullopt;
+  // MPI's launchers give the number of the signal itself, on a line of its own.
+  const bool bare = text.size() < 40 && has_text(text, "exit code:");
+  switch (*code) {
+    case 137:
+    case -9:
+    case 265:
+      return of(SignalKind::kKilled);
+    case 9:
+      if (bare) return of(SignalKind::kKilled);
+      break;
+    case 135:
+    case -7: {
       Signal signal = of(SignalKind::kSharedMemory);
       signal.is_shm = true;
       signal.is_guessed = true;
       return signal;
     }
-    if (*code == 134 || *code == -6 || *code == 139 || *code == -11 || is_windows_fault(*code))
+    case 134:
+    case -6:
+    case 139:
+    case -11:
       return of(SignalKind::kAbort);
-    if (*code == 143 || *code == -15) return of(SignalKind::kPeerLost);
-    const bool whole_run =
-        has_text(text, "fail") && has_any(text, {"command", "job", "entrypoint", "script", "training"});
-    const bool launcher =
-        has_any(text, {"failed (exitcode", "exits with return code", "process finished with exit code"}) || whole_run ||
-        find_word(text, "exitcode") == 0 || (find_word(text, "exit code") == 0 && text.size() < 40);
-    if (*code != 0 && launcher) return of(SignalKind::kExit);
+    case 143:
+    case -15:
+      return of(SignalKind::kPeerLost);
+    default:
+      if (is_windows_fault(*code)) return of(SignalKind::kAbort);
+      break;
   }
-  // "non-zero exit code: error executing in the container: 137"
-  if (has_any(text, {"exit code", "exit status"}) && ends_with_word(text, ": 137")) return of(SignalKind::kKilled);
-  if (has_text(text, "exited with non-zero status")) return of(SignalKind::kExit);
-  // The C library's own words on a heap or a stack that was written over.
+  const bool whole_run =
+      has_text(text, "fail") && has_any(text, {"command", "job", "entrypoint", "script", "training"});
+  const bool launcher =
+      has_any(text, {"failed (exitcode", "exits with return code", "process finished with exit code"}) || whole_run ||
+      find_word(text, "exitcode") == 0 || (find_word(text, "exit code") == 0 && text.size() < 40);
+  if (*code != 0 && launcher) return of(SignalKind::kExit);
+  return std::nullopt;
+}
+
+// The process ended itself: by the C library's words on a heap or a stack that was written over, or by a signal of the
+// kind that a fault raises.
+bool is_fault(std::string_view text) {
   static constexpr std::string_view kOverwritten[] = {
       "free(): ",       "malloc(): ",     "double free or corruption",
       "corrupted size", "munmap_chunk()", "*** stack smashing detected"};
   for (const std::string_view words : kOverwritten)
-    if (text.size() < 200 && find_word(text, words) < 24) return of(SignalKind::kAbort);
-  if (has_text(text, "by signal") && has_any(text, {"floating point", "illegal instruction", "segmentation", "abort"}))
-    return of(SignalKind::kAbort);
-  if (has_any(text, {"due to signal 11", "due to signal 6", "due to signal 4", "due to signal 8"}))
-    return of(SignalKind::kAbort);
+    if (text.size() < 200 && find_word(text, words) < 24) return true;
+  return (has_text(text, "by signal") &&
+          has_any(text, {"floating point", "illegal instruction", "segmentation", "abort"})) ||
+         has_any(text, {"due to signal 11", "due to signal 6", "due to signal 4", "due to signal 8"});
+}
+
+bool says_killed(std::string_view text) {
   if (has_any(text, {"sigkill", "by signal: killed", "signal: killed", "signal 9", "signal: 9", "killed signal",
                      "code=killed, status=9"}))
-    return of(SignalKind::kKilled);
-  if (is_shell_killed(text) || is_launcher_killed(text) || is_killed_behind_bar(text)) return of(SignalKind::kKilled);
-  if (const auto exception = parse_exception(text); exception && exception->type.starts_with("Killed"))
-    return of(SignalKind::kKilled);
+    return true;
+  if (is_shell_killed(text) || is_launcher_killed(text) || is_killed_behind_bar(text)) return true;
+  const auto exception = parse_exception(text);
+  return exception && exception->type.starts_with("Killed");
+}
+
+// A worker, a pool or a notebook's kernel whose end another process reports.
+std::optional<Signal> worker_gone(std::string_view text) {
   if (has_text(text, "dataloader worker") && has_text(text, "exited unexpectedly")) {
     // A code of its own: the worker ended itself, no signal ended it.
     constexpr std::int64_t kSignals = 128;
@@ -175,7 +196,6 @@ std::optional<Signal> killed(std::string_view text) {
   if (has_any(text, {"terminated abruptly while the future", "process pool was terminated abruptly", "abruptly died",
                      "died abruptly"}))
     return of(SignalKind::kKilled);
-  // A notebook's kernel is a process as well.
   if (has_text(text, "kernel") && has_any(text, {"appears to have died", "kernel died", "kernel has died"}))
     return of(SignalKind::kPeerLost);
   if (has_any(text, {"died unexpectedly", "exited unexpectedly", "died or was killed", "no longer alive"}))
@@ -183,36 +203,78 @@ std::optional<Signal> killed(std::string_view text) {
   return std::nullopt;
 }
 
+// A page of a mapping that could not be had.
+bool is_bus_error(std::string_view text) {
+  return (has_text(text, "bus error") &&
+          (find_word(text, "bus error") == 0 || has_any(text, {"signal", "core dumped", "unexpected", "encountered",
+                                                               "sigbus", "worker", "task ", "fatal python error"}))) ||
+         (has_text(text, "(sigbus)") && has_any(text, {"received", "killed", "died", "signal 7"}));
+}
+
+std::optional<Signal> shared_memory(std::string_view text) {
+  const bool bus = is_bus_error(text);
+  const bool named = has_any(text, {"insufficient shared memory", "out of shared memory",
+                                    "creating shared memory segment", "unable to open shared memory object"}) ||
+                     ((has_text(text, "/dev/shm") || has_text(text, "</torch_")) &&
+                      has_any(text, {"no space", "errno 28", "unable to", "failed", "cannot", "error"}));
+  if ((!bus && !named) || has_any(text, {"warning:", "make sure", "consider", "would ", "if "})) return std::nullopt;
+  Signal signal = of(SignalKind::kSharedMemory);
+  signal.is_shm = true;
+  signal.is_guessed = bus && !has_any(text, {"worker", "shared memory", "(shm)", "/dev/shm", "dataloader"});
+  return signal;
+}
+
+// The host's allocators in the words of PyTorch, Python, NumPy, the system, C++, Java and Go.
+bool refuses_host_memory(std::string_view text) {
+  if (has_text(text, "cpuallocator") &&
+      has_any(text, {"can't allocate", "not enough memory", "tried to allocate", "cannot allocate"}))
+    return true;
+  // Python has one class for memory, whoever raises it: what is said of a device is the device's.
+  const auto exception = parse_exception(text);
+  if (exception && !names_device(exception->message) &&
+      (exception->type == "MemoryError" || exception->type == "_ArrayMemoryError" ||
+       exception->type == "ArrayMemoryError"))
+    return true;
+  if (has_text(text, "unable to allocate") && has_any(text, {"for an array", "gib for", "mib for"})) return true;
+  if (has_any(text, {"cannot allocate memory", "can't allocate memory"}) &&
+      has_any(text, {"errno 12", "oserror", "os error 12", "mmap", "error code 12", "fork", "runtimeerror", "(12)"}))
+    return true;
+  // The page file is the host's, whatever library could not be loaded for want of it.
+  return has_text(text, "paging file is too small") ||
+         (has_any(text, {"bad_alloc", "java.lang.outofmemoryerror", "runtime: out of memory"}) &&
+          !has_any(text, {"gpu", "cuda"}));
+}
+
+}  // namespace
+
+std::optional<Signal> killed(std::string_view text) {
+  // The launcher's own kills of the ranks that remain.
+  if (has_any(text, {"closing signal", "killing subprocess"})) return of(SignalKind::kPeerLost);
+  if (has_any(text, {"forcefully exiting", "sending", "kill -9 "})) return std::nullopt;
+  if (auto signal = ended_with_number(text)) return signal;
+  // "non-zero exit code: error executing in the container: 137"
+  if (has_any(text, {"exit code", "exit status"}) && ends_with_word(text, ": 137")) return of(SignalKind::kKilled);
+  if (has_text(text, "exited with non-zero status")) return of(SignalKind::kExit);
+  if (is_fault(text)) return of(SignalKind::kAbort);
+  if (says_killed(text)) return of(SignalKind::kKilled);
+  return worker_gone(text);
+}
+
 std::optional<Signal> host_allocation(std::string_view text) {
   if (has_any(text, {"too many open files", "file descriptor limit", "open file descriptors"}) &&
       !has_any(text, {"warning:", "may ", "consider"}))
     return of(SignalKind::kDescriptors);
-  const bool resources = has_any(text, {"out of resource: ", "outofresources", "shared memory, required",
-                                        "too much shared data", "uses too much shared"});
-  if (resources) return of(SignalKind::kKernelResources);
+  if (has_any(text, {"out of resource: ", "outofresources", "shared memory, required", "too much shared data",
+                     "uses too much shared"}))
+    return of(SignalKind::kKernelResources);
   // The shell of a system where ten is the number of that signal: such systems have no /dev/shm.
   if (has_text(text, "bus error: 10")) return of(SignalKind::kAbort);
-  const bool bus =
-      (has_text(text, "bus error") &&
-       (find_word(text, "bus error") == 0 || has_any(text, {"signal", "core dumped", "unexpected", "encountered",
-                                                            "sigbus", "worker", "task ", "fatal python error"}))) ||
-      (has_text(text, "(sigbus)") && has_any(text, {"received", "killed", "died", "signal 7"}));
-  const bool shm = bus ||
-                   has_any(text, {"insufficient shared memory", "out of shared memory",
-                                  "creating shared memory segment", "unable to open shared memory object"}) ||
-                   ((has_text(text, "/dev/shm") || has_text(text, "</torch_")) &&
-                    has_any(text, {"no space", "errno 28", "unable to", "failed", "cannot", "error"}));
-  // Another error of the system with such a path: no right to it, no such file.
+  // Another error of the system, with a path: no right to it, no such file.
   const auto error = parse_system_error(text);
   if (error && resource_of(*error, text) == Resource::kUnknown) return std::nullopt;
   // What is written or mapped needs room; what is only opened needs a descriptor.
   if (!error && has_text(text, "unable to open shared memory object")) return of(SignalKind::kDescriptors);
-  if (shm && !has_any(text, {"warning:", "make sure", "consider", "would ", "if "})) {
-    Signal signal = of(SignalKind::kSharedMemory);
-    signal.is_shm = true;
-    signal.is_guessed = bus && !has_any(text, {"worker", "shared memory", "(shm)", "/dev/shm", "dataloader"});
-    return signal;
-  }
+  if (auto signal = shared_memory(text)) return signal;
   // Buffers that a network card could not register are the communication library's.
   if (has_text(text, "regist") && has_any(text, {"ucx", "mlx5", "rdma", "ibv_", "nccl"}))
     return of(SignalKind::kNcclRegister);
@@ -222,22 +284,7 @@ std::optional<Signal> host_allocation(std::string_view text) {
   // A device's allocator may be wrapped in the host's exception.
   if (has_any(text, {"cuda error", "cudaerror", "cudamalloc", "gpu memory"}) && !has_text(text, "cudahost"))
     return std::nullopt;
-  const bool cpu = has_text(text, "cpuallocator") &&
-                   has_any(text, {"can't allocate", "not enough memory", "tried to allocate", "cannot allocate"});
-  const auto exception = parse_exception(text);
-  // Python has one class for memory, whoever raises it: what is said of a device is the device's.
-  const bool python = exception && !names_device(exception->message) &&
-                      (exception->type == "MemoryError" || exception->type == "_ArrayMemoryError" ||
-                       exception->type == "ArrayMemoryError");
-  const bool array = has_text(text, "unable to allocate") && has_any(text, {"for an array", "gib for", "mib for"});
-  const bool system =
-      has_any(text, {"cannot allocate memory", "can't allocate memory"}) &&
-      has_any(text, {"errno 12", "oserror", "os error 12", "mmap", "error code 12", "fork", "runtimeerror", "(12)"});
-  // The page file is the host's, whatever library could not be loaded for want of it.
-  const bool cpp = has_text(text, "paging file is too small") ||
-                   (has_any(text, {"bad_alloc", "java.lang.outofmemoryerror", "runtime: out of memory"}) &&
-                    !has_any(text, {"gpu", "cuda"}));
-  if (!cpu && !python && !array && !system && !cpp) return std::nullopt;
+  if (!refuses_host_memory(text)) return std::nullopt;
   Signal signal = of(SignalKind::kHostAllocation);
   for (const std::string_view label : {std::string_view{"tried to allocate"}, std::string_view{"unable to allocate"},
                                        std::string_view{"unable to mmap"}})

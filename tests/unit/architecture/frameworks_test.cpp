@@ -79,6 +79,7 @@ const std::vector<Exception>& exceptions() {
       {"memory/", "model::AttentionKind::kLightning", "the same"},
       {"why/pace_line.cpp", "", "lines of logs: steps as each prints them"},
       {"why/phase.", "", "lines of logs: frames of a stack"},
+      {"why/frame_details.cpp", "", "lines of logs: frames of a stack"},
       {"why/collector_facts.cpp", "\"torchtitan\"", "lines of logs: commands"},
   };
   return kExceptions;
