@@ -52,8 +52,9 @@ Var cat(Graph& g, const Var& a, const Var& b, Name name);
 Var append(Graph& g, const Var& before, const Var& piece);
 // A packed tensor cut along its last dimension; backward concatenates.
 std::array<Var, 3> split(Graph& g, const Var& x, const std::array<std::int64_t, 3>& elements, bool head_major);
-Var copy(Graph& g, const Var& x, Name name);     // clone or contiguous; backward passes the gradient on
-Var by_head(Graph& g, const Var& x, Name name);  // a copy that is stored head by head
+Var copy(Graph& g, const Var& x, Name name);      // clone or contiguous; backward passes the gradient on
+Var laid_out(Graph& g, const Var& x, Name name);  // in another order, and so is its gradient
+Var by_head(Graph& g, const Var& x, Name name);   // a copy that is stored head by head
 Var expand(Graph& g, const Var& x, std::int64_t times, Name name);  // repeat_kv; backward sums groups
 Var expand_view(Graph& g, const Var& x, std::int64_t elements);     // broadcast without a copy
 
