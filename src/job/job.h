@@ -307,6 +307,7 @@ struct Job {
   bool reference_model = false;       // a frozen model answers beside the trained one: DPO, KTO
   std::int64_t reference_passes = 1;  // forward passes without gradients for a micro-batch; KTO has three
   bool preference_loss = false;       // the loss is made of log-probabilities of every token, outside the model
+  bool chosen_loss = false;           // beside it, cross-entropy of the chosen answers: ORPO, CPO
   std::string teacher_model;          // distillation: whose outputs the model learns; empty: none
   std::int64_t trainable_layers = 0;  // only the last so many layers are trained, the first where negative; 0: all
   std::vector<std::string> trainable_parameters;   // and of those, what these expressions match; empty: all of it
