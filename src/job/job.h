@@ -125,7 +125,9 @@ struct Optimizer {
   DType main_grads = DType::kFp32;  // precision-aware: main_grads_dtype
   // GaLore: states of a projected gradient of this rank in place of a matrix's own; 0: none.
   std::int64_t projection_rank = 0;
+  bool random_projection = false;      // APOLLO: random numbers bring it there, and scale the gradient itself
   std::vector<std::string> projected;  // optim_target_modules: whose matrices
+  bool in_backward = false;            // a weight is updated as soon as its gradient is there, which goes at once
 };
 
 // Sharding of model state over data-parallel ranks other than Megatron's distributed optimizer.
@@ -241,7 +243,8 @@ struct Kernels {
   bool masked_softmax_fusion = true;
   bool mask_in_dataloader = false;  // create_attention_mask_in_dataloader: a b*s*s mask on the GPU
   LossKind loss = LossKind::kUnfused;
-  std::int64_t loss_chunks = 8;  // kChunked
+  std::int64_t loss_chunks = 8;            // kChunked
+  std::vector<std::string> float8_filter;  // torchtitan: parts of names of linears that stay in 16 bits
   DType logits = DType::kBf16;
   bool calculate_per_token_loss = false;
   bool liger = false;

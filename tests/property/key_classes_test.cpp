@@ -114,6 +114,9 @@ std::vector<Base> bases() {
       {"Trainer LoRA, biases", hf + "model=gpt2 num_layers=4 framework=transformers peft=lora lora_rank=16 "},
       {"GaLore", hf + "framework=transformers gpus=1 optimizer_implementation=loop projection_rank=64 "
                       "optim_target_modules=[attn] "},
+      {"APOLLO", hf + "framework=transformers gpus=1 optimizer_implementation=loop projection_rank=64 "
+                      "random_projection=true optim_target_modules=[attn] "},
+      {"float8", hf + "framework=torchtitan gpus=8 fp8=hybrid fp8_recipe=tensorwise recompute_granularity=none "},
       {"preferences", hf + "framework=transformers gpus=1 preference_loss=true reference_model=true "},
       {"Bridge LoRA, sequence parallel", bridge +
                                              "gpus=8 tensor_model_parallel_size=2 sequence_parallel=true peft=lora "
@@ -207,6 +210,7 @@ std::vector<std::string> values_of(const KeyInfo& key) {
       {"exclude_modules", {"[v_proj]"}},
       {"rank_pattern", {"q_proj=64"}},
       {"optim_target_modules", {"[mlp]"}},
+      {"float8_filter", {"[output]"}},
       {"pipeline_model_parallel_layout", {"Et*3|t*5L"}},
       {"hybrid_layer_pattern", {"MM-*E"}},
       {"mtp_hybrid_override_pattern", {"M"}},

@@ -116,9 +116,15 @@ const Key kOptimizerKeys[] = {
      "reduce-scatter accumulates in fp32 through a scratch bucket"},
     {"clip_grad", kSeconds, Custom{set_clip, "number"}, "gradients are clipped unless it is 0"},
     {"projection_rank", kBytes, PLIMSOLL_FIELD(optimizer.projection_rank),
-     "GaLore: the optimizer works on gradients of this rank; 0: on the gradients themselves", Range{0, 1 << 20}},
+     "GaLore, APOLLO: the optimizer works on gradients of this rank; 0: on the gradients themselves",
+     Range{0, 1 << 20}},
+    {"random_projection", kBytes, PLIMSOLL_FIELD(optimizer.random_projection),
+     "APOLLO: random numbers bring gradients to projection_rank, and the states scale the gradient itself"},
     {"optim_target_modules", kBytes, PLIMSOLL_FIELD(optimizer.projected),
-     "GaLore: whose matrices, by names or patterns, or all-linear"},
+     "GaLore, APOLLO: whose matrices, by names or patterns, or all-linear"},
+    {"optimizer_in_backward", kBytes, PLIMSOLL_FIELD(optimizer.in_backward),
+     "a weight is updated as soon as its gradient is there, which goes at once: torchtitan's early_step_in_backward, "
+     "layer-wise GaLore and APOLLO"},
     {"reference_model", kBoth, PLIMSOLL_FIELD(reference_model),
      "a frozen model answers beside the trained one (DPO, KTO): a copy of the weights, or the model without its "
      "adapters"},

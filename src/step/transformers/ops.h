@@ -81,6 +81,8 @@ Var depthwise_convolution(Graph& g, const Var& x, std::int32_t w, std::int32_t b
 Var convolution(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, std::int64_t elements,
                 std::int64_t channels);
 // A 4-bit weight is dequantised for each product; nothing but the packed weight is kept.
+// torchao's Float8Linear.
+Var float8_linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name);
 // bitsandbytes' LLM.int8 (facts other-frameworks-memory.md 3.6).
 Var eight_bit_linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, bool is_fp16, Name name);
 // A product with a matrix of the sizes of the weight `like`, which is not the weight itself.

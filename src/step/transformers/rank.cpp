@@ -73,14 +73,14 @@ class Rank {
     // it: the first layer's input alone is narrow.
     const bool widens =
         job.adapter.has_quantized_base() && model_.autocast && job.model.norm == model::NormKind::kLayer;
-    const bool folds = folded && !widens && !sharder_->follows_gradients() && !model_.compiled &&
-                       model_.encoder_depth == 0 && !model_.family.wide_residual && !hybrid && !shares &&
-                       model_.tower.deepstack.empty();
+    const bool follows = sharder_->follows_gradients() || job.optimizer.in_backward;
+    const bool folds = folded && !widens && !follows && !model_.compiled && model_.encoder_depth == 0 &&
+                       !model_.family.wide_residual && !hybrid && !shares && model_.tower.deepstack.empty();
     if (folds) profiles_ = std::make_unique<LayerProfiles>(model_);
     pass_ = std::make_unique<Pass>(model_, tape, workspaces_, sharder_.get(), profiles_.get());
-    if (sharder_->follows_gradients())
-      pass_->graph().on_gradient = [this](std::int32_t id) { sharder_->gradient_ready(id); };
+    if (follows) pass_->graph().on_gradient = [this](std::int32_t id) { sharder_->gradient_ready(id); };
     optimizer_ = std::make_unique<OptimizerStates>(job, sharder_->updated());
+    if (job.optimizer.in_backward) sharder_->on_gradient = [this](std::int32_t id) { optimizer_->step_of(tape_, id); };
   }
 
   RankResult run() {
@@ -107,7 +107,7 @@ class Rank {
       }
       tape_.enter(step == 0 ? Phase::kFirstUpdate : Phase::kUpdate);
       sharder_->before_step();
-      optimizer_->step(tape_);
+      if (!job_.optimizer.in_backward) optimizer_->step(tape_);
       sharder_->after_step();
       sharder_->drop_gradients();
     }

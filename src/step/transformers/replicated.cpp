@@ -102,7 +102,10 @@ void Replicated::begin_micro_batch(bool first, bool last) {
 
 void Replicated::end_backward(bool last) { stepped_ = stepped_ || last; }
 
-void Replicated::gradient_ready(std::int32_t id) { tape_.free(m_.weights[static_cast<std::size_t>(id)].grad); }
+void Replicated::gradient_ready(std::int32_t id) {
+  if (on_gradient) on_gradient(id);
+  tape_.free(m_.weights[static_cast<std::size_t>(id)].grad);
+}
 
 void Replicated::drop_gradients() {
   for (Weight& w : m_.weights) tape_.free(w.grad);
@@ -113,8 +116,8 @@ std::vector<Updated> Replicated::updated() const {
   for (const Weight& w : m_.weights) {
     if (!w.trainable) continue;
     const std::int64_t rows = std::max<std::int64_t>(1, w.rows);
-    list.push_back(
-        {w.elements, rows, w.kind == WeightKind::kVector ? 0 : w.elements / rows, w.width, w.kind, w.projected});
+    list.push_back({w.elements, rows, w.kind == WeightKind::kVector ? 0 : w.elements / rows, w.width, w.kind,
+                    w.projected, static_cast<std::int32_t>(&w - m_.weights.data())});
   }
   return list;
 }
