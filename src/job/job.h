@@ -79,6 +79,8 @@ struct Batch {
   std::int64_t eval_seq_length = 0;
   std::int64_t eval_batches_kept = 0;  // batches whose logits stay on the GPU
   bool eval_logits_fp32 = false;
+  std::int64_t eval_generated = 0;     // tokens that evaluation writes for a sequence; 0: it writes none
+  std::int64_t eval_beams = 1;         // sequences that are followed beside one another for it
   std::int64_t eval_accumulation = 0;  // batches after which kept logits go to the host; 0: at the end
 };
 

@@ -102,6 +102,7 @@ std::vector<Base> bases() {
       {"rewards", hf + "framework=transformers num_labels=1 value_head=true micro_batch_size=16 gpus=1 "},
       {"chosen layers", hf + "framework=transformers trainable_layers=1 teacher_model=llama3.2-3b "},
       {"Trainer", hf + "framework=transformers gradient_accumulation_steps=2 "},
+      {"writes", hf + "framework=transformers eval_micro_batch_size=64 eval_generated_tokens=4096 "},
       {"Trainer in fp32", hf + "framework=transformers bf16=false load_dtype=fp32 "},
       {"8B",
        "model=llama3-8b num_layers=4 framework=megatron-lm gpu=h100 bf16=true seq_length=4096 micro_batch_size=2 "
