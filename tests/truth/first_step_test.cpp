@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -32,9 +33,16 @@ Error error_of(const Record& record, double measured) {
   return {100 * (static_cast<double>(std::max(passes, update)) / measured - 1), update > passes};
 }
 
-TEST(FirstStep, mixers_of_the_first_kind_are_walked_tensor_by_tensor) {
+// Families that are walked tensor by tensor, and how near, in percent.
+double bar_of(std::string_view kind) {
+  for (const std::string_view one : {"mamba", "falcon_mamba", "jamba", "gptj", "gpt_bigcode"})
+    if (kind == one) return 0.01;
+  return kind == "distilbert" ? 0.06 : 0;
+}
+
+TEST(FirstStep, families_that_are_walked_tensor_by_tensor) {
   std::size_t seen = 0;
-  for (const char* name : {"late-h200.json", "models-h200.json"}) {
+  for (const char* name : {"late-h200.json", "models-h200.json", "trainer-families-h200.json"}) {
     const std::string path = std::string(PLIMSOLL_SOURCE_DIR) + "/tests/data/truth/" + name;
     const std::string text = *read_file(path);
     const Result<RecordFile> file = read_records(path, text);
@@ -43,16 +51,17 @@ TEST(FirstStep, mixers_of_the_first_kind_are_walked_tensor_by_tensor) {
     const std::vector<document::Node>& rows = root.find("records")->items;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const std::string kind = text_of(*rows[i].find("config"), "model_type");
-      if (kind != "mamba" && kind != "falcon_mamba" && kind != "jamba") continue;
+      const double bar = bar_of(kind);
+      if (bar == 0) continue;
       const auto measured = static_cast<double>(integer_or(*rows[i].find("measured"), "first_step_peak_allocated", 0));
       ASSERT_GT(measured, 0) << file->records[i].id;
       const Error error = error_of(file->records[i], measured);
       fmt::print("{:<24} {:+.4f} %\n", file->records[i].id, error.percent);
-      EXPECT_LE(std::abs(error.percent), error.at_update ? 0.1 : 0.01) << file->records[i].id;
+      EXPECT_LE(std::abs(error.percent), error.at_update ? 0.1 : bar) << file->records[i].id;
       ++seen;
     }
   }
-  EXPECT_EQ(seen, 6U);
+  EXPECT_EQ(seen, 12U);
 }
 
 }  // namespace

@@ -82,6 +82,7 @@ void Fsdp2::build() {
   tape_.enter(Phase::kWrap);
   tape_.at(Operation::kBuild);
   const bool offload = m_.job->sharding.cpu_offload;
+  hold_buffers(m_, tape_);
   for (const Weight& w : m_.weights) {
     const std::int64_t elements = shard_elements(w);
     // Parameters, gradients and both moments live in pinned host memory.

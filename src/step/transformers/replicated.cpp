@@ -32,6 +32,7 @@ void build_weights(Model& m, Tape& tape) {
     w.memory = tape.alloc(stored_bytes(*m.job, w), w.trainable ? Name::kWeight : Name::kFrozenWeight);
     tape.free(source);
   }
+  hold_buffers(m, tape);
   // The head is created as a weight of its own before it is tied to the embedding.
   if (m.tied && m.embedding >= 0) {
     const Weight& w = m.weights[static_cast<std::size_t>(m.embedding)];
