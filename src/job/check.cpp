@@ -8,6 +8,7 @@
 
 #include "base/budget.h"
 #include "base/name_pattern.h"
+#include "cluster/architecture.h"
 #include "job/derive.h"
 #include "job/effective.h"
 #include "job/hybrid_model.h"
@@ -317,6 +318,31 @@ Status check_offload(const Job& job) {
   return {};
 }
 
+// What torchtitan and the Trainer refuse of it, and what is not modelled.
+Status check_updates_in_backward(const Job& job) {
+  constexpr std::string_view kKey = "optimizer_in_backward";
+  const bool titan = job.kernels.implementation == Implementation::kTorchtitan;
+  if (!titan && job.kernels.implementation != Implementation::kTransformers)
+    return bad_input(fmt::format("{}: it is modelled under torchtitan and Transformers", kKey));
+  if (titan && job.parallel.expert > 1)
+    return bad_input("Optimizers in backward is not supported with Expert Parallel.",
+                     "set early_step_in_backward false");
+  if (job.parallel.pipeline > 1)
+    return bad_input("Optimizers in backward is not supported with Pipeline Parallel.",
+                     "set early_step_in_backward false");
+  const ShardingKind kind = job.sharding.kind;
+  const bool one = kind == ShardingKind::kNone || job.data_parallel == 1;
+  if (!one && !(titan && kind == ShardingKind::kFsdp2))
+    return bad_input(fmt::format("{}: Layer-wise optimizers do not support DDP at this time", kKey),
+                     "train on one GPU, or with the form that is not layer-wise");
+  if (!titan && job.micro_batches > 1)
+    return bad_input(fmt::format("{}: Layerwise optimizers do not support gradient accumulation", kKey),
+                     "set gradient_accumulation_steps 1");
+  if (job.optimizer.kind == OptimizerKind::kMuon)
+    return bad_input(fmt::format("{}: Muon's updates as gradients arrive are not modelled", kKey));
+  return {};
+}
+
 Status check_optimizer(Job& job) {
   const Optimizer& optimizer = job.optimizer;
   if (optimizer.projection_rank > 0) {
@@ -324,7 +350,7 @@ Status check_optimizer(Job& job) {
       return bad_input(
           fmt::format("projection_rank: GaLore is modelled for adam and adam8bit, not {}", name_of(optimizer.kind)));
     if (optimizer.projected.empty())
-      return bad_input("projection_rank: optim_target_modules says nothing, and GaLore asks for it",
+      return bad_input("projection_rank: optim_target_modules says nothing, and GaLore and APOLLO ask for it",
                        "name parts of modules, such as attn mlp, or all-linear");
     constexpr std::size_t kMostNames = 1'000;
     if (optimizer.projected.size() > kMostNames)
@@ -335,10 +361,15 @@ Status check_optimizer(Job& job) {
     const bool whole = job.sharding.kind == ShardingKind::kNone || job.sharding.kind == ShardingKind::kDdp;
     if (!whole || job.kernels.implementation != Implementation::kTransformers || job.parallel.pipeline > 1)
       return bad_input(
-          "projection_rank: GaLore decomposes whole gradients; it is modelled for Transformers' modules that are whole "
-          "on "
-          "a rank");
+          "projection_rank: GaLore and APOLLO project whole gradients; they are modelled for Transformers' modules "
+          "that "
+          "are whole on a rank");
+    if (optimizer.random_projection && optimizer.kind != OptimizerKind::kAdam)
+      return bad_input(fmt::format("random_projection: APOLLO is modelled for adam, not {}", name_of(optimizer.kind)));
+  } else if (optimizer.random_projection) {
+    return bad_input("random_projection: projection_rank is 0", "say a rank, such as 128");
   }
+  if (optimizer.in_backward) PLIMSOLL_TRY_STATUS(check_updates_in_backward(job));
   const bool fsdp = shards_by_megatron_fsdp(job);
   const std::int64_t shards = job.data_parallel * job.parallel.context;
   if (job.is_megatron()) {
@@ -366,6 +397,13 @@ Status check_precision(const Job& job) {
   if (fp8 && precision.fp4) return refused("R193");
   if (precision.fp8_param_gather && !fp8 && job.is_megatron()) return refused("R194");
   if (precision.fp4_param_gather && !precision.fp4) return refused("R196");
+  const auto capability = cluster::compute_capability(job.cluster.gpu.architecture);
+  if (fp8 && job.kernels.implementation == Implementation::kTorchtitan && capability && *capability < 89)
+    return bad_input("Failed to swap to Float8Linear because float8 is only supported on SM89 or later.",
+                     "leave the converter out, or take a newer GPU");
+  if (precision.fp8 == Fp8Recipe::kMxfp8 && job.kernels.implementation == Implementation::kTorchtitan && capability &&
+      *capability < 100)
+    return bad_input("MXFP8 is only supported on CUDA SM100 or later", "take the float8 converter, or a newer GPU");
   if (precision.first_last_layers_bf16 && precision.fp8 == Fp8Recipe::kDelayed) return refused("R198");
   if (job.facts().refuses_idle_fp32_residual && precision.fp32_residual && precision.compute == DType::kFp32)
     return refused("R208");

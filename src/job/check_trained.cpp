@@ -65,9 +65,10 @@ Status check_trained(Job& job) {
     PLIMSOLL_TRY_STATUS(check_chosen_parameters(job));
   }
   if (job.preference_loss && !is_plain) return beyond("preference_loss");
+  if (job.chosen_loss && !job.preference_loss)
+    return bad_input("chosen_loss stands beside preference_loss, which is off", "add --preference-loss");
   if (job.teacher == nullptr) return {};
   if (!is_plain || job.parallel.tensor > 1 || job.parallel.context > 1) return beyond("teacher_model");
-  if (job.derives) warn(job, "teacher_model: its forward pass is not in the step's time");
   return {};
 }
 

@@ -79,6 +79,8 @@ struct Batch {
   std::int64_t eval_seq_length = 0;
   std::int64_t eval_batches_kept = 0;  // batches whose logits stay on the GPU
   bool eval_logits_fp32 = false;
+  std::int64_t eval_generated = 0;     // tokens that evaluation writes for a sequence; 0: it writes none
+  std::int64_t eval_beams = 1;         // sequences that are followed beside one another for it
   std::int64_t eval_accumulation = 0;  // batches after which kept logits go to the host; 0: at the end
 };
 
@@ -125,7 +127,9 @@ struct Optimizer {
   DType main_grads = DType::kFp32;  // precision-aware: main_grads_dtype
   // GaLore: states of a projected gradient of this rank in place of a matrix's own; 0: none.
   std::int64_t projection_rank = 0;
+  bool random_projection = false;      // APOLLO: random numbers bring it there, and scale the gradient itself
   std::vector<std::string> projected;  // optim_target_modules: whose matrices
+  bool in_backward = false;            // a weight is updated as soon as its gradient is there, which goes at once
 };
 
 // Sharding of model state over data-parallel ranks other than Megatron's distributed optimizer.
@@ -243,7 +247,8 @@ struct Kernels {
   bool scales_queries_by_layer = false;  // apply_query_key_layer_scaling, which implies it
   bool mask_in_dataloader = false;       // create_attention_mask_in_dataloader: a b*s*s mask on the GPU
   LossKind loss = LossKind::kUnfused;
-  std::int64_t loss_chunks = 8;  // kChunked
+  std::int64_t loss_chunks = 8;            // kChunked
+  std::vector<std::string> float8_filter;  // torchtitan: parts of names of linears that stay in 16 bits
   DType logits = DType::kBf16;
   bool calculate_per_token_loss = false;
   bool liger = false;
@@ -309,6 +314,7 @@ struct Job {
   bool reference_model = false;       // a frozen model answers beside the trained one: DPO, KTO
   std::int64_t reference_passes = 1;  // forward passes without gradients for a micro-batch; KTO has three
   bool preference_loss = false;       // the loss is made of log-probabilities of every token, outside the model
+  bool chosen_loss = false;           // beside it, cross-entropy of the chosen answers: ORPO, CPO
   std::string teacher_model;          // distillation: whose outputs the model learns; empty: none
   std::int64_t trainable_layers = 0;  // only the last so many layers are trained, the first where negative; 0: all
   std::vector<std::string> trainable_parameters;   // and of those, what these expressions match; empty: all of it

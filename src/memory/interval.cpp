@@ -83,8 +83,13 @@ constexpr Mechanism kMechanisms[] = {
        return !a.saved_modules.empty() || a.trained_tokens > 0 || a.own_bias || a.bias != job::AdapterBias::kNone;
      },
      0.05, 0.3},
-    {[](const job::Job& job) { return job.preference_loss || job.optimizer.projection_rank > 0; }, 0.05, 0.3},
+    {[](const job::Job& job) {
+       return job.preference_loss || job.teacher != nullptr || job.optimizer.projection_rank > 0 ||
+              job.optimizer.in_backward;
+     },
+     0.05, 0.3},
     {[](const job::Job& job) { return job.kernels.torch_compile; }, 0.05, 0.3},
+    {[](const job::Job& job) { return !job.is_megatron() && job.precision.fp8 != job::Fp8Recipe::kNone; }, 0.05, 0.3},
 };
 
 constexpr std::int64_t kLeast = 8 << 20;  // workspaces and segments that come and go

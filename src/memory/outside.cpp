@@ -49,6 +49,18 @@ std::int64_t teacher_bytes(const job::Job& job) {
   return beside_bytes(job, model::count_parameters(*job.teacher).total, job::size_of(job.precision.compute));
 }
 
+// Weights of towers that nobody modelled, and what they are trained with, in as many bytes more for each.
+std::int64_t unmodelled_bytes(const job::Job& job, std::int64_t more) {
+  if (job.model.unmodelled == 0 || job.kernels.implementation != job::Implementation::kTransformers) return 0;
+  return beside_bytes(job, job.model.unmodelled, job::size_of(job.precision.params) + more);
+}
+
+// A gradient and two moments, if images or sounds come; none beside adapters.
+std::int64_t states_of_unmodelled(const job::Job& job) {
+  if (job.adapter.kind != job::AdapterKind::kNone || job.batch.inference_only) return 0;
+  return 3 * job::size_of(job.precision.params);
+}
+
 // Hands every item to `add`, as (name, bytes, low, high): a search asks for the sum at every point and builds no list.
 template <typename Add>
 void for_each_item(const job::Job& job, Add add) {
@@ -67,6 +79,8 @@ void for_each_item(const job::Job& job, Add add) {
   }
   if (job.moe.dispatcher == job::DispatcherKind::kDeepEp || job.moe.dispatcher == job::DispatcherKind::kHybridEp)
     add("expert-parallel library buffers", kGiB, kGiB / 2, 3 * kGiB);
+  if (const std::int64_t bytes = unmodelled_bytes(job, 0); bytes > 0)
+    add("modules not modelled", bytes, bytes, unmodelled_bytes(job, states_of_unmodelled(job)));
   if (const std::int64_t bytes = reference_bytes(job); bytes > 0) add("reference model", bytes, bytes, bytes);
   if (const std::int64_t bytes = teacher_bytes(job); bytes > 0) add("teacher model", bytes, bytes, bytes);
 }

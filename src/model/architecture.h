@@ -207,6 +207,7 @@ struct Architecture {
   std::shared_ptr<const Vision> vision;             // a tower of images before the language model; null: none
   std::shared_ptr<const SharedBlock> shared_block;  // that some layers run; null: none
   std::shared_ptr<const Streams> streams;           // residual streams beside one another; null: one
+  std::int64_t unmodelled = 0;                      // parameters of modules that are named in the warnings
   std::vector<std::string> warnings;                // "key: what of the file is not in the numbers"
 
   [[nodiscard]] std::int64_t depth() const { return static_cast<std::int64_t>(layers.size()); }

@@ -12,6 +12,7 @@
 #include "model/hf_family.h"
 #include "model/hf_vision.h"
 #include "model/limits.h"
+#include "model/unmodelled.h"
 
 namespace plimsoll::catalog {
 extern const std::string_view kFamiliesJson;  // catalog/families.json, embedded by cmake/embed.cmake
@@ -138,6 +139,18 @@ void read_numerics(Fields& in, std::string_view model_type, Architecture& model)
   model.norm_epsilon = in.positive_or("rms_norm_eps|layer_norm_eps|layer_norm_epsilon|norm_eps|norm_epsilon", 1, 0);
 }
 
+// Its weights are there whatever it computes.
+void name_unmodelled(const Node& root, std::string_view key, std::string_view part, Architecture& model) {
+  const std::int64_t parameters = unmodelled_parameters(*root.find(key), model.hidden);
+  constexpr std::int64_t kMillion = 1'000'000;
+  model.unmodelled += parameters;
+  model.warnings.push_back(
+      parameters > 0
+          ? fmt::format("{}: {} is not modelled; about {} million weights are counted, what it computes is not", key,
+                        part, (parameters + kMillion / 2) / kMillion)
+          : fmt::format("{}: {} is not modelled; only the language model is in the numbers", key, part));
+}
+
 }  // namespace
 
 bool looks_like_hf_config(const Node& root) {
@@ -178,13 +191,12 @@ Result<Architecture> read_hf_config(const Node& root) {
       const bool text_tied = type.starts_with("llava") && model.tied_embeddings;
       model.tied_embeddings = text_tied || Fields(root).flag("tie_word_embeddings", usual);
     }
+    const Node* type = root.find("model_type");
     if (model.vision == nullptr)
-      model.warnings.push_back(
-          fmt::format("vision_config: the tower of {} is not modelled; only the language model is in the numbers",
-                      root.find("model_type") != nullptr ? root.find("model_type")->text : "this file"));
+      name_unmodelled(root, "vision_config",
+                      fmt::format("the tower of {}", type != nullptr ? type->text : std::string("this file")), model);
   }
-  if (root.has("audio_config"))
-    model.warnings.push_back("audio_config: the part that hears is not modelled; it is not in the numbers");
+  if (root.has("audio_config")) name_unmodelled(root, "audio_config", "the part that hears", model);
   return model;
 }
 

@@ -16,6 +16,7 @@ using step::transformers::Product;
 using step::transformers::ProductKind;
 
 Number number_of(const job::Job& job, std::uint8_t width) {
+  if (width == 1) return Number::kFp8;
   if (width < 4) return Number::kBf16;
   return job.precision.tf32 ? Number::kTf32 : Number::kFp32;
 }

@@ -107,6 +107,7 @@ std::vector<Base> bases() {
       {"rewards", hf + "framework=transformers num_labels=1 value_head=true micro_batch_size=16 gpus=1 "},
       {"chosen layers", hf + "framework=transformers trainable_layers=1 teacher_model=llama3.2-3b "},
       {"Trainer", hf + "framework=transformers gradient_accumulation_steps=2 "},
+      {"writes", hf + "framework=transformers eval_micro_batch_size=64 eval_generated_tokens=4096 "},
       {"Trainer in fp32", hf + "framework=transformers bf16=false load_dtype=fp32 "},
       {"8B",
        "model=llama3-8b num_layers=4 framework=megatron-lm gpu=h100 bf16=true seq_length=4096 micro_batch_size=2 "
@@ -119,6 +120,9 @@ std::vector<Base> bases() {
       {"Trainer LoRA, biases", hf + "model=gpt2 num_layers=4 framework=transformers peft=lora lora_rank=16 "},
       {"GaLore", hf + "framework=transformers gpus=1 optimizer_implementation=loop projection_rank=64 "
                       "optim_target_modules=[attn] "},
+      {"APOLLO", hf + "framework=transformers gpus=1 optimizer_implementation=loop projection_rank=64 "
+                      "random_projection=true optim_target_modules=[attn] "},
+      {"float8", hf + "framework=torchtitan gpus=8 fp8=hybrid fp8_recipe=tensorwise recompute_granularity=none "},
       {"preferences", hf + "framework=transformers gpus=1 preference_loss=true reference_model=true "},
       {"Bridge LoRA, sequence parallel", bridge +
                                              "gpus=8 tensor_model_parallel_size=2 sequence_parallel=true peft=lora "
@@ -212,6 +216,7 @@ std::vector<std::string> values_of(const KeyInfo& key) {
       {"exclude_modules", {"[v_proj]"}},
       {"rank_pattern", {"q_proj=64"}},
       {"optim_target_modules", {"[mlp]"}},
+      {"float8_filter", {"[output]"}},
       {"pipeline_model_parallel_layout", {"Et*3|t*5L"}},
       {"hybrid_layer_pattern", {"MM-*E"}},
       {"mtp_hybrid_override_pattern", {"M"}},

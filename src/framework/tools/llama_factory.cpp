@@ -21,7 +21,6 @@ namespace {
 using enum AliasKind;
 
 const Alias kLlamaFactoryRows[] = {
-    {"use_apollo", kRefused, "APOLLO's projected states are not modelled"},
     {"use_badam", kRefused, "BAdam's blocks are not modelled"},
     {"use_llama_pro", kRefused, "LLaMA Pro's frozen and added blocks are not modelled"},
     {"use_unsloth", kNotModelled, "Unsloth's kernels hold less than Transformers' own"},
@@ -86,28 +85,30 @@ void read_adapter(Translation& to, const std::string& tuning) {
 constexpr std::string_view kNameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
 
 // Of every matrix of the layers, or of the modules that it names (train/trainer_utils.py); the optimizer is the one
-// that is asked for, in GaLore's form.
-Status read_galore(Translation& to) {
-  const bool on = to.takes_true("use_galore");
-  const Node* targets = to.take("galore_target");
-  const Node* rank = to.take("galore_rank");
-  const bool layerwise = to.takes_true("galore_layerwise");
-  for (const std::string_view key : {"galore_update_interval", "galore_scale", "galore_proj_type"})
-    static_cast<void>(to.take(key));
+// that is asked for, in the form of GaLore or APOLLO.
+Status read_projection(std::string_view method, Translation& to) {
+  const auto key = [method](std::string_view what) { return fmt::format("{}_{}", method, what); };
+  const std::string use = fmt::format("use_{}", method);
+  const bool on = to.takes_true(use);
+  const Node* targets = to.take(key("target"));
+  const Node* rank = to.take(key("rank"));
+  const bool layerwise = to.takes_true(key("layerwise"));
+  for (const std::string_view what : {"update_interval", "scale", "proj_type", "proj", "scale_type", "scale_front"})
+    static_cast<void>(to.take(key(what)));
   if (!on) return {};
-  if (layerwise) return bad_input("galore_layerwise: updates as gradients arrive are not modelled");
   std::string optimizer = to.takes_word("optim");
   if (optimizer.empty()) optimizer = "adamw_torch";
   const bool narrow = optimizer == "adamw_bnb_8bit" || optimizer == "adamw_8bit" || optimizer == "paged_adamw_8bit";
-  if (!narrow && optimizer != "adamw_torch")
-    return bad_input(fmt::format("use_galore: its form of optim {} is not modelled", optimizer));
-  to.put("optim", text_node(narrow ? "galore_adamw_8bit" : "galore_adamw"), "use_galore");
+  if (optimizer != "adamw_torch" && !(narrow && method == "galore"))
+    return bad_input(fmt::format("{}: its form of optim {} is not modelled", use, optimizer));
+  to.put("optim", text_node(fmt::format("{}_adamw{}{}", method, narrow ? "_8bit" : "", layerwise ? "_layerwise" : "")),
+         use);
   constexpr std::int64_t kRank = 16;  // hparams/finetuning_args.py
-  to.put("projection_rank", rank == nullptr ? integer_node(kRank) : *rank, "galore_rank");
+  to.put("projection_rank", rank == nullptr ? integer_node(kRank) : *rank, key("rank"));
   const bool all = targets == nullptr || (targets->is_string() && lower(targets->text) == "all");
   Node words = text_node("layers. .h. .blocks.");  // where families keep their layers
   if (!all) words = targets->is_string() ? text_node(replace(targets->text, ',', ' ')) : *targets;
-  to.put("optim_target_modules", std::move(words), "galore_target");
+  to.put("optim_target_modules", std::move(words), key("target"));
   return {};
 }
 
@@ -152,7 +153,7 @@ Result<Node> from_llama_factory(const Node& root, Draft& draft) {
   if (tuning != "lora" && tuning != "full")
     return bad_input(fmt::format("finetuning_type: found '{}'; only full, freeze and lora are modelled", tuning));
   read_adapter(to, tuning);
-  PLIMSOLL_TRY_STATUS(read_galore(to));
+  for (const std::string_view method : {"galore", "apollo"}) PLIMSOLL_TRY_STATUS(read_projection(method, to));
   // A tower and its projector are not trained unless the file says so (hparams/finetuning_args.py).
   for (const std::string_view part : {"freeze_vision_tower", "freeze_multi_modal_projector"})
     if (!root.has(part) && may_have_tower(root.find("model_name_or_path"))) to.put(part, bool_node(true));

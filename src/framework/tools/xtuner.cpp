@@ -259,7 +259,7 @@ Result<Node> from_xtuner(const Node& root, Draft& draft) {
   if (const Node* attention = at(language_model(*model), "attn_implementation"))
     to.put("attn_implementation", *attention, "model.llm.attn_implementation");
   if (algorithm == "DPO") put_preference(Preference{true, true}, to, draft);
-  if (algorithm == "ORPO") put_preference(Preference{true, false}, to, draft);
+  if (algorithm == "ORPO") put_preference(Preference{true, false, false, false, true}, to, draft);
   Node rest;  // what may decide memory and was not read
   rest.kind = Node::Kind::kObject;
   for (const char* section : {"model", "optim_wrapper"})

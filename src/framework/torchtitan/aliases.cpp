@@ -9,8 +9,6 @@ namespace {
 
 using enum AliasKind;
 
-constexpr std::string_view kFloat8 = "float8 activations and all-gathers are counted in 16 bits";
-
 const Alias kTorchtitanRows[] = {
     {"training.seq_len", kKey, "seq_length"},
     {"training.mixed_precision_reduce", kKey, "reduce_dtype"},
@@ -34,11 +32,9 @@ const Alias kTorchtitanRows[] = {
     {"parallelism.pipeline_parallel_first_stage_less_layers", kNotModelled, "one layer less is counted", "1"},
     {"parallelism.pipeline_parallel_last_stage_less_layers", kNotModelled, "one layer less is counted", "1"},
     {"parallelism.enable_fsdp_symm_mem", kNotModelled, "symmetric memory of FSDP is not counted"},
-    {"optimizer.early_step_in_backward", kNotModelled, "gradients that are freed during backward are counted"},
-    {"float8.enable_fsdp_float8_all_gather", kNotModelled, kFloat8},
-    {"float8.force_recompute_fp8_weight_in_bwd", kNoEffect},
-    {"model.converters", kNotModelled, kFloat8},
-    {"quantize.*", kNotModelled, kFloat8},
+    {"optimizer.early_step_in_backward", kKey, "optimizer_in_backward"},
+    {"model.converters", kNotModelled, "adapters of torchtitan's own are not counted"},
+    {"quantize.*", kNotModelled, "not a key of its converters of linears"},
     {"fault_tolerance.enable", kNotModelled, "fault tolerance's copies are not counted"},
     {"training.local_batch_size", kNoEffect},
     {"parallelism.data_parallel_shard_degree", kNoEffect},  // read with the other degrees
@@ -49,9 +45,9 @@ const Alias kTorchtitanRows[] = {
 constexpr std::string_view kTorchtitanWithoutEffect = R"(
     activation_checkpoint.early_stop activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns
     activation_checkpoint.preserve_rng_state activation_checkpoint.determinism_check activation_checkpoint.visualize_memory_budget_pareto
-    activation_checkpoint.debug checkpoint.* comm.* compile.* debug.* experimental.* fault_tolerance.* float8.* job.*
+    activation_checkpoint.debug checkpoint.* comm.* compile.* debug.* experimental.* fault_tolerance.* job.*
     lr_scheduler.* memory_estimation.* metrics.* model.hf_assets_path model.norm_type model.print_after_conversion
-    model.tokenizer_path model.use_flex_attn model.attn_mask_type model.vocab_size_multiple_of mx.* optimizer.beta1 optimizer.beta2 optimizer.eps
+    model.tokenizer_path model.use_flex_attn model.attn_mask_type model.vocab_size_multiple_of optimizer.beta1 optimizer.beta2 optimizer.eps
     optimizer.lr optimizer.weight_decay optimizer.fused optimizer.momentum parallelism.context_parallel_load_balancer parallelism.enable_async_tensor_parallel
     parallelism.enable_compiled_autograd parallelism.pipeline_parallel_schedule_csv parallelism.pipeline_parallel_expert_parallel_overlap
     parallelism.expert_parallel_comm_backend profiling.* training.data_parallel_* training.dataset training.dataset_path

@@ -225,6 +225,7 @@ Status read_torchtitan_tree(const Node& root, Draft& draft) {
                                              "optimizer.implementation"};
   for_each_leaf(root, [&](const std::string& key, const Node& value) {
     if (std::find(std::begin(kElsewhere), std::end(kElsewhere), key) != std::end(kElsewhere)) return;  // read below
+    if (is_of_quantisation(key)) return;
     if (key == "training.mixed_precision_param") {
       draft.assign("params_dtype", value, key);
       draft.assign("compute_dtype", value, key);
@@ -235,6 +236,7 @@ Status read_torchtitan_tree(const Node& root, Draft& draft) {
   PLIMSOLL_TRY_STATUS(read_model(root, draft));
   PLIMSOLL_TRY_STATUS(read_parallelism(root, draft));
   PLIMSOLL_TRY_STATUS(read_checkpointing(root, draft));
+  PLIMSOLL_TRY_STATUS(read_torchtitan_quantisation(root, draft));
   return read_optimizer(root, draft);
 }
 

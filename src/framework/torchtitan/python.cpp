@@ -249,6 +249,23 @@ bool is_torchtitan_registry(std::string_view text) {
          text.find("model_registry(") != std::string_view::npos;
 }
 
+namespace {
+
+// Converters of the registry, by their class.
+void name_quantised(std::string_view word, Draft& draft) {
+  if (word == "NVFP4") {
+    draft.warnings.emplace_back("converters: NVFP4 linears are counted in bf16");
+    return;
+  }
+  const bool scaled_in_blocks = word == "MXFP8";
+  draft.assign("fp8", text_node(scaled_in_blocks ? "e4m3" : "hybrid"), "converters");
+  draft.assign("fp8_recipe", text_node(scaled_in_blocks ? "mxfp8" : "tensorwise"), "converters");
+  draft.notes.push_back(
+      fmt::format("{}: linears of the converters ({}); which it leaves out is not read", draft.path, word));
+}
+
+}  // namespace
+
 Result<Draft> read_torchtitan_python(const InputFile& file, const ReadOptions& options) {
   Draft draft;
   draft.path = file.path;
@@ -279,7 +296,7 @@ Result<Draft> read_torchtitan_python(const InputFile& file, const ReadOptions& o
   if (loss != nullptr && loss->text.find("Chunked") != std::string::npos)
     draft.assign("loss", text_node("chunked"), "loss", true);
   if (const Node* quantized = at(config, "model", "quantized"); quantized != nullptr)
-    draft.warnings.push_back(fmt::format("converters: {} linears are counted in bf16", quantized->text));
+    name_quantised(quantized->text, draft);
   draft.kind = FileKind::kTorchtitanPython;
   draft.notes.push_back(fmt::format("{}: {} of torchtitan's registry", file.path, name));
   return draft;

@@ -52,10 +52,12 @@ void tell(const Preference& preference, std::string_view what, Draft& draft) {
   if (preference.reference) draft.assign("reference_model", bool_node(true), what);
   // The model's and the reference's passes over mismatched answers, and the reference's over those at hand.
   if (preference.reference && preference.mismatches) draft.assign("reference_passes", integer_node(3), what, true);
+  if (preference.chosen) draft.assign("chosen_loss", bool_node(true), what);
   std::string note = fmt::format("{}: {} is preference training", draft.path, what);
   if (preference.pairs) note += "; chosen and rejected answers are two sequences of a micro-batch";
   if (preference.reference)
     note += "; a frozen reference answers beside the model: a copy of it, or itself without its adapters";
+  if (preference.chosen) note += "; the chosen answers have a cross-entropy of their own";
   draft.notes.push_back(std::move(note));
 }
 
@@ -64,7 +66,8 @@ void tell(const Preference& preference, std::string_view what, Draft& draft) {
 Result<std::optional<Preference>> preference_named(std::string_view key, std::string_view word) {
   if (is_one_of(word, {"dpo", "ipo", "dpop", "trl_dpo", "sigmoid"})) return Preference{true, true};
   if (is_one_of(word, {"kto", "trl_kto"})) return Preference{false, true, false, true};
-  if (is_one_of(word, {"orpo", "simpo", "cpo", "trl_orpo"})) return Preference{true, false};
+  if (word == "simpo") return Preference{true, false};
+  if (is_one_of(word, {"orpo", "cpo", "trl_orpo"})) return Preference{true, false, false, false, true};
   if (is_one_of(word, {"rm", "reward", "reward_model", "trl_reward"})) return Preference{true, false, true};
   PLIMSOLL_TRY_STATUS(refuse_other_training(key, word));
   return std::nullopt;
@@ -76,12 +79,15 @@ void put_preference(const Preference& preference, Translation& to, Draft& draft)
     const Node batch = doubled(to.peek(kBatch));
     to.put(kBatch, batch, to.name_of(kBatch));
   }
+  const bool chosen = preference.chosen || to.peek("rpo_alpha") != nullptr;
   for (const std::string_view key : {"beta", "loss_type", "max_prompt_length", "max_completion_length", "rpo_alpha",
                                      "pref_beta", "pref_loss", "desirable_weight", "undesirable_weight"})
     static_cast<void>(to.take(key));
   const bool keeps_no_copy = preference.reference && to.takes_true("precompute_ref_log_probs");
-  tell(Preference{preference.pairs, preference.reference && !keeps_no_copy, preference.scores, preference.mismatches},
-       "the training", draft);
+  Preference told = preference;
+  told.reference = preference.reference && !keeps_no_copy;
+  told.chosen = chosen;
+  tell(told, "the training", draft);
 }
 
 Status take_trl_preference(Node& root, Draft& draft) {
@@ -119,6 +125,7 @@ Status take_trl_preference(Node& root, Draft& draft) {
   // SimPO's own program calls its loss sigmoid; its margin gives it away.
   const bool is_simpo = word == "simpo" || has("gamma_beta_ratio") || has("simpo_gamma");
   const bool keeps_no_copy = (precomputed != nullptr && !is_off(*precomputed)) || is_simpo;
+  const bool chosen = has("rpo_alpha");
   if (!is_kto) double_batch(root);
   std::erase_if(root.members, [](const auto& member) {
     return is_one_of(member.first, {"beta",
@@ -145,8 +152,8 @@ Status take_trl_preference(Node& root, Draft& draft) {
                                     "discopop_tau"});
   });
   const bool mismatches = is_kto && word != "apo_zero_unpaired";
-  tell(Preference{!is_kto, !keeps_no_copy, false, mismatches}, word.empty() ? "beta" : "loss_type", draft);
-  if (word.empty()) draft.notes.back() += " (ORPO and CPO have none: --reference-model false)";
+  tell(Preference{!is_kto, !keeps_no_copy, false, mismatches, chosen}, word.empty() ? "beta" : "loss_type", draft);
+  if (word.empty()) draft.notes.back() += " (ORPO and CPO have none: --reference-model false --chosen-loss)";
   return {};
 }
 

@@ -17,6 +17,7 @@ struct Preference {
   bool reference = true;    // a frozen copy, unless adapters are trained: their base is the reference then
   bool scores = false;      // a reward model: one score in place of the vocabulary
   bool mismatches = false;  // KTO: answers to other questions are judged, too, without gradients
+  bool chosen = false;      // cross-entropy of the chosen answers beside the comparison
 };
 
 // What a tool's word for its kind of training means: nothing for plain and supervised training, an error for

@@ -86,7 +86,10 @@ Status say_optimizer(const Job& job, Reasoned& out) {
   const job::Optimizer& optimizer = job.optimizer;
   if (optimizer.projection_rank > 0) {
     const bool wide = optimizer.kind == job::OptimizerKind::kAdam;
-    out.say("optim", text_node(wide ? "galore_adamw" : "galore_adamw_8bit"), "optimizer");
+    const std::string_view form = optimizer.random_projection ? "apollo_adamw"
+                                  : wide                      ? "galore_adamw"
+                                                              : "galore_adamw_8bit";
+    out.say("optim", text_node(fmt::format("{}{}", form, optimizer.in_backward ? "_layerwise" : "")), "optimizer");
     out.say("optim_args", text_node(fmt::format("rank={}", optimizer.projection_rank)), "projection_rank");
     out.say("optim_target_modules", list_node(optimizer.projected), "optim_target_modules");
     out.say("max_grad_norm", job::real_node(job.clip_grad ? 1.0 : 0.0), "clip_grad");

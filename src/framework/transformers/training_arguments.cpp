@@ -122,6 +122,17 @@ Status read_evaluation(const Node& root, Draft& draft) {
   const Node* batch = root.find("per_device_eval_batch_size");
   draft.assign("eval_micro_batch_size", batch == nullptr || batch->is_null() ? integer_node(8) : *batch,
                "per_device_eval_batch_size");
+  const Node* writes = root.find("predict_with_generate");
+  if (writes == nullptr || is_off(*writes)) return {};
+  constexpr std::int64_t kUsualLength = 20;  // max_length of a GenerationConfig
+  const auto given = [&root](std::string_view key) {
+    const Node* value = root.find(key);
+    return value != nullptr && !value->is_null() ? value : nullptr;
+  };
+  const Node* length = given("generation_max_length");
+  draft.assign("eval_generated_tokens", length == nullptr ? integer_node(kUsualLength) : *length,
+               "generation_max_length", length == nullptr);
+  if (const Node* beams = given("generation_num_beams")) draft.assign("eval_beams", *beams, "generation_num_beams");
   return {};
 }
 
@@ -192,6 +203,20 @@ void use_trl_defaults(const Node& arguments, const Node& root, Draft& draft) {
                   has_loss ? "" : ", chunked loss"));
 }
 
+// Of accelerate's switches one moves bytes: without it gradients of sharded weights wait unsharded while micro-batches
+// are accumulated.
+Status read_accelerator_config(const Node& value, Draft& draft) {
+  const Node* options = value.is_object() ? value.find("gradient_accumulation_kwargs") : nullptr;
+  const Node* each = options != nullptr && options->is_object() ? options->find("sync_each_batch") : nullptr;
+  if (each == nullptr || each->is_null()) return {};
+  auto flag = to_bool(*each);
+  if (!flag)
+    return bad_input(
+        fmt::format("accelerator_config.gradient_accumulation_kwargs.sync_each_batch: {}", flag.error().message));
+  draft.assign("sync_each_micro_batch", bool_node(*flag), "sync_each_batch");
+  return {};
+}
+
 Status read_key(const std::string& key, const Node& value, Draft& draft) {
   constexpr std::string_view kElsewhere[] = {"fsdp",
                                              "fsdp_config",
@@ -204,9 +229,13 @@ Status read_key(const std::string& key, const Node& value, Draft& draft) {
                                              "lora_dropout",
                                              "evaluation_strategy",
                                              "per_device_eval_batch_size",
+                                             "predict_with_generate",
+                                             "generation_max_length",
+                                             "generation_num_beams",
                                              "fsdp_min_num_params",
                                              "fsdp_transformer_layer_cls_to_wrap"};
   if (std::find(std::begin(kElsewhere), std::end(kElsewhere), key) != std::end(kElsewhere)) return {};
+  if (key == "accelerator_config") return {};  // read behind fsdp_config, which has a default for it
   if (key == "optim_args") return read_optimizer_arguments(value, draft);
   if (key == "optim") return value.is_null() ? Status{} : read_optimizer_name(value, key, draft);
   if (key == "model_name_or_path" || key == "model_id" || key == "model_name") {
@@ -257,7 +286,8 @@ Status read_key(const std::string& key, const Node& value, Draft& draft) {
   // A table that nobody knows: what it says of the training is not passed over.
   if (value.is_object() && !is_key(key) && find_alias(Framework::kTransformers, key) == nullptr &&
       find_alias(draft.names, key) == nullptr) {
-    for_each_leaf(value, [&draft](const std::string& path, const Node& leaf) { draft.assign(path, leaf); }, key);
+    for_each_leaf(
+        value, [&draft](const std::string& path, const Node& leaf) { draft.assign(path, leaf); }, key);
     return {};
   }
   // The Trainer's own switch, apart from what other files say about checkpointing (rules.md R305).
@@ -275,6 +305,8 @@ Status read_training_tree(const Node& arguments, Draft& draft) {
   PLIMSOLL_TRY_STATUS(take_spectrum_file(root, draft));
   for (const auto& [key, value] : root.members) PLIMSOLL_TRY_STATUS(read_key(key, value, draft));
   PLIMSOLL_TRY_STATUS(read_fsdp(root, draft));
+  if (const Node* config = root.find("accelerator_config"); config != nullptr)
+    PLIMSOLL_TRY_STATUS(read_accelerator_config(*config, draft));
   PLIMSOLL_TRY_STATUS(read_deepspeed(root, draft));
   if (root.has("fsdp") && draft.framework == Framework::kDeepSpeed && given(draft, "sharding"))
     return bad_input("fsdp and deepspeed are both given", "keep one of them");

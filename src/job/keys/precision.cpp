@@ -105,6 +105,8 @@ const Key kPrecisionKeys[] = {
     {"autocast", kBoth, PLIMSOLL_FIELD(precision.autocast), "fp32 weights are cast to compute_dtype at use"},
     {"fp8", kBoth, Custom{set_fp8, "e4m3, hybrid, none"}, "GEMMs run in FP8"},
     {"fp8_recipe", kBoth, PLIMSOLL_FIELD(asked.fp8_recipe), "how FP8 scales are found; acts only with fp8"},
+    {"float8_filter", kBytes, PLIMSOLL_FIELD(kernels.float8_filter),
+     "torchtitan: linears whose names contain one of these stay in 16 bits; auto_filter_small_kn: small ones, too"},
     {"fp8_param_gather", kBoth, PLIMSOLL_FIELD(precision.fp8_param_gather), "weights are kept in FP8"},
     {"disable_parameter_transpose_cache", kBytes, Custom{set_no_transpose_cache, "boolean"},
      "FP8 copies of weights are rebuilt every micro-batch"},

@@ -11,13 +11,14 @@
 #include "base/name_pattern.h"
 #include "model/parts.h"
 #include "step/transformers/adapted.h"
+#include "step/transformers/float8.h"
 #include "step/transformers/model.h"
 
 namespace plimsoll::step::transformers {
 
 class Collector {
  public:
-  Collector(const job::Job& job, Model& m) : job_(job), m_(m), adapted_(job) {
+  Collector(const job::Job& job, Model& m) : job_(job), m_(m), adapted_(job), float8_(job) {
     const job::Precision& p = job.precision;
     const bool sharded =
         job.sharding.kind == job::ShardingKind::kFsdp2 || job.sharding.kind == job::ShardingKind::kFsdp1;
@@ -61,6 +62,7 @@ class Collector {
     m_.weights.back().projected = adapted_.is_projected(module);
     m_.weights.back().by_input = by_input;
     m_.weights.back().loose = m_.family.loose_bias;
+    float8_.choose(m_.weights.back(), names, layer_of_model(), in, out);
     if (has_bias) ids.bias = bias(out, rank > 0);
     choose({});
     if (adapted_.is_saved(module)) {
@@ -75,6 +77,7 @@ class Collector {
   void head(LinearIds& ids, std::int64_t rows, std::int64_t columns) {
     ids.w = table(rows, columns, WeightKind::kHead);
     m_.weights.back().projected = adapted_.is_projected(kHeadModule);
+    float8_.choose(m_.weights.back(), {"lm_head"}, -1, columns, rows);
     if (saves_head()) ids.w = trained_copy(ids.w);
     adapt_head(ids, rows, columns);
   }
@@ -441,6 +444,7 @@ class Collector {
   const job::Job& job_;
   Model& m_;
   Adapted adapted_;
+  Float8Linears float8_;
   bool in_mlp_ = false;
   std::uint8_t width_ = 2;
   std::uint8_t small_width_ = 2;

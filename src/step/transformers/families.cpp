@@ -16,7 +16,7 @@ struct Row {
 
 const Row kRows[] = {
     {"gpt2", {.classic = true, .conv1d = true, .named_outputs = true, .scores = Scores::kNarrow}},
-    {"gpt_bigcode", {.classic = true, .named_outputs = true}},
+    {"gpt_bigcode", {.classic = true, .named_outputs = true, .holds_triangle = true}},
     {"gptj", {.classic = true, .rotation = Rotation::kPairs, .eager = true, .scores = Scores::kWide}},
     {"gpt_neox", {.classic = true, .rotation = Rotation::kJoinBoth, .splits_heads = true}},
     {"opt", {.classic = true, .norms_sums = true, .scaled_query = true}},
@@ -24,7 +24,7 @@ const Row kRows[] = {
     {"roberta", {.norms_sums = true, .positions_by_token = true, .narrow_loss = true}},
     {"xlm-roberta", {.norms_sums = true, .positions_by_token = true, .narrow_loss = true}},
     {"camembert", {.norms_sums = true, .positions_by_token = true, .narrow_loss = true}},
-    {"distilbert", {.norms_sums = true, .narrow_loss = true}},
+    {"distilbert", {.norms_sums = true, .keeps_attended = true, .narrow_loss = true}},
     {"bart", {.norms_sums = true, .scaled_embedding = true, .shifted_logits = true, .narrow_loss = true}},
     {"t5", {.drops_activation = true, .narrow_loss = true, .drops_output = true, .norm = NormForm::kNarrowInput}},
     {"mt5", {.drops_activation = true, .narrow_loss = true, .drops_output = true, .norm = NormForm::kNarrowInput}},

@@ -56,7 +56,11 @@ void Fsdp2::add_unit(std::int64_t id, std::vector<std::int32_t> weights, bool re
   Unit unit;
   unit.id = id;
   unit.reshard = reshard;
-  for (const std::int32_t w : weights) unit.shard += shard_elements(m_.weights[static_cast<std::size_t>(w)]);
+  for (const std::int32_t id : weights) {
+    const Weight& w = m_.weights[static_cast<std::size_t>(id)];
+    unit.shard += shard_elements(w) * gathered_width(w);
+    unit.is_converted = unit.is_converted || w.gathered_float8;
+  }
   unit.weights = std::move(weights);
   units_.push_back(std::move(unit));
 }
@@ -65,6 +69,8 @@ std::int64_t Fsdp2::shard_elements(const Weight& weight) const {
   const std::int64_t rows = std::max<std::int64_t>(1, weight.rows);
   return ceil_div(rows, ranks_) * (weight.elements / rows);
 }
+
+std::int64_t Fsdp2::gathered_width(const Weight& weight) const { return weight.gathered_float8 ? 1 : gather_width_; }
 
 Fsdp2::Unit* Fsdp2::find(std::int64_t id) {
   for (Unit& unit : units_)
@@ -76,6 +82,7 @@ void Fsdp2::build() {
   tape_.enter(Phase::kWrap);
   tape_.at(Operation::kBuild);
   const bool offload = m_.job->sharding.cpu_offload;
+  hold_buffers(m_, tape_);
   for (const Weight& w : m_.weights) {
     const std::int64_t elements = shard_elements(w);
     // Parameters, gradients and both moments live in pinned host memory.
@@ -100,7 +107,8 @@ std::vector<Updated> Fsdp2::updated() const {
     const std::int64_t elements = shard_elements(w);
     const std::int64_t rows = ceil_div(std::max<std::int64_t>(1, w.rows), ranks_);
     list.push_back({elements, rows, w.kind == WeightKind::kVector ? 0 : elements / rows,
-                    static_cast<std::uint8_t>(stored_width_), w.kind});
+                    static_cast<std::uint8_t>(stored_width_), w.kind, false,
+                    static_cast<std::int32_t>(&w - m_.weights.data())});
   }
   return list;
 }
@@ -111,24 +119,25 @@ void Fsdp2::drop_gradients() {
 
 void Fsdp2::gather(Unit& unit) {
   tape_.at(Operation::kGather);
-  const std::int64_t full = unit.shard * gather_width_ * ranks_;
+  const std::int64_t full = unit.shard * ranks_;
   tape_.use(Stream::kGather);  // FSDP2 copies in and gathers on a stream of its own
   std::vector<Tensor> inputs;
   if (!unit.kept.empty()) {  // from the smaller group it was resharded to
     inputs.push_back(tape_.alloc(full / m_.job->sharding.reshard_to, Name::kGatherMessage));
   } else if (m_.job->sharding.cpu_offload) {
     for (const std::int32_t id : unit.weights) {
-      const std::int64_t elements = shard_elements(m_.weights[static_cast<std::size_t>(id)]);
+      const Weight& w = m_.weights[static_cast<std::size_t>(id)];
+      const std::int64_t elements = shard_elements(w);
       Tensor copy = tape_.alloc(elements * stored_width_, Name::kGatherMessage);
-      if (stored_width_ != gather_width_) {
-        inputs.push_back(tape_.alloc(elements * gather_width_, Name::kGatherMessage));
+      if (stored_width_ != gathered_width(w)) {
+        inputs.push_back(tape_.alloc(elements * gathered_width(w), Name::kGatherMessage));
         tape_.free(copy);
       } else {
         inputs.push_back(copy);
       }
     }
-  } else if (stored_width_ != gather_width_) {
-    inputs.push_back(tape_.alloc(unit.shard * gather_width_, Name::kGatherMessage));
+  } else if (stored_width_ != gather_width_ || unit.is_converted) {
+    inputs.push_back(tape_.alloc(unit.shard, Name::kGatherMessage));
   }
   unit.buffer = tape_.alloc(full, Name::kGatherMessage);
   tape_.use(Stream::kCompute);
@@ -138,8 +147,8 @@ void Fsdp2::gather(Unit& unit) {
 void Fsdp2::copy_out(Unit& unit) {
   tape_.at(Operation::kGather);
   for (const std::int32_t id : unit.weights) {
-    const std::int64_t elements = shard_elements(m_.weights[static_cast<std::size_t>(id)]) * ranks_;
-    unit.unsharded.push_back(tape_.alloc(elements * gather_width_, Name::kUnshardedWeight));
+    const Weight& w = m_.weights[static_cast<std::size_t>(id)];
+    unit.unsharded.push_back(tape_.alloc(shard_elements(w) * ranks_ * gathered_width(w), Name::kUnshardedWeight));
   }
   unit.gathered = true;
   for (Tensor& part : unit.kept) tape_.free(part);
@@ -251,6 +260,10 @@ void Fsdp2::reduce(Unit& unit) {
   } else {
     unit.gradient = output;
   }
+  if (!on_gradient) return;
+  for (const std::int32_t id : unit.weights)
+    if (m_.weights[static_cast<std::size_t>(id)].trainable) on_gradient(id);
+  tape_.free(unit.gradient);
 }
 
 // A stage of PyTorch's pipelines neither reshards nor reduces before its last micro-batch is done; then it finishes one

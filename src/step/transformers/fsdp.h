@@ -33,7 +33,8 @@ class Fsdp2 final : public Sharder {
   struct Unit {
     std::int64_t id = 0;
     std::vector<std::int32_t> weights;
-    std::int64_t shard = 0;  // elements of this rank, padded
+    std::int64_t shard = 0;     // bytes of this rank as they are gathered, padded
+    bool is_converted = false;  // a part of it to float8, which is a copy
     bool reshard = true;
     bool gathered = false;
     Tensor buffer;                               // all-gather output not yet copied out
@@ -46,6 +47,7 @@ class Fsdp2 final : public Sharder {
   Unit* find(std::int64_t id);
   void add_unit(std::int64_t id, std::vector<std::int32_t> weights, bool reshard);
   std::int64_t shard_elements(const Weight& weight) const;
+  [[nodiscard]] std::int64_t gathered_width(const Weight& weight) const;
   void gather(Unit& unit);    // starts: cast shard, buffer
   void copy_out(Unit& unit);  // finishes: parameters
   void release(Unit& unit);   // reshards

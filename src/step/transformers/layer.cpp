@@ -173,7 +173,7 @@ Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, co
     hidden = norm(g, m, hidden, tokens, ids.norm[0], Name::kNormOutput);
   }
   hidden = attend_block(g, m, spec, ids, shared, hidden);
-  if (a.hidden_dropout > 0) hidden = dropout(g, hidden, a.hidden_dropout, Name::kHidden);
+  if (a.hidden_dropout > 0 && !m.family.keeps_attended) hidden = dropout(g, hidden, a.hidden_dropout, Name::kHidden);
   const bool after_sum = a.post_norm_only && m.family.norms_sums;
   if (four || (a.post_norm_only && !after_sum))
     hidden = norm(g, m, hidden, tokens, ids.norm[four ? 1 : 0], Name::kNormOutput);

@@ -141,6 +141,8 @@ struct Family {
   bool lays_out_heads = false;        // query, key and value are copied head by head before the kernel (Whisper)
   bool slices_positions = false;      // the decoder's positions are rows of their table, not looked up (Whisper)
   bool drops_activation = false;      // dropout inside the MLP (T5)
+  bool keeps_attended = false;        // no dropout behind attention (DistilBERT)
+  bool holds_triangle = false;        // a mask of all positions, made with the model, that nothing reads (GPT-BigCode)
   bool scaled_embedding = false;      // Gemma, Granite
   bool scaled_residual = false;       // Granite: each block's output is multiplied before it is added
   bool normed_residual = false;       // the norm's output is what is added to, both scaled (MiniMax)
@@ -303,6 +305,8 @@ Var project(Graph& g, const Model& m, const Var& x, const LinearIds& ids, Name n
 // rotary.cpp
 // torchtitan's table of frequencies is a buffer of the model, for the longest sequence of the training.
 void hold_frequencies(const Model& m, Tape& tape);
+// Buffers that families make with the model, on every rank.
+void hold_buffers(const Model& m, Tape& tape);
 void make_rotary(Graph& g, const Model& m, Shared& shared);
 // One of them, as most families turn it.
 Var turn(Graph& g, const Var& x, const Shared& shared);

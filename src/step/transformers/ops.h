@@ -52,8 +52,9 @@ Var cat(Graph& g, const Var& a, const Var& b, Name name);
 Var append(Graph& g, const Var& before, const Var& piece);
 // A packed tensor cut along its last dimension; backward concatenates.
 std::array<Var, 3> split(Graph& g, const Var& x, const std::array<std::int64_t, 3>& elements, bool head_major);
-Var copy(Graph& g, const Var& x, Name name);     // clone or contiguous; backward passes the gradient on
-Var by_head(Graph& g, const Var& x, Name name);  // a copy that is stored head by head
+Var copy(Graph& g, const Var& x, Name name);      // clone or contiguous; backward passes the gradient on
+Var laid_out(Graph& g, const Var& x, Name name);  // in another order, and so is its gradient
+Var by_head(Graph& g, const Var& x, Name name);   // a copy that is stored head by head
 Var expand(Graph& g, const Var& x, std::int64_t times, Name name);  // repeat_kv; backward sums groups
 Var expand_view(Graph& g, const Var& x, std::int64_t elements);     // broadcast without a copy
 
@@ -80,6 +81,8 @@ Var depthwise_convolution(Graph& g, const Var& x, std::int32_t w, std::int32_t b
 Var convolution(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, std::int64_t elements,
                 std::int64_t channels);
 // A 4-bit weight is dequantised for each product; nothing but the packed weight is kept.
+// torchao's Float8Linear.
+Var float8_linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name);
 // bitsandbytes' LLM.int8 (facts other-frameworks-memory.md 3.6).
 Var eight_bit_linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, bool is_fp16, Name name);
 // A product with a matrix of the sizes of the weight `like`, which is not the weight itself.

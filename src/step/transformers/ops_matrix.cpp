@@ -203,6 +203,7 @@ Var linear_with(Graph& g, const Var& x, const Var& matrix, std::int32_t like, Na
 
 Var linear(Graph& g, const Var& x, std::int32_t w, std::int32_t bias, Name name) {
   const Weight& weight = g.weight(w);
+  if (weight.float8 != Float8::kNone) return float8_linear(g, x, w, bias, name);
   const std::int64_t out = weight.out;
   Var b, matrix, input;
   if (g.autocast && weight.by_input) {  // addmm(bias, x, w) of GPT-2: arguments are cast from the last

@@ -60,6 +60,10 @@ void split_backward(Graph& g, Node& node, Grads& result) {
 
 void copy_backward(Graph&, Node& node, Grads& result) { result[0] = node.grads[0]; }
 
+void laid_out_backward(Graph& g, Node& node, Grads& result) {
+  result[0] = g.alloc(node.grads[0].elements, node.grads[0].width, Name::kGrad);
+}
+
 void expand_backward(Graph& g, Node& node, Grads& result) {
   result[0] = g.alloc(node.n[0], node.grads[0].width, Name::kGrad);
   result[0].head_major = true;
@@ -126,6 +130,13 @@ std::array<Var, 3> split(Graph& g, const Var& x, const std::array<std::int64_t, 
 
 Var copy(Graph& g, const Var& x, Name name) {
   const std::int32_t node = g.node(copy_backward, x);
+  Var y = g.alloc(x.elements, x.width, name);
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+Var laid_out(Graph& g, const Var& x, Name name) {
+  const std::int32_t node = g.node(laid_out_backward, x);
   Var y = g.alloc(x.elements, x.width, name);
   if (node >= 0) g.produced(y, node);
   return y;

@@ -70,18 +70,18 @@ void OptimizerStates::make_states(Tape& tape, const Updated& t) {
   }
 }
 
-void OptimizerStates::torch_adam(Tape& tape) {
+void OptimizerStates::torch_adam(Tape& tape, Tensors of) {
   const job::Optimizer& o = job_.optimizer;
   if (o.impl == job::OptimizerImpl::kFused) return;
   if (o.impl == job::OptimizerImpl::kForeach) {
     // Square roots of all second moments at once.
     std::vector<Tensor> roots;
-    roots.reserve(tensors_.size());
-    for (const Updated& t : tensors_) roots.push_back(tape.alloc(t.width * t.elements, Name::kOptimizerTemp));
+    roots.reserve(of.size());
+    for (const Updated& t : of) roots.push_back(tape.alloc(t.width * t.elements, Name::kOptimizerTemp));
     for (Tensor& root : roots) tape.free(root);
     return;
   }
-  for (const Updated& t : tensors_) {
+  for (const Updated& t : of) {
     Tensor root = tape.alloc(t.width * t.elements, Name::kOptimizerTemp);
     Tensor scaled = tape.alloc(t.width * t.elements, Name::kOptimizerTemp);
     tape.free(root);
@@ -91,16 +91,16 @@ void OptimizerStates::torch_adam(Tape& tape) {
 
 // Loops over tensors in fp32. The loop's variables keep the last tensor's copies until the next replaces
 // them (facts other-frameworks-memory.md 2.8).
-void OptimizerStates::adafactor(Tape& tape) {
+void OptimizerStates::adafactor(Tape& tape, Tensors of, bool makes) {
   Tensor grad, param, update;
   const auto assign = [&](Tensor& variable, Tensor value) {
     tape.free(variable);
     variable = value;
   };
-  for (const Updated& t : tensors_) {
+  for (const Updated& t : of) {
     const std::int64_t bytes = 4 * t.elements;
     if (t.width < 4) assign(grad, tape.alloc(bytes, Name::kOptimizerTemp));
-    if (!made_) make_states(tape, t);
+    if (makes) make_states(tape, t);
     if (t.width < 4) assign(param, tape.alloc(bytes, Name::kOptimizerTemp));
     Tensor square = tape.alloc(bytes, Name::kOptimizerTemp);
     Tensor shifted = tape.alloc(bytes, Name::kOptimizerTemp);
@@ -121,7 +121,7 @@ void OptimizerStates::adafactor(Tape& tape) {
 // torch.optim.Muon, matrix by matrix: five Newton-Schulz iterations in bf16, each of a Gram matrix of the shorter side,
 // a polynomial of it and the next iterate. Variables keep their last value until the next is made
 // (facts other-frameworks-memory.md 2.8).
-void OptimizerStates::muon(Tape& tape) {
+void OptimizerStates::muon(Tape& tape, Tensors of) {
   constexpr int kIterations = 5;
   constexpr std::int64_t kWidth = 2;
   Tensor result;
@@ -130,7 +130,7 @@ void OptimizerStates::muon(Tape& tape) {
     tape.free(variable);
     variable = value;
   };
-  for (const Updated& t : tensors_) {
+  for (const Updated& t : of) {
     if (!is_orthogonalised(t)) continue;
     Tensor update = tape.alloc(t.width * t.elements, Name::kOptimizerTemp);
     tape.free(result);
@@ -150,27 +150,45 @@ void OptimizerStates::muon(Tape& tape) {
   tape.free(result);
 }
 
-void OptimizerStates::step(Tape& tape) {
-  tape.at(Operation::kAdam);
+void OptimizerStates::run(Tape& tape, Tensors of, bool makes) {
   const job::OptimizerKind kind = job_.optimizer.kind;
   if (kind == job::OptimizerKind::kAdafactor) {
-    adafactor(tape);
+    adafactor(tape, of, makes);
   } else if (job_.optimizer.projection_rank > 0) {
-    galore(tape);
+    project(tape, of, makes);
   } else if (kind == job::OptimizerKind::kMuon) {
     const auto make = [&](bool orthogonalised) {
-      for (const Updated& t : tensors_)
-        if (!made_ && is_orthogonalised(t) == orthogonalised) make_states(tape, t);
+      for (const Updated& t : of)
+        if (makes && is_orthogonalised(t) == orthogonalised) make_states(tape, t);
     };
     make(true);
-    muon(tape);
+    muon(tape, of);
     make(false);
   } else {
-    if (!made_)
-      for (const Updated& t : tensors_) make_states(tape, t);
-    if (kind == job::OptimizerKind::kAdam) torch_adam(tape);
+    if (makes)
+      for (const Updated& t : of) make_states(tape, t);
+    if (kind == job::OptimizerKind::kAdam) torch_adam(tape, of);
   }
+}
+
+void OptimizerStates::step(Tape& tape) {
+  tape.at(Operation::kAdam);
+  run(tape, tensors_, !made_);
   made_ = true;
+}
+
+void OptimizerStates::step_of(Tape& tape, std::int32_t weight) {
+  const auto found =
+      std::lower_bound(tensors_.begin(), tensors_.end(), weight,
+                       [](const Updated& tensor, std::int32_t wanted) { return tensor.weight < wanted; });
+  if (found == tensors_.end() || found->weight != weight) return;
+  made_one_.resize(tensors_.size());
+  const auto index = static_cast<std::size_t>(found - tensors_.begin());
+  const Operation operation = tape.moment().operation;
+  tape.at(Operation::kAdam);
+  run(tape, Tensors(tensors_).subspan(index, 1), !made_one_[index]);
+  made_one_[index] = true;
+  tape.at(operation);
 }
 
 }  // namespace plimsoll::step::transformers

@@ -24,6 +24,10 @@ class UnitHooks {
   virtual void after_backward(std::int64_t unit) = 0;
 };
 
+struct Teacher;
+// Of a frozen model whose weights are sharded the layer that runs is gathered; 0 where they are whole.
+[[nodiscard]] std::int64_t gathered_bytes(const Model& m);
+
 class Pass {
  public:
   Pass(Model& model, Tape& tape, Workspaces& workspaces, UnitHooks* units, LayerProfiles* folded);
@@ -72,13 +76,14 @@ class Pass {
   void backward_layers();
   // Whether a weight of the layer is trained.
   [[nodiscard]] bool trains(std::int64_t layer) const;
-  // The teacher of a distillation sees the same tokens.
+  // The teacher of a distillation sees the same tokens (pass_teacher.cpp).
   void ask_teacher();
   // Preference training: the loss is made outside the model, beside the logits of a reference (pass_preference.cpp).
   [[nodiscard]] bool prefers() const;
   Var preference_loss(Var logits);
   Var ask_reference();
   Var ask_once();
+  Var chosen_loss(const Var& logits);
   LayerSituation situation_of(std::int64_t layer) const;
 
   Model& m_;
@@ -107,6 +112,7 @@ class Pass {
   std::size_t after_layers_ = 0;
   std::size_t after_head_ = 0;
   std::unique_ptr<Pass> reference_;
+  std::shared_ptr<Teacher> teacher_;
 };
 
 }  // namespace plimsoll::step::transformers

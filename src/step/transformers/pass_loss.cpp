@@ -89,24 +89,6 @@ Var Pass::loss(const Var& logits) {
   return value;
 }
 
-// A forward pass without gradients, of which at most one layer's products are alive; the softmax of its logits in fp32
-// stays until the loss has gone back.
-void Pass::ask_teacher() {
-  tape_.at(Operation::kLoss);
-  const model::Architecture& teacher = *m_.job->teacher;
-  std::int64_t widest = 0;
-  for (const model::Layer& kind : teacher.kinds) {
-    const std::int64_t heads = kind.attention.heads + 2 * kind.attention.kv_heads;
-    const std::int64_t mlp = kind.ffn.is_moe() ? kind.ffn.expert_width * kind.ffn.experts_per_token : kind.ffn.width;
-    widest = std::max({widest, 3 * teacher.hidden + heads * kind.attention.head_dim,
-                       3 * teacher.hidden + (kind.ffn.gated ? 3 : 2) * mlp});
-  }
-  const auto width = static_cast<std::uint8_t>(job::size_of(m_.job->precision.compute));
-  tape_.touch(m_.tokens() * widest * width, Name::kHidden);
-  teacher_logits_ = g_.alloc(m_.tokens() * teacher.vocab, width, Name::kTeacherLogits);
-  teacher_softmax_ = g_.alloc(m_.tokens() * teacher.vocab, 4, Name::kTeacherLogits);
-}
-
 // The Trainer takes the logits, which accelerate has converted to fp32 after autocast, and computes a loss of its own.
 Var Pass::smoothed_loss(Var logits) {
   tape_.at(Operation::kLoss);

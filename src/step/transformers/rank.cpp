@@ -73,14 +73,14 @@ class Rank {
     // it: the first layer's input alone is narrow.
     const bool widens =
         job.adapter.has_quantized_base() && model_.autocast && job.model.norm == model::NormKind::kLayer;
-    const bool folds = folded && !widens && !sharder_->follows_gradients() && !model_.compiled &&
-                       model_.encoder_depth == 0 && !model_.family.wide_residual && !hybrid && !shares &&
-                       model_.tower.deepstack.empty();
+    const bool follows = sharder_->follows_gradients() || job.optimizer.in_backward;
+    const bool folds = folded && !widens && !follows && !model_.compiled && model_.encoder_depth == 0 &&
+                       !model_.family.wide_residual && !hybrid && !shares && model_.tower.deepstack.empty();
     if (folds) profiles_ = std::make_unique<LayerProfiles>(model_);
     pass_ = std::make_unique<Pass>(model_, tape, workspaces_, sharder_.get(), profiles_.get());
-    if (sharder_->follows_gradients())
-      pass_->graph().on_gradient = [this](std::int32_t id) { sharder_->gradient_ready(id); };
+    if (follows) pass_->graph().on_gradient = [this](std::int32_t id) { sharder_->gradient_ready(id); };
     optimizer_ = std::make_unique<OptimizerStates>(job, sharder_->updated());
+    if (job.optimizer.in_backward) sharder_->on_gradient = [this](std::int32_t id) { optimizer_->step_of(tape_, id); };
   }
 
   RankResult run() {
@@ -107,7 +107,7 @@ class Rank {
       }
       tape_.enter(step == 0 ? Phase::kFirstUpdate : Phase::kUpdate);
       sharder_->before_step();
-      optimizer_->step(tape_);
+      if (!job_.optimizer.in_backward) optimizer_->step(tape_);
       sharder_->after_step();
       sharder_->drop_gradients();
     }
@@ -145,6 +145,34 @@ class Rank {
     return result;
   }
 
+  // Keys and values of what is read and written, the encoder's output for every beam, one layer's copy while it grows,
+  // and the scores of a token in fp32 (facts other-frameworks-memory.md 2.9).
+  void generate() {
+    const job::Batch& b = job_.batch;
+    const std::int64_t sequences = model_.batch * b.eval_beams;
+    const bool has_encoder = model_.encoder_depth > 0;
+    const std::int64_t width = model_.autocast ? 2 : model_.width;
+    const std::int64_t places = b.eval_generated + (has_encoder ? 0 : model_.sequence);
+    std::int64_t grown = 0, crossed = 0, largest = 0;
+    for (std::int64_t i = model_.encoder_depth; i < model_.depth(); ++i) {
+      const model::Attention& a = job_.model.layer(i).attention;
+      if (a.kind != model::AttentionKind::kGqa) continue;
+      const std::int64_t each = 2 * sequences * a.kv_heads * a.head_dim * width;
+      const std::int64_t kept = a.sliding_window > 0 ? std::min(places, a.sliding_window) : places;
+      grown += each * kept;
+      largest = std::max(largest, each / 2 * kept);
+      if (has_encoder) crossed += each * model_.sequence;
+    }
+    Tensor encoded =
+        tape_.alloc(has_encoder ? sequences * model_.sequence * job_.model.hidden * width : 0, Name::kHidden);
+    Tensor cross = tape_.alloc(crossed, Name::kKey);
+    Tensor cache = tape_.alloc(grown, Name::kKey);
+    tape_.touch(largest, Name::kKey);
+    constexpr std::int64_t kScores = 2;  // of a token, and their log-softmax
+    tape_.touch(kScores * 4 * sequences * job_.model.vocab, Name::kLogitsFp32);
+    for (Tensor* one : {&cache, &cross, &encoded}) tape_.free(*one);
+  }
+
   // Logits of evaluated batches stay on the GPU until the phase ends (facts other-frameworks-memory.md 2.9).
   void evaluate() {
     const job::Batch& b = job_.batch;
@@ -164,6 +192,7 @@ class Rank {
         const std::int64_t between = most - run;
         kept.push_back(tape_.alloc(between * kept.front().bytes, Name::kEvalLogits));
       }
+      if (b.eval_generated > 0) generate();
       pass_->evaluate(!keeps, keeps ? &kept : nullptr, b.eval_logits_fp32);
     }
     for (Tensor& logits : kept) tape_.free(logits);

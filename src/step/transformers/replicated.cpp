@@ -32,6 +32,7 @@ void build_weights(Model& m, Tape& tape) {
     w.memory = tape.alloc(stored_bytes(*m.job, w), w.trainable ? Name::kWeight : Name::kFrozenWeight);
     tape.free(source);
   }
+  hold_buffers(m, tape);
   // The head is created as a weight of its own before it is tied to the embedding.
   if (m.tied && m.embedding >= 0) {
     const Weight& w = m.weights[static_cast<std::size_t>(m.embedding)];
@@ -102,7 +103,10 @@ void Replicated::begin_micro_batch(bool first, bool last) {
 
 void Replicated::end_backward(bool last) { stepped_ = stepped_ || last; }
 
-void Replicated::gradient_ready(std::int32_t id) { tape_.free(m_.weights[static_cast<std::size_t>(id)].grad); }
+void Replicated::gradient_ready(std::int32_t id) {
+  if (on_gradient) on_gradient(id);
+  tape_.free(m_.weights[static_cast<std::size_t>(id)].grad);
+}
 
 void Replicated::drop_gradients() {
   for (Weight& w : m_.weights) tape_.free(w.grad);
@@ -113,8 +117,8 @@ std::vector<Updated> Replicated::updated() const {
   for (const Weight& w : m_.weights) {
     if (!w.trainable) continue;
     const std::int64_t rows = std::max<std::int64_t>(1, w.rows);
-    list.push_back(
-        {w.elements, rows, w.kind == WeightKind::kVector ? 0 : w.elements / rows, w.width, w.kind, w.projected});
+    list.push_back({w.elements, rows, w.kind == WeightKind::kVector ? 0 : w.elements / rows, w.width, w.kind,
+                    w.projected, static_cast<std::int32_t>(&w - m_.weights.data())});
   }
   return list;
 }

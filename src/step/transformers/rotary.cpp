@@ -131,6 +131,15 @@ void hold_frequencies(const Model& m, Tape& tape) {
   tape.alloc(m.job->batch.seq_length * model::softmax_attention(m.architecture()).head_dim * 4, Name::kRope);
 }
 
+// GPT-J: a table of sines and cosines in every layer. GPT-BigCode: a byte for every pair of positions.
+void hold_buffers(const Model& m, Tape& tape) {
+  const model::Architecture& a = m.architecture();
+  if (m.family.holds_triangle) static_cast<void>(tape.alloc(a.position_rows * a.position_rows, Name::kWeight));
+  if (m.family.rotation != Rotation::kPairs) return;
+  const std::int64_t table = a.max_positions * rotary_dim(m, model::softmax_attention(a).head_dim) * 4;
+  for (std::int64_t i = 0; i < m.depth(); ++i) static_cast<void>(tape.alloc(table, Name::kWeight));
+}
+
 void make_rotary(Graph& g, const Model& m, Shared& shared) {
   make_tables(g, m, shared);
   if (m.architecture().streams == nullptr) return;

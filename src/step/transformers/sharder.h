@@ -2,6 +2,7 @@
 // What a rank asks of the way its model state is held: whole, replicated (DDP), or sharded (FSDP, ZeRO).
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -29,6 +30,8 @@ class Sharder : public UnitHooks {
   [[nodiscard]] virtual bool makes_states_early() const { return false; }
   virtual void before_states() {}
   virtual void after_states() {}
+  // Where it is set, a weight is updated when its gradient is there, which is freed then.
+  std::function<void(std::int32_t weight)> on_gradient;
   [[nodiscard]] virtual std::int64_t host_bytes() const { return 0; }
   [[nodiscard]] virtual std::int64_t nvme_bytes() const { return 0; }
 

@@ -660,8 +660,17 @@ TEST(LlamaFactory, galore_is_an_optimizer_of_its_own) {
   job = read_text(start + R"(, "use_galore": false})", on("h100", 1));
   ASSERT_TRUE(job) << text_of(job);
   EXPECT_EQ(job->optimizer.projection_rank, 0);
-  job = read_text(start + R"(, "use_galore": true, "galore_layerwise": true})", on("h100", 1));
-  EXPECT_NE(text_of(job).find("galore_layerwise"), std::string::npos);
+  job = read_text(start + R"(, "use_galore": true, "galore_layerwise": true, "gradient_accumulation_steps": 1})",
+                  on("h100", 1));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_TRUE(job->optimizer.in_backward);
+  job = read_text(start + R"(, "use_galore": true, "galore_layerwise": true, "gradient_accumulation_steps": 2})",
+                  on("h100", 1));
+  EXPECT_NE(text_of(job).find("gradient accumulation"), std::string::npos);
+  job = read_text(start + R"(, "use_apollo": true, "apollo_rank": 8})", on("h100", 1));
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_TRUE(job->optimizer.random_projection);
+  EXPECT_EQ(job->optimizer.projection_rank, 8);
 }
 
 TEST(Peft, token_indices_are_counted) {

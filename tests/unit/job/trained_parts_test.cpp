@@ -178,7 +178,6 @@ TEST(TrainedParts, a_teacher_is_found_by_its_name) {
   ASSERT_TRUE(job) << text_of(job);
   ASSERT_NE(job->teacher, nullptr);
   EXPECT_EQ(job->teacher->hidden, 8192);
-  EXPECT_TRUE(warns(*job, "teacher_model"));
   const auto unknown = program("train.py", "--learning_rate 1e-5 --teacher_model_path /checkpoints/best");
   ASSERT_FALSE(unknown);
   EXPECT_THAT(unknown.error().hint, HasSubstr("--teacher-model"));

@@ -58,6 +58,49 @@ TEST(Galore, ADecompositionHoldsFourMatrices) {
   EXPECT_EQ(tape.peak(), 4 * 4 * kEdge * kEdge);
 }
 
+// Of random rows there may be more than the matrix has.
+TEST(Apollo, KeepsRandomRowsStatesOfALowRankAndANorm) {
+  job::Job job = with_galore(job::OptimizerKind::kAdam);
+  job.optimizer.random_projection = true;
+  for (const std::int64_t rank : {kLowRank, 2 * kEdge}) {
+    job.optimizer.projection_rank = rank;
+    OptimizerStates states(job, {projected(4 * kEdge, kEdge, 2)});
+    Tape tape(true);
+    states.step(tape);
+    EXPECT_EQ(tape.live(), 2 * (rank * kEdge + 2 * rank * 4 * kEdge) + kBlockUnit);
+  }
+}
+
+// The first step draws; the second scales the gradient twice.
+TEST(Apollo, ScalesTheGradientItself) {
+  job::Job job = with_galore(job::OptimizerKind::kAdam);
+  job.optimizer.random_projection = true;
+  OptimizerStates states(job, {projected(kEdge, kEdge, 4)});
+  Tape first(true), second(true);
+  states.step(first);
+  states.step(second);
+  constexpr std::int64_t kMatrix = 4 * kEdge * kEdge, kLow = 4 * kLowRank * kEdge;
+  EXPECT_EQ(second.peak(), 2 * kMatrix + 3 * kLow);
+}
+
+TEST(UpdatesInBackward, MakeTheStatesOfOneTensorAtATime) {
+  job::Job job;
+  job.optimizer.impl = job::OptimizerImpl::kLoop;
+  Updated low = projected(kEdge, kEdge, 2), high = low;
+  low.projected = high.projected = false;
+  low.weight = 3;
+  high.weight = 7;
+  OptimizerStates states(job, {low, high});
+  Tape tape(true);
+  states.step_of(tape, 5);
+  EXPECT_EQ(tape.live(), 0);
+  states.step_of(tape, 7);
+  states.step_of(tape, 7);
+  EXPECT_EQ(tape.live(), 2 * 2 * kEdge * kEdge);
+  states.step_of(tape, 3);
+  EXPECT_EQ(tape.live(), 4 * 2 * kEdge * kEdge);
+}
+
 TEST(Galore, WhatIsNotProjectedHasStatesOfItsOwn) {
   const job::Job job = with_galore(job::OptimizerKind::kAdam);
   Updated plain = projected(kEdge, kEdge, 4);

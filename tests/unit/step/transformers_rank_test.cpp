@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 
+#include "step/transformers/launches.h"
 #include "step/transformers/rank.h"
 
 namespace plimsoll::step::transformers {
@@ -401,6 +402,29 @@ TEST(TransformersRank, ATeachersLogitsStandAtTheLoss) {
   const std::int64_t logits = job.tokens() * 65536;
   EXPECT_GE(peak(job), alone + 4 * logits);
   EXPECT_LE(peak(job), alone + 4 * logits + 2 * logits + 4 * logits);
+}
+
+TEST(TransformersRank, ATeacherReadsEveryMicroBatchOnce) {
+  job::Job job = llama(2, 256, 4096);
+  const StepLaunches alone = launches_of(job);
+  job.teacher = std::make_shared<const model::Architecture>(job.model);
+  const StepLaunches taught = launches_of(job);
+  // Query, key, value, output, gate, up and down of two layers, and the head.
+  EXPECT_EQ(taught.ends.forward.products.size(), alone.ends.forward.products.size() + 2 * 7 + 1);
+  EXPECT_EQ(taught.ends.backward.products.size(), alone.ends.backward.products.size());
+}
+
+TEST(TransformersRank, ChosenAnswersHaveALossOfTheirOwn) {
+  job::Job job = llama(2, 256, 65536);
+  job.batch.micro_batch = 2;
+  job.preference_loss = true;
+  const std::int64_t compared = peak(job);
+  job.chosen_loss = true;
+  // The log-softmax of the chosen half stays, its gradient meets that of the comparison at their logits; what is logged
+  // of DPO is not.
+  const std::int64_t half = job.tokens() / 2 * 65536 * 2;
+  EXPECT_GT(peak(job), compared);
+  EXPECT_LE(peak(job), compared + 3 * half);
 }
 
 TEST(TransformersRank, FreesNothingTwice) {

@@ -116,6 +116,37 @@ TEST(TransformersFsdp2, WithoutSynchronisationUnshardedFp32GradientsWait) {
   EXPECT_GT(by_phase(job).at(Phase::kForward).highest - sharded, whole);
 }
 
+TEST(TransformersFsdp2, UpdatesInBackwardLeaveNoGradient) {
+  job::Job job = fsdp2(3);
+  const std::int64_t usual = by_phase(job).at(Phase::kBackward).after;
+  const std::int64_t updated = by_phase(job).at(Phase::kUpdate).after;
+  job.optimizer.in_backward = true;
+  EXPECT_GT(usual, updated);
+  EXPECT_EQ(by_phase(job).at(Phase::kBackward).after, updated);
+}
+
+TEST(TransformersFsdp2, Float8IsGatheredInAByte) {
+  const auto gathered = [](const job::Job& job) {
+    Tape tape(true);
+    run_rank(job, tape, false);
+    std::int64_t bytes = 0;
+    for (const Event& event : tape.events())
+      if (event.bytes > 0 && event.name == Name::kUnshardedWeight) bytes += event.requested;
+    return bytes;
+  };
+  job::Job job = fsdp2(2);
+  job.kernels.implementation = job::Implementation::kTorchtitan;
+  job.kernels.torch_compile = true;
+  job.precision.fp8 = job::Fp8Recipe::kTensorwise;
+  const std::int64_t wide = gathered(job);
+  job.precision.fp8_param_gather = true;
+  const std::int64_t narrow = gathered(job);
+  job.kernels.float8_filter = {"feed_forward"};
+  const std::int64_t filtered = gathered(job);
+  EXPECT_LT(narrow, filtered);
+  EXPECT_LT(filtered, wide);
+}
+
 TEST(TransformersFsdp2, NotReshardingKeepsEveryParameterIntoBackward) {
   job::Job job = fsdp2(6);
   const std::int64_t resharded = by_phase(job).at(Phase::kForward).after;
