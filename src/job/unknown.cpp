@@ -188,7 +188,7 @@ bool is_of_another_part(std::string_view subject, std::string_view key) {
   });
 }
 
-std::string quoted(std::string_view key) { return shown(text_node(std::string(key))); }
+std::string named(std::string_view key) { return shown(text_node(std::string(key))); }
 
 }  // namespace
 
@@ -251,13 +251,13 @@ Status UnknownKeys::finish(bool strict, std::vector<std::string>& notes) const {
     if (hint.empty() && !name.subject.empty())
       hint = "give its meaning with a flag (plimsoll keys lists them) and take it out of the file";
     return tl::make_unexpected(
-        Error{Code::kBadInput, fmt::format("unknown key {}{}", quoted(name.key), why), {name.where}, std::move(hint)});
+        Error{Code::kBadInput, fmt::format("unknown key {}{}", named(name.key), why), {name.where}, std::move(hint)});
   }
   if (!refused.empty()) {
     std::string list;
     for (std::size_t i = 0; i < refused.size() && i < kNamed; ++i) {
       const Name& name = *refused[i];
-      list += fmt::format("{}{}{}", i == 0 ? "" : ", ", quoted(name.key),
+      list += fmt::format("{}{}{}", i == 0 ? "" : ", ", named(name.key),
                           name.near.empty() ? "" : fmt::format(" (did you mean '{}'?)", name.near));
     }
     if (refused.size() > kNamed) list += fmt::format(" and {} more", refused.size() - kNamed);

@@ -122,7 +122,9 @@ std::vector<Base> bases() {
                       "optim_target_modules=[attn] "},
       {"APOLLO", hf + "framework=transformers gpus=1 optimizer_implementation=loop projection_rank=64 "
                       "random_projection=true optim_target_modules=[attn] "},
-      {"float8", hf + "framework=torchtitan gpus=8 fp8=hybrid fp8_recipe=tensorwise recompute_granularity=none "},
+      // An output of its own: one that is tied to the embedding is no linear that a filter could name.
+      {"float8", hf + "model=llama3-8b num_layers=2 framework=torchtitan gpus=8 fp8=hybrid fp8_recipe=tensorwise "
+                      "recompute_granularity=none "},
       {"preferences", hf + "framework=transformers gpus=1 preference_loss=true reference_model=true "},
       {"Bridge LoRA, sequence parallel", bridge +
                                              "gpus=8 tensor_model_parallel_size=2 sequence_parallel=true peft=lora "

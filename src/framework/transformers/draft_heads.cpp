@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "job/keys.h"
 #include "job/readers/parse.h"
 #include "job/value.h"
 

@@ -286,8 +286,7 @@ Status read_key(const std::string& key, const Node& value, Draft& draft) {
   // A table that nobody knows: what it says of the training is not passed over.
   if (value.is_object() && !is_key(key) && find_alias(Framework::kTransformers, key) == nullptr &&
       find_alias(draft.names, key) == nullptr) {
-    for_each_leaf(
-        value, [&draft](const std::string& path, const Node& leaf) { draft.assign(path, leaf); }, key);
+    for_each_leaf(value, [&draft](const std::string& path, const Node& leaf) { draft.assign(path, leaf); }, key);
     return {};
   }
   // The Trainer's own switch, apart from what other files say about checkpointing (rules.md R305).

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "job/effective.h"
 #include "step/cublas_workspace.h"
 #include "step/megatron/adapter.h"
 #include "step/megatron/rank_state.h"
@@ -29,7 +30,7 @@ struct Workspaces {
     const bool te_router = job.model.has_moe() && job.optimizer.impl == job::OptimizerImpl::kFused;
     if (te || te_router) library = hopper ? 32 * kMiB + kKiB : 4 * kMiB;
     // Userbuffers have three of their own, one for each of their streams.
-    if (te && job.parallel.tp_comm_overlap && job.parallel.tensor > 1) library += 3 * library;
+    if (te && job::overlaps_tensor_messages(job)) library += 3 * library;
     if (te && job.model.has_moe() && job.moe.grouped_gemm) library += hopper ? 128 * kMiB : 16 * kMiB;
   }
   std::int64_t handle = 0;

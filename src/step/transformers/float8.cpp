@@ -14,13 +14,13 @@ constexpr std::int64_t kMultiple = 16;  // of both features, or the hardware has
 constexpr std::string_view kSkipsSmall = "auto_filter_small_kn";
 
 // Modules that torchtitan calls by names of its own.
-struct Name {
+struct Called {
   std::string_view here, there;
 };
-constexpr Name kNames[] = {{"q_proj", "attention.wq"},       {"k_proj", "attention.wk"},
-                           {"v_proj", "attention.wv"},       {"o_proj", "attention.wo"},
-                           {"gate_proj", "feed_forward.w1"}, {"down_proj", "feed_forward.w2"},
-                           {"up_proj", "feed_forward.w3"},   {"lm_head", "output"}};
+constexpr Called kNames[] = {{"q_proj", "attention.wq"},       {"k_proj", "attention.wk"},
+                             {"v_proj", "attention.wv"},       {"o_proj", "attention.wo"},
+                             {"gate_proj", "feed_forward.w1"}, {"down_proj", "feed_forward.w2"},
+                             {"up_proj", "feed_forward.w3"},   {"lm_head", "output"}};
 
 }  // namespace
 
@@ -39,7 +39,7 @@ void Float8Linears::choose(Weight& weight, Aliases names, std::int64_t layer, st
   if (skips_small_ && in <= 4096 && out <= 1024) return;
   for (const std::string_view name : names) {
     const auto* const row =
-        std::find_if(std::begin(kNames), std::end(kNames), [&](const Name& one) { return one.here == name; });
+        std::find_if(std::begin(kNames), std::end(kNames), [&](const Called& one) { return one.here == name; });
     const std::string_view called = row == std::end(kNames) ? name : row->there;
     const std::string full = layer < 0 ? std::string(called) : fmt::format("layers.{}.{}", layer, called);
     for (const std::string& part : job_.kernels.float8_filter)
