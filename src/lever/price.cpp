@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lever/price.h"
 
+#include "base/crew.h"
 #include "job/pipeline_layout.h"
 
 namespace plimsoll::lever {
@@ -13,12 +14,28 @@ Result<timing::StepTime> time_of(const job::Job& job, const World& world) {
   return time;
 }
 
-Result<Price> price(const job::Job& job, const World& world, const memory::AskedRanks& asked) {
-  PLIMSOLL_TRY(memory, memory::answer(job, asked));
+namespace {
+
+Result<Price> price_of(Result<memory::Answer> answer, const job::Job& job, const World& world) {
+  PLIMSOLL_TRY(memory, std::move(answer));
   PLIMSOLL_TRY(time, time_of(job, world));
   world.learned.apply(job, memory);
   for (std::string& word : world.learned.words(job)) memory.warnings.push_back(std::move(word));
   return Price{std::move(memory), std::move(time)};
+}
+
+}  // namespace
+
+Result<Price> price(const job::Job& job, const World& world, const memory::AskedRanks& asked) {
+  return price_of(memory::answer(job, asked), job, world);
+}
+
+std::vector<Result<Price>> prices(std::span<const job::Job* const> jobs, const World& world,
+                                  const memory::AskedRanks& asked) {
+  std::vector<Result<memory::Answer>> answers = memory::answers(jobs, asked);
+  std::vector<Result<Price>> all(jobs.size());
+  share_items(jobs.size(), [&](std::size_t i) { all[i] = price_of(std::move(answers[i]), *jobs[i], world); });
+  return all;
 }
 
 Result<Estimate> estimate(const job::Job& job, const World& world) {

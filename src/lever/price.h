@@ -4,6 +4,8 @@
 #pragma once
 
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "job/request.h"
@@ -22,6 +24,9 @@ struct Price {
 };
 
 [[nodiscard]] Result<Price> price(const job::Job& job, const World& world, const memory::AskedRanks& asked = {});
+// Of several jobs, in their order: the cores share the ranks of all.
+[[nodiscard]] std::vector<Result<Price>> prices(std::span<const job::Job* const> jobs, const World& world,
+                                                const memory::AskedRanks& asked);
 
 // The seconds alone: a hundred times quicker than the memory.
 [[nodiscard]] Result<timing::StepTime> time_of(const job::Job& job, const World& world);

@@ -2,8 +2,6 @@
 #include "lever/priced.h"
 
 #include <algorithm>
-#include <atomic>
-#include <numeric>
 #include <optional>
 
 #include "base/crew.h"
@@ -13,21 +11,6 @@
 namespace plimsoll::lever {
 
 namespace {
-
-// work(i) for every item, on all cores.
-template <class Work>
-void for_each_of(const std::vector<std::size_t>& items, const Work& work) {
-  std::atomic<std::size_t> next{0};
-  share_work(items.size() > 1 ? 0 : 1, [&](unsigned) {
-    for (std::size_t i = next++; i < items.size() && !interrupted(); i = next++) work(items[i]);
-  });
-}
-
-std::vector<std::size_t> in_order(std::size_t count) {
-  std::vector<std::size_t> items(count);
-  std::iota(items.begin(), items.end(), std::size_t{0});
-  return items;
-}
 
 // The jobs that there are, those with the most to walk first: no core has to wait for the last one long.
 std::vector<std::size_t> longest_first(const std::vector<std::optional<job::Job>>& jobs) {
@@ -62,17 +45,24 @@ std::vector<PricedChange> price_changes(const job::Request& request, const job::
                                         const World& world, std::vector<Change> changes) {
   const RuleIds broken = broken_rules(job);
   std::vector<std::optional<job::Job>> changed(changes.size());
-  for_each_of(in_order(changes.size()),
-              [&](std::size_t i) { changed[i] = changed_job(request, changes[i].settings, broken); });
-  std::vector<std::optional<PricedChange>> found(changes.size());
-  for_each_of(longest_first(changed), [&](std::size_t i) {
-    const auto after = price(*changed[i], world, {.all = false, .pp = {}, .figures_only = true});
-    if (!after) return;
-    const memory::RankAnswer& worst = after->worst();
-    found[i] = PricedChange{std::move(changes[i]), worst.pp_rank,
-                            worst.device_used,     worst.device_used - before.worst().device_used,
-                            after->fits(),         slower(before.time, after->time)};
+  share_items(changes.size(), [&](std::size_t i) {
+    if (!interrupted()) changed[i] = changed_job(request, changes[i].settings, broken);
   });
+  const std::vector<std::size_t> order = longest_first(changed);
+  std::vector<const job::Job*> jobs;
+  for (std::size_t i : order) jobs.push_back(&*changed[i]);
+  const std::vector<Result<Price>> after = prices(jobs, world, {.all = false, .pp = {}, .figures_only = true});
+  std::vector<std::optional<PricedChange>> found(changes.size());
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    if (!after[k]) continue;
+    const memory::RankAnswer& worst = after[k]->worst();
+    found[order[k]] = PricedChange{std::move(changes[order[k]]),
+                                   worst.pp_rank,
+                                   worst.device_used,
+                                   worst.device_used - before.worst().device_used,
+                                   after[k]->fits(),
+                                   slower(before.time, after[k]->time)};
+  }
   std::vector<PricedChange> priced;
   for (auto& change : found)
     if (change) priced.push_back(*std::move(change));

@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/budget.h"
 #include "base/bytes.h"
 #include "base/crew.h"
+#include "base/interrupt.h"
 #include "base/spares.h"
 #include "base/text.h"
 #include "job/pipeline_layout.h"
@@ -152,29 +155,6 @@ bool is_worse(const RankAnswer& a, const RankAnswer& b) {
   return a.device_used > b.device_used;
 }
 
-// Every rank of the list, at once where there are cores. Fragmentation is not bounded by what a rank's tensors need, so
-// none is left out because another looks fuller; only a caller that wants no more than the verdict stops at the first
-// rank that does not fit.
-Result<std::vector<WalkedRank>> walk_ranks(const job::Job& job, const job::PipelineLayout& layout,
-                                           const std::vector<std::int64_t>& ranks, const AskedRanks& asked) {
-  std::vector<std::optional<Result<WalkedRank>>> walked(ranks.size());
-  std::atomic<std::size_t> next{0};
-  std::atomic<bool> is_decided{false};
-  share_work(ranks.size() > 1 ? 0 : 1, [&](unsigned) {
-    for (std::size_t i = next++; i < ranks.size() && !is_decided; i = next++) {
-      walked[i] = answer_rank(job, layout, ranks[i], asked);
-      if (!*walked[i] || (asked.verdict_only && !(*walked[i])->answer.fits)) is_decided = true;
-    }
-  });
-  std::vector<WalkedRank> all;
-  for (auto& rank : walked) {
-    if (!rank) continue;
-    if (!*rank) return tl::make_unexpected(std::move(rank->error()));
-    all.push_back(*std::move(*rank));
-  }
-  return all;
-}
-
 // Every stage in closed form.
 struct Folded {
   std::vector<std::int64_t> peaks;    // of tensors
@@ -192,6 +172,100 @@ Result<Folded> fold_stages(const job::Job& job, const job::PipelineLayout& layou
   }
   if (!trains) return tl::make_unexpected(nothing_to_train(job));
   return folded;
+}
+
+// One job on its way to its answer. Every pipeline rank is walked: fragmentation is not bounded by what a rank's
+// tensors need, so none is left out because another looks fuller; only a caller that wants no more than the verdict
+// stops at the first rank that does not fit. The steps of several questions are shared among the cores.
+class Question {
+ public:
+  Question(const job::Job& job, const AskedRanks& asked) : job_(job), asked_(asked) {}
+
+  // First: which ranks are to be walked.
+  void prepare() {
+    if (const Status status = lay_out(); !status) refused_ = status.error();
+  }
+  [[nodiscard]] std::size_t ranks() const { return refused_ ? 0 : fullest_first_.size(); }
+  // Then each of them, in any order and at once.
+  void walk(std::size_t i) {
+    if (*is_decided_) return;
+    walked_[i] = answer_rank(job_, *layout_, fullest_first_[i], asked_);
+    if (!*walked_[i] || (asked_.verdict_only && !(*walked_[i])->answer.fits)) *is_decided_ = true;
+  }
+  // Last.
+  [[nodiscard]] Result<Answer> answer();
+
+ private:
+  [[nodiscard]] Status lay_out();
+
+  const job::Job& job_;
+  AskedRanks asked_;
+  std::optional<Error> refused_;
+  std::optional<job::PipelineLayout> layout_;
+  std::vector<std::int64_t> peak_by_stage_;
+  std::vector<std::int64_t> fullest_first_;
+  std::vector<std::optional<Result<WalkedRank>>> walked_;  // of fullest_first_
+  std::unique_ptr<std::atomic<bool>> is_decided_ = std::make_unique<std::atomic<bool>>(false);
+};
+
+Status Question::lay_out() {
+  PLIMSOLL_TRY(layout, job::pipeline_layout(job_));
+  const std::int64_t stages = job_.parallel.pipeline;
+  if (asked_.pp && (*asked_.pp < 0 || *asked_.pp >= stages))
+    return tl::make_unexpected(Error{
+        Code::kUsage, fmt::format("--rank pp={}: the job has pipeline ranks 0 to {}", *asked_.pp, stages - 1), {}, {}});
+  PLIMSOLL_TRY(folded, fold_stages(job_, layout));
+  layout_ = std::move(layout);
+  peak_by_stage_ = std::move(folded.peaks);
+  for (std::int64_t r = 0; r < stages; ++r) fullest_first_.push_back(r);
+  std::stable_sort(fullest_first_.begin(), fullest_first_.end(), [this](std::int64_t a, std::int64_t b) {
+    return peak_by_stage_[static_cast<std::size_t>(a)] > peak_by_stage_[static_cast<std::size_t>(b)];
+  });
+  if (asked_.alone && asked_.pp) fullest_first_ = {*asked_.pp};
+  walked_.resize(fullest_first_.size());
+  return {};
+}
+
+Result<Answer> Question::answer() {
+  if (refused_) return tl::make_unexpected(*std::move(refused_));
+  std::vector<WalkedRank> ranks;
+  for (auto& rank : walked_) {
+    if (!rank && !*is_decided_) return tl::make_unexpected(given_up());
+    if (!rank) continue;
+    if (!*rank) return tl::make_unexpected(std::move(rank->error()));
+    ranks.push_back(*std::move(*rank));
+  }
+  std::sort(ranks.begin(), ranks.end(),
+            [](const WalkedRank& a, const WalkedRank& b) { return a.answer.pp_rank < b.answer.pp_rank; });
+  Answer result;
+  result.warnings = job_.warnings;
+  result.peak_by_stage = std::move(peak_by_stage_);
+  const std::int64_t per_node = std::min(job_.cluster.gpus_per_node, std::max<std::int64_t>(1, job_.cluster.gpus));
+  std::size_t worst = 0;
+  result.fits = true;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const RankAnswer& rank = ranks[i].answer;
+    if (is_worse(rank, ranks[worst].answer)) worst = i;
+    result.fits = result.fits && rank.fits;
+    result.host.bytes_per_node = std::max(result.host.bytes_per_node, rank.host_bytes * per_node);
+    result.host.nvme_per_node = std::max(result.host.nvme_per_node, rank.nvme_bytes * per_node);
+    for (std::string& warning : ranks[i].warnings)
+      if (std::find(result.warnings.begin(), result.warnings.end(), warning) == result.warnings.end())
+        result.warnings.push_back(std::move(warning));
+  }
+  result.worst_of_all = {ranks[worst].answer.pp_rank, ranks[worst].answer.headroom, ranks[worst].answer.fits};
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (!asked_.all && (asked_.pp ? ranks[i].answer.pp_rank != *asked_.pp : i != worst)) continue;
+    if (i == worst) result.worst = result.ranks.size();
+    result.ranks.push_back(std::move(ranks[i].answer));
+  }
+  result.host.capacity = job_.cluster.host_memory;
+  result.host.nvme_capacity = job_.cluster.nvme;
+  const auto holds = [](std::int64_t capacity, std::int64_t needed) { return capacity == 0 || needed <= capacity; };
+  result.host.fits = holds(result.host.capacity, result.host.bytes_per_node) &&
+                     holds(result.host.nvme_capacity, result.host.nvme_per_node);
+  result.fits = result.fits && result.host.fits;
+  return result;
 }
 
 }  // namespace
@@ -222,50 +296,26 @@ Result<std::int64_t> folded_peak(const job::Job& job, std::int64_t pp_rank) {
 }
 
 Result<Answer> answer(const job::Job& job, const AskedRanks& asked) {
-  PLIMSOLL_TRY(layout, job::pipeline_layout(job));
-  Answer result;
-  result.warnings = job.warnings;
-  const std::int64_t stages = job.parallel.pipeline;
-  if (asked.pp && (*asked.pp < 0 || *asked.pp >= stages))
-    return tl::make_unexpected(Error{
-        Code::kUsage, fmt::format("--rank pp={}: the job has pipeline ranks 0 to {}", *asked.pp, stages - 1), {}, {}});
-  PLIMSOLL_TRY(folded, fold_stages(job, layout));
-  result.peak_by_stage = std::move(folded.peaks);
-  std::vector<std::int64_t> fullest_first;
-  for (std::int64_t r = 0; r < stages; ++r) fullest_first.push_back(r);
-  std::stable_sort(fullest_first.begin(), fullest_first.end(), [&result](std::int64_t a, std::int64_t b) {
-    return result.peak_by_stage[static_cast<std::size_t>(a)] > result.peak_by_stage[static_cast<std::size_t>(b)];
+  const job::Job* const only = &job;
+  return std::move(answers({&only, 1}, asked).front());
+}
+
+std::vector<Result<Answer>> answers(std::span<const job::Job* const> jobs, const AskedRanks& asked) {
+  std::vector<Question> questions;
+  questions.reserve(jobs.size());
+  for (const job::Job* job : jobs) questions.emplace_back(*job, asked);
+  share_items(jobs.size(), [&questions](std::size_t i) { questions[i].prepare(); });
+  std::vector<std::pair<std::size_t, std::size_t>> walks;  // a question and one of its ranks
+  for (std::size_t i = 0; i < questions.size(); ++i)
+    for (std::size_t r = 0; r < questions[i].ranks(); ++r) walks.emplace_back(i, r);
+  share_items(walks.size(), [&](std::size_t w) {
+    // What only compares is given up with the question that it belongs to.
+    if (!asked.figures_only || !interrupted()) questions[walks[w].first].walk(walks[w].second);
   });
-  if (asked.alone && asked.pp) fullest_first = {*asked.pp};
-  PLIMSOLL_TRY(ranks, walk_ranks(job, layout, fullest_first, asked));
-  std::sort(ranks.begin(), ranks.end(),
-            [](const WalkedRank& a, const WalkedRank& b) { return a.answer.pp_rank < b.answer.pp_rank; });
-  const std::int64_t per_node = std::min(job.cluster.gpus_per_node, std::max<std::int64_t>(1, job.cluster.gpus));
-  std::size_t worst = 0;
-  result.fits = true;
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const RankAnswer& rank = ranks[i].answer;
-    if (is_worse(rank, ranks[worst].answer)) worst = i;
-    result.fits = result.fits && rank.fits;
-    result.host.bytes_per_node = std::max(result.host.bytes_per_node, rank.host_bytes * per_node);
-    result.host.nvme_per_node = std::max(result.host.nvme_per_node, rank.nvme_bytes * per_node);
-    for (std::string& warning : ranks[i].warnings)
-      if (std::find(result.warnings.begin(), result.warnings.end(), warning) == result.warnings.end())
-        result.warnings.push_back(std::move(warning));
-  }
-  result.worst_of_all = {ranks[worst].answer.pp_rank, ranks[worst].answer.headroom, ranks[worst].answer.fits};
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (!asked.all && (asked.pp ? ranks[i].answer.pp_rank != *asked.pp : i != worst)) continue;
-    if (i == worst) result.worst = result.ranks.size();
-    result.ranks.push_back(std::move(ranks[i].answer));
-  }
-  result.host.capacity = job.cluster.host_memory;
-  result.host.nvme_capacity = job.cluster.nvme;
-  const auto holds = [](std::int64_t capacity, std::int64_t needed) { return capacity == 0 || needed <= capacity; };
-  result.host.fits = holds(result.host.capacity, result.host.bytes_per_node) &&
-                     holds(result.host.nvme_capacity, result.host.nvme_per_node);
-  result.fits = result.fits && result.host.fits;
-  return result;
+  std::vector<Result<Answer>> all;
+  all.reserve(questions.size());
+  for (Question& question : questions) all.push_back(question.answer());
+  return all;
 }
 
 }  // namespace plimsoll::memory
