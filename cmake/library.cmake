@@ -19,6 +19,7 @@ target_link_options(plimsoll_shared PRIVATE -Wl,--version-script=${PROJECT_SOURC
 set_target_properties(plimsoll_shared PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/library.map)
 
 install(TARGETS plimsoll)
+install(TARGETS plimsoll_http_server LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/plimsoll)
 install(TARGETS plimsoll_shared EXPORT plimsoll)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/plimsoll DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/plimsoll)

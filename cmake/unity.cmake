@@ -3,12 +3,12 @@
 # headers are parsed and their templates instantiated once: about half the processor time of a build.
 # The groups follow the names in the sources, so that a changed source configures again (a second).
 # Sources that reach the web server, by themselves or through the list of verbs, have groups of their own: a library
-# takes from an archive the objects that it calls, and must not be given a server with them.
+# takes from an archive the objects that it calls, and has no use for a server.
 function(plimsoll_unity target)
   set(server)
   set(others)
   foreach(source IN LISTS ARGN)
-    file(STRINGS ${source} reaches LIMIT_COUNT 1 REGEX "#include (<httplib|\"serve/|\"live/exporter)|[^_a-z]verbs\\(\\)")
+    file(STRINGS ${source} reaches LIMIT_COUNT 1 REGEX "#include \"(http/|serve/|live/exporter)|[^_a-z]verbs\\(\\)")
     if(reaches)
       list(APPEND server ${source})
     else()

@@ -30,6 +30,7 @@ constexpr Entry kFiles[] = {
     {"calibration.json", "what calibrate and learn write, for --calibration"},
     {"plimsoll-run-DATE-TIME", "the folder of a run: run.json, the log, readings of every rank, snapshots"},
     {"share/plimsoll/page", "the page of view, beside the folder of the program"},
+    {"lib/plimsoll/plimsoll-http.so", "what serves the page and --prometheus, there or beside the program"},
 };
 
 }  // namespace

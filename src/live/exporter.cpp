@@ -4,21 +4,15 @@
 #include <charconv>
 
 #include <fmt/format.h>
-#include <httplib.h>
 
 #include "base/usage.h"
 
 namespace plimsoll::live {
 
-struct Exporter::Server {
-  httplib::Server http;
-};
-
-Exporter::Exporter() : server_(std::make_unique<Server>()) {}
+Exporter::Exporter() = default;
 
 Exporter::~Exporter() {
-  server_->http.stop();
-  if (thread_.joinable()) thread_.join();
+  if (http_ != nullptr) http_->stop();
 }
 
 Result<std::unique_ptr<Exporter>> Exporter::start(const std::string& address) {
@@ -32,19 +26,26 @@ Result<std::unique_ptr<Exporter>> Exporter::start(const std::string& address) {
       port > kLargest)
     return usage_error(fmt::format("--prometheus is '{}'; wanted PORT or ADDRESS:PORT", address));
   std::unique_ptr<Exporter> exporter(new Exporter);
-  httplib::Server& http = exporter->server_->http;
   Exporter* const self = exporter.get();
-  http.Get("/metrics", [self](const httplib::Request&, httplib::Response& response) {
-    const std::scoped_lock lock(self->mutex_);
-    response.set_content(self->text_, "text/plain; version=0.0.4");
-  });
-  http.set_read_timeout(5);
-  http.set_write_timeout(5);
-  exporter->port_ = port == 0 ? http.bind_to_any_port(host) : http.bind_to_port(host, port) ? port : -1;
-  if (exporter->port_ <= 0)
+  PLIMSOLL_TRY(http, http::make_server());
+  http->set_up({.refuse = [](const http::Request&) { return std::nullopt; },
+                .get = [self](const http::Request& request) { return self->answer(request.path()); },
+                .post = {},
+                .fail = [](int status) { return http::Reply{status, "text/plain", "there is only /metrics\n"}; }},
+               {.threads = 4, .headers = {}});
+  exporter->port_ = http->take_port(host, port);
+  if (exporter->port_ == 0)
     return tl::make_unexpected(Error{Code::kMissing, fmt::format("{}:{} cannot be listened on", host, port), {}, {}});
-  exporter->thread_ = std::thread([self] { self->server_->http.listen_after_bind(); });
+  exporter->http_ = std::move(http);
+  exporter->http_->start();
   return exporter;
+}
+
+http::Reply Exporter::answer(const std::string& path) const {
+  constexpr int kNotFound = 404;
+  if (path != "/metrics") return {kNotFound, "text/plain", "there is only /metrics\n"};
+  const std::scoped_lock lock(mutex_);
+  return {200, "text/plain; version=0.0.4", text_};
 }
 
 void Exporter::set(std::string text) {

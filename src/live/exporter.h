@@ -5,9 +5,9 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 
 #include "base/result.h"
+#include "http/server.h"
 
 namespace plimsoll::live {
 
@@ -24,10 +24,10 @@ class Exporter {
 
  private:
   Exporter();
-  struct Server;
-  std::unique_ptr<Server> server_;
-  std::thread thread_;
-  std::mutex mutex_;
+  [[nodiscard]] http::Reply answer(const std::string& path) const;
+
+  std::unique_ptr<http::Server> http_;
+  mutable std::mutex mutex_;
   std::string text_;
   int port_ = 0;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HTTP on 127.0.0.1 around a Site. The library that speaks it (cpp-httplib) stays behind server.cpp. Threads, waiting
-// connections, sizes and times are bounded: a client that is slow, greedy or wrong costs itself.
+// HTTP on 127.0.0.1 around a Site. Threads, waiting connections, sizes and times are bounded: a client that is slow,
+// greedy or wrong costs itself.
 #pragma once
 
 #include <memory>

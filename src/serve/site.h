@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "http/server.h"
 #include "lever/world.h"
 #include "serve/page.h"
 #include "serve/shelf.h"
@@ -17,11 +18,7 @@ namespace plimsoll::serve {
 // takes ten times as long as the answer, for a wire that is no longer than this machine.
 inline constexpr const char* kJsonType = "application/json; charset=utf-8";
 
-struct Reply {
-  int status = 200;
-  std::string type = kJsonType;
-  std::string body;
-};
+using http::Reply;
 
 class Site {
  public:

@@ -6,11 +6,13 @@ With PLIMSOLL_LONG the program is built in two folders and compared, too; that t
 """
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 import unittest
+import urllib.request
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -23,6 +25,18 @@ def run(*words, **more):
     if done.returncode not in (0, 1):
         raise AssertionError(f"{words}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     return done.stdout
+
+
+def served_page(program):
+    """What `view` of a package serves: the library that speaks HTTP is a file beside it."""
+    process = subprocess.Popen([program, "view", "--no-browser"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                               text=True, env={"PATH": "/usr/bin:/bin"}, cwd="/")
+    try:
+        return urllib.request.urlopen(process.stdout.readline().strip(), timeout=10).read().decode()
+    finally:
+        process.terminate()
+        process.wait(timeout=10)
+        process.stdout.close()
 
 
 class Packages(unittest.TestCase):
@@ -73,6 +87,7 @@ class Packages(unittest.TestCase):
             outside = [line for line in libraries.splitlines() if "=> /" in line and str(unpacked) not in line]
             self.assertEqual(outside, [])
             self.assertTrue((unpacked / "share" / "plimsoll" / "page" / "index.html").exists())
+            self.assertIn("<html", served_page(link))
             page = unpacked / "share" / "man" / "man1" / "plimsoll-fit.1.gz"
             self.assertIn("plimsoll fit", run("man", "--warnings", "--local-file", page, env={"PATH": "/usr/bin:/bin"}))
 
@@ -99,6 +114,19 @@ class Packages(unittest.TestCase):
         listed = run("dpkg-deb", "--contents", next(OUT.glob("*.deb")))
         self.assertIn("./usr/bin/plimsoll", listed)
         self.assertIn("./usr/share/man/man1/plimsoll-fit.1.gz", listed)
+        with tempfile.TemporaryDirectory() as folder:
+            run("dpkg-deb", "--extract", next(OUT.glob("*.deb")), folder)
+            self.assertIn("<html", served_page(pathlib.Path(folder) / "usr" / "bin" / "plimsoll"))
+
+    def test_a_program_alone_answers_and_says_what_serving_needs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            alone = pathlib.Path(folder) / "plimsoll"
+            shutil.copy(ROOT / "build" / "release" / "src" / "plimsoll", alone)
+            self.assertIn("memory of rank", run(alone, "fit", JOB))
+            done = subprocess.run([alone, "view", "--no-browser"], capture_output=True, text=True, check=False,
+                                  env={**os.environ, "PLIMSOLL_PAGE": str(ROOT / "build" / "page")})
+            self.assertEqual(done.returncode, 4)
+            self.assertIn("plimsoll-http.so is not beside", done.stderr)
 
 
 if __name__ == "__main__":

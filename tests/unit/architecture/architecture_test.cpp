@@ -43,8 +43,9 @@ const Arrows& arrows() {
       {"truth", {"memory", "timing"}},
       {"capture", {"memory", "snapshot"}},
       {"answer", {"capture", "measure", "truth", "replay", "why", "emit", "rl"}},
-      {"serve", {"answer"}},
-      {"live", {"answer"}},
+      {"http", {"base"}},
+      {"serve", {"answer", "http"}},
+      {"live", {"answer", "http"}},
       {"cli", {"answer", "live", "serve"}},
       {"library", {"cli"}},
   };
