@@ -22,6 +22,7 @@ JOBS = [
     [EXAMPLES / "transformers" / "naive.toml"],
     [EXAMPLES / "megatron-bridge" / "llama3-70b-sft-fp8.toml"],
     [EXAMPLES / "megatron-bridge" / "overrides.py", "--model", "llama3-70b", "--gpu", "h100-sxm-80gb", "--gpus", "64"],
+    [EXAMPLES / "megatron-bridge" / "harness.sh"],
     [EXAMPLES / "megatron-lm" / "llama3-8b.sh", "--gpu", "h100-sxm-80gb", "--gpus", "8"],
     [EXAMPLES / "tutorial" / "job.toml"],
 ]
