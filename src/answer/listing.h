@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "cluster/architecture.h"
 #include "cluster/cluster.h"
+#include "emit/launch.h"
 #include "job/keys.h"
 #include "model/catalog.h"
 

@@ -15,11 +15,7 @@ using job::Job;
 
 namespace {
 
-struct Meaning {
-  std::string_view name;
-  std::string_view why;
-};
-constexpr Meaning kVariables[] = {
+constexpr KnownVariable kVariables[] = {
     {"CUDA_DEVICE_MAX_CONNECTIONS", "hardware queues: 1 starts TP and CP messages before the GEMMs that hide them"},
     {"PYTORCH_CUDA_ALLOC_CONF", "the allocator of PyTorch; expandable segments avoid fragmentation"},
     {"PYTORCH_ALLOC_CONF", "the allocator of PyTorch (newer name)"},
@@ -78,7 +74,7 @@ std::vector<Variable> demanded(const Job& job) {
 std::string meaning_of(const std::string& name, const std::vector<Reason>& reasons) {
   for (const Reason& reason : reasons)
     if (reason.key == name || reason.key == "environment." + name) return reason.text;
-  for (const Meaning& variable : kVariables)
+  for (const KnownVariable& variable : kVariables)
     if (variable.name == name) return std::string(variable.why);
   return "as the job has it";
 }
@@ -97,6 +93,8 @@ Result<std::vector<Variable>> environment_of(const Job& job, const std::vector<R
     if (!job.environment.contains(variable.name)) all.push_back(std::move(variable));
   return all;
 }
+
+std::span<const KnownVariable> known_variables() { return kVariables; }
 
 Result<Nodes> nodes_of(const Job& job) {
   Nodes nodes;
