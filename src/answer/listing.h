@@ -12,8 +12,8 @@
 #include "base/result.h"
 #include "cluster/architecture.h"
 #include "cluster/cluster.h"
-#include "emit/launch.h"
 #include "job/keys.h"
+#include "job/variables.h"
 #include "model/catalog.h"
 
 namespace plimsoll::answer {

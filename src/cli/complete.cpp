@@ -151,7 +151,7 @@ Completions flags_of(const Verb& verb) {
     all.words.push_back({fmt::format("--{}", replace(key.name, '_', '-')), key.doc});
   for (const std::string& brief : answer::short_key_names())
     all.words.push_back({fmt::format("--{}", brief), answer::full_key_name(brief)});
-  for (const emit::KnownVariable& variable : emit::known_variables())
+  for (const job::KnownVariable& variable : job::known_variables())
     all.words.push_back({fmt::format("--{}{}", kEnvironment, variable.name), std::string(variable.why)});
   return all;
 }

@@ -3,7 +3,6 @@
 // torchrun line, the Slurm script, and plimsoll.toml, which holds what no framework's file does.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,13 +17,6 @@ struct Variable {
   std::string value;
   std::string why;
 };
-
-// Environment variables that say something of a job: memory, messages, kernels.
-struct KnownVariable {
-  std::string_view name;
-  std::string_view why;
-};
-[[nodiscard]] std::span<const KnownVariable> known_variables();
 
 // The job's own variables, those without which the framework would refuse to start (rules.md R020, R032, R128,
 // R138, R236) and those that it warns about (R156). None but the job's own changes a byte of the prediction.
