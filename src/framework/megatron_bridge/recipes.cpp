@@ -136,7 +136,9 @@ Result<std::optional<Node>> bridge_harness_recipe(const HarnessWorkload& asked, 
   if (exact != nullptr) row = exact;
   if (row == nullptr) return std::optional<Node>{};
   PLIMSOLL_TRY(root, tree_of(*row, draft));
-  if (exact == nullptr && asked.gpus > 0) {  // another number of GPUs: as many sequences for each as the recipe has
+  constexpr std::int64_t kMostGpus = std::int64_t{1} << 24;  // more are no job; the reader of the key says so
+  if (exact == nullptr && asked.gpus > 0 &&
+      asked.gpus <= kMostGpus) {  // another number of GPUs: as many sequences for each as the recipe has
     const Node* const batch = row->find("train.global_batch_size");
     Node scaled = *batch;
     scaled.integer = batch->integer * asked.gpus / most;

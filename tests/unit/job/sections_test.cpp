@@ -142,6 +142,8 @@ TEST(Sections, the_harness_scales_the_batch_to_other_gpus_and_says_what_it_does_
   ASSERT_TRUE(scaled) << text_of(scaled);
   EXPECT_EQ(*scaled->batch.global_batch, 512);  // 256 on the recipe's 64
   EXPECT_EQ(scaled->recompute.granularity, RecomputeGranularity::kFull);
+  EXPECT_FALSE(
+      read_text("python run_script.py -m llama -mr llama3_70b --task pretrain -g h100 -ng 9000000000000000000\n", {}));
   const auto unknown = read_text(
       "#!/bin/bash\npython run_script.py -m llama -mr llama3_70b -g a100 -ng 64 -tp 8 -pp 2 -gb 64 -mb 1 -sl 4096\n",
       {});
