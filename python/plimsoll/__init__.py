@@ -24,6 +24,14 @@ __all__ = ["Answer", "Chart", "Error", "Estimate", "Fit", "InputError", "Job", "
            "estimate", "fit", "lint", "observe", "open", "plan", "read", "rl", "rl_plan", "score", "understand", "why"]
 
 
+def __getattr__(name):
+    # Imported when it is asked for, so that the module itself stays quick.
+    if name == "callbacks":
+        import importlib
+        return importlib.import_module(".callbacks", __name__)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
 def assert_fits(job, gpu=None, **keys):
     """Fails, with the table of memory, where the job does not surely fit: for tests of a repository's own jobs."""
     from ._testing import assert_fits as check

@@ -5,6 +5,8 @@ import json
 import shutil
 import textwrap
 
+from . import _core
+
 
 class Record:
     """One object of an answer's JSON; members are attributes. Lists and tables below it are made of the same."""
@@ -125,11 +127,37 @@ def _bar(rank):
 
 
 class Fit(Answer):
-    """The answer of fit. Figures are attributes without any JSON: fits, worst, ranks, time."""
+    """The answer of fit. Figures are attributes without any JSON: fits, worst, ranks, time, estimate, may_fit.
+
+    Seconds and tensors have a closed form, which is there at once. The rest needs the allocator, and is computed when it
+    is looked at; a job whose tensors alone need more than there is does not fit, and nothing is walked to say so.
+    """
+
+    def __init__(self, job, world, rank=None, all_ranks=False, changes=False):
+        self._asked = (job, world, rank, all_ranks, changes)
+        self._walked = None
+        self._read = None
+        self.estimate = _core.estimate(job, world)
+        if rank is not None:
+            self._core  # there may be no such rank
+
+    @property
+    def _core(self):
+        if self._walked is None:
+            self._walked = _core.fit(*self._asked)
+        return self._walked
+
+    @property
+    def may_fit(self):
+        """False: no allocator makes it fit. True: `fits` decides."""
+        return self.estimate.may_fit
+
+    def __bool__(self):
+        return self.may_fit and self._core.yes
 
     @property
     def fits(self):
-        return self._core.fits
+        return self.may_fit and self._core.fits
 
     @property
     def ranks(self):
@@ -141,7 +169,7 @@ class Fit(Answer):
 
     @property
     def time(self):
-        return self._core.time
+        return self.estimate.time
 
     def _repr_html_(self):
         worst, time = self.worst, self.time

@@ -19,11 +19,13 @@ def _job(job, keys):
 def fit(job, *, rank=None, all_ranks=False, changes=None, world=None, **keys):
     """Does it fit, where is the peak, how long is a step. `job` is a Job or whatever read() takes; keywords are keys.
 
+    The answer has its closed form at once (`time`, `estimate`, `may_fit`) and errors of the job are raised here; the
+    steps of the ranks are walked through the allocator when a figure that needs it is looked at for the first time.
     With changes=True the usual changes are priced, too; that takes as long as many answers, so it is left out where a
     Job is asked about again and again. The text has them always when the job is not a Job yet.
     """
     with_changes = not isinstance(job, Job) if changes is None else changes
-    return Fit(_core.fit(_job(job, keys)._core, core_of(world), rank, all_ranks, with_changes))
+    return Fit(_job(job, keys)._core, core_of(world), rank, all_ranks, with_changes)
 
 
 def estimate(job, *, world=None, **keys):

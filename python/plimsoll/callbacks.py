@@ -11,6 +11,7 @@ import sys
 import time
 
 from ._answers import gib
+from ._errors import InputError
 from ._verbs import fit
 
 
@@ -27,6 +28,28 @@ def _gpu_bytes():
     if torch is None or not torch.cuda.is_available():
         return None
     return torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
+
+
+def _gpu_name():
+    """As the driver has it; a GPU that is in no catalogue has its memory all the same."""
+    try:
+        torch = sys.modules["torch"]
+        name = torch.cuda.get_device_name(torch.cuda.current_device())
+        from ._jobs import read
+        read("llama3-8b", gpu=name, gpus=1, framework="fsdp2", seq_length=1)
+        return name
+    except Exception:
+        return None
+
+
+def _length_of(loader):
+    """Tokens of a sample, where the first ones of the data have the same; else nobody knows before the data are read."""
+    try:
+        data = loader.dataset
+        lengths = {len(data[index]["input_ids"]) for index in range(min(8, len(data)))}
+        return lengths.pop() if len(lengths) == 1 else None
+    except Exception:  # a stream, or not a data set of tokens
+        return None
 
 
 def _settle():
@@ -53,7 +76,7 @@ class Watch:
         self.began = None
         self.seconds = None
 
-    def predict(self, *sources):
+    def predict(self, *sources, length=None):
         sources = [source for source in sources if source is not None] if self.job is None else [self.job]
         keys = dict(self.keys)
         try:
@@ -62,14 +85,27 @@ class Watch:
                 keys.setdefault("gpus", int(os.environ.get("WORLD_SIZE", "1")))
             if "gpu" not in keys and "gpu_memory" not in keys and _gpu_bytes():
                 keys["gpu_memory"] = _gpu_bytes()
-            from ._jobs import read
-            self.prediction = fit(read(*sources, **keys))
-            worst = self.prediction.worst
+                if _gpu_name():
+                    keys["gpu"] = _gpu_name()
+            prediction = self._ask(sources, keys, length)
+            worst = prediction.worst
+            self.prediction = prediction
             self.say(f"predicted {gib(worst.peak_allocated)} GiB allocated, {gib(worst.peak_reserved)} GiB reserved, "
                      f"{self.prediction.time.seconds:.3f} s a step; "
                      f"{'fits' if self.prediction.fits else 'does not fit'} ({gib(worst.headroom)} GiB of headroom)")
         except Exception as error:  # a training does not end because of what watches it
-            self.say(f"no prediction: {error}")
+            as_keyword = " (a keyword of the callback: seq_length=4096)" if "--seq-length" in str(error) else ""
+            self.say(f"no prediction: {error}{as_keyword}")
+
+    @staticmethod
+    def _ask(sources, keys, length):
+        from ._jobs import read
+        try:
+            return fit(read(*sources, **keys))
+        except InputError as error:
+            if length is None or "seq_length" in keys or "sequence length" not in str(error):
+                raise
+            return fit(read(*sources, seq_length=length, **keys))
 
     def step_begins(self):
         self._guarded(self._begin)
@@ -137,8 +173,8 @@ def _make_trainer_callback():
         def __init__(self, job=None, **keys):
             self.watch = Watch(job, **keys)
 
-        def on_train_begin(self, args, state, control, model=None, **kwargs):
-            self.watch.predict(getattr(model, "config", None), args)
+        def on_train_begin(self, args, state, control, model=None, train_dataloader=None, **kwargs):
+            self.watch.predict(getattr(model, "config", None), args, length=_length_of(train_dataloader))
 
         def on_step_begin(self, args, state, control, **kwargs):
             self.watch.step_begins()

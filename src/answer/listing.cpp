@@ -122,8 +122,16 @@ Result<Keys> find_keys(std::string_view text) {
   Keys keys;
   for (const job::KeyInfo& key : job::key_table())
     if (is_asked_for(text, {key.name, key.section})) keys.push_back(&key);
-  if (keys.empty()) return nothing_matches(text, "key", job::key_names());
-  return keys;
+  if (!keys.empty()) return keys;
+  // "environment", "nccl": variables are no rows of the table, since any name may be one.
+  std::vector<std::string> variables;
+  for (const job::KnownVariable& variable : job::known_variables())
+    if (is_asked_for(text, {fmt::format("environment.{}", variable.name)})) variables.emplace_back(variable.name);
+  if (!variables.empty())
+    return bad_input(fmt::format("no key has '{}' in its name, but variables of [environment] have", text),
+                     fmt::format("environment.NAME sets any variable, --environment.{} for one; known are {}",
+                                 variables.front(), join(variables, ", ")));
+  return nothing_matches(text, "key", job::key_names());
 }
 
 std::string to_json(const Keys& keys) {

@@ -13,6 +13,7 @@
 #include "cluster/architecture.h"
 #include "cluster/cluster.h"
 #include "job/keys.h"
+#include "job/variables.h"
 #include "model/catalog.h"
 
 namespace plimsoll::answer {

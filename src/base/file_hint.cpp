@@ -15,11 +15,24 @@ namespace plimsoll {
 
 std::string file_meant_by(const std::string& path) {
   constexpr std::size_t kMost = 10'000;  // a guess is not worth the time that more names would take
-  const std::filesystem::path wanted(path);
-  const std::vector<std::string> names = names_in(parent_folder(path));
-  const std::string meant = names.size() > kMost ? std::string{} : nearest(wanted.filename().string(), names);
-  if (meant.empty()) return {};
-  return fmt::format("did you mean {}?", (wanted.parent_path() / meant).string());
+  constexpr int kDeepest = 64;
+  namespace fs = std::filesystem;
+  // Folder by folder: each part that is there stays, the others become the nearest name that is.
+  fs::path meant;
+  int depth = 0;
+  for (const fs::path& part : fs::path(path)) {
+    if (++depth > kDeepest) return {};
+    std::error_code ignored;
+    if (fs::exists(meant / part, ignored)) {
+      meant /= part;
+      continue;
+    }
+    const std::vector<std::string> names = names_in(meant.empty() ? "." : meant.string());
+    const std::string near = names.size() > kMost ? std::string{} : nearest(part.string(), names);
+    if (near.empty()) return {};
+    meant /= near;
+  }
+  return meant == fs::path(path) ? std::string{} : fmt::format("did you mean {}?", meant.string());
 }
 
 tl::unexpected<Error> cannot_open(const std::string& path, int reason) {

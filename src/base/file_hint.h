@@ -8,7 +8,7 @@
 
 namespace plimsoll {
 
-// "did you mean logs/run.log?", or "" where no name in its folder is near.
+// "did you mean logs/run.log?", or "" where no name in its folder is near; a folder may be mistyped, too.
 [[nodiscard]] std::string file_meant_by(const std::string& path);
 
 // `reason` is the errno of the attempt.

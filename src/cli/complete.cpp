@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -80,8 +81,10 @@ Completions values_of(const Flag& flag) {
   }
   if (flag.name == "keep" || flag.name == "fix" || flag.name == "sweep") {
     std::vector<Completion> keys;
-    for (const job::KeyInfo& key : job::key_table())
-      keys.push_back({flag.name == "keep" ? key.name : key.name + "=", key.doc});
+    const std::string_view sign = flag.name == "keep" ? "" : "=";
+    for (const job::KeyInfo& key : job::key_table()) keys.push_back({fmt::format("{}{}", key.name, sign), key.doc});
+    for (const std::string& brief : answer::short_key_names())
+      keys.push_back({fmt::format("{}{}", brief, sign), answer::full_key_name(brief)});
     return {std::move(keys), false};
   }
   return {{}, wants_file(flag.argument)};
@@ -94,6 +97,30 @@ const job::KeyInfo* key_of_flag(std::string_view name) {
   return nullptr;
 }
 
+// Values of a key of a job, by the type that its table names.
+Completions values_of_type(std::string_view type) {
+  return {choices(type), type == "text", type.starts_with("list of")};
+}
+
+constexpr std::string_view kEnvironment = "environment.";
+
+// What an environment variable may be; of most it is not known.
+Completions values_of_variable(std::string_view name) {
+  return {name.ends_with("ALLOC_CONF") ? setting_names() : std::vector<Completion>{}, false, false};
+}
+
+// Behind KEY= of --sweep, which takes several, and of --fix.
+Completions values_behind_key(std::string_view typed, bool several) {
+  const std::size_t equals = typed.find('=');
+  const std::string_view name = typed.substr(0, equals);
+  const job::KeyInfo* const key = key_of_flag(name);
+  Completions all;
+  if (name.starts_with(kEnvironment)) all = values_of_variable(name);
+  if (key != nullptr) all = values_of_type(key->type.starts_with("boolean") ? "true, false" : key->type);
+  all.list = all.list || several;
+  return all;
+}
+
 // What follows `--name`, where that wants a value.
 std::optional<Completions> values_after(const Verb& verb, std::string_view word) {
   if (!word.starts_with("--")) return std::nullopt;
@@ -102,13 +129,14 @@ std::optional<Completions> values_after(const Verb& verb, std::string_view word)
   const auto flag = std::find_if(flags.begin(), flags.end(), [name](const Flag& one) { return one.name == name; });
   if (flag != flags.end()) return flag->argument.empty() ? std::nullopt : std::optional(values_of(*flag));
   if (!verb.takes_keys) return std::nullopt;
+  if (name.starts_with(kEnvironment)) return values_of_variable(name);
   if (const rl::Key* own = verb.keys == nullptr ? nullptr : rl::find_key(name); own != nullptr) {
     const std::string type = rl::type_name(*own);
     return type == "boolean" ? std::nullopt : std::optional(Completions{choices(type), type == "text"});
   }
   const job::KeyInfo* key = key_of_flag(name);
   if (key == nullptr || key->type.starts_with("boolean")) return std::nullopt;
-  return Completions{choices(key->type), key->type == "text"};
+  return values_of_type(key->type);
 }
 
 Completions flags_of(const Verb& verb) {
@@ -123,6 +151,8 @@ Completions flags_of(const Verb& verb) {
     all.words.push_back({fmt::format("--{}", replace(key.name, '_', '-')), key.doc});
   for (const std::string& brief : answer::short_key_names())
     all.words.push_back({fmt::format("--{}", brief), answer::full_key_name(brief)});
+  for (const job::KnownVariable& variable : job::known_variables())
+    all.words.push_back({fmt::format("--{}{}", kEnvironment, variable.name), std::string(variable.why)});
   return all;
 }
 
@@ -148,8 +178,24 @@ Completions all_candidates(std::span<const Verb* const> verbs, std::span<const s
   }
   const auto verb = named(words[0]);
   if (verb == verbs.end()) return all;
-  if (auto values = values_after(**verb, words[words.size() - 2])) return *std::move(values);
-  return words.back().starts_with('-') ? flags_of(**verb) : operands_of(**verb);
+  const std::string& before = words[words.size() - 2];
+  const std::string& typed = words.back();
+  if ((before == "--sweep" || before == "--fix") && typed.find('=') != std::string::npos)
+    return values_behind_key(typed, before == "--sweep");
+  if (auto values = values_after(**verb, before)) return *std::move(values);
+  if (const std::size_t equals = typed.find('='); typed.starts_with("--") && equals != std::string::npos)
+    return values_after(**verb, typed.substr(0, equals)).value_or(Completions{});
+  return typed.starts_with('-') ? flags_of(**verb) : operands_of(**verb);
+}
+
+// How much of the word stays as it is: --flag= and KEY=, and the values of a list that are there.
+std::size_t begun(std::string_view typed, const Completions& all, bool is_value) {
+  const std::size_t equals = is_value ? typed.find('=') : std::string_view::npos;
+  std::size_t start = equals == std::string_view::npos ? 0 : equals + 1;
+  if (!all.list) return start;
+  if (typed.substr(start).starts_with('[')) ++start;
+  const std::size_t comma = typed.rfind(',');
+  return comma == std::string_view::npos || comma < start ? start : comma + 1;
 }
 
 }  // namespace
@@ -157,7 +203,23 @@ Completions all_candidates(std::span<const Verb* const> verbs, std::span<const s
 Completions complete(std::span<const Verb* const> verbs, std::span<const std::string> words) {
   Completions all = all_candidates(verbs, words);
   const std::string typed = words.empty() ? std::string{} : words.back();
-  std::erase_if(all.words, [&typed](const Completion& one) { return !one.text.starts_with(typed); });
+  const bool is_key_and_value =
+      words.size() > 1 && (words[words.size() - 2] == "--sweep" || words[words.size() - 2] == "--fix");
+  const std::size_t start = begun(typed, all, typed.starts_with("--") || is_key_and_value);
+  std::set<std::string> seen;  // a key may be a flag of its own, too
+  const std::string listed = "," + typed.substr(0, start);
+  if (all.list)
+    std::erase_if(all.words, [&listed](const Completion& one) {
+      const std::string there = one.text + ",";
+      return listed.find("," + there) != std::string::npos || listed.find("=" + there) != std::string::npos ||
+             listed.find("[" + there) != std::string::npos;
+    });
+  std::vector<Completion> found;
+  for (Completion& one : all.words) {
+    one.text.insert(0, typed, 0, start);
+    if (one.text.starts_with(typed) && seen.insert(one.text).second) found.push_back(std::move(one));
+  }
+  all.words = std::move(found);
   return all;
 }
 
@@ -165,18 +227,36 @@ std::string_view completion_script(std::string_view shell) {
   if (shell == "bash")
     return R"(# Completion of plimsoll for bash: source it, or put it into /usr/share/bash-completion/completions/plimsoll
 _plimsoll() {
-  local line
+  local line word current=${COMP_WORDS[COMP_CWORD]} i
+  # Bash ends words at = and :, plimsoll does not: --gpu=h100, KEY=VALUE and NAME:VALUE are one word each.
+  local -a words=()
+  local joins=
+  for ((i = 1; i <= COMP_CWORD; ++i)); do
+    word=${COMP_WORDS[i]}
+    if [[ $word == [=:]* && $COMP_WORDBREAKS == *"${word:0:1}"* && ${#words[@]} -gt 0 ]]; then
+      words[-1]+=$word joins=yes
+    elif [[ $joins ]]; then
+      words[-1]+=$word joins=
+    else
+      words+=("$word")
+    fi
+  done
+  local typed=${words[-1]-}
+  [[ $current == [=:] ]] && current=
+  local kept=${typed%"$current"} # of the word, what bash does not replace
   COMPREPLY=()
   while IFS= read -r line; do
     if [[ $line == :files ]]; then
       compopt -o filenames 2>/dev/null
       local file
-      while IFS= read -r file; do COMPREPLY+=("$file"); done < <(compgen -f -- "${COMP_WORDS[COMP_CWORD]}")
+      while IFS= read -r file; do COMPREPLY+=("$file"); done < <(compgen -f -- "$current")
     else
-      COMPREPLY+=("${line%%$'\t'*}")
+      line=${line%%$'\t'*}
+      line=${line#"$kept"}
+      [[ $line ]] && COMPREPLY+=("$line")
     fi
-  done < <("${COMP_WORDS[0]}" complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
-  [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
+  done < <("${COMP_WORDS[0]}" complete -- "${words[@]}" 2>/dev/null)
+  [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *[=:] ]] && compopt -o nospace 2>/dev/null
 }
 complete -F _plimsoll plimsoll
 )";

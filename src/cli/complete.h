@@ -20,6 +20,7 @@ struct Completion {
 struct Completions {
   std::vector<Completion> words;
   bool files = false;  // names of files, too
+  bool list = false;   // several may follow one another, with commas
 };
 
 // `words` are the command line after the program's name, the last one being typed ("" where it is not begun).

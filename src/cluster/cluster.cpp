@@ -132,6 +132,10 @@ Catalog parse() {
       catalog.suggestions.push_back(name);
     }
     catalog.names.emplace(folded(gpu.name), catalog.gpus.size());
+    // Drivers say "NVIDIA GeForce RTX 4090", without the memory that our name ends with.
+    const std::size_t space = gpu.name.rfind(' ');
+    const bool ends_with_memory = gpu.name.ends_with("GB") && space != std::string::npos;
+    if (ends_with_memory) catalog.names.emplace(folded(gpu.name.substr(0, space)), catalog.gpus.size());
     catalog.gpus.push_back(std::move(gpu));
   }
   for (const Node& item : nodes->items) {

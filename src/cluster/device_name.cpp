@@ -8,7 +8,11 @@
 namespace plimsoll::cluster {
 
 std::optional<Gpu> gpu_of_device(std::string_view name, std::int64_t memory) {
-  const std::string given = lower(name);
+  // A name that the catalogue has, unless there is another amount of memory under it.
+  constexpr std::int64_t kTenth = 10;
+  if (auto found = find_gpu(name); found && std::abs(found->capacity - memory) <= memory / kTenth) return *found;
+  std::string given = lower(name);
+  std::erase_if(given, [](char c) { return c == ' ' || c == '-'; });
   const Gpu* best = nullptr;
   const auto distance = [memory](const Gpu& gpu) { return std::abs(gpu.capacity - memory); };
   for (const Gpu& gpu : catalog_gpus()) {

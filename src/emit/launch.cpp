@@ -7,6 +7,7 @@
 
 #include "emit/text.h"
 #include "job/keys.h"
+#include "job/variables.h"
 
 namespace plimsoll::emit {
 
@@ -14,28 +15,6 @@ using document::Node;
 using job::Job;
 
 namespace {
-
-struct Meaning {
-  std::string_view name;
-  std::string_view why;
-};
-constexpr Meaning kVariables[] = {
-    {"CUDA_DEVICE_MAX_CONNECTIONS", "hardware queues: 1 starts TP and CP messages before the GEMMs that hide them"},
-    {"PYTORCH_CUDA_ALLOC_CONF", "the allocator of PyTorch; expandable segments avoid fragmentation"},
-    {"PYTORCH_ALLOC_CONF", "the allocator of PyTorch (newer name)"},
-    {"TORCH_NCCL_AVOID_RECORD_STREAMS", "buffers of collectives are freed as soon as they are done"},
-    {"TORCH_NCCL_HIGH_PRIORITY", "messages start before queued compute"},
-    {"NCCL_NVLS_ENABLE", "0 saves the buffers of NVLink SHARP; 2, NCCL's default, uses it where it is there"},
-    {"NCCL_GRAPH_REGISTER", "0: captured graphs must not register buffers of expandable segments"},
-    {"NVTE_CPU_OFFLOAD_V1", "fine-grained offloading uses the first offload path of Transformer Engine"},
-    {"NVTE_FLASH_ATTN", "whether Transformer Engine may choose FlashAttention"},
-    {"NVTE_FUSED_ATTN", "whether Transformer Engine may choose cuDNN attention"},
-    {"NVTE_ALLOW_NONDETERMINISTIC_ALGO", "0 forbids nondeterministic attention kernels"},
-    {"NVTE_FWD_LAYERNORM_SM_MARGIN", "SMs left to messages during norms"},
-    {"NVTE_BWD_LAYERNORM_SM_MARGIN", "SMs left to messages during norms"},
-    {"UB_SKIPMC", "userbuffers without multicast, which GPUs before Hopper lack"},
-    {"CUBLAS_WORKSPACE_CONFIG", "size of cuBLAS workspaces"},
-};
 
 bool has_expandable_segments(const Job& job) {
   const auto found = job.environment.find("PYTORCH_CUDA_ALLOC_CONF");
@@ -78,7 +57,7 @@ std::vector<Variable> demanded(const Job& job) {
 std::string meaning_of(const std::string& name, const std::vector<Reason>& reasons) {
   for (const Reason& reason : reasons)
     if (reason.key == name || reason.key == "environment." + name) return reason.text;
-  for (const Meaning& variable : kVariables)
+  for (const job::KnownVariable& variable : job::known_variables())
     if (variable.name == name) return std::string(variable.why);
   return "as the job has it";
 }

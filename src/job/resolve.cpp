@@ -15,6 +15,7 @@
 #include "job/readers/resolve.h"
 #include "job/refusal.h"
 #include "job/request.h"
+#include "job/variables.h"
 
 namespace plimsoll::job {
 
@@ -145,6 +146,9 @@ Result<Job> resolve_with(const Request& request, const ReadOptions& options) {
   job.stated = std::move(joined.stated);
   PLIMSOLL_TRY_STATUS(apply_keys(job, joined.assignments, options));
   PLIMSOLL_TRY_STATUS(apply_overrides(job, options));
+  for (const auto& [name, value] : job.environment)
+    if (const std::string meant = meant_variable(name); !meant.empty())
+      warn(job, fmt::format("environment.{}: not a variable that is known; did you mean {}?", name, meant));
   PLIMSOLL_TRY_STATUS(collected(refuse_foreign_keys(job), "", options));
   if (options.problems != nullptr) {
     complete_as_far_as_possible(job, *options.problems);

@@ -272,6 +272,7 @@ Result<Answer> Question::answer() {
 
 Result<Least> least(const job::Job& job) {
   PLIMSOLL_TRY(layout, job::pipeline_layout(job));
+  if (const auto settings = settings_of(job); !settings) return tl::make_unexpected(settings.error());
   PLIMSOLL_TRY(folded, fold_stages(job, layout));
   Least least;
   least.capacity = job.cluster.gpu.capacity;

@@ -218,6 +218,23 @@ class Callbacks(unittest.TestCase):
             heard.append(len(said))
         self.assertEqual(heard, [1, 2, 2])
 
+    def test_the_trainer_needs_no_keys_where_the_data_are_cut_to_one_length(self):
+        cuda = types.SimpleNamespace(
+            is_available=lambda: True, current_device=lambda: 0, get_device_name=lambda device: "NVIDIA GeForce RTX 4090",
+            get_device_properties=lambda device: types.SimpleNamespace(total_memory=25_350_373_376))
+        sys.modules["torch"] = types.SimpleNamespace(cuda=cuda)
+        self.addCleanup(sys.modules.pop, "torch")
+        arguments = types.SimpleNamespace(to_dict=lambda: {"per_device_train_batch_size": 1, "bf16": True,
+                                                           "gradient_checkpointing": True})
+        model = types.SimpleNamespace(config=PretrainedConfig())
+        for lengths, words in (([512] * 9, "predicted "), ([512, 300], "no prediction: the sequence length is not known")):
+            callback = pl.callbacks.TrainerCallback()
+            said = callback.watch.say = Lines()
+            data = [{"input_ids": [0] * length} for length in lengths]
+            callback.on_train_begin(arguments, None, None, model=model, train_dataloader=types.SimpleNamespace(dataset=data))
+            self.assertIn(words, said[0])
+        self.assertEqual(callback.watch.keys, {})
+
     def test_lightning_counts_updates_not_batches(self):
         base = type("Callback", (), {})
         with stand_in("lightning", pytorch=None), stand_in("lightning.pytorch", Callback=base):

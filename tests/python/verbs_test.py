@@ -22,6 +22,7 @@ JOBS = [
     [EXAMPLES / "transformers" / "naive.toml"],
     [EXAMPLES / "megatron-bridge" / "llama3-70b-sft-fp8.toml"],
     [EXAMPLES / "megatron-bridge" / "overrides.py", "--model", "llama3-70b", "--gpu", "h100-sxm-80gb", "--gpus", "64"],
+    [EXAMPLES / "megatron-bridge" / "harness.sh"],
     [EXAMPLES / "megatron-lm" / "llama3-8b.sh", "--gpu", "h100-sxm-80gb", "--gpus", "8"],
     [EXAMPLES / "tutorial" / "job.toml"],
 ]
@@ -74,6 +75,45 @@ class Fit(unittest.TestCase):
         before = pl.fit(job).worst.device_used
         job.with_(micro_batch_size=4)
         self.assertEqual(pl.fit(job).worst.device_used, before)
+
+    def test_what_is_told_at_once_is_what_the_walk_tells(self):
+        for words in JOBS:
+            with self.subTest(words=words):
+                job = read(words)
+                at_once, walked = pl.fit(job), pl.fit(job).to_dict()
+                time_of = walked["time"]
+                self.assertEqual((at_once.time.seconds, at_once.time.low, at_once.time.high, at_once.time.mfu),
+                                 (time_of["step_seconds"], *time_of["interval"].values(), time_of["mfu"]))
+                self.assertEqual(at_once.estimate.tensors, max(walked["tensor_peak_bytes_by_stage"]))
+                self.assertIsNone(at_once._walked)
+                self.assertEqual(at_once.fits, walked["fits"])
+
+    def test_what_cannot_fit_is_said_without_a_walk(self):
+        answer = pl.fit(pl.read(EXAMPLES / "llama3-70b.toml", seq_length=16384))
+        self.assertEqual((answer.may_fit, answer.fits, bool(answer), answer._walked), (False, False, False, None))
+        self.assertFalse(answer.to_dict()["fits"])
+
+    def test_errors_come_with_the_call(self):
+        job = pl.read(EXAMPLES / "llama3-70b.toml")
+        with self.assertRaisesRegex(pl.InputError, "R001"):
+            pl.fit(job.with_(tp=3))
+        with self.assertRaisesRegex(pl.InputError, "unknown allocator setting 'nonsense'"):
+            pl.fit(job.with_(environment={"PYTORCH_CUDA_ALLOC_CONF": "nonsense:1"}))
+        with self.assertRaisesRegex(pl.UsageError, "pipeline ranks 0 to 3"):
+            pl.fit(job, rank=9)
+
+    def test_five_thousand_what_ifs_in_a_second(self):
+        """Of one core: seconds, tensors and whether it may fit. The best of some rounds, because others work here."""
+        job = pl.read(EXAMPLES / "llama3-70b.toml")
+        rounds = []
+        for _ in range(10):
+            begun = time.process_time()
+            for index in range(200):
+                answer = pl.fit(job.with_(micro_batch_size=1 + index % 2))
+                self.assertGreater(answer.time.seconds * answer.estimate.tensors, 0)
+                self.assertEqual(answer.may_fit, index % 2 == 0)
+            rounds.append(200 / (time.process_time() - begun))
+        self.assertGreater(max(rounds), 5000)
 
     def test_repr_is_the_text_and_html_has_the_bar(self):
         answer = pl.fit(EXAMPLES / "llama3-70b.toml")

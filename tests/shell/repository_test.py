@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """plimsoll check in a repository of its own: against a revision, as a hook of pre-commit, in the templates of examples/ci,
 whose commands are run as their services would. The program is $PLIMSOLL."""
+import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tarfile
@@ -111,9 +113,9 @@ class Repository(unittest.TestCase):
             self.assertEqual(place["uri"], "configs%20and%20more/job.toml")
             self.assertIn(run["results"][0]["ruleId"], [rule["id"] for rule in run["tool"]["driver"]["rules"]])
 
-    def commands(self, script):
+    def commands(self, script, expect=(0, 1)):
         """As a service runs them: every one in bash, which ends at the first that fails."""
-        return self.run_here("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script, expect=(0, 1))
+        return self.run_here("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script, expect=expect)
 
     def make_tarball(self):
         launcher = self.scratch / "launcher"
@@ -132,14 +134,14 @@ class Repository(unittest.TestCase):
         runner.mkdir()
         self.environment |= {"RUNNER_TEMP": str(runner), "GITHUB_PATH": str(runner / "path"),
                              "GITHUB_OUTPUT": str(runner / "output"), "GITHUB_STEP_SUMMARY": str(runner / "summary"),
-                             "TARBALL": self.make_tarball(), "LIST": "training/plimsoll.toml", "AGAINST": "main"}
+                             "TARBALL": self.make_tarball(), "SHA256": "", "LIST": "training/plimsoll.toml", "AGAINST": "main"}
         unpack, check = action["runs"]["steps"]
         self.assertEqual(self.commands(unpack["run"]).returncode, 0)
         self.environment["PATH"] = (runner / "path").read_text().strip() + ":/usr/bin:/bin"
         for _ in range(2):  # a runner that is kept has the files of the run before
             self.assertEqual(self.commands(check["run"]).returncode, 1)
         self.assertIn("1 of 1 jobs do not hold (against main)", (runner / "summary").read_text())
-        outputs = dict(line.split("=", 1) for line in (runner / "output").read_text().splitlines())
+        outputs = self.outputs(runner)
         self.assertEqual(set(outputs), set(action["outputs"]))
         for path in outputs.values():
             self.assertTrue(pathlib.Path(path).exists(), path)
@@ -147,6 +149,48 @@ class Repository(unittest.TestCase):
         self.assertIn("memory-grew: device memory grew", failure.text)
         self.environment["AGAINST"] = ""
         self.assertEqual(self.commands(check["run"]).returncode, 0)
+
+        # Without a check there is nothing for the steps behind it, and what was left by another run is not taken for it.
+        (runner / "output").unlink()
+        self.environment["LIST"] = "no-such.toml"
+        self.assertNotEqual(self.commands(check["run"], (2, 3)).returncode, 0)
+        self.assertEqual(self.outputs(runner), {})
+
+    @staticmethod
+    def outputs(runner):
+        path = runner / "output"
+        return dict(line.split("=", 1) for line in path.read_text().splitlines()) if path.exists() else {}
+
+    @unittest.skipUnless(yaml, "no YAML in this Python")
+    def test_the_github_action_takes_no_other_tarball_than_was_named(self):
+        unpack = yaml.safe_load((CI / "github-action" / "action.yml").read_text())["runs"]["steps"][0]["run"]
+        tarball = self.make_tarball()
+        digest = hashlib.sha256(pathlib.Path(tarball).read_bytes()).hexdigest()
+        self.environment |= {"RUNNER_TEMP": str(self.scratch), "GITHUB_PATH": str(self.scratch / "path")}
+        for given, code in ((digest, 0), (f"{digest}  plimsoll-1.0-linux-x86_64.tar.gz", 0), ("0" * 64, 1)):
+            self.environment |= {"TARBALL": tarball, "SHA256": given}
+            self.assertEqual(self.commands(unpack).returncode, code, given)
+        self.environment |= {"TARBALL": "", "SHA256": ""}
+        self.assertIn("::error::the input tarball", self.commands(unpack).stdout)
+
+    @unittest.skipUnless(yaml, "no YAML in this Python")
+    def test_the_workflow_keeps_one_comment(self):
+        steps = yaml.safe_load((CI / "github-workflow.yml").read_text())["jobs"]["check"]["steps"]
+        comment = next(step["run"] for step in steps if "gh api" in step.get("run", ""))
+        fake = self.scratch / "bin" / "gh"
+        fake.write_text('#!/bin/sh\necho "$*" >>"$HOME/asked"\ncase $* in *--jq*) cat "$HOME/ids" ;; esac\n')
+        fake.chmod(0o755)
+        self.environment |= {"GITHUB_REPOSITORY": "we/ours", "NUMBER": "7", "COMMENT": "/x.md"}
+        for ids, wanted in (("", "--method POST repos/we/ours/issues/7/comments "),
+                            ("11\n12\n", "--method PATCH repos/we/ours/issues/comments/11 ")):
+            (self.scratch / "ids").write_text(ids)
+            self.assertEqual(self.commands(comment).returncode, 0)
+            last = (self.scratch / "asked").read_text().splitlines()[-1]
+            self.assertIn(wanted + "--field body=@/x.md", last)
+        self.write_job(2)  # the first words of a comment are those that the workflow looks for
+        self.run_here("plimsoll", "check", "training/plimsoll.toml", "--markdown", "x.md")
+        prefix = re.search(r'startswith\("(.+?)"\)', comment)[1]
+        self.assertTrue((self.folder / "x.md").read_text().startswith(prefix))
 
     @unittest.skipUnless(yaml, "no YAML in this Python")
     def test_the_workflow_gives_the_action_what_it_takes(self):

@@ -6,6 +6,8 @@ import fcntl
 import os
 import pathlib
 import pty
+import re
+import select
 import shutil
 import struct
 import subprocess
@@ -158,6 +160,48 @@ class Bash(unittest.TestCase):
         self.assertIn("llama3-70b", self.complete("fit", "llama3-7"))
         self.assertIn("h100-sxm-80gb", self.complete("fit", "--gpu", "h100-s"))
         self.assertIn("--inference-num-workers", self.complete("rl", "--inference-num"))
+
+
+class BashAtATerminal(unittest.TestCase):
+    """The tab key in an interactive bash, which ends words at = and : before it asks."""
+
+    def press_tab(self, typed):
+        ours, theirs = pty.openpty()
+        environment = {"PATH": f"{os.path.dirname(PROGRAM)}:/usr/bin:/bin", "HOME": HOME, "TERM": "dumb", "PS1": "$ ",
+                       "INPUTRC": "/dev/null"}
+        process = subprocess.Popen(["bash", "--norc", "--noprofile", "-i"], stdin=theirs, stdout=theirs, stderr=theirs,
+                                   env=environment, start_new_session=True)
+        os.close(theirs)
+        os.write(ours, f"bind 'set bell-style none'; source <(plimsoll complete --script bash); echo re''ady\n".encode())
+        self.read_until(ours, r"ready\r\n.*\$ ")  # and the line is being edited
+        # Tab, then to the begin of the line: what is there now is printed instead of being run.
+        os.write(ours, f"{typed}\t\x01echo now: \n".encode())
+        found = self.read_until(ours, r"\nnow: (.*?)\r\n")
+        os.write(ours, b"exit\n")
+        process.wait(timeout=20)
+        os.close(ours)
+        return found and found[1]
+
+    @staticmethod
+    def read_until(file, words):
+        said, end = "", time.monotonic() + 20
+        while time.monotonic() < end:
+            if found := re.search(words, said, re.DOTALL):
+                return found
+            if select.select([file], [], [], 1)[0]:
+                said += os.read(file, 65536).decode(errors="replace")
+        return None
+
+    def test_values_stand_behind_their_sign(self):
+        for typed, wanted in {
+                "plimsoll gpus --color=alw": "plimsoll gpus --color=always",
+                "plimsoll fit --gpu=h100-s": "plimsoll fit --gpu=h100-sxm-80gb",
+                "plimsoll fit --sweep recompute_granularity=no": "plimsoll fit --sweep recompute_granularity=none",
+                "plimsoll fit --recompute-modules mlp,cor": "plimsoll fit --recompute-modules mlp,core_attn",
+                "plimsoll replay --set expandable_s": "plimsoll replay --set expandable_segments:",
+        }.items():
+            with self.subTest(typed=typed):
+                self.assertEqual(self.press_tab(typed), wanted)
 
 
 @unittest.skipUnless(shutil.which("zsh"), "there is no zsh")

@@ -28,6 +28,7 @@ namespace {
 struct Recipes {
   Node root;
   std::map<std::string, const Node*, std::less<>> by_name;  // with the names of older releases
+  std::map<std::string, const Node*, std::less<>> of_harness;
 };
 
 const Recipes& recipes() {
@@ -45,6 +46,8 @@ const Recipes& recipes() {
       if (const Node* also = row.find("also"); also != nullptr)
         for (const Node& name : also->items) all.by_name.emplace(name.text, &row);
     }
+    for (const Node& row : kRecipes.root.find("perf_recipes")->items)
+      all.of_harness.emplace(row.find("name")->text, &row);
     return all;
   }();
   return kIndexed;
@@ -78,6 +81,28 @@ Error unknown_recipe(std::string_view name) {
                             : fmt::format("did you mean '{}'?", near)};
 }
 
+// What a row sets, as a tree; its model is named in the draft.
+Result<Node> tree_of(const Node& row, Draft& draft) {
+  Node root;
+  root.kind = Node::Kind::kObject;
+  const bool has_fields_of_precision = std::any_of(row.members.begin(), row.members.end(), [](const auto& member) {
+    return member.first.starts_with("mixed_precision.");
+  });
+  for (const auto& [key, value] : row.members) {
+    if (key == "name" || key == "also" || key == "model" || key == "gpus") continue;
+    if (key == "environment")
+      for (const auto& [name, text] : value.members) draft.environment.emplace(name, text.text);
+    else if (key == "peft")
+      put_path(root, "peft._target_", text_node("LoRA"));
+    else if (key == "mixed_precision" && has_fields_of_precision)  // fields are laid over a named precision
+      put_path(root, "mixed_precision._target_", value);
+    else
+      put_path(root, key, value);
+  }
+  PLIMSOLL_TRY_STATUS(name_model(row.find("model")->text, draft));
+  return root;
+}
+
 }  // namespace
 
 Result<Node> bridge_recipe(std::string_view name, Draft& draft) {
@@ -85,21 +110,43 @@ Result<Node> bridge_recipe(std::string_view name, Draft& draft) {
   bare = bare.substr(0, bare.find('('));
   const Node* row = find_recipe(bare);
   if (row == nullptr) return tl::make_unexpected(unknown_recipe(bare));
-  Node root;
-  root.kind = Node::Kind::kObject;
-  for (const auto& [key, value] : row->members) {
-    if (key == "name" || key == "also" || key == "model" || key == "gpus") continue;
-    if (key == "peft") {
-      put_path(root, "peft._target_", text_node("LoRA"));
-      continue;
-    }
-    put_path(root, key, value);
-  }
-  PLIMSOLL_TRY_STATUS(name_model(row->find("model")->text, draft));
+  PLIMSOLL_TRY(root, tree_of(*row, draft));
   if (const Node* gpus = row->find("gpus"); gpus != nullptr && gpus->is_integer())
     draft.assign("gpus", *gpus, fmt::format("{}, the recipe's own number", row->find("name")->text), true);
   draft.notes.push_back(fmt::format("{}: over Megatron-Bridge's recipe {}", draft.path, row->find("name")->text));
   return root;
+}
+
+Result<std::optional<Node>> bridge_harness_recipe(const HarnessWorkload& asked, Draft& draft) {
+  const std::string before = fmt::format("{}_{}_", asked.model, asked.task);
+  const std::string after = fmt::format("gpu_{}_{}_config", asked.gpu, asked.precision);
+  const Node* row = nullptr;
+  const Node* exact = nullptr;
+  std::int64_t most = 0;
+  const auto& all = recipes().of_harness;
+  for (auto found = all.lower_bound(before); found != all.end() && found->first.starts_with(before); ++found) {
+    if (!found->first.ends_with(after)) continue;
+    const std::int64_t gpus = found->second->find("gpus")->integer;
+    if (gpus == asked.gpus) exact = found->second;
+    if (gpus > most) {
+      most = gpus;
+      row = found->second;
+    }
+  }
+  if (exact != nullptr) row = exact;
+  if (row == nullptr) return std::optional<Node>{};
+  PLIMSOLL_TRY(root, tree_of(*row, draft));
+  constexpr std::int64_t kMostGpus = std::int64_t{1} << 24;  // more are no job; the reader of the key says so
+  if (exact == nullptr && asked.gpus > 0 &&
+      asked.gpus <= kMostGpus) {  // another number of GPUs: as many sequences for each as the recipe has
+    const Node* const batch = row->find("train.global_batch_size");
+    Node scaled = *batch;
+    scaled.integer = batch->integer * asked.gpus / most;
+    put_path(root, "train.global_batch_size", scaled);
+  }
+  draft.notes.push_back(
+      fmt::format("{}: over the performance recipe {} of Megatron-Bridge", draft.path, row->find("name")->text));
+  return std::optional<Node>{std::move(root)};
 }
 
 Status read_bridge_recipe(const Node& arguments, const std::string& model, Draft& draft) {
@@ -142,8 +189,9 @@ Status read_bridge_recipe(const Node& arguments, const std::string& model, Draft
 }
 
 bool names_bridge_recipe(std::string_view program, const std::vector<ShellWord>& words) {
-  return program.ends_with("run_recipe.py") || std::any_of(words.begin(), words.end(), [](const ShellWord& word) {
-           return word.text == "--recipe" || word.text.starts_with("--recipe=") || word.text == "--model_recipe_name";
+  return program.ends_with("run_recipe.py") || names_bridge_harness(words) ||
+         std::any_of(words.begin(), words.end(), [](const ShellWord& word) {
+           return word.text == "--recipe" || word.text.starts_with("--recipe=");
          });
 }
 
@@ -161,47 +209,12 @@ std::vector<std::pair<std::string, Node>> bridge_recipe_settings(std::string_vie
   return settings;
 }
 
-namespace {
-
-// The performance harness (scripts/performance/run_script.py): a model by the start of its recipes' names, and the
-// sizes as flags. What the harness's own tables set beside them is not known here.
-Status read_harness_command(const std::string& model, const std::vector<ShellWord>& words, Draft& draft) {
-  Node root;
-  root.kind = Node::Kind::kObject;
-  std::string recipe;
+std::string shortest_bridge_recipe(std::string_view stem) {
+  std::string shortest;
   for (const auto& [name, row] : recipes().by_name)
-    if (name.starts_with(model + "_pretrain") && (recipe.empty() || name.size() < recipe.size())) recipe = name;
-  if (recipe.empty()) {
-    PLIMSOLL_TRY_STATUS(name_model(replace(model, '_', '-'), draft));
-    put_path(root, "ddp.use_distributed_optimizer", bool_node(true));
-  } else {
-    PLIMSOLL_TRY(found, bridge_recipe(recipe, draft));
-    root = std::move(found);
-  }
-  PLIMSOLL_TRY_STATUS(read_bridge_tree(root, draft));
-  draft.warnings.push_back(fmt::format(
-      "{}: what the harness's table for {} sets beside the flags (recomputation, CUDA graphs, overlap) is not read",
-      draft.path, model));
-  const LaunchFlags flags = read_flags(words, [](const std::string&) { return false; });
-  for (const LaunchFlag& flag : flags.flags) {
-    std::string key = key_of_flag(flag.written);
-    for (const std::string_view own :
-         {"model_family_name", "model_recipe_name", "config_variant", "max_steps", "max_step", "task", "domain", "data",
-          "cuda_graph_impl", "cuda_graph_scope", "list_config_variants", "hf_token", "account", "partition"})
-      if (key == own) key.clear();
-    if (key.empty() || flag.values.empty()) continue;
-    if (key == "num_gpus") key = "gpus";
-    if (key == "compute_dtype") key = "recipe";
-    const ShellWord& word = flag.values.front();
-    draft.assign(key, document::parse_scalar(word.text), flag.written);
-    if (!word.unknown.empty())
-      draft.assignments.back().problem =
-          fmt::format("its value needs {}, which the script does not set", word.unknown.front());
-  }
-  return {};
+    if (name.starts_with(stem) && (shortest.empty() || name.size() < shortest.size())) shortest = name;
+  return shortest;
 }
-
-}  // namespace
 
 Status read_recipe_command(const std::vector<ShellWord>& words, Draft& draft) {
   draft.kind = FileKind::kBridgeConfig;
@@ -216,8 +229,7 @@ Status read_recipe_command(const std::vector<ShellWord>& words, Draft& draft) {
     }
     return {};
   };
-  if (const std::string model = value_of("--model_recipe_name"); !model.empty())
-    return read_harness_command(model, words, draft);
+  if (names_bridge_harness(words)) return read_harness_command(words, draft);
   std::string name = value_of("--recipe");
   if (name.empty() && !value_of("--model").empty()) name = bridge_recipe_name(value_of("--model"), value_of("--mode"));
   if (name.empty()) return bad_input("--recipe: its value needs a variable that the script does not set");

@@ -16,6 +16,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -34,12 +35,14 @@ class Var {
  public:
   Var() = default;
   Var(const Var& other);
-  Var(Var&& other) noexcept { swap(other); }
+  Var(Var&& other) noexcept;
   Var& operator=(Var other) noexcept {
     swap(other);
     return *this;
   }
-  ~Var() { reset(); }
+  ~Var() {
+    if (slot_ != 0) release();
+  }
   void reset();
   void swap(Var& other) noexcept;
 
@@ -59,6 +62,8 @@ class Var {
 
  private:
   friend class Graph;
+  void release();  // of the storage, which there must be
+
   Graph* graph_ = nullptr;
   std::uint32_t slot_ = 0;
 };
@@ -257,7 +262,7 @@ class Graph {
   const Device& device_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_slots_;
-  std::vector<Node> nodes_;
+  std::deque<Node> nodes_;  // a node is large: none is moved when more come
   std::vector<std::unique_ptr<Region>> regions_;
   std::vector<Var> casts_;              // autocast cache, by weight
   std::vector<std::int32_t> cast_ids_;  // its filled entries
@@ -297,13 +302,29 @@ inline Var::Var(const Var& other)
   if (slot_ != 0) ++graph_->slots_[slot_].references;
 }
 
+inline Var::Var(Var&& other) noexcept
+    : elements(std::exchange(other.elements, 0)),
+      node(std::exchange(other.node, -1)),
+      weight(std::exchange(other.weight, -1)),
+      width(std::exchange(other.width, 0)),
+      output(std::exchange(other.output, 0)),
+      is_view(std::exchange(other.is_view, false)),
+      per_channel(std::exchange(other.per_channel, false)),
+      head_major(std::exchange(other.head_major, false)),
+      graph_(other.graph_),
+      slot_(std::exchange(other.slot_, 0)) {}
+
+inline void Var::release() {
+  auto& slot = graph_->slots_[slot_];
+  if (--slot.references == 0) {
+    graph_->tape_.free(slot.tensor);
+    graph_->free_slots_.push_back(slot_);
+  }
+}
+
 inline void Var::reset() {
   if (slot_ != 0) {
-    auto& slot = graph_->slots_[slot_];
-    if (--slot.references == 0) {
-      graph_->tape_.free(slot.tensor);
-      graph_->free_slots_.push_back(slot_);
-    }
+    release();
     slot_ = 0;
   }
   elements = 0;

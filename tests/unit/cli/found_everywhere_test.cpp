@@ -71,6 +71,32 @@ TEST(FoundEverywhere, flags) {
   }
 }
 
+TEST(FoundEverywhere, values_behind_an_equals_sign_and_in_lists) {
+  EXPECT_TRUE(completes({"fit", "--gpu=h100-s"}, "--gpu=h100-sxm-80gb"));
+  EXPECT_TRUE(completes({"fit", "--sweep", "recompute_granularity=sel"}, "recompute_granularity=selective"));
+  EXPECT_TRUE(completes({"fit", "--sweep", "bf16="}, "bf16=true"));
+  EXPECT_TRUE(completes({"fit", "--sweep", "bf16=true,"}, "bf16=true,false"));
+  EXPECT_FALSE(completes({"fit", "--sweep", "bf16=true,"}, "bf16=true,true"));
+  EXPECT_TRUE(completes({"fit", "--recompute-modules", "mlp,co"}, "mlp,core_attn"));
+  EXPECT_TRUE(completes({"fit", "--recompute-modules", "[mlp,co"}, "[mlp,core_attn"));
+  EXPECT_TRUE(completes({"plan", "--fix", "tp"}, "tp="));
+  EXPECT_TRUE(completions({"fit", "--gpu-memory", ""}).empty());
+}
+
+TEST(FoundEverywhere, environment_variables) {
+  EXPECT_TRUE(completes({"fit", "--environment.PYTORCH"}, "--environment.PYTORCH_CUDA_ALLOC_CONF"));
+  EXPECT_TRUE(completes({"fit", "--environment.PYTORCH_CUDA_ALLOC_CONF", "exp"}, "expandable_segments:"));
+  EXPECT_TRUE(completions({"fit", "--environment.NCCL_NVLS_ENABLE", ""}).empty());
+}
+
+TEST(FoundEverywhere, nothing_is_offered_twice) {
+  for (const Verb* verb : verbs()) {
+    std::vector<std::string> flags = completions({std::string(verb->name), "--"});
+    std::sort(flags.begin(), flags.end());
+    EXPECT_EQ(std::adjacent_find(flags.begin(), flags.end()), flags.end()) << verb->name;
+  }
+}
+
 TEST(FoundEverywhere, values_of_flags_that_are_a_list) {
   int lists = 0;
   for (const Verb* verb : verbs())

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The catalogue of GPUs and nodes: what torch reports, and the names under which people know them.
 #include "cluster/cluster.h"
+#include "cluster/device_name.h"
 
 #include <set>
 #include <string>
@@ -115,6 +116,30 @@ TEST(Nodes, a_gpu_without_a_typical_node_leaves_the_cluster_as_it_was) {
 
   EXPECT_EQ(cluster.gpus_per_node, 3);
   EXPECT_EQ(cluster.host_memory, 0);
+}
+
+TEST(DeviceName, is_that_of_the_driver) {
+  constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+  const std::pair<const char*, const char*> kNames[] = {{"NVIDIA H100 80GB HBM3", "h100-sxm-80gb"},
+                                                        {"NVIDIA A100-SXM4-40GB", "a100-sxm-40gb"},
+                                                        {"NVIDIA A100 80GB PCIe", "a100-pcie-80gb"},
+                                                        {"NVIDIA GeForce RTX 4090", "rtx4090-24gb"},
+                                                        {"NVIDIA GeForce RTX 3080 Ti", "rtx3080ti-12gb"},
+                                                        {"NVIDIA RTX 6000 Ada Generation", "rtx6000-ada-48gb"},
+                                                        {"Tesla V100-SXM2-32GB", "v100-sxm-32gb"},
+                                                        {"Quadro RTX 8000", "rtx8000-48gb"},
+                                                        {"NVIDIA L4", "l4-24gb"},
+                                                        {"Tesla T4", "t4-16gb"}};
+  for (const auto& [name, id] : kNames) {
+    const auto found = find_gpu(name);
+    ASSERT_TRUE(found) << name;
+    EXPECT_EQ(found->id, id);
+    EXPECT_EQ(gpu_of_device(name, found->capacity)->id, id);
+  }
+  // One name, two amounts of memory.
+  EXPECT_EQ(gpu_of_device("NVIDIA GH200 480GB", 95 * kGiB)->id, "gh200-96gb");
+  EXPECT_EQ(gpu_of_device("NVIDIA GH200 480GB", 142 * kGiB)->id, "gh200-144gb");
+  EXPECT_FALSE(gpu_of_device("Matrox G200", kGiB));
 }
 
 }  // namespace

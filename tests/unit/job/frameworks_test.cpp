@@ -119,6 +119,26 @@ TEST(BridgeRecipe, a_command_lays_its_words_over_the_recipe) {
   EXPECT_EQ(*job->batch.global_batch, 512);
 }
 
+TEST(BridgeRecipe, either_switch_of_the_distributed_optimizer_is_enough) {
+  // cfg.ddp says no, the optimizer of every fine-tuning recipe yes: Bridge turns it on in both.
+  const auto tuned = read_script("python run_recipe.py --recipe llama3_70b_sft_32gpu_h100_bf16_config\n", 64);
+  ASSERT_TRUE(tuned) << to_string(tuned.error());
+  EXPECT_TRUE(tuned->optimizer.distributed);
+  const auto adapted = read_script("python run_recipe.py --recipe llama3_70b_peft_8gpu_h100_bf16_config\n", 8);
+  ASSERT_TRUE(adapted) << to_string(adapted.error());
+  EXPECT_FALSE(adapted->optimizer.distributed);  // it says no in both
+}
+
+TEST(BridgeRecipe, a_named_precision_keeps_its_name_under_its_fields) {
+  const auto job = read_script("python run_recipe.py --recipe llama3_8b_pretrain_2gpu_h100_fp8cs_config\n", 8);
+  ASSERT_TRUE(job) << to_string(job.error());
+  EXPECT_EQ(job->precision.fp8, Fp8Recipe::kTensorwise);
+  const auto mixed = read_script("python run_recipe.py --recipe qwen3_8b_sft_4gpu_h100_bf16_config\n", 8);
+  ASSERT_TRUE(mixed) << to_string(mixed.error());
+  EXPECT_EQ(mixed->precision.compute,
+            read_script("python run_recipe.py --recipe qwen3_4b_sft_2gpu_h100_bf16_config\n", 8)->precision.compute);
+}
+
 TEST(BridgeRecipe, an_unknown_one_suggests_what_is_near) {
   const auto job = read_script("python run_recipe.py --recipe llama3_8b_pretrian_config train.micro_batch_size=2\n", 8);
   ASSERT_FALSE(job);

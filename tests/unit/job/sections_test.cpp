@@ -113,6 +113,45 @@ TEST(Sections, the_performance_harness_names_a_model_and_its_sizes) {
   EXPECT_EQ(job->asked.fp8_recipe, Fp8Recipe::kMxfp8);
 }
 
+TEST(Sections, the_short_flags_of_the_harness_find_its_own_recipe) {
+  const auto job = read_text(
+      "uv run python scripts/performance/run_script.py \\\n  -m llama -mr llama3_8b --task pretrain -g h100 -c bf16 "
+      "-ng 8 "
+      "--recompute_modules core_attn,layernorm -a account -p partition -i image -vb true\n",
+      {});
+  ASSERT_TRUE(job) << text_of(job);
+  EXPECT_EQ(job->cluster.gpus, 8);
+  EXPECT_EQ(job->parallel.context, 2);  // llama3_8b_pretrain_8gpu_h100_bf16_config
+  EXPECT_EQ(*job->batch.global_batch, 128);
+  EXPECT_EQ(job->recompute.granularity, RecomputeGranularity::kSelective);  // set by the flag for the modules
+  EXPECT_TRUE(job->warnings.empty());
+
+  const auto tuned = read_text(
+      "python scripts/performance/setup_experiment.py -m llama -mr llama3_70b --task sft -g h100 -c fp8_cs -ng 32\n",
+      {});
+  ASSERT_TRUE(tuned) << text_of(tuned);
+  EXPECT_EQ(tuned->parallel.tensor, 4);
+  EXPECT_EQ(tuned->parallel.virtual_pipeline, 5);
+  EXPECT_EQ(tuned->precision.fp8, Fp8Recipe::kTensorwise);
+  EXPECT_TRUE(tuned->optimizer.distributed);
+}
+
+TEST(Sections, the_harness_scales_the_batch_to_other_gpus_and_says_what_it_does_not_know) {
+  const auto scaled =
+      read_text("python run_script.py -m llama -mr llama3_70b --task pretrain -g h100 -c bf16 -ng 128 -rl 2\n", {});
+  ASSERT_TRUE(scaled) << text_of(scaled);
+  EXPECT_EQ(*scaled->batch.global_batch, 512);  // 256 on the recipe's 64
+  EXPECT_EQ(scaled->recompute.granularity, RecomputeGranularity::kFull);
+  EXPECT_FALSE(
+      read_text("python run_script.py -m llama -mr llama3_70b --task pretrain -g h100 -ng 9000000000000000000\n", {}));
+  const auto unknown = read_text(
+      "#!/bin/bash\npython run_script.py -m llama -mr llama3_70b -g a100 -ng 64 -tp 8 -pp 2 -gb 64 -mb 1 -sl 4096\n",
+      {});
+  ASSERT_TRUE(unknown) << text_of(unknown);
+  EXPECT_TRUE(unknown->parallel.sequence_parallel);
+  EXPECT_THAT(unknown->warnings, testing::Contains(HasSubstr("the harness's own recipe for llama3_70b")));
+}
+
 TEST(Sections, trainers_on_jax_are_named_with_the_question_that_can_be_answered) {
   for (const char* text :
        {"model: {type: llama, seq_len: 4096}\ntrainer: {mp: \"p=f32,c=bfloat16\", train_batch_size: 128}\n"
