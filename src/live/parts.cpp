@@ -245,7 +245,9 @@ Result<Part> read_part(const std::string& folder, const Share& share) {
     for (std::size_t i = next++; i < part.rows.size(); i = next++) {
       RankFacts& facts = part.rows[i];
       const std::string path = (fs::path(folder) / facts.file).string();
-      if (are_logs)
+      if (const Status regular = check_regular_file(path); !regular)  // a pipe would be waited for
+        facts.problem = printable(to_string(regular.error()), 300);
+      else if (are_logs)
         read_log(path, names.size(), facts);
       else if (is_snapshot(facts.file))
         read_snapshot(path, facts);
