@@ -57,6 +57,12 @@ std::string host_line(const live::Sample& sample) {
   return text + "\n";
 }
 
+// Where the run in the folder stands; "" while its ranks say that.
+std::string run_line(const live::View& view) {
+  if (view.ended) return *view.ended + "\n";
+  return view.of_folder && view.ranks.empty() ? "no rank has reported yet\n" : "";
+}
+
 // Those that have something to say come first where not all fit a screen.
 std::vector<live::WatchedRank> shown_ranks(std::vector<live::WatchedRank> ranks) {
   if (ranks.size() <= kMostRanks) return ranks;
@@ -79,6 +85,7 @@ std::string watch_screen(const live::View& view, const Console& console) {
     text += fmt::format("no device: {}\n", view.nvml_problem);
   for (const std::string& process : view.processes) text += "  " + process + "\n";
   text += host_line(view.sample);
+  text += run_line(view);
   if (view.ranks.empty()) return text;
   Table table({{"rank", Align::kRight},
                {"step", Align::kRight},
@@ -115,7 +122,10 @@ std::string watch_lines(const live::View& view) {
                         format_bytes(rank.total), rank.predicted ? " predicted " + format_bytes(*rank.predicted) : "",
                         said.empty() ? "" : ": " + said);
   }
-  return text + fmt::format("{:.1f} s {}", view.sample.seconds, host_line(view.sample));
+  text += fmt::format("{:.1f} s {}", view.sample.seconds, host_line(view.sample));
+  if (const std::string line = run_line(view); !line.empty())
+    text += fmt::format("{:.1f} s {}", view.sample.seconds, line);
+  return text;
 }
 
 }  // namespace plimsoll::cli

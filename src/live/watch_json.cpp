@@ -28,6 +28,7 @@ std::string to_json(const View& view) {
   json.end_array().member("host_available", view.sample.machine.available);
   json.member("host_run", view.sample.tree.bytes()).member("cgroup", view.sample.cgroup.current);
   json.member("cgroup_limit", view.sample.cgroup.limit).member("oom_kills", view.sample.cgroup.oom_kills);
+  json.member("run_ended", view.ended.has_value());
   json.end_object();
   return json.take();
 }

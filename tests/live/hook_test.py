@@ -214,6 +214,8 @@ class Hook(live.Live):
         record = self.record()
         self.assertEqual([(rank["rank"], rank["restart"]) for rank in record["ranks"]], [(0, 2), (1, 2), (2, 2)])
         self.assertEqual(len(record["earlier_ranks"]), 6)
+        view = json.loads(self.plimsoll("watch", "r", "--json").stdout.splitlines()[0])
+        self.assertEqual([(rank["rank"], rank["ran_out"]) for rank in view["ranks"]], [(0, False), (1, False), (2, False)])
 
     def test_the_phases_of_a_checkpoint(self):
         for phase, names in {"save": ("save_checkpoint", "state_dict"), "load": ("load_checkpoint", "load_state_dict"),
