@@ -57,7 +57,7 @@ std::vector<RankRun> take_last_start(std::vector<RankRun> all, std::vector<RankR
   return ranks;
 }
 
-std::vector<std::string> fates(const std::vector<RankRun>& ranks) {
+std::vector<std::string> fates(const std::vector<RankRun>& ranks, Over over) {
   std::vector<std::string> said;
   if (ranks.size() < 2) return said;
   const RankRun* first = nullptr;
@@ -84,6 +84,7 @@ std::vector<std::string> fates(const std::vector<RankRun>& ranks) {
   }
   if (vanished.empty() || std::any_of(ranks.begin(), ranks.end(), [](const RankRun& r) { return r.oom.has_value(); }))
     return said;
+  if (over == Over::kPerhaps && echoes == 0) return said;
   if (vanished.size() == ranks.size()) {
     said.push_back(
         fmt::format("all {} ranks ended without an error of their own: from outside, or in native code", ranks.size()));

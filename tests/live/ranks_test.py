@@ -105,6 +105,31 @@ class Ranks(live.Live):
         self.assertEqual(self.plimsoll("merge", *names, "--json").stdout, whole)
         self.assertIn("not read: attempt_0/6/stdout.log", self.plimsoll("merge", *names).stdout)
 
+    def test_rank_files_say_who_failed_first_or_vanished(self):
+        lost = {"event": "error", "type": "RuntimeError", "message": "NCCL error: remote process exited or there was a network "
+                "error, Connection reset by peer"}
+        folder = self.write_folder("a", 24)
+
+        def append(rank, *lines):
+            with open(folder / f"rank-{rank}.jsonl", "a") as file:
+                file.write("".join(json.dumps(line) + "\n" for line in lines))
+        for rank in (*range(8), *range(16, 24)):
+            append(rank, dict(lost, time=100.0 + rank), {"event": "end", "steps": 3})
+        text = self.plimsoll("map", "a").stdout
+        self.assertRegex(text, r"ranks 8-15 \(all of \w+\) vanished without an error, the first after step \d+: .*; 16 others")
+        append(20, {"event": "error", "time": 200.0, "type": "ValueError", "message": "nan in the loss"})
+        text = self.plimsoll("map", "a").stdout
+        self.assertIn("rank 20 on ", text)
+        self.assertIn("failed first, after step ", text)
+        self.assertIn("ValueError: nan in the loss; 15 more failed, 15 of them only because another was lost", text)
+        for part in (1, 2, 3):
+            self.plimsoll("map", "a", "--part", f"{part}/3", "--out", f"p{part}.json")
+        self.assertEqual(self.plimsoll("merge", "p2.json", "p3.json", "p1.json").stdout, text)
+
+    def test_a_run_under_way_has_lost_nobody(self):
+        self.write_folder("a", 4)
+        self.assertNotIn("ended", self.plimsoll("map", "a").stdout)
+
     def test_stages_and_experts_that_hold_more_are_named_where_the_job_is_known(self):
         # 64 ranks: four stages, eight ranks that share the experts of a layer.
         folder = self.folder / "a"
