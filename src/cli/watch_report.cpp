@@ -39,6 +39,7 @@ std::string duration(double seconds) {
 
 std::string remark(const live::WatchedRank& rank) {
   if (rank.ran_out) return "ran out";
+  if (rank.failed) return "failed";
   if (rank.trend.rising)
     return fmt::format("grows {} per step{}", format_bytes(rank.trend.bytes_per_step),
                        rank.trend.seconds_left ? ", full in " + duration(*rank.trend.seconds_left) : "");
@@ -99,7 +100,8 @@ std::string watch_screen(const live::View& view, const Console& console) {
     table.add_row({std::to_string(rank.rank), std::to_string(rank.step),
                    rank.step_seconds ? format_seconds(*rank.step_seconds) : "-",
                    bar(rank.allocated, rank.peak_reserved, rank.total, rank.predicted), format_gib(rank.peak_reserved),
-                   format_gib(rank.total), Cell{said, said.empty() || rank.ended ? Style::kPlain : Style::kWarning}});
+                   format_gib(rank.total),
+                   Cell{said, said.empty() || said == "ended" ? Style::kPlain : Style::kWarning}});
   }
   text += "\n" + table.to_text(console.width, console.colour_out);
   if (view.ranks.size() > kMostRanks) text += fmt::format("and {} more ranks\n", view.ranks.size() - kMostRanks);

@@ -42,6 +42,7 @@ WatchedRank watched(const RankRun& run, const std::optional<Prediction>& predict
   rank.total = run.total;
   rank.trend = trend_of(run);
   rank.ran_out = run.oom.has_value();
+  rank.failed = !run.error.empty();
   rank.ended = run.ended;
   rank.restart = run.restart;
   if (prediction) {

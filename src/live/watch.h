@@ -29,6 +29,7 @@ struct WatchedRank {
   Trend trend;
   bool is_outlier = false;
   bool ran_out = false;
+  bool failed = false;  // with an error of its own, or one that another rank caused
   bool ended = false;
   std::int64_t restart = 0;
 };
