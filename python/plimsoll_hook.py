@@ -80,6 +80,8 @@ def attempt(function, *arguments):
 RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 WORLDS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")
 LOCAL_WORLDS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE")
+RESTARTS = ("TORCHELASTIC_RESTART_COUNT",)  # torchrun --max-restarts starts all ranks again, in the same folder
+BORN = wall()  # an alarm from before is that of a start before this one
 
 
 def place(torch):
@@ -139,7 +141,9 @@ class Recorder:
         import socket
         self.json = json
         self.rank, world = attempt(place, self.torch) or (first_integer(RANKS, 0), first_integer(WORLDS, 1))
-        for name in ("rank-%d" % self.rank, "rank-%d-%d" % (self.rank, self.pid)):
+        restart = first_integer(RESTARTS, 0)
+        name = "rank-%d-restart-%d" % (self.rank, restart) if restart > 0 else "rank-%d" % self.rank
+        for name in (name, "%s-%d" % (name, self.pid)):
             try:
                 descriptor = os.open(os.path.join(self.folder, name + ".jsonl"),
                                      os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -148,7 +152,8 @@ class Recorder:
             self.file = descriptor
             self.name = name
             break
-        begin = {"event": "begin", "schema": SCHEMA, "rank": self.rank, "pid": self.pid, "host": socket.gethostname(),
+        begin = {"event": "begin", "schema": SCHEMA, "time": round(wall(), 3), "rank": self.rank, "pid": self.pid,
+                 "host": socket.gethostname(), "restart": restart,
                  "local_rank": first_integer(("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"), self.rank),
                  "world": world,
                  "python": "%d.%d" % sys.version_info[:2], "torch": str(self.torch.__version__),
@@ -337,19 +342,28 @@ class Recorder:
         ranks = first_integer(LOCAL_WORLDS, 1)
         if ranks < 2:
             return
-        os.close(os.open(os.path.join(self.folder, ALARM), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        before = self.snapshots_there()
+        alarm = os.path.join(self.folder, ALARM)
+        with open("%s-%d" % (alarm, self.pid), "w") as file:
+            file.write("%.6f\n" % wall())
+        os.replace(file.name, alarm)
         end = clock() + PEER_SECONDS
         while clock() < end:
-            if sum(name.endswith(".pickle") for name in os.listdir(self.folder)) >= ranks:
+            if len(self.snapshots_there() - before) >= ranks - 1:
                 return
             time.sleep(0.05)
+
+    def snapshots_there(self):
+        """(name, time of writing) of each: another start of this run may have left some under the same name."""
+        return {(entry.name, entry.stat().st_mtime_ns) for entry in os.scandir(self.folder)
+                if entry.name.endswith(".pickle")}
 
     def answer_alarm(self):
         """Runs in a thread of its own, because the rank may wait for the one that ran out."""
         import time
         alarm = os.path.join(self.folder, ALARM)
         while self.active and not self.ended and self.snapshots == 0:
-            if os.path.exists(alarm):
+            if is_raised(alarm):
                 # The alarm may be this rank's own, raised since the loop looked: one of the two threads is first.
                 if self.first.setdefault("snapshot", "peer") == "peer":
                     self.snapshots += 1
@@ -397,9 +411,19 @@ class Recorder:
         line.update(self.host())
         if self.trouble:
             line["trouble"] = self.trouble
+            line["gave_up"] = not self.on
         self.write(line)
         if self.file is not None:
             self.flush()
+
+
+def is_raised(alarm):
+    """Whether a rank of this start has run out; what a start before it left does not count."""
+    try:
+        with open(alarm) as file:
+            return float(file.read()) >= BORN
+    except (OSError, ValueError):
+        return False
 
 
 def stack_entries():

@@ -62,4 +62,12 @@ Result<LogFacts> read_log_facts(const std::string& path, std::size_t files) {
   return facts;
 }
 
+bool echoes_another_rank(const std::string& message) {
+  why::Collector collector(catalogue_texts);
+  why::read_text("message", message + "\n", collector);
+  const why::Findings findings = collector.take();
+  const why::Diagnosis diagnosis = why::diagnose(findings);
+  return diagnosis.failure && diagnosis.root != nullptr && is_echo(diagnosis.root->signal.kind);
+}
+
 }  // namespace plimsoll::answer

@@ -31,4 +31,7 @@ struct LogFacts {
 // `files`: logs of the whole folder, so that a part reads as much of each as one reader of all would.
 [[nodiscard]] Result<LogFacts> read_log_facts(const std::string& path, std::size_t files);
 
+// Whether the message of an error says no more than that another rank was lost.
+[[nodiscard]] bool echoes_another_rank(const std::string& message);
+
 }  // namespace plimsoll::answer

@@ -2,6 +2,7 @@
 // plimsoll map: what the ranks of a folder hold, or one part of that; plimsoll merge: parts joined.
 #include <fmt/format.h>
 
+#include "base/folder.h"
 #include "base/usage.h"
 #include "base/write.h"
 #include "cli/output_file.h"
@@ -39,10 +40,22 @@ Result<ExitCode> run_map(const Arguments& arguments, const Console& console) {
   return answer_with(part, arguments, console);
 }
 
+// A folder stands for the .json files in it.
+std::vector<std::string> with_parts_of_folders(const std::vector<std::string>& operands) {
+  std::vector<std::string> paths;
+  for (const std::string& operand : operands) {
+    const std::size_t before = paths.size();
+    for (const std::string& name : names_in(operand))
+      if (name.ends_with(".json")) paths.push_back(operand + "/" + name);
+    if (paths.size() == before) paths.push_back(operand);
+  }
+  return paths;
+}
+
 Result<ExitCode> run_merge(const Arguments& arguments, const Console& console) {
   if (arguments.operands.empty()) return usage_error("parts are missing", "plimsoll merge part-*.json");
   std::vector<live::Part> parts;
-  for (const std::string& path : arguments.operands) {
+  for (const std::string& path : with_parts_of_folders(arguments.operands)) {
     PLIMSOLL_TRY(part, live::read_part_file(path));
     parts.push_back(std::move(part));
   }

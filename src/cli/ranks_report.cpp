@@ -22,8 +22,9 @@ std::string gib(const std::optional<double>& bytes) { return format_gib(static_c
 // By phase, the ranks that ran out in it.
 std::string who_ran_out(const live::Part& part) {
   std::map<std::string, std::vector<std::int64_t>> phases;
+  const std::int64_t last = live::last_restart(part);
   for (const live::RankFacts& facts : part.rows)
-    if (!facts.ran_out.empty() && !facts.is_log) phases[facts.ran_out].push_back(facts.rank);
+    if (!facts.ran_out.empty() && !facts.is_log && facts.restart == last) phases[facts.ran_out].push_back(facts.rank);
   std::string text;
   for (auto& [phase, ranks] : phases)
     text += fmt::format("ran out in {}: rank {}\n", phase, live::ranges(std::move(ranks)));
@@ -93,6 +94,7 @@ std::string ranks_report(const live::Part& part, const Console& console) {
   }
   std::string text = fmt::format("{} of {} files of ranks\n\n", part.rows.size(), part.files);
   if (!table.empty()) text += table.to_text(console.width, console.colour_out);
+  for (const std::string& fate : live::fates_of(part)) text += fate + "\n";
   return text + who_ran_out(part) + who_failed(part) + imbalance_lines(part) + unreadable(live::not_read(part));
 }
 

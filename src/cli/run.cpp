@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <new>
 
 #include <fmt/format.h>
@@ -19,7 +20,9 @@
 #include "cli/run_report.h"
 #include "cli/verb.h"
 #include "live/evidence.h"
+#include "live/fates.h"
 #include "live/folder.h"
+#include "live/groups.h"
 #include "live/retry.h"
 #include "live/sampler.h"
 #include "live/secrets.h"
@@ -137,6 +140,17 @@ void sheltered(Work work) {
   }
 }
 
+// What kept the hook from all or some of its work, once for all ranks that say the same.
+void add_hook_troubles(live::Run& run) {
+  std::map<std::pair<bool, std::string>, std::vector<std::int64_t>> ranks;
+  for (const live::RankRun& rank : run.ranks)
+    if (!rank.trouble.empty()) ranks[{rank.gave_up, rank.trouble}].push_back(rank.rank);
+  for (auto& [trouble, numbers] : ranks)
+    run.problems.push_back(fmt::format("rank{} {}: the hook {}: {}", numbers.size() > 1 ? "s" : "",
+                                       live::ranges(numbers), trouble.first ? "gave up" : "left something out",
+                                       trouble.second));
+}
+
 // What is known once the command has ended: the ranks, against the prediction, written down.
 void account(live::Run& run, const live::Sampler& sampler, const live::Prediction* prediction, bool has_log,
              double begun) {
@@ -144,14 +158,17 @@ void account(live::Run& run, const live::Sampler& sampler, const live::Predictio
   if (!sampler.trouble().empty()) run.problems.push_back(sampler.trouble());
   if (!run.ending.log_trouble.empty()) run.problems.push_back("the log is not complete: " + run.ending.log_trouble);
   if (!run.ending.started) return;
-  if (!run.folder.empty()) run.ranks = live::read_ranks(run.folder, run.problems);
+  if (!run.folder.empty()) run.ranks = live::take_last_start(live::read_ranks(run.folder, run.problems), run.earlier);
   if (!run.ranks.empty()) run.hook = "on";
-  for (const live::RankRun& rank : run.ranks)
-    if (!rank.trouble.empty())
-      run.problems.push_back(fmt::format("rank {}: the hook gave up: {}", rank.rank, rank.trouble));
+  add_hook_troubles(run);
   run.rows = live::compare(run.ranks, prediction, run.most);
   run.differences = live::differences(run.rows, run.ranks, prediction);
+  if (const std::string restarts = live::earlier_starts(run.earlier); !restarts.empty())
+    run.differences.push_back(restarts);
   if (run.ending.code() != 0) {
+    const bool interrupted = run.ending.signal == SIGINT || run.ending.signal == SIGTERM;
+    if (!interrupted)
+      for (std::string& said : live::fates(run.ranks)) run.differences.push_back(std::move(said));
     const std::vector<std::string> kernel = live::kernel_messages(begun);
     keep_file(run.folder, live::kStepsFile, live::steps_text(run.ranks), run);
     if (const std::string word = live::word_on_kill(run.ending, run.most, kernel); !word.empty())
@@ -171,16 +188,21 @@ live::Run attempt(const Asked& asked, const std::vector<std::string>& words,
   run.command = live::without_secrets(words);
   run.started = live::utc_now();
   run.nvml = nvml_problem;
-  if (auto folder = live::make_run_folder(out))
-    run.folder = *std::move(folder);
-  else
+  if (auto folder = live::make_run_folder(out)) {
+    run.folder = std::move(folder->path);
+    if (folder->is_numbered)
+      run.problems.push_back(fmt::format("{}: a run is in it already; this one is kept in {}", out, run.folder));
+  } else {
     run.problems.push_back(fmt::format("nothing is kept: {}", to_string(folder.error())));
-  run.hook = asked.hook ? "not entered" : "off";
+  }
+  run.hook = !asked.hook ? "off" : run.folder.empty() ? "left out" : "not entered";
   if (asked.hook && !run.folder.empty()) {
-    if (auto variables = live::install_hook(run.folder, asked.options))
+    if (auto variables = live::install_hook(run.folder, asked.options)) {
       environment.insert(environment.end(), variables->begin(), variables->end());
-    else
+    } else {
+      run.hook = "left out";
       run.problems.push_back(fmt::format("the hook was left out: {}", to_string(variables.error())));
+    }
   }
   if (prediction != nullptr) keep_file(run.folder, live::kJobFile, prediction->job_file, run);
   live::Sampler::Options sampling;
@@ -261,6 +283,7 @@ Result<ExitCode> run_run(const Arguments& arguments, const Console& given) {
   std::vector<std::string> words = asked.words;
   std::vector<std::pair<std::string, std::string>> environment;
   std::string out = asked.out;
+  std::string base;  // of the names of retries: the first folder
   std::vector<std::string> job_files = arguments.values("job");
   for (int left = asked.retries;; --left) {
     const live::Run done = attempt(asked, words, environment, out, prediction ? &*prediction : nullptr,
@@ -273,7 +296,8 @@ Result<ExitCode> run_run(const Arguments& arguments, const Console& given) {
       std::optional<live::Retry> next = retry_of(done, *prediction, arguments, words, job_files, console);
       if (!next) return;
       console.print("\n" + next->shown);
-      out = (asked.out.empty() ? done.folder : asked.out) + fmt::format("-retry-{}", asked.retries - left + 1);
+      if (base.empty()) base = done.folder.empty() ? asked.out : done.folder;
+      out = base + fmt::format("-retry-{}", asked.retries - left + 1);
       words = std::move(next->words);
       job_files = std::move(next->job_files);
       environment = std::move(next->environment);

@@ -37,6 +37,9 @@ bool is_folder_of_ranks(const std::string& operand) {
 
 Result<std::string> snapshot_of(const std::string& folder) {
   const live::RunFiles files = live::files_of(folder);
+  if (files.snapshots.empty() && !live::is_run_folder(folder))
+    return bad_input(fmt::format("{}: neither snapshots nor rank files in it", folder),
+                     "wanted *.pickle of torch.cuda.memory._dump_snapshot(), or a folder of plimsoll run");
   if (files.snapshots.empty())
     return bad_input(fmt::format("{} holds a run without a snapshot: no rank of it ran out of memory", folder),
                      "plimsoll score shows what it measured");
@@ -58,6 +61,9 @@ Result<Arguments> with_run_folders(std::string_view verb, Arguments arguments) {
     if (verb == "score" && std::filesystem::is_directory(operand, ignored) && !live::is_run_folder(operand)) {
       PLIMSOLL_TRY(records, live::records_in(operand));
       operands.insert(operands.end(), records.begin(), records.end());
+    } else if (verb == "replay" && std::filesystem::is_directory(operand, ignored)) {
+      PLIMSOLL_TRY(snapshot, snapshot_of(operand));
+      operands.push_back(std::move(snapshot));
     } else if (operand == "-" || !live::is_run_folder(operand)) {
       operands.push_back(operand);
     } else if (verb == "why") {

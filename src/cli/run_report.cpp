@@ -49,7 +49,8 @@ std::string ending_line(const live::Run& run) {
 }
 
 std::string machine_lines(const live::Run& run) {
-  std::string text = fmt::format("host: most {} in {} processes", format_bytes(run.most.tree), run.most.processes);
+  std::string text = fmt::format("host: most {} in {} process{}", format_bytes(run.most.tree), run.most.processes,
+                                 run.most.processes == 1 ? "" : "es");
   if (run.most.cgroup_last.limit > 0)
     text += fmt::format(", limit {} (most charged {})", format_bytes(run.most.cgroup_last.limit),
                         format_bytes(run.most.cgroup_most));
@@ -114,8 +115,8 @@ std::string run_report(const live::Run& run, const live::Prediction* prediction,
   for (const std::string& line : run.differences) text += "note: " + line + "\n";
   if (run.rows.empty() && run.hook == "not entered")
     text +=
-        "note: no process of the command reported: none imported PyTorch with CUDA, or Python was started with -I, "
-        "-S or -E\n";
+        "note: no process of the command reported: none imported PyTorch with CUDA, it ended before a step was done, "
+        "or Python was started with -I, -S or -E\n";
   if (!run.nvml.empty()) text += fmt::format("note: the device was not sampled: {}\n", run.nvml);
   if (prediction == nullptr) text += "note: nothing was predicted; --job FILE compares with what fit says\n";
   for (const std::string& problem : run.problems) text += "warning: " + problem + "\n";

@@ -110,7 +110,9 @@ Result<ExitCode> run_watch(const Arguments& arguments, const Console& console) {
     else
       console.print(watch_lines(view));
     PLIMSOLL_TRY_STATUS(console.flush());
-    if (looks == count || wait(signals, every)) break;
+    // A scraper goes on asking after the run.
+    if (looks == count || (view.ended && !exporter)) break;
+    if (wait(signals, every)) break;
     if (target.pid > 0 && !file_exists(fmt::format("/proc/{}/status", target.pid))) break;
   }
   if (signals >= 0) close(signals);
@@ -132,7 +134,9 @@ const Verb kWatch = {
         "more than its peers. PID shows a process and what descends from it. --all shows every device of this machine "
         "and who holds it.\n"
         "\n"
-        "On a terminal it is a screen until Ctrl-C; else lines, one block per look.",
+        "On a terminal it is a screen until Ctrl-C; else lines, one block per look. It ends when the run in FOLDER "
+        "has, "
+        "unless a scraper is served.",
     .flags = {{.name = "all", .argument = "", .help = "every device of this machine and its processes"},
               {.name = "every", .argument = "MS", .help = "milliseconds between two looks; 1000"},
               {.name = "count", .argument = "N", .help = "end after N looks"},

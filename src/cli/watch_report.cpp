@@ -39,6 +39,7 @@ std::string duration(double seconds) {
 
 std::string remark(const live::WatchedRank& rank) {
   if (rank.ran_out) return "ran out";
+  if (rank.failed) return "failed";
   if (rank.trend.rising)
     return fmt::format("grows {} per step{}", format_bytes(rank.trend.bytes_per_step),
                        rank.trend.seconds_left ? ", full in " + duration(*rank.trend.seconds_left) : "");
@@ -55,6 +56,12 @@ std::string host_line(const live::Sample& sample) {
     text += fmt::format(", group {} of {}", format_bytes(sample.cgroup.current), format_bytes(sample.cgroup.limit));
   if (sample.machine.shm_used > 0) text += fmt::format(", /dev/shm {}", format_bytes(sample.machine.shm_used));
   return text + "\n";
+}
+
+// Where the run in the folder stands; "" while its ranks say that.
+std::string run_line(const live::View& view) {
+  if (view.ended) return *view.ended + "\n";
+  return view.of_folder && view.ranks.empty() ? "no rank has reported yet\n" : "";
 }
 
 // Those that have something to say come first where not all fit a screen.
@@ -79,6 +86,7 @@ std::string watch_screen(const live::View& view, const Console& console) {
     text += fmt::format("no device: {}\n", view.nvml_problem);
   for (const std::string& process : view.processes) text += "  " + process + "\n";
   text += host_line(view.sample);
+  text += run_line(view);
   if (view.ranks.empty()) return text;
   Table table({{"rank", Align::kRight},
                {"step", Align::kRight},
@@ -92,7 +100,8 @@ std::string watch_screen(const live::View& view, const Console& console) {
     table.add_row({std::to_string(rank.rank), std::to_string(rank.step),
                    rank.step_seconds ? format_seconds(*rank.step_seconds) : "-",
                    bar(rank.allocated, rank.peak_reserved, rank.total, rank.predicted), format_gib(rank.peak_reserved),
-                   format_gib(rank.total), Cell{said, said.empty() || rank.ended ? Style::kPlain : Style::kWarning}});
+                   format_gib(rank.total),
+                   Cell{said, said.empty() || said == "ended" ? Style::kPlain : Style::kWarning}});
   }
   text += "\n" + table.to_text(console.width, console.colour_out);
   if (view.ranks.size() > kMostRanks) text += fmt::format("and {} more ranks\n", view.ranks.size() - kMostRanks);
@@ -115,7 +124,10 @@ std::string watch_lines(const live::View& view) {
                         format_bytes(rank.total), rank.predicted ? " predicted " + format_bytes(*rank.predicted) : "",
                         said.empty() ? "" : ": " + said);
   }
-  return text + fmt::format("{:.1f} s {}", view.sample.seconds, host_line(view.sample));
+  text += fmt::format("{:.1f} s {}", view.sample.seconds, host_line(view.sample));
+  if (const std::string line = run_line(view); !line.empty())
+    text += fmt::format("{:.1f} s {}", view.sample.seconds, line);
+  return text;
 }
 
 }  // namespace plimsoll::cli

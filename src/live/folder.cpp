@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "live/folder.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <ctime>
@@ -57,6 +59,16 @@ std::int64_t rank_in(const std::string& path) {
   return rank;
 }
 
+// "rank-12-restart-2.oom.pickle" -> 2: of the last start of the ranks come first.
+std::int64_t restart_in(const std::string& path) {
+  constexpr std::string_view kMark = "-restart-";
+  const std::string name = fs::path(path).filename().string();
+  const std::size_t at = name.find(kMark);
+  std::int64_t restart = 0;
+  if (at != std::string::npos) std::from_chars(name.data() + at + kMark.size(), name.data() + name.size(), restart);
+  return restart;
+}
+
 // A snapshot of a rank that did not run out itself, while another one did.
 bool is_of_peer(const std::string& path) { return path.find(".peer.pickle") != std::string::npos; }
 
@@ -65,25 +77,41 @@ bool is_snapshot(const std::string& name) {
   return name.ends_with(".pickle") || name.ends_with(".pickle.gz") || name.ends_with(".pickle.zst");
 }
 
+// Two runs that begin at once, one of each node perhaps, must not share a folder: the file of samples is made by one of
+// them. What keeps it from being made at all shows where the folder is written to.
+bool claim(const std::string& folder) {
+  const int file = open((fs::path(folder) / kSamplesFile).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (file < 0) return errno != EEXIST;
+  close(file);
+  return true;
+}
+
 }  // namespace
 
-Result<std::string> make_run_folder(const std::string& asked) {
+Result<RunFolder> make_run_folder(const std::string& asked) {
+  constexpr int kMostRuns = 1000;  // of one name
   std::error_code error;
-  fs::path path = fs::absolute(asked.empty() ? default_name() : asked, error);
+  fs::path first = fs::absolute(asked.empty() ? default_name() : asked, error).lexically_normal();
   if (error) return cannot(asked, error.message());
-  if (asked.empty())
-    for (int number = 2; fs::exists(path, error); ++number)
-      path = fs::absolute(fmt::format("{}-{}", default_name(), number));
-  if (is_run_folder(path.string())) return cannot(path.string(), "a run is in it already");
-  fs::create_directories(path, error);
-  if (error) return cannot(path.string(), error.message());
+  if (first.filename().empty()) first = first.parent_path();
+  std::string folder = first.string();
+  for (int number = 2;; ++number) {
+    // A name that the user gave may be that of an empty folder; ours is new.
+    const bool is_free = asked.empty() ? !fs::exists(folder, error) : !is_run_folder(folder);
+    if (is_free) {
+      fs::create_directories(folder, error);
+      if (error) return cannot(folder, error.message());
+      if (claim(folder)) break;
+    }
+    if (number > kMostRuns) return cannot(first.string(), "a run is in it already");
+    folder = fmt::format("{}-{}", first.string(), number);
+  }
   // A folder of others, or of a disk that is full or read-only, shows now.
-  const std::string folder = path.string();
   const std::string probe = folder + "/.probe";
   const RemovedAtEnd removed{probe};
   if (const Status written = write_whole(probe, "plimsoll\n", Existing::kReplace); !written)
     return tl::make_unexpected(written.error());
-  return folder;
+  return RunFolder{folder, !asked.empty() && folder != first.string()};
 }
 
 bool is_run_folder(const std::string& path) {
@@ -121,7 +149,9 @@ RunFiles files_of(const std::string& folder) {
   for (const std::string& name : names_in(folder))
     if (name.starts_with("rank-") && is_snapshot(name)) files.snapshots.push_back(folder + "/" + name);
   std::sort(files.snapshots.begin(), files.snapshots.end(), [](const std::string& a, const std::string& b) {
-    const auto key = [](const std::string& path) { return std::tuple(is_of_peer(path), rank_in(path), path); };
+    const auto key = [](const std::string& path) {
+      return std::tuple(is_of_peer(path), -restart_in(path), rank_in(path), path);
+    };
     return key(a) < key(b);
   });
   return files;

@@ -19,9 +19,13 @@ inline constexpr const char* kSamplesFile = "samples.jsonl";
 inline constexpr const char* kJobFile = "job.toml";
 inline constexpr const char* kHookFolder = "hook";
 
-// Makes it, with its parents; "" picks plimsoll-run-DATE-TIME in the current folder. Answers its absolute path.
-// A folder that holds a run already is refused.
-[[nodiscard]] Result<std::string> make_run_folder(const std::string& asked);
+struct RunFolder {
+  std::string path;          // absolute
+  bool is_numbered = false;  // a run was in the one that was asked for: the same job again, after it was requeued
+};
+// Makes it, with its parents; "" picks plimsoll-run-DATE-TIME in the current folder. A folder that holds a run already
+// is left alone: NAME-2, NAME-3 and so on are tried.
+[[nodiscard]] Result<RunFolder> make_run_folder(const std::string& asked);
 
 // Whether run.json lies in it, or a rank's file of a run that has not ended.
 [[nodiscard]] bool is_run_folder(const std::string& path);

@@ -32,6 +32,7 @@ RankGroup make_group(const std::vector<RankComparison>& rows, std::vector<std::s
 
 std::string ranges(std::vector<std::int64_t> ranks, std::size_t most) {
   std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());  // a rank may have run twice
   std::string text;
   std::size_t pieces = 0;
   for (std::size_t i = 0; i < ranks.size();) {

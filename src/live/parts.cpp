@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/text.h"
+#include "live/fates.h"
 #include "live/folder.h"
 #include "live/nodes.h"
 #include "live/prediction.h"
@@ -122,6 +123,11 @@ void read_rank_file(const std::string& path, const std::string& name, RankFacts&
   facts.reserved = run->peak_reserved;
   facts.steps = run->steps_done;
   facts.seconds = run->step_seconds().value_or(0);
+  facts.restart = run->restart;
+  facts.ended = run->ended;
+  facts.error_type = run->error_type;
+  facts.error = printable(run->error, 300);
+  facts.error_time = run->error_time;
   if (run->oom) {
     facts.ran_out = run->oom->phase.empty() ? "unknown" : run->oom->phase;
     facts.requested = run->oom->requested;
@@ -171,6 +177,10 @@ Node row_node(const RankFacts& facts) {
   row.set_if("stage", facts.stage).set_if("expert", facts.expert).set("allocated", facts.allocated);
   row.set("reserved", facts.reserved).set("steps", facts.steps).set("seconds", facts.seconds);
   if (!facts.ran_out.empty()) row.set("ran_out", facts.ran_out).set("requested", facts.requested);
+  if (facts.restart > 0) row.set("restart", facts.restart);
+  if (facts.ended) row.set("ended", true);
+  if (!facts.error_type.empty())
+    row.set("error_type", facts.error_type).set("error", facts.error).set("error_time", facts.error_time);
   if (facts.is_log) row.set("cause", facts.cause).set("phase", facts.phase).set("echo", facts.is_echo);
   return row.take();
 }
@@ -194,6 +204,11 @@ RankFacts row_of(const Node& node) {
   facts.seconds = real_in(node, "seconds").value_or(0);
   facts.ran_out = text_in(node, "ran_out");
   facts.requested = count("requested");
+  facts.restart = count("restart");
+  facts.ended = node.has("ended");
+  facts.error_type = text_in(node, "error_type");
+  facts.error = text_in(node, "error");
+  facts.error_time = real_in(node, "error_time").value_or(0);
   facts.is_log = node.has("cause");
   facts.cause = text_in(node, "cause");
   facts.phase = text_in(node, "phase");
@@ -245,7 +260,9 @@ Result<Part> read_part(const std::string& folder, const Share& share) {
     for (std::size_t i = next++; i < part.rows.size(); i = next++) {
       RankFacts& facts = part.rows[i];
       const std::string path = (fs::path(folder) / facts.file).string();
-      if (are_logs)
+      if (const Status regular = check_regular_file(path); !regular)  // a pipe would be waited for
+        facts.problem = printable(to_string(regular.error()), 300);
+      else if (are_logs)
         read_log(path, names.size(), facts);
       else if (is_snapshot(facts.file))
         read_snapshot(path, facts);
@@ -287,8 +304,9 @@ void add_imbalance(const Part& part, const char* kind, const NameOf& name_of, st
   };
   std::map<std::string, Sum> sums;
   Sum all;
+  const std::int64_t last = last_restart(part);
   for (const RankFacts& facts : part.rows) {
-    if (!facts.problem.empty()) continue;
+    if (!facts.problem.empty() || facts.restart < last) continue;
     const std::string name = name_of(facts);
     if (name.empty()) return;
     for (Sum* sum : {&sums[name], &all}) {
@@ -313,6 +331,36 @@ std::vector<Imbalance> imbalances(const Part& part) {
   add_imbalance(part, "stage", [&](const RankFacts& facts) { return text(facts.stage); }, found);
   add_imbalance(part, "expert rank", [&](const RankFacts& facts) { return text(facts.expert); }, found);
   return found;
+}
+
+std::int64_t last_restart(const Part& part) {
+  std::int64_t last = 0;
+  for (const RankFacts& facts : part.rows) last = std::max(last, facts.restart);
+  return last;
+}
+
+std::vector<std::string> fates_of(const Part& part) {
+  std::vector<RankRun> all;
+  for (const RankFacts& facts : part.rows) {
+    if (!facts.problem.empty() || !is_rank_file(facts.file)) continue;
+    RankRun& run = all.emplace_back();
+    run.rank = facts.rank;
+    run.host = facts.host;
+    run.restart = facts.restart;
+    run.steps_done = facts.steps;
+    run.ended = facts.ended;
+    run.error_type = facts.error_type;
+    run.error = facts.error;
+    run.error_time = facts.error_time;
+    if (facts.ran_out.empty()) continue;
+    run.oom.emplace();
+    run.oom->phase = facts.ran_out;
+  }
+  std::vector<RankRun> earlier;
+  const std::vector<RankRun> ranks = take_last_start(std::move(all), earlier);
+  std::vector<std::string> said = fates(ranks, Over::kPerhaps);
+  if (std::string restarts = earlier_starts(earlier); !restarts.empty()) said.push_back(std::move(restarts));
+  return said;
 }
 
 std::vector<std::string> not_read(const Part& part) {
@@ -359,8 +407,9 @@ Result<Part> read_part_file(const std::string& path) {
 std::vector<RankComparison> rows_of(const Part& part) {
   std::vector<RankComparison> rows;
   std::map<std::int64_t, std::size_t> of_logs;  // rank -> row
+  const std::int64_t last = last_restart(part);
   for (const RankFacts& facts : part.rows) {
-    if (!facts.problem.empty() || (facts.is_log && facts.reserved <= 0)) continue;
+    if (facts.restart < last || !facts.problem.empty() || (facts.is_log && facts.reserved <= 0)) continue;
     std::int64_t allocated = facts.allocated;
     std::int64_t reserved = facts.reserved;
     std::size_t at = rows.size();

@@ -26,6 +26,13 @@ struct RankFacts {
   double seconds = 0;
   std::string ran_out;  // phase in which memory ran out; "" where it did not
   std::int64_t requested = 0;
+  // Of a rank file:
+  std::int64_t restart = 0;  // of all ranks by the launcher, before this start
+  bool ended = false;        // the process came to its end by itself
+  std::string error_type;
+  std::string error;
+  double error_time = 0;  // seconds since 1970
+  // Of a log:
   bool is_log = false;
   std::string cause;     // of a log that shows a failure, as plimsoll why names it
   std::string phase;     // in which it failed
@@ -58,6 +65,12 @@ struct Share {
 // Rows that groups and outliers are found in (groups.h), one per rank: its standard output and its errors may be two
 // logs. Files that could not be read are left out, and logs that show no memory.
 [[nodiscard]] std::vector<RankComparison> rows_of(const Part& part);
+
+// Of the last start where the launcher started all ranks again: what earlier ones held is history.
+[[nodiscard]] std::int64_t last_restart(const Part& part);
+
+// Who failed first or vanished, and what ended earlier starts, in sentences (fates.h).
+[[nodiscard]] std::vector<std::string> fates_of(const Part& part);
 
 // Ranks of one host, stage or share of the experts that hold more than all ranks do on average.
 struct Imbalance {

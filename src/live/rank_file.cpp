@@ -44,6 +44,7 @@ void take_begin(const Node& line, RankRun& run) {
   run.world = std::max<std::int64_t>(1, count_in(line, "world"));
   run.local_rank = count_in(line, "local_rank");
   run.pid = count_in(line, "pid");
+  run.restart = count_in(line, "restart");
   run.host = printable(text_in(line, "host"), 120);
   run.torch = printable(text_in(line, "torch"), 60);
   run.device_name = printable(text_in(line, "device_name"), 120);
@@ -113,10 +114,13 @@ void take_event(const Node& line, RankRun& run) {
   } else if (event == "error") {
     run.error_type = printable(text_in(line, "type"), 120);
     run.error = printable(text_in(line, "message"), 2000);
+    run.error_time = real_in(line, "time").value_or(0);
   } else if (event == "end") {
     run.ended = true;
     run.steps_done = std::max(run.steps_done, count_in(line, "steps"));
     run.trouble = printable(text_in(line, "trouble"), 400);
+    const Node* gave_up = line.find("gave_up");
+    run.gave_up = gave_up != nullptr && gave_up->is_bool() && gave_up->boolean;
     take_counters(line, run);
   }
 }
@@ -180,7 +184,10 @@ std::vector<RankRun> read_ranks(const std::string& folder, std::vector<std::stri
   std::atomic<std::size_t> next{0};
   share_work(0, [&](unsigned) {
     for (std::size_t i = next++; i < names.size(); i = next++) {
-      const auto text = read_file(folder + "/" + names[i], kMostFile);
+      const std::string path = folder + "/" + names[i];
+      const Status regular = check_regular_file(path);  // a pipe would be waited for
+      const auto text =
+          regular ? read_file(path, kMostFile) : Result<std::string>{tl::make_unexpected(regular.error())};
       read[i] = text ? read_rank(names[i], *text) : Result<RankRun>{tl::make_unexpected(text.error())};
     }
   });

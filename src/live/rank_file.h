@@ -44,6 +44,7 @@ struct RankRun {
   std::int64_t world = 1;
   std::int64_t local_rank = 0;
   std::int64_t pid = 0;
+  std::int64_t restart = 0;  // how often the launcher had started all ranks again before this one
   std::string host;
   std::string torch;
   std::string device_name;  // "": it used none
@@ -64,8 +65,10 @@ struct RankRun {
   std::int64_t history_given_up = 0;      // allocations a second that made the hook keep no history; 0: it did
   std::string error_type;
   std::string error;
-  bool ended = false;   // the process came to its end by itself
-  std::string trouble;  // of the hook
+  double error_time = 0;  // seconds since 1970; 0: not said
+  bool ended = false;     // the process came to its end by itself
+  std::string trouble;    // of the hook
+  bool gave_up = false;   // the hook, and measured nothing from then on
   std::int64_t bad_lines = 0;
 
   // Median seconds of the steps after the second; nothing where there are none.

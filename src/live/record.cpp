@@ -43,6 +43,7 @@ Node rank_node(const RankRun& rank, const RankComparison* row) {
   object.set("rank", rank.rank).set("host", rank.host).set("pid", rank.pid).set("file", rank.file);
   object.set("world", rank.world).set("torch", rank.torch).set("device", rank.device_name).set("total", rank.total);
   object.set("steps", rank.steps_done).set("ended", rank.ended).set("alloc_retries", rank.retries);
+  if (rank.restart > 0) object.set("restart", rank.restart);
   Object settings;
   for (const auto& [name, value] : rank.settings) settings.set(name, value);
   object.add("settings", settings.take());
@@ -138,7 +139,14 @@ std::string run_json(const Run& run, const Prediction* prediction) {
     ranks.items.push_back(rank_node(rank, has_row ? &run.rows[next] : nullptr));
     if (has_row) ++next;
   }
-  root.add("ranks", std::move(ranks)).add("differences", list_of(run.differences));
+  root.add("ranks", std::move(ranks));
+  if (!run.earlier.empty()) {
+    Node earlier;
+    earlier.kind = Node::Kind::kArray;
+    for (const RankRun& rank : run.earlier) earlier.items.push_back(rank_node(rank, nullptr));
+    root.add("earlier_ranks", std::move(earlier));
+  }
+  root.add("differences", list_of(run.differences));
   root.add("problems", list_of(run.problems));
   if (prediction != nullptr) {
     root.set("job", prediction->job_file);

@@ -20,9 +20,10 @@ struct Run {
   std::string started;               // 2026-11-15T23:50:00Z
   Ending ending;
   Most most;
-  std::string nvml;  // "" or why there are no devices
-  std::string hook;  // "on", "off", "not entered"
-  std::vector<RankRun> ranks;
+  std::string nvml;              // "" or why there are no devices
+  std::string hook;              // "on", "off", "left out", "not entered"
+  std::vector<RankRun> ranks;    // of the last start
+  std::vector<RankRun> earlier;  // of starts before it
   std::vector<RankComparison> rows;
   std::vector<std::string> differences;
   std::vector<std::string> problems;  // files that could not be written or read

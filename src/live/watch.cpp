@@ -13,6 +13,8 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/text.h"
+#include "live/folder.h"
+#include "live/nodes.h"
 
 namespace plimsoll::live {
 
@@ -40,13 +42,36 @@ WatchedRank watched(const RankRun& run, const std::optional<Prediction>& predict
   rank.total = run.total;
   rank.trend = trend_of(run);
   rank.ran_out = run.oom.has_value();
+  rank.failed = !run.error.empty();
   rank.ended = run.ended;
+  rank.restart = run.restart;
   if (prediction) {
     const auto stage = pipeline_rank(prediction->job, run.rank, run.world);
     const memory::RankAnswer* answer = stage ? answer_for(*prediction, *stage) : nullptr;
     if (answer != nullptr) rank.predicted = answer->peak_reserved;
   }
   return rank;
+}
+
+// torchrun --max-restarts: what ranks of an earlier start held is history.
+void keep_last_start(std::vector<WatchedRank>& ranks) {
+  std::int64_t last = 0;
+  for (const WatchedRank& rank : ranks) last = std::max(last, rank.restart);
+  std::erase_if(ranks, [last](const WatchedRank& rank) { return rank.restart != last; });
+}
+
+// run.json is written when the command has ended.
+std::optional<std::string> ended_run(const std::string& folder) {
+  const std::string path = (fs::path(folder) / kRunFile).string();
+  if (!file_exists(path)) return std::nullopt;
+  const auto text = read_file(path);
+  const auto record = text ? document::parse_json(*text) : Result<document::Node>{tl::make_unexpected(text.error())};
+  if (!record || !record->is_object()) return "the run has ended";
+  const std::int64_t signal = integer_in(*record, "signal").value_or(0);
+  const std::int64_t code = integer_in(*record, "exit_code").value_or(0);
+  const std::string way = signal > 0 ? fmt::format("by signal {}", signal) : fmt::format("with exit code {}", code);
+  return fmt::format("the run has ended {}{}", way,
+                     signal > 0 || code != 0 ? fmt::format("; plimsoll why {}", folder) : "");
 }
 
 void mark_outliers(std::vector<WatchedRank>& ranks) {
@@ -103,7 +128,7 @@ void Watcher::follow() {
     if (!name.starts_with("rank-") || !name.ends_with(".jsonl")) continue;
     Followed& file = files_.try_emplace(name, Followed{RankReader(name), 0}).first->second;
     const std::string path = target_.folder + "/" + name;
-    const auto size = static_cast<std::int64_t>(fs::file_size(path, error));
+    const auto size = static_cast<std::int64_t>(fs::file_size(path, error));  // an error where it is no file
     if (error || size <= file.offset) continue;  // thousands of files stand still between two looks
     std::ifstream stream(path, std::ios::binary);
     stream.seekg(file.offset);
@@ -127,7 +152,10 @@ View Watcher::look() {
       if (file.reader.is_rank()) view.ranks.push_back(watched(file.reader.run(), prediction_));
     std::sort(view.ranks.begin(), view.ranks.end(),
               [](const WatchedRank& a, const WatchedRank& b) { return a.rank < b.rank; });
+    keep_last_start(view.ranks);
     mark_outliers(view.ranks);
+    view.of_folder = true;
+    view.ended = ended_run(target_.folder);
   }
   for (const DeviceUse& device : view.sample.devices)
     for (const DeviceProcessUse& process : device.processes) {

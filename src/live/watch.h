@@ -29,7 +29,9 @@ struct WatchedRank {
   Trend trend;
   bool is_outlier = false;
   bool ran_out = false;
+  bool failed = false;  // with an error of its own, or one that another rank caused
   bool ended = false;
+  std::int64_t restart = 0;
 };
 
 struct View {
@@ -37,6 +39,8 @@ struct View {
   std::vector<WatchedRank> ranks;
   std::vector<std::string> processes;  // of devices: "12345 python 34.20 GiB"
   std::string nvml_problem;
+  bool of_folder = false;
+  std::optional<std::string> ended;  // how the run in the folder ended, in words
 };
 
 class Watcher {

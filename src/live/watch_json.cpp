@@ -23,11 +23,13 @@ std::string to_json(const View& view) {
     json.member("peak_allocated", rank.peak_allocated).member("peak_reserved", rank.peak_reserved);
     json.member("total", rank.total).member("predicted", rank.predicted).member("grows", rank.trend.rising);
     json.member("bytes_per_step", rank.trend.bytes_per_step).member("seconds_left", rank.trend.seconds_left);
-    json.member("outlier", rank.is_outlier).member("ran_out", rank.ran_out).member("ended", rank.ended).end_object();
+    json.member("outlier", rank.is_outlier).member("ran_out", rank.ran_out).member("failed", rank.failed);
+    json.member("ended", rank.ended).end_object();
   }
   json.end_array().member("host_available", view.sample.machine.available);
   json.member("host_run", view.sample.tree.bytes()).member("cgroup", view.sample.cgroup.current);
   json.member("cgroup_limit", view.sample.cgroup.limit).member("oom_kills", view.sample.cgroup.oom_kills);
+  json.member("run_ended", view.ended.has_value());
   json.end_object();
   return json.take();
 }

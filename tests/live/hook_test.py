@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hook inside a training: what it writes is what torch counts, and nothing of the training changes by it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -188,6 +189,33 @@ class Hook(live.Live):
         self.assertEqual(sorted(path.name for path in (self.folder / "r").glob("*.pickle")),
                          ["rank-0.peer.pickle", "rank-1.oom.pickle", "rank-2.peer.pickle"])
         self.assertIn("rank-1.oom.pickle", done.stderr)  # why and replay take that of the rank that ran out
+
+    def test_ranks_that_are_started_again_are_another_start(self):
+        # As under torchrun --max-restarts: the folder is the same, what an earlier start left in it is history.
+        (self.folder / "waits.py").write_text(
+            "import os, sys, time, torch\no = torch.optim.Optimizer()\ntorch.use(1 << 30)\n"
+            "for _ in range(2): o.step()\nlast = os.environ['TORCHELASTIC_RESTART_COUNT'] == '2'\n"
+            "if os.environ['RANK'] == '1' and not last:\n    time.sleep(1); torch.use(100 << 30)\n"
+            "o.step()\ntime.sleep(1.5 if last else 30)\n")
+        (self.folder / "launch.py").write_text(
+            "import os, subprocess, sys\nfor restart in '012':\n"
+            "    ranks = [subprocess.Popen([sys.executable, 'waits.py'], env=dict(os.environ, RANK=str(r),"
+            " LOCAL_WORLD_SIZE='3', WORLD_SIZE='3', TORCHELASTIC_RESTART_COUNT=restart)) for r in range(3)]\n"
+            "    code = ranks[1].wait()\n"
+            "    if code:\n        for r in (0, 2): ranks[r].terminate()\n"
+            "    for r in (0, 2): ranks[r].wait()\nsys.exit(code)\n")
+        done = self.plimsoll("run", "--out", "r", "--", sys.executable, "launch.py")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(path.name for path in (self.folder / "r").glob("*.pickle")),
+                         ["rank-0-restart-1.peer.pickle", "rank-0.peer.pickle", "rank-1-restart-1.oom.pickle",
+                          "rank-1.oom.pickle", "rank-2-restart-1.peer.pickle", "rank-2.peer.pickle"])
+        self.assertIn("the launcher started the ranks 3 times; shown are those of the last start; in start 1 rank 1 ran "
+                      "out in", done.stderr)
+        record = self.record()
+        self.assertEqual([(rank["rank"], rank["restart"]) for rank in record["ranks"]], [(0, 2), (1, 2), (2, 2)])
+        self.assertEqual(len(record["earlier_ranks"]), 6)
+        view = json.loads(self.plimsoll("watch", "r", "--json").stdout.splitlines()[0])
+        self.assertEqual([(rank["rank"], rank["ran_out"]) for rank in view["ranks"]], [(0, False), (1, False), (2, False)])
 
     def test_the_phases_of_a_checkpoint(self):
         for phase, names in {"save": ("save_checkpoint", "state_dict"), "load": ("load_checkpoint", "load_state_dict"),

@@ -49,7 +49,8 @@ class Prove(live.Live):
 
     def test_recorded_peaks_of_torchtitan_and_of_overlapped_messages_are_met(self):
         # titan-64-every-second, titan-tp2-full, titan-tp4-ops and megatron-overlap-vpp3-* were blind: measured, and not
-        # looked at, before what they test was written. What PyTorch reserves beside them is not within a thousandth.
+        # looked at, before what they test was written. What PyTorch reserves is within a thousandth for torchtitan, as a
+        # proof wants it, and not for Megatron's overlapped messages.
         names = sorted(path.stem for path in PROOFS.glob("titan-*.json")) + sorted(
             path.stem for path in PROOFS.glob("megatron-overlap-*.json"))
         self.assertEqual(len(names), 14)
@@ -57,7 +58,7 @@ class Prove(live.Live):
             with self.subTest(name):
                 python, rank = self.recorded(name)
                 done = self.plimsoll("prove", "job.toml", *rank, "--python", python, "--json")
-                self.assertIn(done.returncode, (0, 1), done.stdout + done.stderr)
+                self.assertIn(done.returncode, (0,) if name.startswith("titan") else (0, 1), done.stdout + done.stderr)
                 peak = json.loads(done.stdout)["peak_allocated"]
                 self.assertLess(abs(peak["predicted"] / peak["measured"] - 1), 0.001)
 

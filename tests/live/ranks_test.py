@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import random
+import shutil
 import subprocess
 
 import live
@@ -104,6 +105,31 @@ class Ranks(live.Live):
         self.assertEqual(self.plimsoll("merge", *names, "--json").stdout, whole)
         self.assertIn("not read: attempt_0/6/stdout.log", self.plimsoll("merge", *names).stdout)
 
+    def test_rank_files_say_who_failed_first_or_vanished(self):
+        lost = {"event": "error", "type": "RuntimeError", "message": "NCCL error: remote process exited or there was a network "
+                "error, Connection reset by peer"}
+        folder = self.write_folder("a", 24)
+
+        def append(rank, *lines):
+            with open(folder / f"rank-{rank}.jsonl", "a") as file:
+                file.write("".join(json.dumps(line) + "\n" for line in lines))
+        for rank in (*range(8), *range(16, 24)):
+            append(rank, dict(lost, time=100.0 + rank), {"event": "end", "steps": 3})
+        text = self.plimsoll("map", "a").stdout
+        self.assertRegex(text, r"ranks 8-15 \(all of \w+\) vanished without an error, the first after step \d+: .*; 16 others")
+        append(20, {"event": "error", "time": 200.0, "type": "ValueError", "message": "nan in the loss"})
+        text = self.plimsoll("map", "a").stdout
+        self.assertIn("rank 20 on ", text)
+        self.assertIn("failed first, after step ", text)
+        self.assertIn("ValueError: nan in the loss; 15 more failed, 15 of them only because another was lost", text)
+        for part in (1, 2, 3):
+            self.plimsoll("map", "a", "--part", f"{part}/3", "--out", f"p{part}.json")
+        self.assertEqual(self.plimsoll("merge", "p2.json", "p3.json", "p1.json").stdout, text)
+
+    def test_a_run_under_way_has_lost_nobody(self):
+        self.write_folder("a", 4)
+        self.assertNotIn("ended", self.plimsoll("map", "a").stdout)
+
     def test_stages_and_experts_that_hold_more_are_named_where_the_job_is_known(self):
         # 64 ranks: four stages, eight ranks that share the experts of a layer.
         folder = self.folder / "a"
@@ -152,6 +178,14 @@ class Ranks(live.Live):
         again = self.plimsoll("merge", "p5-5.json", "half.json", "p5-2.json", "p5-4.json", "--json")
         self.assertEqual(again.stdout, whole)
 
+    def test_a_folder_of_parts_is_one_argument(self):
+        self.write_folder("a", 10)
+        (self.folder / "parts").mkdir()
+        for part in (1, 2, 3):
+            self.plimsoll("map", "a", "--part", f"{part}/3", "--out", f"parts/part-{part}.json")
+        (self.folder / "parts/merge.txt").write_text("what was merged before")
+        self.assertEqual(self.plimsoll("merge", "parts").stdout, self.plimsoll("map", "a").stdout)
+
     def test_a_missing_part_is_said(self):
         self.write_folder("a", 10)
         self.plimsoll("map", "a", "--part", "1/2", "--out", "one.json")
@@ -171,6 +205,11 @@ class Ranks(live.Live):
         text = self.plimsoll("map", "a").stdout
         self.assertIn("not read: rank-3.jsonl", text)
         self.assertIn("0-2, 4-19", text)
+        os.remove(folder / "rank-4.jsonl")
+        os.mkfifo(folder / "rank-4.jsonl")  # nobody will ever write into it
+        for question in (("map", "a"), ("replay", "a"), ("diff", "a", "a"), ("watch", "a", "--count", "1")):
+            self.assertEqual(self.plimsoll(*question).returncode, 0, question)
+        self.assertIn("rank-4.jsonl is a pipe; wanted a file", self.plimsoll("map", "a").stdout)
         for share in ("0/2", "3/2", "x", "1/", "1/0"):
             self.assertEqual(self.plimsoll("map", "a", "--part", share).returncode, 2, share)
         self.assertEqual(self.plimsoll("map", "nowhere").returncode, 3)
@@ -182,6 +221,15 @@ class Ranks(live.Live):
         text = self.plimsoll("replay", "s").stdout
         self.assertIn("40 of 40 files", text)
         self.assertEqual(self.plimsoll("replay", "s", "--json").stdout, self.plimsoll("map", "s", "--json").stdout)
+
+    def test_a_folder_of_one_snapshot_is_replayed_and_one_of_none_is_said(self):
+        (self.folder / "one").mkdir()
+        shutil.copy(live.ROOT / "tests/data/snapshots/blind-graphs.pickle.gz", self.folder / "one/rank-0.pickle.gz")
+        self.assertIn("events reproduced", self.plimsoll("replay", "one").stdout)
+        (self.folder / "none").mkdir()
+        done = self.plimsoll("replay", "none")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("neither snapshots nor rank files in it", done.stderr)
 
     def test_diff_of_two_folders_compares_rank_by_rank(self):
         self.write_folder("a", 64)

@@ -99,13 +99,68 @@ class Run(live.Live):
         self.assertEqual((done.returncode, done.stdout.count("step")), (0, 3))
         self.assertIn("nothing is kept", done.stderr)
 
-    def test_a_folder_that_holds_a_run_is_kept(self):
+    def test_a_folder_that_holds_a_run_is_kept_and_the_next_run_as_well(self):
         self.run_training("2")
         before = (self.folder / "r/run.json").read_bytes()
-        done = self.run_training("3")
+        done = self.run_training("3")  # the same script, after its job was requeued
         self.assertEqual(done.returncode, 0)
-        self.assertIn("a run is in it already", done.stderr)
+        self.assertIn(f"a run is in it already; this one is kept in {self.folder}/r-2", done.stderr)
         self.assertEqual((self.folder / "r/run.json").read_bytes(), before)
+        self.assertEqual(self.record("r-2")["ranks"][0]["steps"], 3)
+        self.plimsoll("run", "--out", "r/", "--", sys.executable, "train.py", "4")
+        self.assertEqual(self.record("r-3")["ranks"][0]["steps"], 4)
+
+    def test_runs_that_begin_at_once_do_not_share_a_folder(self):
+        started = [subprocess.Popen([live.PROGRAM, "run", "--out", "r", "--", sys.executable, "train.py", str(steps)],
+                                    cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                    env=self.environment()) for steps in range(2, 8)]
+        self.assertEqual([process.wait(timeout=60) for process in started], [0] * 6)
+        records = [json.loads(path.read_text()) for path in self.folder.glob("r*/run.json")]
+        self.assertEqual(sorted(record["ranks"][0]["steps"] for record in records), list(range(2, 8)))
+
+    def run_ranks(self, fates, **options):
+        """Ranks of one launcher, each with words for its end: "error SECONDS TEXT", "kill SECONDS" or "end SECONDS"."""
+        (self.folder / "fate.py").write_text(
+            "import os, sys, time, torch\no = torch.optim.Optimizer()\ntorch.use(1 << 30)\n"
+            "for _ in range(3): o.step()\n"
+            "fate, seconds, *text = sys.argv[1].split(' ', 2)\ntime.sleep(float(seconds))\n"
+            "if fate == 'kill': os.kill(os.getpid(), 9)\n"
+            "if fate == 'error': raise RuntimeError(text[0])\n")
+        (self.folder / "launch.py").write_text(
+            "import os, subprocess, sys\nranks = [subprocess.Popen([sys.executable, 'fate.py', fate], env=dict(os.environ, "
+            "RANK=str(rank), WORLD_SIZE=str(len(sys.argv) - 1))) for rank, fate in enumerate(sys.argv[1:])]\n"
+            "sys.exit(max(abs(rank.wait()) for rank in ranks))\n")
+        return self.plimsoll("run", "--out", "r", "--", sys.executable, "launch.py", *fates, **options)
+
+    def test_the_rank_that_failed_first_is_named(self):
+        lost = "[pair.cc:589] Read error [127.0.0.1]:59554: Connection reset by peer"
+        done = self.run_ranks(["error 0.5 " + lost, "error 1.5 too late", "error 1 index 7 is out of bounds", "end 0"])
+        self.assertIn("failed first, after step 3: RuntimeError: index 7 is out of bounds; 2 more failed, 1 of them only "
+                      "because another was lost", done.stderr)
+        self.assertRegex(done.stderr, "rank 2 on .* failed first")
+        self.assertIn("failed first", " ".join(self.record()["differences"]))
+
+    def test_a_rank_that_vanishes_is_named(self):
+        lost = "[pair.cc:589] Read error [127.0.0.1]:59554: Connection reset by peer"
+        done = self.run_ranks(["error 1 " + lost, "kill 0.1", "error 1 " + lost, "end 0"])
+        self.assertRegex(done.stderr, r"rank 1 \(on .*\) vanished without an error, after step [23]: killed, ended in native "
+                                      "code, or the machine went; 2 others only lost a peer")
+        self.assertNotRegex(done.stderr, r"rank \d on .* failed first")
+
+    def test_where_all_ranks_are_ended_from_outside_none_is_blamed(self):
+        done = self.run_ranks(["kill 0.1", "kill 0.1"])
+        self.assertIn("all 2 ranks ended without an error of their own", done.stderr)
+        self.assertNotIn("vanished", done.stderr)
+        self.assertNotIn("ended without an error", self.run_ranks(["end 0", "end 0"]).stderr)
+
+    def test_what_the_hook_left_out_is_said_once_for_all_ranks(self):
+        stub = self.folder / "stub"
+        shutil.copytree(live.STUB, stub)
+        with open(stub / "torch/__init__.py", "a") as file:
+            file.write("del autograd.backward\n")
+        done = self.run_ranks(["end 0"] * 3, env=self.environment(PYTHONPATH=str(stub)))
+        self.assertEqual(done.stderr.count("the hook "), 1)
+        self.assertIn("ranks 0-2: the hook left something out: AttributeError", done.stderr)
 
     def test_a_full_disk_does_not_stop_the_training(self):
         # A limit on file sizes fails writes as a full disk does.

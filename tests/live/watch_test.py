@@ -40,6 +40,27 @@ class Watch(live.Live):
         lines = self.plimsoll("watch", "r", "--count", "1").stdout.splitlines()
         self.assertIn("rank 41", next(line for line in lines if " rank " in line))
 
+    def test_ends_with_the_run(self):
+        self.run_training("3", "exit", "5")
+        done = self.plimsoll("watch", "r")  # would go on for ever
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.stdout.count(" rank 0 "), 1)
+        self.assertIn("the run has ended with exit code 5; plimsoll why r", done.stdout)
+        self.assertTrue(json.loads(self.plimsoll("watch", "r", "--json").stdout)["run_ended"])
+
+    def test_a_rank_that_failed_is_not_one_that_ended(self):
+        folder = self.write_ranks(2)
+        for rank, lines in ((0, [{"event": "error", "type": "ValueError", "message": "nan"}, {"event": "end"}]),
+                            (1, [{"event": "end"}])):
+            with open(folder / f"rank-{rank}.jsonl", "a") as file:
+                file.write("".join(json.dumps(line) + "\n" for line in lines))
+        lines = self.plimsoll("watch", "r", "--count", "1").stdout.splitlines()
+        self.assertEqual([line.rsplit(": ")[-1] for line in lines if " rank " in line], ["failed", "ended"])
+
+    def test_a_run_of_which_nobody_has_reported_says_so(self):
+        (self.folder / "r").mkdir()
+        self.assertIn("no rank has reported yet", self.plimsoll("watch", "r", "--count", "1").stdout)
+
     def test_follows_a_file_that_grows(self):
         folder = self.write_ranks(1)
         process = subprocess.Popen([live.PROGRAM, "watch", "r", "--json", "--every", "100"], cwd=self.folder,

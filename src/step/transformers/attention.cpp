@@ -106,12 +106,12 @@ Var attend(Graph& g, const Model& m, const AttentionShape& shape, const model::A
 }
 
 Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
-              const Var& x) {
+              const Var& x, const Leave& leave) {
   const model::Attention& a = spec.attention;
-  if (a.kind == model::AttentionKind::kMla) return latent_attention(g, m, spec, ids, shared, x);
-  if (a.kind == model::AttentionKind::kLinear) return delta_net(g, m, a, ids, x);
-  if (a.kind == model::AttentionKind::kConvolution) return short_convolution(g, m, a, ids, x);
-  if (a.kind == model::AttentionKind::kLightning) return lightning_attention(g, m, a, ids, x);
+  if (a.kind == model::AttentionKind::kMla) return leave(latent_attention(g, m, spec, ids, shared, x));
+  if (a.kind == model::AttentionKind::kLinear) return leave(delta_net(g, m, a, ids, x));
+  if (a.kind == model::AttentionKind::kConvolution) return leave(short_convolution(g, m, a, ids, x));
+  if (a.kind == model::AttentionKind::kLightning) return leave(lightning_attention(g, m, a, ids, x));
   const AttentionShape s = shape_of(m, a);
   const std::int64_t tokens = m.tokens();
   g.tape().at(Operation::kQkvLinear);
@@ -184,7 +184,7 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
   if (gate) output = mul(g, output, keeps_result(g, gate, Name::kActivation), Name::kAttentionOutput);
   gate.reset();
   g.tape().at(Operation::kProjection);
-  Var y = project(g, m, output, ids.o, Name::kHidden);
+  Var y = leave(project(g, m, output, ids.o, Name::kHidden));
   output.reset();
   q.reset();
   k.reset();

@@ -11,8 +11,9 @@ namespace {
 Var enter_block(Graph& g, const Model& m, const Var& x) {
   return m.sequence_parallel ? all_gather(g, x, m.tensor, m.batch) : x;
 }
-Var leave_block(Graph& g, const Model& m, const Var& y) {
-  return m.sequence_parallel ? reduce_scatter(g, y, m.tensor, m.batch) : y;
+Leave leave_block(Graph& g, const Model& m) {
+  if (!m.sequence_parallel) return {};
+  return {&g, &m};
 }
 
 Var mix(Graph& g, const Model& m, const model::StateSpace& s, const MambaIds& ids, const Var& x) {
@@ -23,20 +24,22 @@ Var attend_block(Graph& g, const Model& m, const model::Layer& spec, const Layer
                  const Var& x) {
   const Var input = enter_block(g, m, x);
   if (spec.attention.kind == model::AttentionKind::kMamba2)
-    return leave_block(g, m, mix(g, m, spec.attention.mamba, ids.mamba, input));
+    return leave_block(g, m)(mix(g, m, spec.attention.mamba, ids.mamba, input));
   if (spec.attention.kind != model::AttentionKind::kGqa || spec.attention.mamba.heads == 0)
-    return leave_block(g, m, attention(g, m, spec, ids, shared, input));
+    return attention(g, m, spec, ids, shared, input, leave_block(g, m));
   // A mixer beside the attention of the same layer; both results are scaled and added (Falcon-H1).
   Var mixed = mamba_mixer(g, m, spec.attention.mamba, ids.mamba, input);
   mixed = scale(g, mixed, Name::kHidden);
   Var attended = attention(g, m, spec, ids, shared, scale(g, input, Name::kHidden));
   attended = scale(g, attended, Name::kHidden);
-  return leave_block(g, m, add(g, mixed, attended, Name::kHidden));
+  return leave_block(g, m)(add(g, mixed, attended, Name::kHidden));
 }
 
 Var feed_forward(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Var& x) {
   const Var input = enter_block(g, m, x);
-  return leave_block(g, m, spec.ffn.is_moe() ? mixture(g, m, spec.ffn, ids, input) : mlp(g, m, spec.ffn, ids, input));
+  const Leave leave = leave_block(g, m);
+  if (spec.ffn.is_moe()) return leave(mixture(g, m, spec.ffn, ids, input));
+  return mlp(g, m, spec.ffn, ids, input, leave);
 }
 
 // Attention and MLP read the same input; their outputs are added to it.
@@ -152,6 +155,10 @@ Var classic_layer(Graph& g, const Model& m, const model::Layer& spec, const Laye
 }
 
 }  // namespace
+
+Var Leave::operator()(Var y) const {
+  return model != nullptr ? reduce_scatter(*graph, y, model->tensor, model->batch) : y;
+}
 
 Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, const Var& x) {
   const model::Architecture& a = m.architecture();

@@ -99,7 +99,8 @@ Var before_down(Graph& g, const Model& m, const LayerIds& ids, const Var& x) {
 
 }  // namespace
 
-Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x) {
+Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x,
+        const Leave& leave) {
   Tape& tape = g.tape();
   tape.at(Operation::kFc1Linear);
   if (!ffn.gated) {
@@ -109,7 +110,7 @@ Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds&
         ffn.activation == model::Activation::kXielu ? bent(g, ids, hidden) : activate(g, m, ffn.activation, hidden);
     hidden = before_down(g, m, ids, hidden);
     tape.at(Operation::kFc2Linear);
-    return project(g, m, hidden, ids.down, Name::kHidden);
+    return leave(project(g, m, hidden, ids.down, Name::kHidden));
   }
   if (ids.gate_up.w >= 0) {
     Var up = project(g, m, x, ids.gate_up, Name::kFc1);
@@ -121,7 +122,7 @@ Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds&
     active.reset();
     parts[1].reset();
     tape.at(Operation::kFc2Linear);
-    return project(g, m, product, ids.down, Name::kHidden);
+    return leave(project(g, m, product, ids.down, Name::kHidden));
   }
   if (m.liger) {
     Var gate = project(g, m, x, ids.gate, Name::kFc1);
@@ -131,7 +132,7 @@ Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds&
     gate.reset();
     up.reset();
     tape.at(Operation::kFc2Linear);
-    return project(g, m, product, ids.down, Name::kHidden);
+    return leave(project(g, m, product, ids.down, Name::kHidden));
   }
   Var active;
   {
@@ -148,7 +149,7 @@ Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds&
   up.reset();
   product = before_down(g, m, ids, product);
   tape.at(Operation::kFc2Linear);
-  return project(g, m, product, ids.down, Name::kHidden);
+  return leave(project(g, m, product, ids.down, Name::kHidden));
 }
 
 }  // namespace plimsoll::step::transformers

@@ -325,9 +325,16 @@ Var eager_attention(Graph& g, const Model& m, const AttentionShape& shape, const
 // learned bias).
 Var math_attention(Graph& g, const AttentionShape& s, const Var& q, const Var& k, const Var& v, const Var& mask,
                    double dropout_share);
+// layer.cpp: what the hook of a block's last product does with its result, while the operands of that product and the
+// block's own values are still held: DTensor scatters sequences there.
+struct Leave {
+  Graph* graph = nullptr;
+  const Model* model = nullptr;  // null: nothing is done
+  Var operator()(Var y) const;
+};
 // attention.cpp
 Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
-              const Var& x);
+              const Var& x, const Leave& leave = {});
 // The kernel, or the eager chain, with the layer's mask.
 Var attend(Graph& g, const Model& m, const AttentionShape& shape, const model::Attention& a, std::int32_t sinks,
            const Var& q, const Var& k, const Var& v, const Shared& shared);
@@ -345,7 +352,8 @@ Var short_convolution(Graph& g, const Model& m, const model::Attention& a, const
 Var lightning_attention(Graph& g, const Model& m, const model::Attention& a, const LayerIds& ids, const Var& x);
 // mlp.cpp
 Var activate(Graph& g, const Model& m, model::Activation activation, const Var& x);
-Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x);
+Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x,
+        const Leave& leave = {});
 // moe.cpp
 Var mixture(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x);
 // compiled.cpp: the same under torch.compile, where the family's layers are of the plain kind

@@ -58,6 +58,8 @@ Var Pass::embed() {
   const model::Architecture& a = m_.architecture();
   const std::int64_t h = a.embedding_dim > 0 ? a.embedding_dim : a.hidden;
   Var x = embed_words(g_, m_, ids_, m_.tokens(), h);
+  // A hook of the embedding itself: FSDP2 frees the weights after it (facts other-frameworks-memory.md 6.4).
+  if (m_.sequence_parallel) x = reduce_scatter(g_, x, m_.tensor, m_.batch);
   if (m_.job->kernels.embedding_noise > 0 && g_.grad_enabled) {
     const Var noise = g_.alloc(x.elements, x.width, Name::kHidden);
     x = add(g_, x, noise, Name::kHidden);
@@ -150,7 +152,6 @@ Var Pass::run_base() {
     if (a.rope) make_rotary(g_, m_, shared_);
   }
   if (m_.has_embedding) {
-    if (m_.sequence_parallel) x = reduce_scatter(g_, x, m_.tensor, m_.batch);
     if (a.embedding_norm) x = norm(g_, m_, x, m_.residual_tokens(), m_.embedding_norm, Name::kNormOutput);
     x = dropout(g_, x, a.embedding_dropout, Name::kLayerInput);
   }
