@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -34,8 +34,9 @@ std::vector<std::int64_t> of_ours(const job::Job& job) {
   return sizes;
 }
 
-// Registers its head before its body, which ours does not.
-constexpr std::string_view kHeadFirst = "a100-xlm-roberta-a";
+// The first three register their head before their body, and positions behind the norm of the embeddings; Zamba 2 the
+// adapters of all layers with the block that they share. Ours do not.
+const std::set<std::string> kOtherwise = {"roberta", "xlm-roberta", "camembert", "zamba2"};
 
 TEST(ModuleOrder, weights_are_made_in_the_order_of_the_real_code) {
   const std::string data = std::string(PLIMSOLL_SOURCE_DIR) + "/tests/data/";
@@ -44,14 +45,14 @@ TEST(ModuleOrder, weights_are_made_in_the_order_of_the_real_code) {
     const RecordFile file = read_records(data + records, *read_file(data + records)).value();
     for (const Record& record : file.records) {
       const std::string path = data + "captures/" + record.id + ".capture";
-      if (!file_exists(path) || record.id == kHeadFirst) continue;
+      if (!file_exists(path) || kOtherwise.contains(record.job.model.model_type)) continue;
       const auto captured = capture::read_capture(path);
       ASSERT_TRUE(captured) << record.id;
       EXPECT_EQ(of_ours(record.job), of_the_code(*captured)) << record.id;
       ++compared;
     }
   }
-  EXPECT_GE(compared, 25);
+  EXPECT_GE(compared, 45);
 }
 
 }  // namespace

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/name_pattern.h"
@@ -143,11 +145,15 @@ class Collector {
       m_.streams.narrow.push_back(linear({"altup_unembed_projections"}, h, h, false));
   }
 
+  // What the next layer makes behind its mixer: T5's table of relative positions, which the first layer of a stack has.
+  void behind_next_mixer(std::function<void()> make) { behind_mixer_ = std::move(make); }
+
   void layer(const model::Layer& spec) {
     LayerIds ids;
     layer_ = static_cast<std::int32_t>(m_.layers.size());
     ids.first = static_cast<std::int32_t>(m_.weights.size());
     const std::int64_t h = job_.model.hidden;
+    if (spec.shared_block > 0) ids.block.joint = linear({"linear"}, h, h, false);
     const std::string_view order = m_.family.order;
     // A layer with fewer norms than the others lacks the first.
     auto lacking = std::ranges::count(order, 'n') - spec.norms;
@@ -158,6 +164,7 @@ class Collector {
     };
     for (const char module : order) {
       if (module == 'A') mixer(spec.attention, ids);
+      if (module == 'A' && behind_mixer_) std::exchange(behind_mixer_, nullptr)();
       if (module == 'C' && spec.cross_attention) cross_attention(spec.attention, ids);
       if (module == 'M') feed_forward(spec.ffn, ids);
       if (module == 'n' && lacking-- <= 0) next_norm();
@@ -304,14 +311,15 @@ class Collector {
       common.norm[0] = norm(2 * h);
       common.norm[1] = norm(h);
     }
+    const LinearIds joint = ids.joint;  // the layer's own, made before its mixer
     ids = common;
+    ids.joint = joint;
     for (std::size_t i = 0; i < 4; ++i) {
       const bool attention = i < 3;
       if (attention && !block.adapts_attention) continue;
       ids.adapters[i] = {linear({"0"}, attention ? 2 * h : h, r, false),
                          linear({"1"}, r, attention ? 2 * h : 2 * width, false)};
     }
-    ids.joint = linear({"linear"}, h, h, false);
   }
 
   void streams(const model::Streams& s, StreamIds& ids) {
@@ -437,8 +445,13 @@ class Collector {
     const std::int64_t shared = f.shared_width / m_.tensor;
     const auto router = [&] {
       choose({"gate"});
-      ids.router.w = push({f.experts * h, f.experts, f.experts, WeightKind::kMatrix, width_});
+      const std::uint8_t wide = m_.family.narrow_router ? 4 : width_;  // kept in fp32 beside 16-bit weights
+      ids.router.w = push({f.experts * h, f.experts, f.experts, WeightKind::kMatrix, wide});
       choose({});
+      if (m_.family.narrow_router) {  // what balances the choice of experts is a parameter that nobody trains
+        (void)push({f.experts, f.experts, 0, WeightKind::kVector, wide});
+        m_.weights.back().trainable = false;
+      }
       if (f.router_bias) ids.router.bias = vector(f.experts);
     };
     if (!m_.family.experts_first) router();
@@ -469,6 +482,7 @@ class Collector {
   bool frozen_ = false;
   bool quantized_ = false;
   std::int32_t layer_ = -1;
+  std::function<void()> behind_mixer_;
   std::vector<NamePattern> chosen_;  // parameters that are trained; none: all
   bool is_chosen_ = true;
   std::string_view module_;  // of the layer, that weights are collected for

@@ -72,6 +72,7 @@ const Row kRows[] = {
     {"phi3", {.rotation = Rotation::kJoinEach, .slices_qkv = true}},
     {"stablelm", {.rotation = Rotation::kJoinBothHeld}},
     {"nemotron", {.rotation = Rotation::kJoinEach, .norm = NormForm::kPlusOne}},
+    {"minimax_m2", {.rotation = Rotation::kJoinEach}},
     {"glm", {.rotation = Rotation::kJoinEach}},
     {"glm4", {.rotation = Rotation::kJoinEach}},
     {"glm4_moe", {.experts_first = true, .rotation = Rotation::kJoinEach, .wide_router = true}},

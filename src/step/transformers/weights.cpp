@@ -145,8 +145,10 @@ Model make_model(const job::Job& job, const job::Chunk& stage) {
   m.encoder_depth = a.encoder_depth();
   const std::int64_t heads = a.kinds.front().attention.heads;
   const auto relative = [&](std::size_t which) {
-    if (a.relative_buckets > 0)
+    if (a.relative_buckets <= 0) return;
+    collect.behind_next_mixer([&collect, &m, &a, heads, which] {
       m.relative_bias[which] = collect.table(a.relative_buckets, heads, WeightKind::kEmbedding);
+    });
   };
   relative(m.encoder_depth > 0 ? 0 : 1);
   const bool late_norm = a.embedding_norm && m.family.late_embedding_norm;
