@@ -20,6 +20,8 @@ Result<bool> are_captures(const std::vector<std::string>& paths) {
   return true;
 }
 
+bool is_captured(const std::string& path) { return capture::is_capture(path); }
+
 Result<int> capability_of(const std::string& gpu) {
   PLIMSOLL_TRY(found, cluster::find_gpu(gpu));
   constexpr int kHopper = 90;

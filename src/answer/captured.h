@@ -16,6 +16,9 @@ namespace plimsoll::answer {
 // Whether the operands are captures: all of them, or none.
 [[nodiscard]] Result<bool> are_captures(const std::vector<std::string>& paths);
 
+// Whether this file is one.
+[[nodiscard]] bool is_captured(const std::string& path);
+
 // Compute capability times ten of a GPU, by which PyTorch chooses kernels; Hopper's for GPUs without one.
 [[nodiscard]] Result<int> capability_of(const std::string& gpu);
 

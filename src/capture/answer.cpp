@@ -3,14 +3,12 @@
 
 #include <algorithm>
 #include <map>
-#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/bytes.h"
 #include "base/text.h"
-#include "capture/tape.h"
 #include "cluster/cublas_workspace.h"
 #include "memory/outside.h"
 #include "memory/table.h"
@@ -25,24 +23,6 @@ constexpr double kAllocatedShare = 0.01;
 constexpr double kCachedShare = 0.5;
 constexpr std::int64_t kLeast = 8 * kMiB;
 
-// "model.layers.11.mlp" as "model.layers.*.mlp".
-std::string without_numbers(std::string_view path) {
-  std::string text;
-  for (const std::string_view part : split(path, '.')) {
-    if (!text.empty()) text += '.';
-    const bool number =
-        !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
-    text += number ? std::string_view{"*"} : part;
-  }
-  return text;
-}
-
-// "aten.addmm.default" as "addmm".
-std::string short_name(std::string_view operation) {
-  if (operation.starts_with("aten.")) operation.remove_prefix(5);
-  return std::string(operation.substr(0, operation.find('.')));
-}
-
 std::vector<Holder> holders_at(const Capture& capture, const Recorded& recorded, std::uint32_t peak_event) {
   std::vector<std::int64_t> alive(recorded.makers.size());
   const auto& events = recorded.tape.events();
@@ -51,10 +31,8 @@ std::vector<Holder> holders_at(const Capture& capture, const Recorded& recorded,
   std::map<std::pair<std::string, std::string>, Holder> groups;
   for (std::size_t id = 0; id < alive.size(); ++id) {
     if (alive[id] <= 0) continue;
-    const Event& maker = capture.events[recorded.makers[id].operation];
-    const bool known = maker.kind == Kind::kOperation;
-    Holder one{known ? short_name(capture.name_of(maker)) : "", known ? without_numbers(capture.place_of(maker)) : "",
-               1, alive[id]};
+    const Origin origin = origin_of(capture, recorded.makers, static_cast<std::uint32_t>(id));
+    Holder one{origin.operation, without_numbers(origin.place), 1, alive[id]};
     Holder& group =
         groups.try_emplace({one.operation, one.module}, Holder{one.operation, one.module, 0, 0}).first->second;
     ++group.count;
@@ -105,25 +83,29 @@ void walk(const step::Tape& tape, const cluster::Gpu& gpu, const allocator::Sett
 
 }  // namespace
 
-Answer answer(const Capture& capture, const cluster::Gpu& gpu, const allocator::Settings& settings) {
+Recorded record_on(const Capture& capture, const cluster::Gpu& gpu) {
   Device device;
   if (gpu.rates.sms > 0) device.multiprocessors = gpu.rates.sms;
   // Of the environment of the run to come nothing is known; the release of PyTorch is the one that was captured.
   device.workspace = cluster::cublas_workspace(gpu.architecture, {}, leading_version(capture.torch));
-  const Recorded recorded = record(capture, device);
+  return record(capture, device);
+}
+
+Answer answer(const Capture& capture, const cluster::Gpu& gpu, const allocator::Settings& settings) {
+  return answer(capture, record_on(capture, gpu), gpu, settings);
+}
+
+Answer answer(const Capture& capture, const Recorded& recorded, const cluster::Gpu& gpu,
+              const allocator::Settings& settings) {
   Answer result;
   result.rank.parameters = capture.parameter_elements;
   walk(recorded.tape, gpu, settings, result.rank);
   const auto& events = recorded.tape.events();
   if (const std::uint32_t peak = result.rank.peak.event; peak < events.size()) {
     result.holders = holders_at(capture, recorded, peak);
-    if (events[peak].id < recorded.makers.size()) {
-      const Event& maker = capture.events[recorded.makers[events[peak].id].operation];
-      if (maker.kind == Kind::kOperation) {
-        result.peak_operation = short_name(capture.name_of(maker));
-        result.peak_place = capture.place_of(maker);
-      }
-    }
+    const Origin origin = origin_of(capture, recorded.makers, events[peak].id);
+    result.peak_operation = origin.operation;
+    result.peak_place = origin.place;
   }
   if (gpu.is_hopper_or_newer() != (capture.capability >= 90))
     result.warnings.push_back(fmt::format(

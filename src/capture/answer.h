@@ -7,6 +7,7 @@
 
 #include "allocator/settings.h"
 #include "capture/capture.h"
+#include "capture/tape.h"
 #include "cluster/cluster.h"
 #include "memory/answer.h"
 
@@ -28,6 +29,11 @@ struct Answer {
   std::vector<std::string> warnings;
 };
 
+// The step as PyTorch's allocator on this GPU sees it.
+[[nodiscard]] Recorded record_on(const Capture& capture, const cluster::Gpu& gpu);
+
 [[nodiscard]] Answer answer(const Capture& capture, const cluster::Gpu& gpu, const allocator::Settings& settings);
+[[nodiscard]] Answer answer(const Capture& capture, const Recorded& recorded, const cluster::Gpu& gpu,
+                            const allocator::Settings& settings);
 
 }  // namespace plimsoll::capture

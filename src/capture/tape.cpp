@@ -203,7 +203,35 @@ class Recording {
   bool bias_has_ = false;
 };
 
+// "aten.addmm.default" as "addmm".
+std::string short_name(std::string_view operation) {
+  if (operation.starts_with("aten.")) operation.remove_prefix(5);
+  return std::string(operation.substr(0, operation.find('.')));
+}
+
 }  // namespace
+
+Origin origin_of(const Capture& capture, const std::vector<Maker>& makers, std::uint32_t tensor) {
+  if (tensor >= makers.size()) return {};
+  const Event& maker = capture.events[makers[tensor].operation];
+  if (maker.kind != Kind::kOperation) return {};
+  return {short_name(capture.name_of(maker)), std::string(capture.place_of(maker))};
+}
+
+std::string without_numbers(std::string_view path) {
+  const auto ends_part = [path](std::size_t i) { return i >= path.size() || path[i] == '.' || path[i] == ' '; };
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::string text;
+  for (std::size_t i = 0; i < path.size();) {
+    std::size_t last = i;
+    while (last < path.size() && is_digit(path[last])) ++last;
+    const bool is_number = last > i && ends_part(last) && (i == 0 || ends_part(i - 1));
+    last = std::max(last, i + 1);
+    text += is_number ? std::string_view{"*"} : path.substr(i, last - i);
+    i = last;
+  }
+  return text;
+}
 
 Recorded record(const Capture& capture, const Device& device) { return Recording(capture, device).run(); }
 

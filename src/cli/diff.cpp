@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// plimsoll diff: what explains the difference between two peaks, of recordings or of jobs.
+// plimsoll diff: what explains the difference between two peaks, of recordings, jobs or captured steps.
+#include <algorithm>
 #include <charconv>
 
 #include <fmt/format.h>
 
+#include "answer/captured.h"
 #include "base/bytes.h"
 #include "base/file.h"
 #include "cli/diff_report.h"
@@ -90,6 +92,30 @@ Result<ExitCode> diff_recordings(const Arguments& arguments, const answer::Growt
   return within ? ExitCode::kYes : ExitCode::kNo;
 }
 
+// At least one of the two is a captured step.
+Result<ExitCode> diff_steps(const Arguments& arguments, const answer::GrowthLimit& limit, const Console& console) {
+  for (const char* flag : {"time-limit", "calibration"})
+    if (arguments.has(flag)) return usage_error(fmt::format("--{} is about time; a capture has none", flag));
+  for (const char* flag : {"device", "torch", "capacity", "fraction"})
+    if (arguments.has(flag)) return usage_error(fmt::format("--{} is of recordings; this is a captured step", flag));
+  for (const std::string& path : arguments.operands)
+    if (!answer::is_captured(path) && !is_text(path))
+      return bad_input(
+          fmt::format("{} is a recording, the other a captured step; wanted two of a kind, or a step and "
+                      "the job that describes it",
+                      path));
+  const answer::StepDiffQuestion question{arguments.operands[0], arguments.operands[1],
+                                          arguments.value("gpu").value_or(""),
+                                          arguments.value("allocator").value_or(""), arguments.keys};
+  PLIMSOLL_TRY(diff, answer::compare_steps(question));
+  const bool within = !limit.exceeded(diff.a.rank.device_used, diff.b.rank.device_used);
+  console.print(arguments.has("json") ? answer::to_json(diff, within)
+                                      : fold_prose(step_diff_report(diff, console), console.prose_width));
+  for (const answer::StepDiff::Side* side : {&diff.a, &diff.b})
+    for (const std::string& warning : side->warnings) console.warn(side->name + ": " + warning);
+  return within ? ExitCode::kYes : ExitCode::kNo;
+}
+
 Result<ExitCode> run_diff(const Arguments& arguments, const Console& console) {
   if (arguments.operands.size() != 2)
     return usage_error(fmt::format("diff compares two files, found {}", arguments.operands.size()),
@@ -99,6 +125,8 @@ Result<ExitCode> run_diff(const Arguments& arguments, const Console& console) {
     if (path == "-") return usage_error("diff reads files, not standard input");
     PLIMSOLL_TRY_STATUS(check_regular_file(path));
   }
+  if (std::ranges::any_of(arguments.operands, answer::is_captured)) return diff_steps(arguments, limit, console);
+  if (arguments.has("allocator")) return usage_error("--allocator is of captures; these are none");
   const bool first = is_text(arguments.operands[0]);
   if (first != is_text(arguments.operands[1]))
     return bad_input(fmt::format("{} and {} are a job and a recording; wanted two of a kind", arguments.operands[0],
@@ -110,7 +138,10 @@ std::vector<Flag> flags_of_diff() {
   std::vector<Flag> all = {
       {.name = "limit", .argument = "5%", .help = "exit with 1 when the second is larger by more: a share, or bytes"},
       {.name = "time-limit", .argument = "5%", .help = "of jobs: exit with 1 when a token takes longer by more"},
-      {.name = "calibration", .argument = "FILE", .help = "of jobs: efficiencies measured on your own cluster"}};
+      {.name = "calibration", .argument = "FILE", .help = "of jobs: efficiencies measured on your own cluster"},
+      {.name = "allocator",
+       .argument = "CONF",
+       .help = "of captures: PYTORCH_CUDA_ALLOC_CONF, such as expandable_segments:True"}};
   all.insert(all.end(), recording_flags().begin(), recording_flags().end());
   return all;
 }
@@ -120,7 +151,7 @@ std::vector<Flag> flags_of_diff() {
 extern const Verb kDiff;
 const Verb kDiff = {
     .name = "diff",
-    .summary = "what explains the difference between two recordings, or two jobs",
+    .summary = "what explains the difference between two recordings, jobs or captured steps",
     .operands = "BEFORE AFTER",
     .most_operands = 2,
     .details =
@@ -131,6 +162,10 @@ const Verb kDiff = {
         "by the full answer of plimsoll fit, in bytes and in seconds; the steps sum to the difference. Keys that the "
         "framework accepts only together are one step.\n"
         "\n"
+        "A captured step (plimsoll capture) and another, or the job that describes it, at the same batch and length: "
+        "which tensors are alive at one peak alone, made by what, and the first request that differs. --gpu says for "
+        "which GPU; a job has its own.\n"
+        "\n"
         "Two folders of plimsoll run, or of many ranks' snapshots, rank files or logs: what each rank holds and how "
         "long its steps take, rank by rank, alike ranks in one row.\n"
         "\n"
@@ -140,7 +175,8 @@ const Verb kDiff = {
     .takes_keys = true,
     .examples = {{"plimsoll diff before.pickle after.pickle", "an OOM regression, traced to the lines that grew"},
                  {"plimsoll diff main.toml change.toml --limit 5% --time-limit 3%",
-                  "for CI: fails when memory or time grows by more"}},
+                  "for CI: fails when memory or time grows by more"},
+                 {"plimsoll diff job.toml step.capture", "the tensor in which a job and the real code differ"}},
     .run = run_diff,
 };
 

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/name_pattern.h"
@@ -143,37 +145,31 @@ class Collector {
       m_.streams.narrow.push_back(linear({"altup_unembed_projections"}, h, h, false));
   }
 
+  // What the next layer makes behind its mixer: T5's table of relative positions, which the first layer of a stack has.
+  void behind_next_mixer(std::function<void()> make) { behind_mixer_ = std::move(make); }
+
   void layer(const model::Layer& spec) {
     LayerIds ids;
     layer_ = static_cast<std::int32_t>(m_.layers.size());
     ids.first = static_cast<std::int32_t>(m_.weights.size());
     const std::int64_t h = job_.model.hidden;
-    if (m_.family.classic) {
-      ids.norm[0] = norm(h, {"ln_1", "input_layernorm"});
-      if (spec.parallel_block && spec.norms > 1) ids.norm[1] = norm(h, {"post_attention_layernorm"});
+    if (spec.shared_block > 0) ids.block.joint = linear({"linear"}, h, h, false);
+    const std::string_view order = m_.family.order;
+    // A layer with fewer norms than the others lacks the first.
+    auto lacking = std::ranges::count(order, 'n') - spec.norms;
+    int norms = 0;
+    const auto next_norm = [&] {
+      if (norms < spec.norms && norms < 4) ids.norm[norms] = norm(h, {layer_norm_name(norms, spec.norms)});
+      ++norms;
+    };
+    for (const char module : order) {
+      if (module == 'A') mixer(spec.attention, ids);
+      if (module == 'A' && behind_mixer_) std::exchange(behind_mixer_, nullptr)();
+      if (module == 'C' && spec.cross_attention) cross_attention(spec.attention, ids);
+      if (module == 'M') feed_forward(spec.ffn, ids);
+      if (module == 'n' && lacking-- <= 0) next_norm();
+      while (module == 'N' && norms < spec.norms) next_norm();
     }
-    module_ = "self_attn.";
-    attention(spec.attention, ids);
-    module_ = "mlp.";
-    if (m_.family.classic && !spec.parallel_block) ids.norm[1] = norm(h, {"ln_2", "post_attention_layernorm"});
-    if (spec.cross_attention) {
-      const std::int64_t q = spec.attention.heads * spec.attention.head_dim;
-      ids.cross_k = linear({"k_proj", "k"}, h, q, spec.attention.qkv_bias && !m_.family.no_key_bias);
-      ids.cross_v = linear({"v_proj", "v"}, h, q, spec.attention.qkv_bias);
-      ids.cross_q = linear({"q_proj", "q"}, h, q, spec.attention.qkv_bias);
-      ids.cross_o = linear({"out_proj", "o"}, q, h, spec.attention.out_bias);
-      ids.cross_norm = norm(h);
-    }
-    in_mlp_ = true;
-    if (spec.ffn.is_moe()) {
-      mixture(spec.ffn, ids);
-    } else if (!spec.ffn.is_empty()) {
-      dense(spec.ffn, ids);
-    }
-    module_ = "";
-    in_mlp_ = false;
-    if (!m_.family.classic)
-      for (int i = 0; i < spec.norms && i < 4; ++i) ids.norm[i] = norm(h, {layer_norm_name(i, spec.norms)});
     if (spec.shared_block > 0) shared_block(*job_.model.shared_block, spec.shared_block, ids.block);
     if (job_.model.streams != nullptr) streams(*job_.model.streams, ids.streams);
     ids.last = static_cast<std::int32_t>(m_.weights.size());
@@ -190,6 +186,31 @@ class Collector {
     if (i == 0) return "input_layernorm";
     if (norms < 4 || i == 1) return "post_attention_layernorm";
     return i == 2 ? "pre_feedforward_layernorm" : "post_feedforward_layernorm";
+  }
+  void mixer(const model::Attention& a, LayerIds& ids) {
+    module_ = "self_attn.";
+    attention(a, ids);
+    module_ = "";
+  }
+  void cross_attention(const model::Attention& a, LayerIds& ids) {
+    const std::int64_t h = job_.model.hidden;
+    const std::int64_t q = a.heads * a.head_dim;
+    ids.cross_k = linear({"k_proj", "k"}, h, q, a.qkv_bias && !m_.family.no_key_bias);
+    ids.cross_v = linear({"v_proj", "v"}, h, q, a.qkv_bias);
+    ids.cross_q = linear({"q_proj", "q"}, h, q, a.qkv_bias);
+    ids.cross_o = linear({"out_proj", "o"}, q, h, a.out_bias);
+    ids.cross_norm = norm(h);
+  }
+  void feed_forward(const model::FeedForward& f, LayerIds& ids) {
+    module_ = "mlp.";
+    in_mlp_ = true;
+    if (f.is_moe()) {
+      mixture(f, ids);
+    } else if (!f.is_empty()) {
+      dense(f, ids);
+    }
+    module_ = "";
+    in_mlp_ = false;
   }
   [[nodiscard]] std::int64_t layer_of_model() const { return layer_ < 0 ? -1 : m_.first_layer + layer_; }
 
@@ -250,6 +271,7 @@ class Collector {
     if (a.kind == model::AttentionKind::kLightning) return lightning(a, ids);
     if (a.kind == model::AttentionKind::kMamba2) return mamba(a.mamba, ids.mamba);
     if (a.mamba.heads > 0) mamba(a.mamba, ids.mamba);
+    if (a.sinks) ids.sinks = vector(a.heads / m_.tensor);
     if (a.fused_qkv) {
       if (m_.family.slices_qkv) ids.o = linear({"o_proj"}, q, h, a.out_bias);
       ids.qkv = linear({"qkv_proj", "query_key_value", "c_attn", "wqkv", "Wqkv"}, h, q + 2 * kv, a.qkv_bias);
@@ -266,7 +288,6 @@ class Collector {
       ids.q_norm = norm(a.qk_norm == model::QkNorm::kPerHead ? a.head_dim : q, {"q_norm"});
       if (!a.shares_keys) ids.k_norm = norm(a.qk_norm == model::QkNorm::kPerHead ? a.head_dim : kv, {"k_norm"});
     }
-    if (a.sinks) ids.sinks = vector(a.heads / m_.tensor);
   }
 
   // The weights come with the first layer that uses them; adapters and the way to the mixer are the layer's own.
@@ -290,14 +311,15 @@ class Collector {
       common.norm[0] = norm(2 * h);
       common.norm[1] = norm(h);
     }
+    const LinearIds joint = ids.joint;  // the layer's own, made before its mixer
     ids = common;
+    ids.joint = joint;
     for (std::size_t i = 0; i < 4; ++i) {
       const bool attention = i < 3;
       if (attention && !block.adapts_attention) continue;
       ids.adapters[i] = {linear({"0"}, attention ? 2 * h : h, r, false),
                          linear({"1"}, r, attention ? 2 * h : 2 * width, false)};
     }
-    ids.joint = linear({"linear"}, h, h, false);
   }
 
   void streams(const model::Streams& s, StreamIds& ids) {
@@ -400,10 +422,10 @@ class Collector {
     const std::int64_t h = job_.model.hidden;
     const std::int64_t width = f.width / m_.tensor;
     if (!f.gated) {
-      if (f.activation == model::Activation::kXielu)
-        for (std::int32_t& slope : ids.slopes) slope = vector(1);
       ids.up = linear({"fc1", "c_fc", "dense_h_to_4h", "up_proj"}, h, width, f.bias);
       ids.down = linear({"fc2", "c_proj", "dense_4h_to_h", "down_proj"}, width, h, f.bias);
+      if (f.activation == model::Activation::kXielu)
+        for (std::int32_t& slope : ids.slopes) slope = vector(1);
       return;
     }
     if (f.fused_gate_up) {
@@ -421,14 +443,23 @@ class Collector {
     const std::int64_t fan = f.gated ? 2 : 1;
     const std::int64_t width = f.expert_width / m_.tensor;
     const std::int64_t shared = f.shared_width / m_.tensor;
-    choose({"gate"});
-    ids.router.w = push({f.experts * h, f.experts, f.experts, WeightKind::kMatrix, width_});
-    choose({});
-    if (f.router_bias) ids.router.bias = vector(f.experts);
+    const auto router = [&] {
+      choose({"gate"});
+      const std::uint8_t wide = m_.family.narrow_router ? 4 : width_;  // kept in fp32 beside 16-bit weights
+      ids.router.w = push({f.experts * h, f.experts, f.experts, WeightKind::kMatrix, wide});
+      choose({});
+      if (m_.family.narrow_router) {  // what balances the choice of experts is a parameter that nobody trains
+        (void)push({f.experts, f.experts, 0, WeightKind::kVector, wide});
+        m_.weights.back().trainable = false;
+      }
+      if (f.router_bias) ids.router.bias = vector(f.experts);
+    };
+    if (!m_.family.experts_first) router();
     ids.experts_up = experts(f.experts, fan * width * h);
     if (f.expert_bias) ids.experts_up_bias = experts(f.experts, fan * width);
     ids.experts_down = experts(f.experts, width * h);
     if (f.expert_bias) ids.experts_down_bias = experts(f.experts, h);
+    if (m_.family.experts_first) router();
     if (f.shared_width > 0) {
       if (f.fused_gate_up) {
         ids.shared_packed = linear({"input_linear"}, h, 2 * shared, false);
@@ -451,6 +482,7 @@ class Collector {
   bool frozen_ = false;
   bool quantized_ = false;
   std::int32_t layer_ = -1;
+  std::function<void()> behind_mixer_;
   std::vector<NamePattern> chosen_;  // parameters that are trained; none: all
   bool is_chosen_ = true;
   std::string_view module_;  // of the layer, that weights are collected for

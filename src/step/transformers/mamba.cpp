@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Mamba-2 mixer as Transformers writes it without the kernels of mamba-ssm: a causal convolution and a scan over
 // chunks of tokens in plain operations in fp32, whose broadcast products are far larger than what they sum to.
+#include <utility>
+
 #include "base/checked.h"
 #include "step/transformers/model.h"
 #include "step/transformers/ops.h"
@@ -26,8 +28,8 @@ ScanShape scan_shape(const Model& m, const model::StateSpace& s) {
   return {chunks * s.chunk, chunks, per_sequence, m.batch, s.heads / m.tensor, s.head_dim, s.state, s.chunk};
 }
 
-// exp of the sums between every two positions of `n`, below the diagonal.
-Var decay_between(Graph& g, const Var& x, std::int64_t lines, std::int64_t n, Name name) {
+// The sums between every two positions of `n`, below the diagonal.
+Var segment_sums(Graph& g, const Var& x, std::int64_t lines, std::int64_t n) {
   const auto triangle = [&] {
     const Var ones = g.alloc(n * n, 1, Name::kMask);
     const Var lower = g.alloc(n * n, 1, Name::kMask);
@@ -35,18 +37,23 @@ Var decay_between(Graph& g, const Var& x, std::int64_t lines, std::int64_t n, Na
   };
   const Var spread = expand_view(g, x, lines * n * n);
   const Var below = masked_fill(g, spread, triangle(), false, Name::kAttentionTemp);
-  const Var sums = neg(g, below, Name::kAttentionTemp);
-  const Var cut = masked_fill(g, sums, triangle(), false, Name::kAttentionTemp);
-  return keeps_result(g, cut, name);
+  const Var sums = running_sum(g, below, Name::kAttentionTemp);
+  return masked_fill(g, sums, triangle(), false, Name::kAttentionTemp);
 }
 
-// Channels along tokens: the convolution pads, its end is cut, and SiLU keeps what it cut from.
+// exp of them; all but what it is made of is gone by then.
+Var decay_between(Graph& g, const Var& x, std::int64_t lines, std::int64_t n, Name name) {
+  return keeps_result(g, segment_sums(g, x, lines, n), name);
+}
+
+// Channels along tokens, in the type of the convolution's weight: the convolution pads, its end is cut, and SiLU keeps
+// what it cut from.
 Var convolve(Graph& g, const Model& m, const Var& x, const model::StateSpace& s, const MambaIds& ids) {
   const std::int64_t channels = s.conv_channels() / m.tensor;
-  const Var padded =
-      depthwise_convolution(g, x, ids.conv, ids.conv_bias, m.batch * channels * (m.sequence + s.conv - 1));
+  const Var padded = depthwise_convolution(g, cast(g, x, g.weight(ids.conv).width, Name::kCastInput), ids.conv,
+                                           ids.conv_bias, m.batch * channels * (m.sequence + s.conv - 1));
   const Var cut = slice(g, padded, m.tokens() * channels, false);
-  return keeps_input(g, cut, Name::kActivation);
+  return cast(g, keeps_input(g, cut, Name::kActivation), x.width, Name::kActivation);
 }
 
 // softplus(dt + bias), clamped; autocast runs it in fp32.
@@ -64,27 +71,34 @@ Var spread_groups(Graph& g, const Var& x, std::int64_t times) {
   return times > 1 ? expand(g, wide, times, Name::kKey) : wide;
 }
 
+// What stands at the ends is padded to whole chunks: by a copy, and so is the gradient, also where nothing is missing.
+Var padded(Graph& g, const Var& x) { return laid_out(g, x, Name::kAttentionTemp); }
+
+// The order of requests and releases is that of the code: values that it names live until it returns, and go in the
+// order in which it names them.
 Var scan(Graph& g, const Model& m, const model::StateSpace& s, const MambaIds& ids, const Var& x, const Var& b,
          const Var& c, const Var& dt_raw, const Var& a_vector) {
   const ScanShape n = scan_shape(m, s);
   const Var dt = step_sizes(g, dt_raw, ids);
-  const auto padded = [&](const Var& v) { return copy(g, v, Name::kAttentionTemp); };
   Var hidden = cast(g, x, 4, Name::kQuery);
   Var keys = spread_groups(g, b, s.heads / s.groups);
   Var queries = spread_groups(g, c, s.heads / s.groups);
-  const Var skip = mul(g, g.use(ids.skip), padded(hidden), Name::kAttentionTemp);
+  Var skip = mul(g, g.use(ids.skip), padded(g, hidden), Name::kAttentionTemp);
   hidden = mul(g, hidden, dt, Name::kAttentionTemp);
   Var decay = mul(g, a_vector, dt, Name::kRouter);
-  hidden = padded(hidden);
-  decay = padded(decay);
-  keys = padded(keys);
-  queries = padded(queries);
-  const Var sums = neg(g, decay, Name::kRouter);
+  {
+    Var in_chunks[] = {padded(g, hidden), padded(g, decay), padded(g, keys), padded(g, queries)};
+    hidden = std::move(in_chunks[0]);
+    decay = std::move(in_chunks[1]);
+    keys = std::move(in_chunks[2]);
+    queries = std::move(in_chunks[3]);
+  }
+  const Var sums = running_sum(g, decay, Name::kRouter);
   const Var within = decay_between(g, decay, n.chunks * n.heads, n.chunk, Name::kScores);
   const std::int64_t pairs = n.tokens * n.chunk * n.heads;
   const Var weights = mul_sum(g, queries, keys, pairs * n.state, pairs, Name::kScores);
   const Var masked = mul_sum(g, weights, within, pairs, pairs, Name::kScores);
-  const Var inside = mul_sum(g, masked, hidden, pairs * n.dim, n.tokens * n.heads * n.dim, Name::kAttentionOutput);
+  Var inside = mul_sum(g, masked, hidden, pairs * n.dim, n.tokens * n.heads * n.dim, Name::kAttentionOutput);
   Var to_end;
   {
     const Var difference = add(g, sums, sums, Name::kRouter);
@@ -92,10 +106,10 @@ Var scan(Graph& g, const Model& m, const model::StateSpace& s, const MambaIds& i
   }
   const Var fading = mul(g, keys, to_end, Name::kKey);
   const std::int64_t state = n.heads * n.dim * n.state;
-  Var first = g.alloc(n.batch * state, 4, Name::kHidden);
   Var states;
   {
     const Var of_chunks = mul_sum(g, fading, hidden, n.tokens * state, n.chunks * state, Name::kHidden);
+    const Var first = g.alloc(n.batch * state, 4, Name::kHidden);
     states = cat(g, first, of_chunks, Name::kHidden);
   }
   const std::int64_t ends = n.per_sequence + 1;
@@ -104,11 +118,16 @@ Var scan(Graph& g, const Model& m, const model::StateSpace& s, const MambaIds& i
   const Var carried = mul_sum(g, between, states, n.batch * ends * ends * state, n.batch * ends * state, Name::kHidden);
   const Var before = slice(g, carried, n.chunks * state, true);
   const Var fade = keeps_result(g, sums, Name::kRouter);
-  const Var spread = mul_sized(g, queries, before, n.tokens * state, Name::kAttentionTemp);
-  const Var read = sum_along(g, spread, n.tokens * n.heads * n.dim, Name::kAttentionOutput);
-  const Var across = mul(g, read, fade, Name::kAttentionOutput);
-  const Var both = add(g, inside, across, Name::kAttentionOutput);
-  return add(g, both, skip, Name::kAttentionOutput);
+  Var spread = mul_sized(g, queries, before, n.tokens * state, Name::kAttentionTemp);
+  Var across =
+      mul(g, sum_along(g, spread, n.tokens * n.heads * n.dim, Name::kAttentionOutput), fade, Name::kAttentionOutput);
+  Var output = add(g, inside, across, Name::kAttentionOutput);
+  output = add(g, output, skip, Name::kAttentionOutput);
+  skip.reset();
+  inside.reset();
+  spread.reset();
+  across.reset();
+  return output;
 }
 
 // RMS norm of what the gate lets through.
@@ -130,22 +149,27 @@ Var gated_norm(Graph& g, const Model& m, const Var& x, const Var& gate, const No
 
 Var mamba_mixer(Graph& g, const Model& m, const model::StateSpace& s, const MambaIds& ids, const Var& x) {
   g.tape().at(Operation::kQkvLinear);
-  const Var projected = project(g, m, x, ids.in, Name::kQkv);
+  Var projected = project(g, m, x, ids.in, Name::kQkv);
   const Var logarithm = cast(g, g.use(ids.a_log), 4, Name::kRouter);
   const Var power = keeps_result(g, logarithm, Name::kRouter);
   const Var a = neg(g, power, Name::kRouter);
   const std::int64_t inner = s.inner() / m.tensor;
   const std::int64_t channels = s.conv_channels() / m.tensor;
-  const auto parts =
-      split(g, projected, {m.tokens() * inner, m.tokens() * channels, m.tokens() * s.heads / m.tensor}, false);
+  auto parts = split(g, projected, {m.tokens() * inner, m.tokens() * channels, m.tokens() * s.heads / m.tensor}, false);
   g.tape().at(Operation::kCoreAttention);
-  const Var convolved = convolve(g, m, parts[1], s, ids);
+  Var convolved = convolve(g, m, parts[1], s, ids);
   const std::int64_t grouped = m.tokens() * s.groups * s.state / m.tensor;
-  const auto mixed = split(g, convolved, {m.tokens() * inner, grouped, grouped}, false);
+  auto mixed = split(g, convolved, {m.tokens() * inner, grouped, grouped}, false);
   const Var output = scan(g, m, s, ids, mixed[0], mixed[1], mixed[2], parts[2], a);
   const Var normed = gated_norm(g, m, output, parts[0], ids.norm);
   g.tape().at(Operation::kProjection);
-  return project(g, m, cast(g, normed, x.width, Name::kAttentionOutput), ids.out, Name::kHidden);
+  Var result = project(g, m, cast(g, normed, x.width, Name::kAttentionOutput), ids.out, Name::kHidden);
+  // What the code names goes in this order, before what the norm returned.
+  for (Var& part : parts) part.reset();
+  projected.reset();
+  for (Var& part : mixed) part.reset();
+  convolved.reset();
+  return result;
 }
 
 }  // namespace plimsoll::step::transformers

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "job/job.h"
@@ -130,7 +131,11 @@ enum class NormForm : std::uint8_t {
 
 // What differs between families in the code around the layers: the defaults are Llama's. Rows: families.cpp.
 struct Family {
-  bool classic = false;               // norms come first in construction
+  // In which order a layer's modules are made: the mixer or attention (A), cross attention with its norm (C), MLP or
+  // experts (M), the next norm (n), all norms that are left (N).
+  std::string_view order = "ACMN";
+  bool experts_first = false;         // before the router
+  bool late_embedding_norm = false;   // the norm of embeddings stands behind the layers (BART)
   bool conv1d = false;                // GPT-2: weights stored [in, out], always addmm
   bool named_outputs = false;         // a block's output lives to the end of the layer (GPT-2)
   bool norms_sums = false;            // norms that follow blocks take the sum with the residual (BERT, OPT 350M)

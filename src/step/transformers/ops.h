@@ -15,6 +15,7 @@ Var add_bias(Graph& g, const Var& x, const Var& bias);  // in place; the bias is
 Var add_number(Graph& g, const Var& x, Name name);
 Var scale(Graph& g, const Var& x, Name name);  // times or divided by a number
 Var neg(Graph& g, const Var& x, Name name);
+Var running_sum(Graph& g, const Var& x, Name name);  // cumsum
 Var pow(Graph& g, const Var& x, Name name);
 Var keeps_input(Graph& g, const Var& x, Name name);   // SiLU, one-kernel GELU
 Var keeps_result(Graph& g, const Var& x, Name name);  // tanh, sigmoid, ReLU
@@ -22,6 +23,7 @@ Var keeps_result(Graph& g, const Var& x, Name name);  // tanh, sigmoid, ReLU
 Var mul_complex(Graph& g, const Var& x, const Var& table, Name name);
 Var mul(Graph& g, const Var& a, const Var& b, Name name);
 // A product of tensors that broadcast against one another to `elements`, and the same summed to `result` at once.
+// Each was given dimensions of one, so that what is summed for its gradient is a view.
 Var mul_sized(Graph& g, const Var& a, const Var& b, std::int64_t elements, Name name);
 Var sum_along(Graph& g, const Var& x, std::int64_t result, Name name);  // its gradient is spread without a copy
 Var mul_sum(Graph& g, const Var& a, const Var& b, std::int64_t elements, std::int64_t result, Name name);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scaled dot-product attention in one kernel: cuDNN on Hopper and newer, the flash kernels before
-// (facts other-frameworks-memory.md 2.3).
+// Scaled dot-product attention in one kernel: cuDNN on Hopper and newer; before, the flash kernels, or the
+// memory-efficient one where flash cannot: with a mask, and where values have another width than queries (facts
+// other-frameworks-memory.md 2.3).
 #include "step/transformers/ops.h"
 
 namespace plimsoll::step::transformers {
@@ -31,6 +32,11 @@ void fused_attention_backward(Graph& g, Node& node, Grads& result) {
   Var dkv = g.alloc(expanded, 1, Name::kAttentionTemp);
 }
 
+// It writes place by place, however its inputs lie, and so do its gradients.
+bool is_memory_efficient(const Graph& g, const AttentionShape& s, const Var& mask) {
+  return !g.device().fused_attention && (mask || s.value_dim != s.head_dim);
+}
+
 // Only the causal half runs, or a window of it; an additive mask says nothing about what could be skipped.
 AttentionCall call_of(const AttentionShape& s, std::uint8_t width, const Var& mask) {
   const auto real = [](std::int64_t value) { return static_cast<double>(value); };
@@ -59,6 +65,7 @@ Var fused_attention(Graph& g, const AttentionShape& s, const Var& query, const V
     minus_infinity.reset();
     zero.reset();
   }
+  const bool by_place = is_memory_efficient(g, s, mask);
   const std::int32_t node = g.node(fused_attention_backward, q, k, v);
   if (node >= 0) {
     Node& n = g.at(node);
@@ -69,7 +76,8 @@ Var fused_attention(Graph& g, const AttentionShape& s, const Var& query, const V
            s.kv_heads < s.heads && !mask ? rows * (s.head_dim + s.value_dim) : 0,
            s.context > 1 ? (k.elements + v.elements) * s.context : 0};
     n.w[0] = q.width;
-    n.w[1] = static_cast<std::uint8_t>((q.head_major ? 1 : 0) | (k.head_major ? 2 : 0) | (v.head_major ? 4 : 0));
+    if (!by_place)
+      n.w[1] = static_cast<std::uint8_t>((q.head_major ? 1 : 0) | (k.head_major ? 2 : 0) | (v.head_major ? 4 : 0));
   }
   if (mask) g.save(node, bias);
   g.save(node, k);
@@ -81,7 +89,7 @@ Var fused_attention(Graph& g, const AttentionShape& s, const Var& query, const V
   Var offset = g.alloc(8, 1, Name::kLogSumExp);
   Var y = g.reuse_result(false);
   if (!y) y = g.alloc(rows * s.value_dim, q.width, Name::kAttentionOutput);
-  y.head_major = q.head_major;
+  y.head_major = q.head_major && !by_place;
   Var lse = g.reuse_result(false);
   if (!lse) lse = g.alloc(rows, 4, Name::kLogSumExp);
   g.keep_result(y, false);

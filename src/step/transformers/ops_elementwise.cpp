@@ -93,7 +93,10 @@ void mul_backward(Graph& g, Node& node, Grads& result) {
   g.drop_replayed(node);
   for (std::size_t i = 0; i < 2; ++i) {
     if (!result[i]) continue;
-    if (result[i].elements != node.n[i]) sum_to(g, result[i], node.n[i], node.w[2] != 0);
+    if (result[i].elements != node.n[i]) {
+      sum_to(g, result[i], node.n[i], node.w[2] != 0);
+      result[i].is_view = node.w[3] != 0;
+    }
     fit(g, result[i], node.w[i]);
   }
 }
@@ -107,9 +110,18 @@ void mul_complex_backward(Graph& g, Node& node, Grads& result) {
   result[0] = like(g, node.grads[0], Name::kGrad);
 }
 
-// A sum spreads its gradient without a copy.
+// Backwards: the gradient turned round, summed, turned round again.
+void running_sum_backward(Graph& g, Node& node, Grads& result) {
+  const Var turned = like(g, node.grads[0], Name::kGrad);
+  g.reads(turned.bytes());
+  const Var sums = like(g, turned, Name::kGrad);
+  g.reads(sums.bytes());
+  result[0] = like(g, sums, Name::kGrad);
+}
+
+// A sum spreads its gradient without a copy, as a view that keeps it.
 void spread_backward(Graph& g, Node& node, Grads& result) {
-  result[0] = g.constant(node.n[0], node.w[0]);
+  result[0] = g.view(node.grads[0], node.n[0]);
   result[0].is_view = true;
 }
 
@@ -194,6 +206,8 @@ Var scale(Graph& g, const Var& x, Name name) {
   return unary(g, x, node, name);
 }
 
+Var running_sum(Graph& g, const Var& x, Name name) { return unary(g, x, g.node(running_sum_backward, x), name); }
+
 Var neg(Graph& g, const Var& x, Name name) { return unary(g, x, g.node(fresh_backward, x), name); }
 
 Var pow(Graph& g, const Var& x, Name name) {
@@ -239,6 +253,7 @@ Var mul_sized(Graph& g, const Var& a, const Var& b, std::int64_t elements, Name 
     n.n[1] = b.elements;
     n.w[0] = a.width;
     n.w[1] = b.width;
+    n.w[3] = 1;
   }
   Var y = g.alloc(elements, wider(a, b), name);
   y.head_major = true;

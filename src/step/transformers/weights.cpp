@@ -139,25 +139,30 @@ Model make_model(const job::Job& job, const job::Chunk& stage) {
     m.token_rows = collect.trained_rows(embedding);
     if (a.position_rows > 0) m.positions = collect.table(a.position_rows, a.hidden, WeightKind::kEmbedding);
     if (a.token_types > 0) m.token_types = collect.table(a.token_types, a.hidden, WeightKind::kEmbedding);
-    if (a.embedding_norm) m.embedding_norm = collect.norm(a.hidden);
+    if (a.embedding_norm && !m.family.late_embedding_norm) m.embedding_norm = collect.norm(a.hidden);
   }
   if (m.embedding >= 0 && !m.tied) m.weights[static_cast<std::size_t>(m.embedding)].grad_parts = m.tensor;
   m.encoder_depth = a.encoder_depth();
   const std::int64_t heads = a.kinds.front().attention.heads;
   const auto relative = [&](std::size_t which) {
-    if (a.relative_buckets > 0)
+    if (a.relative_buckets <= 0) return;
+    collect.behind_next_mixer([&collect, &m, &a, heads, which] {
       m.relative_bias[which] = collect.table(a.relative_buckets, heads, WeightKind::kEmbedding);
+    });
   };
   relative(m.encoder_depth > 0 ? 0 : 1);
+  const bool late_norm = a.embedding_norm && m.family.late_embedding_norm;
   for (std::int64_t i = 0; i < stage.num_layers; ++i) {
     if (i == m.encoder_depth && i > 0) {
+      if (late_norm && stage.has_embedding) m.embedding_norm = collect.norm(a.hidden);
       if (a.final_norm) m.encoder_norm = collect.norm(a.hidden);
       if (a.position_rows > 0) m.decoder_positions = collect.table(a.position_rows, a.hidden, WeightKind::kEmbedding);
-      if (a.embedding_norm) m.decoder_embedding_norm = collect.norm(a.hidden);
+      if (a.embedding_norm && !late_norm) m.decoder_embedding_norm = collect.norm(a.hidden);
       relative(1);
     }
     collect.layer(a.layer(stage.first_layer + i));
   }
+  if (late_norm && m.encoder_depth > 0) m.decoder_embedding_norm = collect.norm(a.hidden);
   list_ends(job, stage, rows, frozen_embedding, collect, m);
   m.unmatched = collect.unmatched();
   return m;
