@@ -166,7 +166,7 @@ TEST(MegatronArgs, a_recorded_run_is_read_with_its_world_and_vocabulary) {
   EXPECT_EQ(job->kernels.attention, AttentionBackend::kUnfused);
   EXPECT_FALSE(job->kernels.gradient_accumulation_fusion);
   EXPECT_EQ(job->environment.at("NCCL_ALGO"), "Ring");
-  EXPECT_TRUE(warns(*job, "apply_query_key_layer_scaling"));
+  EXPECT_TRUE(job->kernels.scales_queries_by_layer);
 }
 
 TEST(MegatronArgs, yaml_of_tests_and_plain_yaml_are_read) {
