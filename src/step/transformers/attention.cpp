@@ -157,6 +157,7 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
     k = project(g, m, x, ids.k, Name::kKey);
     if (early) k = head_norm(g, m, a, k, ids.k_norm, Name::kKey);
     k = laid_out(to_heads(g, k), Name::kKey);
+    if (m.family.scaled_parts) k = scale(g, k, Name::kKey);
     v = laid_out(to_heads(g, project(g, m, x, ids.v, Name::kValue)), Name::kValue);
     if (m.family.norms_after_heads) {
       q = head_norm(g, m, a, q, ids.q_norm, Name::kQuery);

@@ -58,7 +58,7 @@ const Row kRows[] = {
     {"mamba", {.order = "NA", .copies_shifted = true, .wide_residual = true}},
     {"falcon_mamba", {.order = "NA", .copies_shifted = true, .wide_residual = true}},
     {"jamba", {.narrow_weights = true, .plain_weights = true}},
-    {"falcon_h1", {.order = "MAN"}},
+    {"falcon_h1", {.order = "MAN", .scaled_embedding = true, .scaled_logits = true, .scaled_parts = true}},
     {"nemotron_h", {.order = "NAM", .experts_first = true}},
     {"lfm2_moe", {.experts_first = true}},
     {"minimax", {.order = "ANM", .normed_residual = true}},

@@ -2,6 +2,7 @@
 // MiniMax's lightning attention as Transformers writes it: block after block, tokens of a block look at one another
 // through decaying scores, and at those before it through a state that is carried on.
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "base/checked.h"
@@ -54,10 +55,13 @@ Var lightning_attention(Graph& g, const Model& m, const model::Attention& a, con
                                       Name::kAttentionTemp);
     pieces.push_back(add(g, across, inside, Name::kAttentionOutput));
     output = append(g, output, pieces.back());
+    // Behind the last block nobody reads the state: what its gradient would need goes with it.
+    const bool needs_gradient = std::exchange(g.grad_enabled, g.grad_enabled && start + usual < m.sequence);
     const Var next = batched_matmul(g, decayed(k, heads * block), factor(v), {lines, a.head_dim, block, a.head_dim},
                                     Name::kAttentionTemp);
     state = add(g, decayed(state, heads), next, Name::kHidden);
     state.head_major = true;
+    g.grad_enabled = needs_gradient;
   }
   output = copy(g, output, Name::kAttentionOutput);
   pieces.clear();

@@ -130,15 +130,15 @@ Var scan(Graph& g, const Model& m, const model::StateSpace& s, const MambaIds& i
   return output;
 }
 
-// RMS norm of what the gate lets through.
+// RMS norm of what the gate lets through; without a norm there is nothing in fp32 but the scan's result.
 Var gated_norm(Graph& g, const Model& m, const Var& x, const Var& gate, const NormIds& ids) {
+  if (ids.w < 0) return mul(g, x, keeps_input(g, gate, Name::kActivation), Name::kAttentionOutput);
   Var hidden = cast(g, x, 4, Name::kNormFp32);
   {
     const Var wide = cast(g, gate, 4, Name::kNormFp32);
     const Var open = keeps_input(g, wide, Name::kNormFp32);
     hidden = mul(g, hidden, open, Name::kNormFp32);
   }
-  if (ids.w < 0) return hidden;
   const Var variance = mean_rows(g, pow(g, hidden, Name::kHidden), m.tokens(), Name::kNormStats);
   const Var inverse = rsqrt(g, add_number(g, variance, Name::kNormStats), Name::kNormStats);
   hidden = mul(g, hidden, inverse, Name::kNormFp32);
@@ -149,7 +149,15 @@ Var gated_norm(Graph& g, const Model& m, const Var& x, const Var& gate, const No
 
 Var mamba_mixer(Graph& g, const Model& m, const model::StateSpace& s, const MambaIds& ids, const Var& x) {
   g.tape().at(Operation::kQkvLinear);
-  Var projected = project(g, m, x, ids.in, Name::kQkv);
+  Var projected;
+  if (m.family.scaled_parts) {
+    const Var scaled = scale(g, x, Name::kHidden);
+    projected = project(g, m, scaled, ids.in, Name::kQkv);
+    // By a vector in the type of the weights: fp32 ones widen what autocast has made of the projection.
+    projected = mul(g, projected, g.constant(projected.elements / m.tokens(), m.width), Name::kQkv);
+  } else {
+    projected = project(g, m, x, ids.in, Name::kQkv);
+  }
   const Var logarithm = cast(g, g.use(ids.a_log), 4, Name::kRouter);
   const Var power = keeps_result(g, logarithm, Name::kRouter);
   const Var a = neg(g, power, Name::kRouter);

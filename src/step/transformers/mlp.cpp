@@ -97,6 +97,19 @@ Var before_down(Graph& g, const Model& m, const LayerIds& ids, const Var& x) {
   return cast(g, dropped, g.weight(ids.down.w).width, Name::kCastInput);
 }
 
+Var scaled_mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x) {
+  Tape& tape = g.tape();
+  Var up = project(g, m, x, ids.up, Name::kFc1);
+  Var gate = scale(g, project(g, m, x, ids.gate, Name::kFc1), Name::kFc1);
+  tape.at(Operation::kActivationFunction);
+  gate = activate(g, m, ffn.activation, gate);
+  Var product = mul(g, up, gate, Name::kActivation);
+  gate.reset();
+  up.reset();
+  tape.at(Operation::kFc2Linear);
+  return scale(g, project(g, m, product, ids.down, Name::kHidden), Name::kHidden);
+}
+
 }  // namespace
 
 Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x,
@@ -134,6 +147,7 @@ Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds&
     tape.at(Operation::kFc2Linear);
     return leave(project(g, m, product, ids.down, Name::kHidden));
   }
+  if (m.family.scaled_parts) return leave(scaled_mlp(g, m, ffn, ids, x));
   Var active;
   {
     Var gate = project(g, m, x, ids.gate, Name::kFc1);

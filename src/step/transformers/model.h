@@ -171,6 +171,9 @@ struct Family {
   bool all_experts = false;     // every expert computes every token; scores of the others are zero (Llama 4)
   bool scaled_still = false;    // queries of layers that do not rotate are multiplied by a factor per place (Llama 4)
   bool scaled_logits = false;   // Command-R, Granite
+  // Every module's output is multiplied by a number of its own, the mixer's by a vector, and the MLP projects up before
+  // it gates (Falcon-H1).
+  bool scaled_parts = false;
   bool shifted_logits = false;  // a constant is added to the logits (BART)
   bool narrow_loss = false;     // the loss takes the logits as they come, not in fp32 (encoders)
   bool drops_output = false;    // dropout after the last norm (T5)

@@ -131,10 +131,20 @@ void hold_frequencies(const Model& m, Tape& tape) {
   tape.alloc(m.job->batch.seq_length * model::softmax_attention(m.architecture()).head_dim * 4, Name::kRope);
 }
 
+// The decays of a layer of MiniMax: for every two places of a block, for each place towards both its ends, for the
+// block.
+void hold_decays(const Model& m, const model::Attention& a, Tape& tape) {
+  if (a.kind != model::AttentionKind::kLightning) return;
+  const std::int64_t heads = a.heads / m.tensor * m.width;
+  for (const std::int64_t each : {std::int64_t{1}, a.linear_block, a.linear_block, a.linear_block * a.linear_block})
+    static_cast<void>(tape.alloc(heads * each, Name::kWeight));
+}
+
 // GPT-J: a table of sines and cosines in every layer. GPT-BigCode: a byte for every pair of positions.
 void hold_buffers(const Model& m, Tape& tape) {
   const model::Architecture& a = m.architecture();
   if (m.family.holds_triangle) static_cast<void>(tape.alloc(a.position_rows * a.position_rows, Name::kWeight));
+  for (std::int64_t i = 0; i < m.depth(); ++i) hold_decays(m, a.layer(m.first_layer + i).attention, tape);
   if (m.family.rotation != Rotation::kPairs) return;
   const std::int64_t table = a.max_positions * rotary_dim(m, model::softmax_attention(a).head_dim) * 4;
   for (std::int64_t i = 0; i < m.depth(); ++i) static_cast<void>(tape.alloc(table, Name::kWeight));
