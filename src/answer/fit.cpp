@@ -10,14 +10,25 @@
 
 namespace plimsoll::answer {
 
+namespace {
+
+std::vector<lever::Change> usual_changes(const job::Job& job) {
+  return lever::changes_of(job, {.only_usual = true, .science = true});
+}
+
+}  // namespace
+
 bool Fit::holds() const { return memory.fits && !has_error(violations); }
 
 Result<Fit> fit(const job::Request& request, const lever::World& world, const memory::AskedRanks& asked,
                 Changes changes) {
   PLIMSOLL_TRY(job, job::resolve(request));
-  PLIMSOLL_TRY(price, lever::price(job, world, asked));
-  Fit fit{std::move(job), std::move(price.memory), asked, {}, std::move(price.time)};
-  if (changes == Changes::kUsual) price_changes(request, world, fit);
+  // Changes are compared with the worst rank: where one rank was asked for, there is nothing to compare.
+  const bool with_changes = changes == Changes::kUsual && !asked.pp;
+  PLIMSOLL_TRY(priced, lever::price_with_changes(request, job, world, asked,
+                                                 with_changes ? usual_changes(job) : std::vector<lever::Change>{}));
+  Fit fit{std::move(job), std::move(priced.price.memory), asked, {}, std::move(priced.price.time)};
+  fit.changes = std::move(priced.changes);
   fit.violations = rules::check(fit.job);
   for (const std::string& assumed : timing::unmodelled(fit.job)) fit.memory.warnings.push_back("time: " + assumed);
   return fit;
@@ -30,8 +41,7 @@ Result<lever::Estimate> estimate(const job::Request& request, const lever::World
 
 void price_changes(const job::Request& request, const lever::World& world, Fit& fit) {
   if (fit.asked.pp) return;
-  fit.changes = lever::price_changes(request, fit.job, {fit.memory, fit.time}, world,
-                                     lever::changes_of(fit.job, {.only_usual = true, .science = true}));
+  fit.changes = lever::price_changes(request, fit.job, {fit.memory, fit.time}, world, usual_changes(fit.job));
 }
 
 bool Sweep::any_fits() const {

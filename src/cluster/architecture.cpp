@@ -25,6 +25,12 @@ std::string_view name_of(Architecture architecture) {
   return "";
 }
 
+bool is_architecture(std::string_view name) {
+  for (int i = 0; i <= static_cast<int>(Architecture::kOther); ++i)
+    if (name_of(static_cast<Architecture>(i)) == name) return true;
+  return false;
+}
+
 std::optional<int> compute_capability(Architecture architecture) {
   switch (architecture) {
     case Architecture::kVolta:

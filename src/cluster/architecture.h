@@ -10,6 +10,7 @@
 namespace plimsoll::cluster {
 
 [[nodiscard]] std::string_view name_of(Architecture architecture);
+[[nodiscard]] bool is_architecture(std::string_view name);
 
 // CUDA compute capability times ten; nothing for GPUs without one.
 [[nodiscard]] std::optional<int> compute_capability(Architecture architecture);

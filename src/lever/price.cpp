@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lever/price.h"
 
-#include "base/crew.h"
 #include "job/pipeline_layout.h"
 
 namespace plimsoll::lever {
@@ -14,8 +13,6 @@ Result<timing::StepTime> time_of(const job::Job& job, const World& world) {
   return time;
 }
 
-namespace {
-
 Result<Price> price_of(Result<memory::Answer> answer, const job::Job& job, const World& world) {
   PLIMSOLL_TRY(memory, std::move(answer));
   PLIMSOLL_TRY(time, time_of(job, world));
@@ -24,18 +21,8 @@ Result<Price> price_of(Result<memory::Answer> answer, const job::Job& job, const
   return Price{std::move(memory), std::move(time)};
 }
 
-}  // namespace
-
 Result<Price> price(const job::Job& job, const World& world, const memory::AskedRanks& asked) {
   return price_of(memory::answer(job, asked), job, world);
-}
-
-std::vector<Result<Price>> prices(std::span<const job::Job* const> jobs, const World& world,
-                                  const memory::AskedRanks& asked) {
-  std::vector<Result<memory::Answer>> answers = memory::answers(jobs, asked);
-  std::vector<Result<Price>> all(jobs.size());
-  share_items(jobs.size(), [&](std::size_t i) { all[i] = price_of(std::move(answers[i]), *jobs[i], world); });
-  return all;
 }
 
 Result<Estimate> estimate(const job::Job& job, const World& world) {

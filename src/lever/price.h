@@ -4,8 +4,6 @@
 #pragma once
 
 #include <optional>
-#include <span>
-#include <vector>
 
 #include "base/result.h"
 #include "job/request.h"
@@ -24,9 +22,8 @@ struct Price {
 };
 
 [[nodiscard]] Result<Price> price(const job::Job& job, const World& world, const memory::AskedRanks& asked = {});
-// Of several jobs, in their order: the cores share the ranks of all.
-[[nodiscard]] std::vector<Result<Price>> prices(std::span<const job::Job* const> jobs, const World& world,
-                                                const memory::AskedRanks& asked);
+// The same, where its ranks were walked already.
+[[nodiscard]] Result<Price> price_of(Result<memory::Answer> answer, const job::Job& job, const World& world);
 
 // The seconds alone: a hundred times quicker than the memory.
 [[nodiscard]] Result<timing::StepTime> time_of(const job::Job& job, const World& world);

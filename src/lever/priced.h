@@ -36,4 +36,12 @@ using RuleIds = std::set<std::string, std::less<>>;
                                                       const Price& before, const World& world,
                                                       std::vector<Change> changes);
 
+// A job and its changes at once: while its ranks are walked, it is found out which changes there are.
+struct PricedJob {
+  Price price;
+  std::vector<PricedChange> changes;
+};
+[[nodiscard]] Result<PricedJob> price_with_changes(const job::Request& request, const job::Job& job, const World& world,
+                                                   const memory::AskedRanks& asked, std::vector<Change> changes);
+
 }  // namespace plimsoll::lever

@@ -18,6 +18,7 @@
 #include "job/pipeline_layout.h"
 #include "memory/interval.h"
 #include "memory/outside.h"
+#include "memory/question.h"
 #include "memory/settings.h"
 #include "memory/table.h"
 #include "step/program.h"
@@ -25,11 +26,6 @@
 namespace plimsoll::memory {
 
 namespace {
-
-struct WalkedRank {
-  RankAnswer answer;
-  std::vector<std::string> warnings;
-};
 
 // Those of the last walks: a question walks dozens, two or so at a time.
 Spares<step::Tape>& tapes() {
@@ -174,39 +170,7 @@ Result<Folded> fold_stages(const job::Job& job, const job::PipelineLayout& layou
   return folded;
 }
 
-// One job on its way to its answer. Every pipeline rank is walked: fragmentation is not bounded by what a rank's
-// tensors need, so none is left out because another looks fuller; only a caller that wants no more than the verdict
-// stops at the first rank that does not fit. The steps of several questions are shared among the cores.
-class Question {
- public:
-  Question(const job::Job& job, const AskedRanks& asked) : job_(job), asked_(asked) {}
-
-  // First: which ranks are to be walked.
-  void prepare() {
-    if (const Status status = lay_out(); !status) refused_ = status.error();
-  }
-  [[nodiscard]] std::size_t ranks() const { return refused_ ? 0 : fullest_first_.size(); }
-  // Then each of them, in any order and at once.
-  void walk(std::size_t i) {
-    if (*is_decided_) return;
-    walked_[i] = answer_rank(job_, *layout_, fullest_first_[i], asked_);
-    if (!*walked_[i] || (asked_.verdict_only && !(*walked_[i])->answer.fits)) *is_decided_ = true;
-  }
-  // Last.
-  [[nodiscard]] Result<Answer> answer();
-
- private:
-  [[nodiscard]] Status lay_out();
-
-  const job::Job& job_;
-  AskedRanks asked_;
-  std::optional<Error> refused_;
-  std::optional<job::PipelineLayout> layout_;
-  std::vector<std::int64_t> peak_by_stage_;
-  std::vector<std::int64_t> fullest_first_;
-  std::vector<std::optional<Result<WalkedRank>>> walked_;  // of fullest_first_
-  std::unique_ptr<std::atomic<bool>> is_decided_ = std::make_unique<std::atomic<bool>>(false);
-};
+}  // namespace
 
 Status Question::lay_out() {
   PLIMSOLL_TRY(layout, job::pipeline_layout(job_));
@@ -224,6 +188,17 @@ Status Question::lay_out() {
   if (asked_.alone && asked_.pp) fullest_first_ = {*asked_.pp};
   walked_.resize(fullest_first_.size());
   return {};
+}
+
+void Question::prepare() {
+  if (const Status status = lay_out(); !status) refused_ = status.error();
+}
+
+void Question::walk(std::size_t i) {
+  // What only compares is given up with whoever asked for it.
+  if (*is_decided_ || (asked_.figures_only && interrupted())) return;
+  walked_[i] = answer_rank(job_, *layout_, fullest_first_[i], asked_);
+  if (!*walked_[i] || (asked_.verdict_only && !(*walked_[i])->answer.fits)) *is_decided_ = true;
 }
 
 Result<Answer> Question::answer() {
@@ -268,8 +243,6 @@ Result<Answer> Question::answer() {
   return result;
 }
 
-}  // namespace
-
 Result<Least> least(const job::Job& job) {
   PLIMSOLL_TRY(layout, job::pipeline_layout(job));
   if (const auto settings = settings_of(job); !settings) return tl::make_unexpected(settings.error());
@@ -297,26 +270,10 @@ Result<std::int64_t> folded_peak(const job::Job& job, std::int64_t pp_rank) {
 }
 
 Result<Answer> answer(const job::Job& job, const AskedRanks& asked) {
-  const job::Job* const only = &job;
-  return std::move(answers({&only, 1}, asked).front());
-}
-
-std::vector<Result<Answer>> answers(std::span<const job::Job* const> jobs, const AskedRanks& asked) {
-  std::vector<Question> questions;
-  questions.reserve(jobs.size());
-  for (const job::Job* job : jobs) questions.emplace_back(*job, asked);
-  share_items(jobs.size(), [&questions](std::size_t i) { questions[i].prepare(); });
-  std::vector<std::pair<std::size_t, std::size_t>> walks;  // a question and one of its ranks
-  for (std::size_t i = 0; i < questions.size(); ++i)
-    for (std::size_t r = 0; r < questions[i].ranks(); ++r) walks.emplace_back(i, r);
-  share_items(walks.size(), [&](std::size_t w) {
-    // What only compares is given up with the question that it belongs to.
-    if (!asked.figures_only || !interrupted()) questions[walks[w].first].walk(walks[w].second);
-  });
-  std::vector<Result<Answer>> all;
-  all.reserve(questions.size());
-  for (Question& question : questions) all.push_back(question.answer());
-  return all;
+  Question question(job, asked);
+  question.prepare();
+  share_items(question.ranks(), [&question](std::size_t i) { question.walk(i); });
+  return question.answer();
 }
 
 }  // namespace plimsoll::memory

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -85,8 +84,6 @@ struct AskedRanks {
 
 // The job must be complete (job::read_job completes it).
 [[nodiscard]] Result<Answer> answer(const job::Job& job, const AskedRanks& asked);
-// The same of several jobs, in their order: the cores share the ranks of all.
-[[nodiscard]] std::vector<Result<Answer>> answers(std::span<const job::Job* const> jobs, const AskedRanks& asked);
 
 // What a job needs at least, in closed form: the tensors of its fullest rank and what lies beside PyTorch, without what
 // the allocator adds to them. One that needs more than there is cannot fit; whether one that needs less fits is for

@@ -24,25 +24,35 @@ constexpr std::string_view kKeys[] = {"id",     "severity", "frameworks", "versi
                                       "prints", "wrong",    "fix",        "set",        "source",
                                       "base",   "breaks",   "holds",      "checked_by", "vague"};
 
-Result<std::string> text_at(const Node& table, std::string_view key, bool required) {
-  const Node* value = table.find(key);
+// Every table is read once: its texts and values are taken out of it.
+Node* find(Node& table, std::string_view key) {
+  for (auto& [name, value] : table.members)
+    if (name == key) return &value;
+  return nullptr;
+}
+
+Result<std::string> text_at(Node& table, std::string_view key, bool required) {
+  Node* value = find(table, key);
   if (value == nullptr && !required) return std::string{};
   if (value == nullptr) return bad_input(fmt::format("{} is missing", key));
   if (!value->is_string()) return bad_input(fmt::format("{}: wanted a text", key));
   if (required && value->text.empty()) return bad_input(fmt::format("{} is empty", key));
-  return value->text;
+  return std::move(value->text);
 }
 
 // One text or a list of them.
-Result<std::vector<std::string>> texts_at(const Node& table, std::string_view key) {
+Result<std::vector<std::string>> texts_at(Node& table, std::string_view key) {
   std::vector<std::string> texts;
-  const Node* value = table.find(key);
+  Node* value = find(table, key);
   if (value == nullptr) return texts;
-  if (value->is_string()) return std::vector<std::string>{value->text};
+  if (value->is_string()) {
+    texts.push_back(std::move(value->text));
+    return texts;
+  }
   if (!value->is_array()) return bad_input(fmt::format("{}: wanted a text or a list of texts", key));
-  for (const Node& item : value->items) {
+  for (Node& item : value->items) {
     if (!item.is_string()) return bad_input(fmt::format("{}: wanted a list of texts", key));
-    texts.push_back(item.text);
+    texts.push_back(std::move(item.text));
   }
   return texts;
 }
@@ -54,7 +64,7 @@ Result<Type> type_of(const std::string& name) {
   return bad_input(fmt::format("found '{}', wanted boolean, number, text, list or version", name));
 }
 
-Result<Declaration> read_declaration(const Node& value) {
+Result<Declaration> read_declaration(Node& value) {
   Declaration declaration;
   if (value.is_string()) {
     PLIMSOLL_TRY(type, type_of(value.text));
@@ -106,16 +116,14 @@ Result<Message> read_message(std::string_view text, const Resolver& resolve) {
   return message;
 }
 
-Result<Example> read_example(const Node& table, std::string_view key) {
-  Example example;
-  const Node* value = table.find(key);
-  if (value == nullptr) return example;
+Result<Example> read_example(Node& table, std::string_view key) {
+  Node* value = find(table, key);
+  if (value == nullptr) return Example{};
   if (!value->is_object()) return bad_input(fmt::format("{}: wanted a table of keys", key));
-  for (const auto& [name, item] : value->members) example.emplace_back(name, item);
-  return example;
+  return std::move(value->members);
 }
 
-Status read_frameworks(const Node& table, Rule& rule) {
+Status read_frameworks(Node& table, Rule& rule) {
   PLIMSOLL_TRY(names, texts_at(table, "frameworks"));
   for (const std::string& name : names) {
     const auto framework = job::from_name<job::Framework>(name);
@@ -128,7 +136,7 @@ Status read_frameworks(const Node& table, Rule& rule) {
   return {};
 }
 
-Status read_fix(const Node& table, Rule& rule) {
+Status read_fix(Node& table, Rule& rule) {
   PLIMSOLL_TRY(fix, text_at(table, "fix", true));
   rule.fix = std::move(fix);
   const Node* set = table.find("set");
@@ -139,7 +147,7 @@ Status read_fix(const Node& table, Rule& rule) {
   return {};
 }
 
-Status read_condition(const Node& table, FactTable& facts, const Resolver& resolve, Rule& rule) {
+Status read_condition(Node& table, FactTable& facts, const Resolver& resolve, Rule& rule) {
   PLIMSOLL_TRY(by, text_at(table, "checked_by", false));
   if (!by.empty() && by != "why" && by != "job")
     return bad_input(fmt::format("checked_by: found '{}', wanted why", by));
@@ -161,7 +169,7 @@ Status read_condition(const Node& table, FactTable& facts, const Resolver& resol
   return {};
 }
 
-Status read_rule(const Node& table, FactTable& facts, Rule& rule) {
+Status read_rule(Node& table, FactTable& facts, Rule& rule) {
   const Resolver resolve = [&facts](std::string_view name) { return facts.resolve(name); };
   for (const auto& member : table.members)
     if (std::find(std::begin(kKeys), std::end(kKeys), member.first) == std::end(kKeys))
@@ -216,12 +224,12 @@ Result<RuleSet> read_rules(std::span<const std::string_view> texts) {
     roots.push_back(std::move(root));
   }
   // Facts first, whichever file declares them.
-  for (const Node& root : roots)
-    for (const auto& [section, table] : root.members) {
+  for (Node& root : roots)
+    for (auto& [section, table] : root.members) {
       if (section == "rule") continue;
       if (section != "facts" || !table.is_object())
         return bad_input(fmt::format("unknown key '{}', wanted [facts] or [[rule]]", section));
-      for (const auto& [name, value] : table.members) {
+      for (auto& [name, value] : table.members) {
         auto declaration = read_declaration(value);
         if (!declaration)
           return tl::make_unexpected(std::move(declaration.error()).with_context(fmt::format("facts.{}", name)));
@@ -230,11 +238,11 @@ Result<RuleSet> read_rules(std::span<const std::string_view> texts) {
     }
   std::unordered_set<std::string> known;  // ids, in small letters
   std::size_t size = 0;                   // of all conditions
-  for (const Node& root : roots) {
-    const Node* rules = root.find("rule");
+  for (Node& root : roots) {
+    Node* rules = find(root, "rule");
     if (rules == nullptr) continue;
     if (!rules->is_array()) return bad_input("rule: wanted [[rule]] tables");
-    for (const Node& table : rules->items) {
+    for (Node& table : rules->items) {
       if (!table.is_object()) return bad_input("rule: wanted [[rule]] tables");
       if (set.rules_.size() >= kMaxRules) return bad_input(fmt::format("more than {} rules", kMaxRules));
       PLIMSOLL_TRY(id, text_at(table, "id", true));

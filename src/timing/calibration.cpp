@@ -2,6 +2,7 @@
 #include "timing/calibration.h"
 
 #include <cmath>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -63,7 +64,10 @@ Status read_values(const Node& table, const std::vector<Named>& names, std::stri
 // The entry of a GPU or architecture. A part named for the first time starts from what it would have had.
 Device& device_named(const std::string& name, Calibration& calibration) {
   if (name == "fallback") return calibration.fallback;
-  const Result<cluster::Gpu> gpu = cluster::find_gpu(name);
+  // An architecture is no GPU that is misspelt: what it may have been meant for is not looked for.
+  std::optional<cluster::Gpu> gpu;
+  if (!cluster::is_architecture(name))
+    if (auto found = cluster::find_gpu(name)) gpu = *std::move(found);
   const std::string& key = gpu ? gpu->id : name;
   for (auto& [known, device] : calibration.devices)
     if (known == key) return device;
