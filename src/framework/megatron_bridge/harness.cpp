@@ -134,6 +134,8 @@ void set_beside(const LaunchFlag& flag, Draft& draft) {
     set("cpu_offloading", bool_node(true));
   } else if (flag.written == "--use_megatron_fsdp" && lower(value) == "true") {
     set("data_parallel_sharding_strategy", text_node("optim_grads_params"));
+    set("init_model_with_meta_device", bool_node(true));
+    set("gradient_accumulation_fusion", bool_node(true));
   }
 }
 
