@@ -162,6 +162,11 @@ TEST(Sections, the_harness_reads_how_its_recipes_make_and_keep_weights) {
   EXPECT_EQ(sharded->sharding.kind, ShardingKind::kMegatronFsdp);
   EXPECT_TRUE(sharded->sharding.meta_init);
 
+  const auto asked = of("-m llama -mr llama3_8b -g h100 -ng 8 -c bf16 --use_megatron_fsdp true");
+  ASSERT_TRUE(asked) << text_of(asked);
+  EXPECT_TRUE(asked->sharding.meta_init);
+  EXPECT_TRUE(asked->kernels.gradient_accumulation_fusion);
+
   const auto four_bits = of("-m llama -mr llama31_405b -g b200 -ng 128 -c nvfp4");
   ASSERT_TRUE(four_bits) << text_of(four_bits);
   EXPECT_TRUE(four_bits->precision.fp4_param_gather);
