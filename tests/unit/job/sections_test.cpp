@@ -167,6 +167,10 @@ TEST(Sections, the_harness_reads_how_its_recipes_make_and_keep_weights) {
   EXPECT_TRUE(asked->sharding.meta_init);
   EXPECT_TRUE(asked->kernels.gradient_accumulation_fusion);
 
+  const auto without_flex = of("-m qwen -mr qwen3_30b_a3b -g gb200 -ng 8 -c bf16 --moe_flex_dispatcher_backend None");
+  ASSERT_TRUE(without_flex) << text_of(without_flex);
+  EXPECT_FALSE(without_flex->asked.flex_dispatcher);
+
   const auto four_bits = of("-m llama -mr llama31_405b -g b200 -ng 128 -c nvfp4");
   ASSERT_TRUE(four_bits) << text_of(four_bits);
   EXPECT_TRUE(four_bits->precision.fp4_param_gather);
