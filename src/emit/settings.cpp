@@ -217,7 +217,7 @@ bool has_effect(const Job& job, std::string_view key) {
     return is_fsdp(job);
   if (key == "reshard_head") return is_fsdp(job) && job.sharding.reshard_head;
   if (is({"data_parallel_sharding_strategy", "outer_dp_sharding_strategy", "fsdp_double_buffer",
-          "megatron_fsdp_main_grads_dtype", "megatron_fsdp_main_params_dtype"}))
+          "init_model_with_meta_device", "megatron_fsdp_main_grads_dtype", "megatron_fsdp_main_params_dtype"}))
     return job.sharding.kind == job::ShardingKind::kMegatronFsdp;
   if (key == "gradient_as_bucket_view") return job.sharding.kind == job::ShardingKind::kDdp;
   if (key == "offload_optimizer_ratio") return job.sharding.offload_optimizer != job::OffloadTarget::kNone;

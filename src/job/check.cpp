@@ -310,10 +310,11 @@ Status check_offload(const Job& job) {
   const OffloadModules& modules = offload.modules;
   if (offload.fine_grained) {
     if (!(modules.attn_norm || modules.qkv_linear || modules.core_attn || modules.attn_proj || modules.mlp_norm ||
-          modules.expert_fc1 || modules.moe_act))
+          modules.expert_fc1 || modules.moe_act || modules.fused_group_mlp))
       return refused("R120");
     if (modules.attn_proj && !modules.core_attn) return refused("R122");
-    if (job.recompute.modules.moe && (modules.expert_fc1 || modules.moe_act)) return refused("R123");
+    if (job.recompute.modules.moe && (modules.expert_fc1 || modules.moe_act || modules.fused_group_mlp))
+      return refused("R123");
   }
   return {};
 }

@@ -77,6 +77,7 @@ const std::vector<Group>& groups() {
         "data_parallel_sharding_strategy",
         "outer_dp_sharding_strategy",
         "fsdp_double_buffer",
+        "init_model_with_meta_device",
         "megatron_fsdp_main_grads_dtype",
         "megatron_fsdp_main_params_dtype",
         "distribute_saved_activations",

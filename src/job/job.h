@@ -170,6 +170,7 @@ struct Sharding {
   MegatronFsdpStrategy megatron_strategy = MegatronFsdpStrategy::kOptimGradsParams;
   bool outer_optim = false;  // outer_dp_sharding_strategy = optim
   bool double_buffer = false;
+  bool meta_init = false;  // init_model_with_meta_device
   DType megatron_main_grads = DType::kBf16;
   DType megatron_main_params = DType::kFp32;
   // DDP of PyTorch

@@ -86,6 +86,7 @@ struct OffloadModules {
   bool mlp_norm = false;
   bool expert_fc1 = false;
   bool moe_act = false;
+  bool fused_group_mlp = false;  // all that the fused grouped MLP saves
 
   friend bool operator==(const OffloadModules&, const OffloadModules&) = default;
 };

@@ -132,8 +132,12 @@ void set_beside(const LaunchFlag& flag, Draft& draft) {
     set("recompute_method", text_node("block"));
   } else if (flag.written == "--activation_offload_layers") {
     set("cpu_offloading", bool_node(true));
+  } else if (flag.written == "--moe_flex_dispatcher_backend") {
+    set("moe_token_dispatcher_type", text_node(value == "None" ? "alltoall" : "flex"));
   } else if (flag.written == "--use_megatron_fsdp" && lower(value) == "true") {
     set("data_parallel_sharding_strategy", text_node("optim_grads_params"));
+    set("init_model_with_meta_device", bool_node(true));
+    set("gradient_accumulation_fusion", bool_node(true));
   }
 }
 
@@ -198,6 +202,7 @@ Status read_harness_command(const std::vector<ShellWord>& words, Draft& draft) {
     // The harness says transformer_engine or local; which layers it captures is in its table.
     if (key == "cuda_graph_impl" || key == "cuda_graph_scope") continue;
     set_beside(flag, draft);
+    if (key == "moe_flex_dispatcher_backend" && flag.values.front().text == "None") continue;  // alltoall
     const ShellWord& word = flag.values.front();
     draft.assign(key, document::parse_scalar(word.text), flag.written);
     if (!word.unknown.empty())

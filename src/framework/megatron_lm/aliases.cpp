@@ -191,7 +191,7 @@ constexpr std::string_view kMegatronLmWithoutEffect = R"(
     gtp_remat_reduce_scatter_with_fp32_accumulation hard_sample_th head_lr_mult hetereogenous_dist_checkpoint
     hierarchical_context_parallel_sizes high_priority_a2a_comm_stream high_priority_stream_groups hysteresis
     ict_head_size ict_load img_h img_w indexer_* inference_* init_method init_method_std init_method_xavier_uniform
-    init_model_with_meta_device initial_loss_scale inprocess_* is_flex_eval iter_per_epoch iterations_to_skip
+    initial_loss_scale inprocess_* is_flex_eval iter_per_epoch iterations_to_skip
     kitchen_* langrl_* layer_ranking_list layernorm_epsilon layernorm_zero_centered_gamma lazy_mpu_init
     linear_conv_kernel_dim linear_key_head_dim linear_num_key_heads linear_num_value_heads linear_scaler_end
     linear_scaler_start linear_value_head_dim lion_* load load_main_params_from_ckpt load_optim load_rng local_rank

@@ -148,6 +148,7 @@ constexpr Flag kFlags[] = {
     {"data_parallel_sharding_strategy", "--data-parallel-sharding-strategy"},
     {"outer_dp_sharding_strategy", "--outer-dp-sharding-strategy"},
     {"fsdp_double_buffer", "--fsdp-double-buffer"},
+    {"init_model_with_meta_device", "--init-model-with-meta-device"},
     {"megatron_fsdp_main_grads_dtype", "--megatron-fsdp-main-grads-dtype"},
     {"megatron_fsdp_main_params_dtype", "--megatron-fsdp-main-params-dtype"},
 

@@ -31,7 +31,7 @@ constexpr Module<OffloadModules> kOffloadModules[] = {
     {"attn_norm", &OffloadModules::attn_norm}, {"qkv_linear", &OffloadModules::qkv_linear},
     {"core_attn", &OffloadModules::core_attn}, {"attn_proj", &OffloadModules::attn_proj},
     {"mlp_norm", &OffloadModules::mlp_norm},   {"expert_fc1", &OffloadModules::expert_fc1},
-    {"moe_act", &OffloadModules::moe_act},
+    {"moe_act", &OffloadModules::moe_act},     {"fused_group_mlp", &OffloadModules::fused_group_mlp},
 };
 
 template <class Modules, std::size_t kCount>
@@ -162,7 +162,8 @@ const Key kOffloadKeys[] = {
     {"fine_grained_activation_offloading", kBoth, PLIMSOLL_FIELD(offload.fine_grained),
      "inputs of offload_modules move to the host"},
     {"offload_modules", kBoth,
-     Custom{set_offload_modules, "list of attn_norm, qkv_linear, core_attn, attn_proj, mlp_norm, expert_fc1, moe_act"},
+     Custom{set_offload_modules,
+            "list of attn_norm, qkv_linear, core_attn, attn_proj, mlp_norm, expert_fc1, moe_act, fused_group_mlp"},
      "which modules"},
     {"activation_offload_fraction", kBoth, PLIMSOLL_FIELD(offload.fraction), "share of the groups that moves",
      kFraction},

@@ -198,6 +198,8 @@ const Key kShardingKeys[] = {
      "Megatron-FSDP: sharding over replicas"},
     {"fsdp_double_buffer", kBytes, PLIMSOLL_FIELD(sharding.double_buffer),
      "Megatron-FSDP: two permanent gather buffers"},
+    {"init_model_with_meta_device", kBytes, PLIMSOLL_FIELD(sharding.meta_init),
+     "Megatron-FSDP: weights are made shard by shard, never whole"},
     {"megatron_fsdp_main_grads_dtype", kBoth, PLIMSOLL_FIELD(sharding.megatron_main_grads),
      "dtype of sharded gradients"},
     {"megatron_fsdp_main_params_dtype", kNeither, PLIMSOLL_FIELD(sharding.megatron_main_params),

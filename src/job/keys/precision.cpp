@@ -17,24 +17,58 @@ using document::Node;
 
 struct Recipe {
   std::string_view name;
-  std::string_view short_name;
+  std::string_view short_name = {};
   DType base = DType::kBf16;
   std::optional<Fp8Recipe> fp8 = std::nullopt;
   bool param_gather = false;
   bool reuse_grad_buffer = false;
   bool first_last_bf16 = false;
   bool fp4 = false;
+  bool fp4_param_gather = false;
+  std::int64_t bf16_at_start = 0;
+  std::int64_t bf16_at_end = 0;
 };
 
+// Bridge's training/mixed_precision.py. Its NVFP4 recipe keeps the weights in 16 bits before 0.5.
 constexpr Recipe kRecipes[] = {
-    {"fp32", "32", DType::kFp32},
-    {"bf16_mixed", "bf16", DType::kBf16},
-    {"fp16_mixed", "fp16", DType::kFp16},
-    {"bf16_with_fp8_delayed_scaling_mixed", "fp8_ds", DType::kBf16, Fp8Recipe::kDelayed, true},
-    {"bf16_with_fp8_current_scaling_mixed", "fp8_cs", DType::kBf16, Fp8Recipe::kTensorwise, true, false, true},
-    {"bf16_with_fp8_subchannel_scaling_mixed", "fp8_sc", DType::kBf16, Fp8Recipe::kBlockwise},
-    {"bf16_with_mxfp8_mixed", "fp8_mx", DType::kBf16, Fp8Recipe::kMxfp8, true, true},
-    {"bf16_with_nvfp4_mixed", "nvfp4", DType::kBf16, std::nullopt, false, false, false, true},
+    {.name = "fp32", .short_name = "32", .base = DType::kFp32},
+    {.name = "bf16_mixed", .short_name = "bf16"},
+    {.name = "fp16_mixed", .short_name = "fp16", .base = DType::kFp16},
+    {.name = "bf16_with_fp8_delayed_scaling_mixed",
+     .short_name = "fp8_ds",
+     .fp8 = Fp8Recipe::kDelayed,
+     .param_gather = true},
+    {.name = "bf16_with_fp8_current_scaling_mixed",
+     .short_name = "fp8_cs",
+     .fp8 = Fp8Recipe::kTensorwise,
+     .param_gather = true,
+     .first_last_bf16 = true,
+     .bf16_at_start = 1,
+     .bf16_at_end = 1},
+    {.name = "bf16_with_fp8_subchannel_scaling_mixed", .short_name = "fp8_sc", .fp8 = Fp8Recipe::kBlockwise},
+    {.name = "bf16_with_mxfp8_mixed",
+     .short_name = "fp8_mx",
+     .fp8 = Fp8Recipe::kMxfp8,
+     .param_gather = true,
+     .reuse_grad_buffer = true},
+    {.name = "bf16_with_nvfp4_mixed", .short_name = "nvfp4", .fp4 = true, .fp4_param_gather = true},
+    {.name = "nemotron_h_bf16_with_fp8_current_scaling_mixed",
+     .fp8 = Fp8Recipe::kTensorwise,
+     .param_gather = true,
+     .first_last_bf16 = true,
+     .bf16_at_start = 2,
+     .bf16_at_end = 2},
+    {.name = "nanov2_bf16_with_fp8_current_scaling_mixed",
+     .fp8 = Fp8Recipe::kBlockwise,
+     .param_gather = true,
+     .first_last_bf16 = true,
+     .bf16_at_start = 2,
+     .bf16_at_end = 2},
+    {.name = "nemotron_3_super_bf16_with_nvfp4_mixed",
+     .first_last_bf16 = true,
+     .fp4 = true,
+     .fp4_param_gather = true,
+     .bf16_at_end = 14},
 };
 
 Status set_recipe(Job& job, const Node& value) {
@@ -42,9 +76,9 @@ Status set_recipe(Job& job, const Node& value) {
   const std::string name = replace(lower(word), '-', '_');
   std::vector<std::string> names;
   for (const Recipe& recipe : kRecipes) {
-    names.emplace_back(recipe.short_name);
+    if (!recipe.short_name.empty()) names.emplace_back(recipe.short_name);
     names.emplace_back(recipe.name);
-    if (name != recipe.name && name != recipe.short_name) continue;
+    if (name != recipe.name && (name.empty() || name != recipe.short_name)) continue;
     Precision& precision = job.precision;
     job.asked.bf16 = recipe.base == DType::kBf16;
     job.asked.fp16 = recipe.base == DType::kFp16;
@@ -54,7 +88,9 @@ Status set_recipe(Job& job, const Node& value) {
     precision.reuse_grad_buffer_for_mxfp8 = recipe.reuse_grad_buffer;
     precision.first_last_layers_bf16 = recipe.first_last_bf16;
     precision.fp4 = recipe.fp4;
-    precision.fp4_param_gather = false;
+    precision.fp4_param_gather = recipe.fp4_param_gather;
+    precision.bf16_layers_at_start = recipe.bf16_at_start;
+    precision.bf16_layers_at_end = recipe.bf16_at_end;
     job.optimizer.grad_reduce_in_fp32 = recipe.base != DType::kFp16;
     for (const char* key : {"bf16", "fp16", "fp8", "fp8_recipe", "fp8_param_gather", "fp4", "grad_reduce_in_fp32"})
       job.given.insert(key);

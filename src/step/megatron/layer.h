@@ -41,7 +41,7 @@ struct Kept {
   Tensor routed, probs, router, sort_index, expert_fc1, expert_act, expert_act_extra;
   Tensor shared_fc1, shared_act;
   Tensor latent_in, latent_out;
-  std::int64_t on_host[32] = {};  // bytes of tensors that wait on the host, in the order of offload.cpp
+  std::int64_t on_host[40] = {};  // bytes of tensors that wait on the host, in the order of offload.cpp
 };
 
 // Which kept tensors leave the GPU between forward and backward.

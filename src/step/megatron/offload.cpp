@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Activation offload: after a layer's forward the chosen tensors are copied to pinned host memory and
-// freed; before its backward they are allocated again (facts megatron-memory.md 8).
+// freed; before its backward they are allocated again (facts megatron-memory.md 8). cpu_offloading takes whatever
+// autograd saves inside the layer, quantised copies too (_check_if_offload in Transformer Engine's cpu_offload.py).
 #include "step/megatron/layer.h"
 
 namespace plimsoll::step::megatron {
@@ -23,17 +24,26 @@ void Layer::visit_offloaded(Kept& kept, const Visit& visit) const {
   each(all || m.core_attn, kept.k, Name::kKey);
   each(all || m.core_attn, kept.v, Name::kValue);
   each(all || m.core_attn, kept.qkv, Name::kQkv);
+  for (Tensor* t : {&kept.q_latent, &kept.q_latent_norm, &kept.kv_latent, &kept.kv_latent_norm})
+    each(all, *t, Name::kLatent);
+  each(all, kept.k_rope, Name::kKey);
+  each(all, kept.qk_in, Name::kQkv);
   each(all || m.core_attn, kept.scores, Name::kScores);
   each(all || m.core_attn, kept.scores_dropped, Name::kScores);
   each(all || (m.attn_proj && m.core_attn), kept.out, Name::kAttentionOutput);
+  each(all, kept.out_copy, Name::kAttentionOutput);
+  each(all, kept.gate, Name::kAttentionOutput);
+  each(all || m.attn_proj, kept.out_saved, Name::kQuantizedInput);
   each(all || (m.mlp_norm && separate_norm2), kept.x2, Name::kNormInput);
   each(all, kept.norm2, Name::kNormOutput);
   each(all, kept.fc1, Name::kFc1);
+  each(all, kept.glu, Name::kActivation);
   each(all, kept.act, Name::kActivation);
-  each(all || m.expert_fc1, kept.routed, Name::kRoutedTokens);
-  each(all || m.moe_act, kept.expert_fc1, Name::kExpertFc1);
-  each(all, kept.expert_act, Name::kExpertActivation);
-  each(all, kept.expert_act_extra, Name::kExpertActivation);
+  const bool experts = all || m.fused_group_mlp;
+  each(experts || m.expert_fc1, kept.routed, Name::kRoutedTokens);
+  each(experts || m.moe_act, kept.expert_fc1, Name::kExpertFc1);
+  each(experts, kept.expert_act, Name::kExpertActivation);
+  each(experts, kept.expert_act_extra, Name::kExpertActivation);
   each(all, kept.shared_fc1, Name::kSharedExpert);
   each(all, kept.shared_act, Name::kSharedExpert);
   each(all, kept.mixer.projected, Name::kProjectedState);

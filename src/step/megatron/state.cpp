@@ -104,6 +104,8 @@ std::int64_t State::quantised_bytes(const Weight& weight) const {
   const std::int64_t n = weight.elements;
   if (p.fp4) return p.fp4_param_gather ? n / 2 + n / 8 : n + n / 8;
   const bool primary = p.fp8_param_gather;
+  // Megatron-FSDP's buffers hold both directions in shards; only the scales of the blocks are whole.
+  if (primary && job::shards_by_megatron_fsdp(job_)) return p.fp8 == job::Fp8Recipe::kMxfp8 ? n / 16 : 0;
   const bool blackwell = job_.cluster.gpu.is_blackwell();
   switch (p.fp8) {
     case job::Fp8Recipe::kNone:
@@ -133,6 +135,7 @@ void State::build_model(Tape& tape) {
   tape.at(Operation::kBuild);
   for (ChunkState& chunk : chunks_) {
     for (const Weight& weight : chunk.weights) {
+      if (!weight.frozen && builds_on_meta()) continue;
       std::vector<Tensor>& list = weight.frozen ? chunk.frozen : weight.expert ? chunk.experts : chunk.dense;
       keep(tape, list, tape.alloc(param_bytes(weight), weight.frozen ? Name::kFrozenWeight : Name::kWeight));
     }
@@ -222,9 +225,10 @@ void State::build_optimizer(Tape& tape) {
   if (!keeps_main_copy(job_)) return;
   if (o.precision_aware && job::optimizer_can_keep_main_weights(job_)) {
     // The CPU-offloading optimizer keeps whole fp32 main parameters for what stays on the GPU.
-    const bool in_fp8 = job_.precision.fp8 != job::Fp8Recipe::kNone && job_.precision.fp8_param_gather;
-    const bool remainders = o.store_param_remainders && job_.precision.params == job::DType::kBf16 && !in_fp8 &&
-                            o.cpu_offload_fraction == 0;
+    const job::Precision& p = job_.precision;
+    const bool quantised = (p.fp8 != job::Fp8Recipe::kNone && p.fp8_param_gather) || (p.fp4 && p.fp4_param_gather);
+    const bool remainders =
+        o.store_param_remainders && p.params == job::DType::kBf16 && !quantised && o.cpu_offload_fraction == 0;
     const std::int64_t main = o.main_params == job::DType::kFp32 && !remainders ? 4 : 2;
     for (const Piece& piece : owned_) keep(tape, main_, tape.alloc(main * piece.elements, Name::kMainParam));
     return;
@@ -237,7 +241,7 @@ void State::build_optimizer(Tape& tape) {
 }
 
 std::int64_t State::reduce_scratch() const {
-  if (!job_.optimizer.reduce_scatter_fp32_accumulation) return 0;
+  if (!job_.optimizer.reduce_scatter_fp32_accumulation) return late_gradients_;
   std::int64_t widest = 0;
   for (const ChunkState& chunk : chunks_)
     for (const Tensor& buffer : chunk.buffers)

@@ -41,7 +41,7 @@ class State {
   void release(Tape& tape);     // frees everything, for the books
 
   [[nodiscard]] std::int64_t parameters() const { return parameters_; }
-  // Scratch of one reduce-scatter with fp32 accumulation: its bucket again. 0 without it.
+  // Scratch of the last reduction: with fp32 accumulation its bucket again, under Megatron-FSDP the bucket itself.
   [[nodiscard]] std::int64_t reduce_scratch() const;
   // Bytes that the first update adds for good.
   [[nodiscard]] std::int64_t moment_bytes() const;
@@ -60,6 +60,10 @@ class State {
   // fsdp.cpp: Megatron-FSDP shards what its strategy says instead of DDP's buffers.
   void wrap_fsdp(Tape& tape, ChunkState& chunk);
   void gather_units(Tape& tape);
+  [[nodiscard]] std::int64_t fsdp_param_bytes(const Weight& weight) const;
+  [[nodiscard]] std::int64_t units_in_flight(std::int64_t unit, std::int64_t layers) const;
+  // The model's own weights never exist: wrapping makes them one by one (init_model_with_meta_device).
+  [[nodiscard]] bool builds_on_meta() const;
   [[nodiscard]] std::int64_t param_bytes(const Weight& weight) const;
   [[nodiscard]] std::int64_t quantised_bytes(const Weight& weight) const;
   [[nodiscard]] std::int64_t moment_bytes(const Piece& piece, int which) const;
@@ -73,6 +77,7 @@ class State {
   std::vector<Tensor> unit_buffers_;  // Megatron-FSDP: gathered units and their gradients during a step
   std::vector<Piece> owned_;          // all pieces in optimizer order
   std::int64_t parameters_ = 0;
+  std::int64_t late_gradients_ = 0;  // Megatron-FSDP: whole gradients that only the end of a backward pass has
   std::int64_t host_bytes_ = 0;
   bool has_moments_ = false;
   bool has_experts_ = false;  // some weights live in the expert domain

@@ -185,7 +185,11 @@ void base_weights(const job::Job& job, const job::Chunk& chunk, std::int64_t sta
   };
   const bool first = chunk.has_embedding;
   // A rank with MTP but without the first stage holds another copy of the word embedding.
-  if (first || chunk.mtp_layers > 0) collect.embedding(!first && stage > 0);
+  if (first || chunk.mtp_layers > 0) {
+    collect.embedding(!first && stage > 0);
+    // The output layer adds to a tied one with the first product of a backward pass, where products add by themselves.
+    weights.back().is_late = !job.model.tied_embeddings || !job.kernels.gradient_accumulation_fusion;
+  }
   if (first && job.model.position_rows > 0)
     weights.push_back({job.model.position_rows * h, true, false, false, false, false});
   if (first && job.model.token_types > 0)

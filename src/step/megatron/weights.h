@@ -19,6 +19,7 @@ struct Weight {
   bool in_layer = false;          // part of a transformer layer: a unit of Megatron-FSDP
   bool shared_embedding = false;  // second copy of a tied embedding: a bucket of its own
   bool frozen = false;            // outside gradient buffers and optimizer
+  bool is_late = false;           // the word embedding, if its gradient reaches its buffer after all others
 };
 
 // Parameters of one chunk of pipeline stage `stage`. The vector is cleared first, so a caller can reuse it.

@@ -152,6 +152,44 @@ TEST(Sections, the_harness_scales_the_batch_to_other_gpus_and_says_what_it_does_
   EXPECT_THAT(unknown->warnings, testing::Contains(HasSubstr("the harness's own recipe for llama3_70b")));
 }
 
+// The recipe's own fields that decide memory: how the model is made, what its precision keeps, which kernels fuse.
+TEST(Sections, the_harness_reads_how_its_recipes_make_and_keep_weights) {
+  const auto of = [](const std::string& words) {
+    return read_text("python run_script.py --task pretrain " + words + "\n", {});
+  };
+  const auto sharded = of("-m llama -mr llama31_405b -g gb300 -ng 256 -c bf16");
+  ASSERT_TRUE(sharded) << text_of(sharded);
+  EXPECT_EQ(sharded->sharding.kind, ShardingKind::kMegatronFsdp);
+  EXPECT_TRUE(sharded->sharding.meta_init);
+
+  const auto asked = of("-m llama -mr llama3_8b -g h100 -ng 8 -c bf16 --use_megatron_fsdp true");
+  ASSERT_TRUE(asked) << text_of(asked);
+  EXPECT_TRUE(asked->sharding.meta_init);
+  EXPECT_TRUE(asked->kernels.gradient_accumulation_fusion);
+
+  const auto without_flex = of("-m qwen -mr qwen3_30b_a3b -g gb200 -ng 8 -c bf16 --moe_flex_dispatcher_backend None");
+  ASSERT_TRUE(without_flex) << text_of(without_flex);
+  EXPECT_FALSE(without_flex->asked.flex_dispatcher);
+
+  const auto four_bits = of("-m llama -mr llama31_405b -g b200 -ng 128 -c nvfp4");
+  ASSERT_TRUE(four_bits) << text_of(four_bits);
+  EXPECT_TRUE(four_bits->precision.fp4_param_gather);
+
+  const auto hybrid = of("-m nemotronh -mr nemotron_3_super -g b300 -ng 64 -c nvfp4");
+  ASSERT_TRUE(hybrid) << text_of(hybrid);
+  EXPECT_FALSE(hybrid->precision.fp4_param_gather);
+  EXPECT_TRUE(hybrid->precision.first_last_layers_bf16);
+  EXPECT_EQ(hybrid->precision.bf16_layers_at_start, 0);
+  EXPECT_EQ(hybrid->precision.bf16_layers_at_end, 14);
+  EXPECT_TRUE(hybrid->kernels.weighted_squared_relu_fusion);
+
+  const auto ultra = of("-m nemotronh -mr nemotron_3_ultra -g gb300 -ng 256 -c fp8_mx");
+  ASSERT_TRUE(ultra) << text_of(ultra);
+  EXPECT_TRUE(ultra->offload.modules.fused_group_mlp);
+  EXPECT_EQ(ultra->offload.min_tensor_elements, 500'000'000);
+  EXPECT_TRUE(ultra->sharding.outer_optim);
+}
+
 TEST(Sections, trainers_on_jax_are_named_with_the_question_that_can_be_answered) {
   for (const char* text :
        {"model: {type: llama, seq_len: 4096}\ntrainer: {mp: \"p=f32,c=bfloat16\", train_batch_size: 128}\n"

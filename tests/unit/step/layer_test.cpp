@@ -178,6 +178,19 @@ TEST(Fp8Layer, saves_linear_inputs_in_one_byte_and_one_copy_of_the_attention_out
   EXPECT_EQ(kept_by_a_layer(completed(job)), l.T() * per_token + l.stats());
 }
 
+// Facts megatron-memory.md 8: quantised copies leave the GPU with the rest.
+TEST(LayerOffload, only_statistics_and_the_log_sum_exp_stay) {
+  job::Job job = with_transformer_engine(llama_70b());
+  const Letters l = letters_of_llama_70b();
+  const auto left = [](const job::Job& asked) {
+    const job::Job done = completed(asked);
+    return kept_by_a_layer(done, done.model.kinds.front(), megatron::OffloadScope::kLayer);
+  };
+  EXPECT_EQ(left(job), l.LSE() + l.stats());
+  job.precision.fp8 = job::Fp8Recipe::kTensorwise;
+  EXPECT_EQ(left(job), l.LSE() + l.stats());
+}
+
 TEST(Fp8Layer, block_scales_of_mxfp8_add_a_thirty_second) {
   job::Job job = with_transformer_engine(llama_70b());
   job.precision.fp8 = job::Fp8Recipe::kTensorwise;

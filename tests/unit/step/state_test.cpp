@@ -315,5 +315,69 @@ TEST(Optimizer, foreach_adam_needs_four_bytes_more_per_owned_matrix_element) {
             6 * b.parameters + 4 * b.parameters + 8 * (b.parameters - norms) + 4 * (b.parameters - norms));
 }
 
+job::Job fsdp_70b() {
+  job::Job job = test::llama_70b();
+  job.parallel = {};
+  job.sharding.kind = job::ShardingKind::kMegatronFsdp;
+  job.sharding.double_buffer = true;
+  return job;
+}
+
+// Facts megatron-memory.md 3.5.
+TEST(MegatronFsdp, a_model_on_the_meta_device_never_exists_whole) {
+  job::Job job = fsdp_70b();
+  const Built whole = build(job);
+  job.sharding.meta_init = true;
+  const Built by_shards = build(job);
+  EXPECT_EQ(whole.model, 2 * whole.parameters);
+  EXPECT_EQ(by_shards.model, 0);
+  EXPECT_EQ(by_shards.wrapped, whole.wrapped);
+  EXPECT_LT(by_shards.wrap_peak, whole.wrap_peak - 2 * whole.parameters + 8 * 128256LL * 8192);
+}
+
+TEST(MegatronFsdp, what_is_outside_units_is_sharded_and_gathered_for_good) {
+  const job::Job job = fsdp_70b();
+  const Built b = build(job);
+  const std::int64_t table = 128256LL * 8192;
+  const std::int64_t final_norm = 8192;
+  // 2 bytes of weights and of gradients in shards; both tables and the last norm gathered, and the gradient of the
+  // output layer: the embedding's is made when everything else is reduced.
+  const std::int64_t gathered = 2 * (2 * table + final_norm) + 2 * (table + final_norm);
+  EXPECT_NEAR(static_cast<double>(b.wrapped), static_cast<double>(4 * b.parameters / 32 + gathered), 1e5);
+}
+
+TEST(MegatronFsdp, gathers_fp8_weights_in_a_byte_and_mxfp8_in_two) {
+  job::Job job = fsdp_70b();
+  job.cluster.gpu = cluster::find_gpu("gb200").value();
+  const auto gathered = [](const job::Job& asked) {
+    const Built b = build(asked);
+    return b.next_step - b.after_update;  // without double buffers begin_step gathers again
+  };
+  job.sharding.double_buffer = false;
+  job.sharding.kind = job::ShardingKind::kFsdp2;  // two units in flight
+  const std::int64_t in_16_bits = gathered(job);
+  job.precision.fp8_param_gather = true;
+  job.precision.fp8 = job::Fp8Recipe::kTensorwise;
+  const std::int64_t in_a_byte = gathered(job);
+  job.precision.fp8 = job::Fp8Recipe::kMxfp8;
+  job.precision.reuse_grad_buffer_for_mxfp8 = true;  // Megatron-FSDP does not
+  const std::int64_t in_both_directions = gathered(job);
+  const std::int64_t unit = 8192LL * (8192 * 2 + 2 * 1024 + 3 * 28672);  // matrices of a layer
+  EXPECT_EQ(in_16_bits - in_a_byte, 2 * unit);
+  EXPECT_EQ(in_both_directions, in_16_bits);
+}
+
+TEST(Optimizer, weights_in_nvfp4_leave_no_bits_to_make_main_weights_of) {
+  job::Job job = test::llama_70b();
+  job.optimizer.precision_aware = true;
+  job.optimizer.impl = job::OptimizerImpl::kFused;
+  job.precision.fp4 = true;
+  const Built from_16_bits = build(job);
+  job.precision.fp4_param_gather = true;
+  const Built from_4_bits = build(job);
+  EXPECT_GT(from_4_bits.with_optimizer - from_4_bits.wrapped,
+            2 * (from_16_bits.with_optimizer - from_16_bits.wrapped) - 1'000'000);
+}
+
 }  // namespace
 }  // namespace plimsoll::step::megatron

@@ -94,10 +94,11 @@ struct Letters {
 inline Letters letters_of_llama_70b() { return {8192, 28672, 64, 8, 128, 4096, 1, 4, 4}; }
 
 // Bytes that one layer keeps from forward to backward, its input included and its output not.
-inline std::int64_t kept_by_a_layer(const job::Job& job, const model::Layer& kind) {
+inline std::int64_t kept_by_a_layer(const job::Job& job, const model::Layer& kind,
+                                    megatron::OffloadScope offload = megatron::OffloadScope::kNone) {
   const megatron::Choices choices = megatron::choices_of(job);
   const megatron::LayerSizes sizes = megatron::layer_sizes(job, kind, false);
-  const megatron::Layer layer(choices, sizes, megatron::OffloadScope::kNone);
+  const megatron::Layer layer(choices, sizes, offload);
   Tape tape;
   const Tensor x = tape.alloc(sizes.h, Name::kLayerInput);
   megatron::Kept kept;
@@ -105,6 +106,7 @@ inline std::int64_t kept_by_a_layer(const job::Job& job, const model::Layer& kin
   tape.free(y);
   const std::int64_t live = tape.live();
   // Its backward frees all of it but the gradient of its input.
+  layer.reload(tape, kept);
   megatron::ResidualGrad grad;
   layer.backward(tape, kept, grad);
   tape.free(grad.tensor);
