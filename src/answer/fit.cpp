@@ -17,6 +17,8 @@ Result<Fit> fit(const job::Request& request, const lever::World& world, const me
   PLIMSOLL_TRY(job, job::resolve(request));
   PLIMSOLL_TRY(price, lever::price(job, world, asked));
   Fit fit{std::move(job), std::move(price.memory), asked, {}, std::move(price.time)};
+  PLIMSOLL_TRY(batching, answer::batching(request, fit.job, world));
+  fit.batching = std::move(batching);
   if (changes == Changes::kUsual) price_changes(request, world, fit);
   fit.violations = rules::check(fit.job);
   for (const std::string& assumed : timing::unmodelled(fit.job)) fit.memory.warnings.push_back("time: " + assumed);
