@@ -198,13 +198,14 @@ bool gathers_weights(const job::Job& job) {
 struct Padded {
   double seconds = 0;  // of a step, on average
   double tokens = 0;   // of a micro-batch's longest sample, on average
+  double real = 0;     // of a sample, on average
 };
 
 // Steps of drawn samples: a micro-batch is as long as its longest sample, a step as the ranks wait for one another.
 Padded draw_padded(const job::Job& job, Source& source, const SecondsOfLength& seconds) {
   const std::int64_t of_rank = std::max<std::int64_t>(1, job.micro_batches) * job.batch.micro_batch;
   const std::int64_t ranks = std::clamp<std::int64_t>(kMostOfStep / of_rank, 1, job.data_parallel);
-  const std::int64_t steps = std::clamp<std::int64_t>(kDrawn / (ranks * of_rank), 1, 64);
+  const std::int64_t steps = std::clamp<std::int64_t>(kDrawn / (ranks * of_rank), 1, kDrawn);
   const std::int64_t micro_batches = std::min<std::int64_t>(of_rank, kMostOfStep) / job.batch.micro_batch;
   const bool together = gathers_weights(job);
   Padded padded;
@@ -216,7 +217,11 @@ Padded draw_padded(const job::Job& job, Source& source, const SecondsOfLength& s
       double slowest = 0;
       for (double& rank : of_step) {
         std::int64_t longest = 0;
-        for (std::int64_t i = 0; i < job.batch.micro_batch; ++i) longest = std::max(longest, source.draw());
+        for (std::int64_t i = 0; i < job.batch.micro_batch; ++i) {
+          const std::int64_t length = source.draw();
+          padded.real += static_cast<double>(length);
+          longest = std::max(longest, length);
+        }
         const double taken = seconds.at(static_cast<double>(longest));
         rank += taken;
         slowest = std::max(slowest, taken);
@@ -229,6 +234,7 @@ Padded draw_padded(const job::Job& job, Source& source, const SecondsOfLength& s
   const double passes = static_cast<double>(steps) * static_cast<double>(std::max<std::int64_t>(1, micro_batches));
   padded.seconds /= passes;
   padded.tokens /= passes * static_cast<double>(ranks);
+  padded.real /= passes * static_cast<double>(ranks) * static_cast<double>(job.batch.micro_batch);
   return padded;
 }
 
@@ -297,7 +303,7 @@ class Comparison {
     fixed.samples = each.samples = 1;
     rate(fixed, mean_, whole, fixed_seconds);
     const Padded drawn = draw_padded(job, source_, seconds);
-    rate(each, mean_, drawn.tokens, drawn.seconds);
+    rate(each, drawn.real, drawn.tokens, drawn.seconds);
     PLIMSOLL_TRY(longest, at_length(job, static_cast<double>(batching.samples.longest)));
     PLIMSOLL_TRY_STATUS(weigh(longest, each.device_used, each.fits));
     PLIMSOLL_TRY(usual, at_length(job, drawn.tokens));

@@ -70,6 +70,11 @@ TEST(Batching, rows_waste_less_and_run_faster_in_their_order) {
   EXPECT_LT(all.rows[1].usual, all.rows[1].device_used);
 }
 
+TEST(Batching, a_micro_batch_of_one_holds_no_padding) {
+  const Batching all = of({{"micro_batch_size", "1"}, {"sample_mean", "400"}, {"sample_cv", "0.9"}});
+  EXPECT_DOUBLE_EQ(all.rows[1].real_share, 1);
+}
+
 TEST(Batching, two_lengths_are_as_they_are_counted) {
   // Half of the samples have 100 tokens, half 1500: a micro-batch of four is short once in sixteen, and a sequence of
   // 2048 holds one long sample and five short ones, until the short ones are used up.
