@@ -29,6 +29,8 @@ Result<Fit> fit(const job::Request& request, const lever::World& world, const me
                                                  with_changes ? usual_changes(job) : std::vector<lever::Change>{}));
   Fit fit{std::move(job), std::move(priced.price.memory), asked, {}, std::move(priced.price.time)};
   fit.changes = std::move(priced.changes);
+  PLIMSOLL_TRY(batching, answer::batching(request, fit.job, world));
+  fit.batching = std::move(batching);
   fit.violations = rules::check(fit.job);
   for (const std::string& assumed : timing::unmodelled(fit.job)) fit.memory.warnings.push_back("time: " + assumed);
   return fit;

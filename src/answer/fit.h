@@ -2,9 +2,11 @@
 // Does a job fit, where is the peak, how long is a step, what would change it; and the same for many values of a key.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "answer/batching.h"
 #include "answer/input.h"
 #include "answer/progress.h"
 #include "job/job.h"
@@ -19,6 +21,7 @@ struct Fit {
   memory::AskedRanks asked;
   std::vector<lever::PricedChange> changes;
   timing::StepTime time = {};
+  std::optional<Batching> batching = {};          // where the job says how long its samples are
   std::vector<rules::Violation> violations = {};  // what the framework would say to the job
 
   // Fits, and the framework would not refuse it.

@@ -83,6 +83,7 @@ void write_host(JsonWriter& json, const memory::Host& host) {
       .member("fits", host.fits)
       .member("bytes_per_node", host.bytes_per_node)
       .member("nvme_bytes_per_node", host.nvme_per_node);
+  if (host.gathered > 0) json.member("gathered_bytes", host.gathered);
   if (host.capacity > 0) json.member("capacity_bytes", host.capacity);
   json.end_object();
 }
@@ -108,6 +109,41 @@ void write_changes(JsonWriter& json, const std::vector<lever::PricedChange>& cha
   json.end_array();
 }
 
+void write_batching(JsonWriter& json, const Batching& batching) {
+  const Batching::Samples& samples = batching.samples;
+  json.key("batching").begin_object();
+  json.key("samples")
+      .begin_object(Layout::kInline)
+      .member("mean_tokens", samples.mean)
+      .member("median_tokens", samples.median)
+      .member("p95_tokens", samples.p95)
+      .member("longest_tokens", samples.longest)
+      .member("cut_share", samples.cut_share)
+      .end_object()
+      .member("attends_within_samples", batching.within_samples)
+      .member("waits_each_micro_batch", batching.waits_each_micro_batch)
+      .key("rows")
+      .begin_array();
+  for (const Batching::Row& row : batching.rows) {
+    json.begin_object(Layout::kInline).member("name", row.name);
+    if (row.refused.empty()) {
+      json.member("fits", row.fits)
+          .member("device_used_bytes", row.device_used)
+          .member("usual_bytes", row.usual)
+          .member("samples_per_sequence", row.samples)
+          .member("tokens_per_sequence", row.tokens)
+          .member("real_share", row.real_share)
+          .member("step_seconds", row.seconds)
+          .member("real_tokens_per_second_per_gpu", row.tokens_per_second)
+          .member("times_as_fast", row.times_as_fast);
+    } else {
+      json.member("refused", row.refused);
+    }
+    json.end_object();
+  }
+  json.end_array().end_object();
+}
+
 }  // namespace
 
 std::string to_json(const Fit& fit) {
@@ -121,6 +157,7 @@ std::string to_json(const Fit& fit) {
   json.end_array();
   write_host(json, fit.memory.host);
   describe(json, fit.time);
+  if (fit.batching) write_batching(json, *fit.batching);
   write_changes(json, fit.changes);
   describe(json, fit.violations);
   write_texts(json, "warnings", fit.memory.warnings);

@@ -8,6 +8,7 @@
 
 #include "answer/words.h"
 #include "base/bytes.h"
+#include "cli/batching_report.h"
 #include "cli/fit_time.h"
 #include "cli/lint_report.h"
 #include "cli/table.h"
@@ -144,6 +145,9 @@ std::string host_lines(const memory::Host& host) {
     else
       text += "; what the node has is not known";
     text += '\n';
+    if (host.gathered > 0)
+      text += fmt::format("             {} GiB of them on rank 0, while a full state dict is brought together\n",
+                          format_gib(host.gathered));
   }
   if (host.nvme_per_node > 0) {
     text += fmt::format("NVMe: {} GiB per node", format_gib(host.nvme_per_node));
@@ -216,6 +220,7 @@ std::string fit_report(const answer::Fit& fit, const Console& console) {
   if (fit.memory.peak_by_stage.size() > 1) text += '\n' + stage_lines(fit.memory);
   if (const std::string host = host_lines(fit.memory.host); !host.empty()) text += '\n' + host;
   text += '\n' + time_report(fit.time, console);
+  if (fit.batching) text += '\n' + batching_report(*fit.batching, console);
   if (!fit.changes.empty()) text += '\n' + changes_table(fit, console);
   return text;
 }

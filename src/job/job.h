@@ -74,6 +74,12 @@ struct Batch {
   Images images;
   bool packed = false;        // sequences packed to seq_length
   bool padding_mask = false;  // padded batches: SDPA materialises its mask
+  // Lengths of the data set's samples: what padding and packing make of them is said beside the step, which has
+  // whole sequences. 0 and empty: not known.
+  double sample_mean = 0;
+  double sample_cv = 0;                     // standard deviation over mean of the lognormal before it is cut
+  std::int64_t sample_max = 0;              // 0: they are cut at seq_length
+  std::vector<std::string> sample_lengths;  // lengths, or a file of them
   // Evaluation phase; 0 means none is run.
   std::int64_t eval_micro_batch = 0;
   std::int64_t eval_seq_length = 0;
@@ -258,9 +264,16 @@ struct Kernels {
   std::vector<std::string> cuda_graph_modules;  // attn, mlp, moe, ...; empty: whole layers
   bool weighted_squared_relu_fusion = false;    // experts: squared ReLU and probability are one kernel
   bool keeps_outputs = false;                   // the caller holds the model's logits through backward
+  std::int64_t empty_cache_steps = 0;           // Trainer: every n-th step empties the cache behind forward; 0: none
   bool own_loop = false;                        // not the framework's: nothing empties the cache before the first step
   double label_smoothing = 0;                   // Trainer: a loss of its own, outside the model
   double embedding_noise = 0;                   // NEFTune
+};
+
+// What a run does with its state beside training.
+struct Checkpoint {
+  bool resumes = false;                   // the optimizer's states are loaded before the first step
+  StateDict saved = StateDict::kSharded;  // of sharded runs
 };
 
 // The frameworks' own switches as they were asked for. derive() turns them into the fields that a step is made of;
@@ -311,6 +324,7 @@ struct Job {
   Moe moe;
   Adapter adapter;
   Kernels kernels;
+  Checkpoint checkpoint;
   bool clip_grad = true;
   bool reference_model = false;       // a frozen model answers beside the trained one: DPO, KTO
   std::int64_t reference_passes = 1;  // forward passes without gradients for a micro-batch; KTO has three

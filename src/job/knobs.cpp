@@ -87,6 +87,10 @@ constexpr Spelling<AdapterKind> kAdapters[] = {
     {AdapterKind::kLora, "lora"},
     {AdapterKind::kDora, "dora"},
 };
+constexpr Spelling<StateDict> kStateDicts[] = {
+    {StateDict::kSharded, "sharded", "sharded_state_dict"},
+    {StateDict::kFull, "full", "full_state_dict"},
+};
 constexpr Spelling<AdapterBias> kAdapterBiases[] = {
     {AdapterBias::kNone, "none"},
     {AdapterBias::kAll, "all"},
@@ -145,6 +149,7 @@ std::span<const Spelling<RecomputeGranularity>> spellings_of(RecomputeGranularit
 std::span<const Spelling<RecomputeMethod>> spellings_of(RecomputeMethod) { return kMethods; }
 std::span<const Spelling<AdapterKind>> spellings_of(AdapterKind) { return kAdapters; }
 std::span<const Spelling<AdapterBias>> spellings_of(AdapterBias) { return kAdapterBiases; }
+std::span<const Spelling<StateDict>> spellings_of(StateDict) { return kStateDicts; }
 std::span<const Spelling<Implementation>> spellings_of(Implementation) { return kImplementations; }
 std::span<const Spelling<AttentionBackend>> spellings_of(AttentionBackend) { return kAttentions; }
 std::span<const Spelling<LossKind>> spellings_of(LossKind) { return kLosses; }

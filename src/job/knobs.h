@@ -44,6 +44,10 @@ enum class AdapterBias : std::uint8_t {
   kAll,      // every bias of the model
   kAdapted,  // those of linears that carry an adapter
 };
+enum class StateDict : std::uint8_t {
+  kSharded,  // every rank writes its own part
+  kFull,     // gathered on rank 0
+};
 enum class Implementation : std::uint8_t {
   kTransformerEngine,
   kLocal,         // Megatron's own modules without Transformer Engine
@@ -120,6 +124,7 @@ struct OffloadModules {
 [[nodiscard]] std::span<const Spelling<RecomputeMethod>> spellings_of(RecomputeMethod value);
 [[nodiscard]] std::span<const Spelling<AdapterKind>> spellings_of(AdapterKind value);
 [[nodiscard]] std::span<const Spelling<AdapterBias>> spellings_of(AdapterBias value);
+[[nodiscard]] std::span<const Spelling<StateDict>> spellings_of(StateDict value);
 [[nodiscard]] std::span<const Spelling<Implementation>> spellings_of(Implementation value);
 [[nodiscard]] std::span<const Spelling<AttentionBackend>> spellings_of(AttentionBackend value);
 [[nodiscard]] std::span<const Spelling<LossKind>> spellings_of(LossKind value);

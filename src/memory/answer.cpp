@@ -78,6 +78,7 @@ Result<WalkedRank> answer_rank(const job::Job& job, const job::PipelineLayout& l
   rank.parameters = result.parameters;
   rank.capacity = job.cluster.gpu.capacity;
   rank.host_bytes = result.host_bytes;
+  rank.rank0_bytes = result.rank0_bytes;
   rank.nvme_bytes = result.nvme_bytes;
   const std::vector<OutsideItem> outside = outside_torch(job);
   std::int64_t outside_low = result.outside_bytes;
@@ -223,6 +224,7 @@ Result<Answer> Question::answer() {
     if (is_worse(rank, ranks[worst].answer)) worst = i;
     result.fits = result.fits && rank.fits;
     result.host.bytes_per_node = std::max(result.host.bytes_per_node, rank.host_bytes * per_node);
+    result.host.gathered = std::max(result.host.gathered, rank.rank0_bytes);
     result.host.nvme_per_node = std::max(result.host.nvme_per_node, rank.nvme_bytes * per_node);
     for (std::string& warning : ranks[i].warnings)
       if (std::find(result.warnings.begin(), result.warnings.end(), warning) == result.warnings.end())
@@ -234,6 +236,7 @@ Result<Answer> Question::answer() {
     if (i == worst) result.worst = result.ranks.size();
     result.ranks.push_back(std::move(ranks[i].answer));
   }
+  result.host.bytes_per_node += result.host.gathered;
   result.host.capacity = job_.cluster.host_memory;
   result.host.nvme_capacity = job_.cluster.nvme;
   const auto holds = [](std::int64_t capacity, std::int64_t needed) { return capacity == 0 || needed <= capacity; };

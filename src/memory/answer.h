@@ -45,12 +45,14 @@ struct RankAnswer {
   std::array<PhasePeak, 10> phases{};        // index: step::Phase
   std::optional<OutOfMemory> out_of_memory;  // where the simulated allocator gave up
   std::int64_t host_bytes = 0;               // of this rank
+  std::int64_t rank0_bytes = 0;              // on the host of rank 0 alone, while state is gathered to be saved
   std::int64_t nvme_bytes = 0;
   std::int64_t not_simulated = 0;  // tensors whose names are not known, because the step was too large to walk
 };
 
 struct Host {
-  std::int64_t bytes_per_node = 0;
+  std::int64_t bytes_per_node = 0;  // of the fullest
+  std::int64_t gathered = 0;        // of them on rank 0, while a full state dict is brought together
   std::int64_t nvme_per_node = 0;
   std::int64_t capacity = 0;       // 0: unknown
   std::int64_t nvme_capacity = 0;  // 0: unknown

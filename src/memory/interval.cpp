@@ -88,6 +88,7 @@ constexpr Mechanism kMechanisms[] = {
               job.optimizer.in_backward;
      },
      0.05, 0.3},
+    {[](const job::Job& job) { return !job.is_megatron() && job.checkpoint.resumes; }, 0.05, 0.3},
     {[](const job::Job& job) { return job.kernels.torch_compile; }, 0.05, 0.3},
     {[](const job::Job& job) { return !job.is_megatron() && job.precision.fp8 != job::Fp8Recipe::kNone; }, 0.05, 0.3},
 };

@@ -175,10 +175,11 @@ Result<std::vector<std::pair<std::int64_t, std::int64_t>>> parse_histogram(std::
     if (body.empty() || body.front() == '#') continue;
     const std::size_t gap = body.find_first_of(" \t,");
     std::int64_t length = 0;
-    std::int64_t count = 0;
-    if (gap == std::string_view::npos || !parses_as(body.substr(0, gap), length) ||
-        !parses_as(trim(body.substr(gap + 1)), count))
-      return bad_input(fmt::format("line {}: found '{}', wanted a length and a count", number, body.substr(0, 40)));
+    std::int64_t count = 1;
+    if (!parses_as(body.substr(0, gap), length) ||
+        (gap != std::string_view::npos && !parses_as(trim(body.substr(gap + 1)), count)))
+      return bad_input(
+          fmt::format("line {}: found '{}', wanted a length, or a length and a count", number, body.substr(0, 40)));
     if (length < 1 || length > kLongest || count < 0 || count > kMost)
       return bad_input(fmt::format("line {}: length {} and count {}: wanted 1 to {} and 0 to {}", number, length, count,
                                    kLongest, kMost));

@@ -23,7 +23,7 @@ using Settings = std::vector<std::pair<std::string, std::string>>;
 // The same without complete(): keys are set, the split, the trainer's job and contradictions are still open.
 [[nodiscard]] Result<Run> read_draft(const std::optional<job::InputFile>& file, const Settings& overrides);
 
-// Lines "length count"; empty lines and those that start with # do not count.
+// Lines "length count", or a length alone that counts once; empty lines and those that start with # do not count.
 [[nodiscard]] Result<std::vector<std::pair<std::int64_t, std::int64_t>>> parse_histogram(std::string_view text);
 
 }  // namespace plimsoll::rl

@@ -25,6 +25,10 @@ namespace plimsoll::rl {
 // The multiple that bins are padded to: the user's with what context parallelism needs (facts rl-and-inference.md 2).
 [[nodiscard]] std::int64_t bin_multiple(const Run& run, const job::Job& trainer);
 
+// Attention within samples only, `share` of what a whole sequence costs; bubbles shrink with the compute that they wait
+// for.
+void scale_attention(timing::Breakdown& parts, const job::Job& job, double share);
+
 struct TrainerTime {
   Packed packed;
   timing::StepTime step;        // of one optimizer step, on bins as full as they are on average

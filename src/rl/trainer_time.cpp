@@ -40,7 +40,8 @@ Result<job::Job> filled(const job::Job& trainer, std::int64_t tokens, std::int64
   return job;
 }
 
-// Attention within samples only; bubbles shrink with the compute that they wait for.
+}  // namespace
+
 void scale_attention(timing::Breakdown& parts, const job::Job& job, double share) {
   const auto compute = [&parts] {
     return parts.gemm + parts.attention + parts.memory + parts.recompute + parts.tensor + parts.context + parts.expert;
@@ -54,8 +55,6 @@ void scale_attention(timing::Breakdown& parts, const job::Job& job, double share
   parts.attention *= share;
   parts.bubble *= compute() / before;
 }
-
-}  // namespace
 
 Result<TrainerTime> trainer_time(const Run& run, const job::Job& trainer, Packed packed, const lever::World& world) {
   TrainerTime time;

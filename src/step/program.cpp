@@ -45,7 +45,7 @@ RankResult run_rank(const job::Job& job, const job::PipelineLayout& layout, std:
                     bool folded) {
   if (job.is_megatron()) return megatron::run_rank(job, layout, pp_rank, tape, folded);
   transformers::RankResult result = transformers::run_rank(job, tape, folded, pp_rank);
-  return {result.parameters,    result.host_bytes, result.nvme_bytes,
+  return {result.parameters,    result.host_bytes, result.rank0_bytes,        result.nvme_bytes,
           result.outside_bytes, result.trains,     std::move(result.warnings)};
 }
 

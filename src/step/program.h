@@ -14,8 +14,9 @@
 namespace plimsoll::step {
 
 struct RankResult {
-  std::int64_t parameters = 0;  // elements held by the rank
-  std::int64_t host_bytes = 0;  // host memory of this rank: offloaded state and activations
+  std::int64_t parameters = 0;   // elements held by the rank
+  std::int64_t host_bytes = 0;   // host memory of this rank: offloaded state and activations
+  std::int64_t rank0_bytes = 0;  // of rank 0 alone, while state is brought together there to be saved
   std::int64_t nvme_bytes = 0;
   std::int64_t outside_bytes = 0;  // device memory outside the torch allocator that the step itself needs
   bool trains = true;              // false: adapters that no module of the model takes

@@ -47,6 +47,10 @@ std::vector<std::string> unmodelled(const job::Job& job) {
   warn(job.cluster.gpu.rates.bf16 <= 0 || job.cluster.gpu.rates.hbm <= 0,
        "gpu: the catalogue has no rates of this part; the time is that of a slow one");
   warn(job.batch.packed, "packed: attention is timed as one sequence of the whole length");
+  warn(
+      job.kernels.empty_cache_steps > 0,
+      "torch_empty_cache_steps: the driver's calls that give memory back and take it again are not timed; Transformers "
+      "says about 10 % where every step does it");
   warn(job.parallel.delay_wgrad, "delay_wgrad_compute: weight gradients are timed inside the backward");
   warn(job.precision.fp8_attention,
        "fp8_dot_product_attention: attention is timed at 1.3 times the rate of 16 bits, which is assumed");

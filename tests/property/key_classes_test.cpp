@@ -108,6 +108,7 @@ std::vector<Base> bases() {
       {"chosen layers", hf + "framework=transformers trainable_layers=1 teacher_model=llama3.2-3b "},
       {"Trainer", hf + "framework=transformers gradient_accumulation_steps=2 "},
       {"writes", hf + "framework=transformers eval_micro_batch_size=64 eval_generated_tokens=4096 "},
+      {"Trainer saves whole", hf + "framework=fsdp2 gpus=8 state_dict_type=full "},
       {"Trainer in fp32", hf + "framework=transformers bf16=false load_dtype=fp32 "},
       {"8B",
        "model=llama3-8b num_layers=4 framework=megatron-lm gpu=h100 bf16=true seq_length=4096 micro_batch_size=2 "
@@ -234,6 +235,8 @@ std::vector<std::string> values_of(const KeyInfo& key) {
       {"moe_token_dispatcher_type", {"allgather", "alltoall"}},
       {"moe_flex_dispatcher_backend", {"hybridep", "deepep"}},
       {"eval_accumulation_steps", {"1", "4"}},
+      {"resume_from_checkpoint", {"true", "out/checkpoint-500"}},
+      {"sample_lengths", {"[100,200]"}},
       {"reshard_after_forward", {"true", "false", "2"}},
       {"tokenizer_type", {"NullTokenizer"}},
       {"image_height", {"672"}},

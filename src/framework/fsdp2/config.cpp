@@ -17,7 +17,6 @@ namespace {
 
 constexpr std::string_view kFsdp2WithoutEffect[] = {"transformer_layer_cls_to_wrap",
                                                     "transformer_cls_names_to_wrap",
-                                                    "state_dict_type",
                                                     "cpu_ram_efficient_loading",
                                                     "sync_module_states",
                                                     "use_orig_params",
@@ -80,7 +79,7 @@ Status read_fsdp_config(const Node& table, const FsdpOptions& options, Draft& dr
   draft.assign("sync_each_micro_batch", bool_node(false), "fsdp_config", true);
   std::vector<std::string> known = {"version",          "reshard_after_forward", "sharding_strategy",
                                     "auto_wrap_policy", "offload_params",        "activation_checkpointing",
-                                    "forward_prefetch", "backward_prefetch"};
+                                    "forward_prefetch", "backward_prefetch",     "state_dict_type"};
   for (const std::string_view name : kFsdp2WithoutEffect) known.emplace_back(name);
   for (const auto& [key, value] : table.members) {
     const std::string_view name = without_prefix(key);
@@ -101,6 +100,12 @@ Status read_fsdp_config(const Node& table, const FsdpOptions& options, Draft& dr
     } else if (name == "activation_checkpointing") {
       draft.assign("fsdp_activation_checkpointing", value, key);
       draft.assign("gradient_checkpointing", value, key, !value.is_bool() || !value.boolean);
+    } else if (name == "state_dict_type") {
+      // LOCAL_STATE_DICT is every rank's own part, too; old files have numbers (1 is FULL_STATE_DICT).
+      PLIMSOLL_TRY(word, to_word(value));
+      const std::string kind = lower(word);
+      const bool is_full = kind == "full_state_dict" || kind == "1";
+      draft.assign("state_dict_type", text_node(is_full ? "full" : "sharded"), key);
     } else if (name == "forward_prefetch") {
       if (is_off(value)) continue;
       if (version == 2) return bad_input(fmt::format("{}: FSDP2 has no forward prefetch", key));

@@ -36,7 +36,9 @@ File accelerate_file(const Order& order, std::optional<DType> mixed) {
                        reason("reshard_after_forward")},
       {fmt::format("fsdp_offload_params: {}", sharding.cpu_offload), reason("fsdp_cpu_offload")},
       {"fsdp_activation_checkpointing: false", "gradient_checkpointing of training_args.json decides"},
-      {"fsdp_state_dict_type: SHARDED_STATE_DICT", "every rank saves its own shard"},
+      job.checkpoint.saved == job::StateDict::kFull
+          ? Line{"fsdp_state_dict_type: FULL_STATE_DICT", reason("state_dict_type")}
+          : Line{"fsdp_state_dict_type: SHARDED_STATE_DICT", "every rank saves its own shard"},
   };
   std::string text = "# accelerate: read by accelerate launch --config_file\n" + with_comments(top);
   text += "fsdp_config:\n" + with_comments(fsdp, "  ");

@@ -84,9 +84,9 @@ constexpr std::string_view kTransformersWithoutEffect = R"(
     max_steps megatron_core metric_for_best_model model_init_kwargs model_revision mp_parameters mpirun_config no_cuda
     num_machines num_train_epochs optim_args output_dir overwrite_output_dir packing_strategy pad_to_multiple_of pad_token
     past_index per_device_eval_batch_size prediction_loss_only project push_to_hub push_to_hub_* ray_scope rdzv_backend
-    remove_unused_columns report_to restore_callback_states_from_checkpoint resume_from_checkpoint revision router_aux_loss_coef
+    remove_unused_columns report_to restore_callback_states_from_checkpoint revision router_aux_loss_coef
     run_name runtime_config same_network save_* seed shuffle_dataset skip_memory_metrics sp_backend split_batches task_type
-    torch_compile_backend torch_compile_mode torch_empty_cache_steps torchdynamo tpu_* trackio_* train_sampling_strategy
+    torch_compile_backend torch_compile_mode torchdynamo tpu_* trackio_* train_sampling_strategy
     truncation_mode trust_remote_code use_cache use_ipex use_legacy_prediction_loop use_mps_device use_qalora use_rslora
     warmup_ratio warmup_steps warmup_min_ratio weight_decay peft_version qalora_group_size velora_config
     ignore_bias_and_layer_norm_regex lr_scheduler disable_dropout

@@ -50,6 +50,7 @@ bool is_fact_of_trainer(std::string_view key) {
                                            "adapter_dtype",
                                            "keeps_outputs",
                                            "own_loop",
+                                           "resume_from_checkpoint",
                                            "loss_chunks",
                                            "sgd_momentum"};
   return (is_fact(key) && key != "packed_sequences" && key != "eval_micro_batch_size") ||
@@ -116,6 +117,8 @@ void say_kernels(const Job& job, Reasoned& out) {
                                                                                : "sdpa";
   out.say("attn_implementation", text_node(attention), "attention_backend");
   if (kernels.liger) out.say("use_liger_kernel", bool_node(true), "use_liger_kernel");
+  if (kernels.empty_cache_steps > 0)
+    out.say("torch_empty_cache_steps", integer_node(kernels.empty_cache_steps), "torch_empty_cache_steps");
   if (kernels.torch_compile) out.say("torch_compile", bool_node(true), "torch_compile");
   if (kernels.loss == job::LossKind::kChunked) out.say("loss_type", text_node("chunked_nll"), "loss");
   if (kernels.loss == job::LossKind::kTransformers) out.say("loss_type", text_node("nll"), "loss");

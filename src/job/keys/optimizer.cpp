@@ -82,6 +82,17 @@ Status set_outer(Job& job, const Node& value) {
   return {};
 }
 
+// True, or the path of a checkpoint.
+Status set_resume(Job& job, const Node& value) {
+  const auto flag = to_bool(value);
+  const bool is_path = value.is_string() && !value.text.empty() && lower(value.text) != "none";
+  if (!flag && !value.is_null() && !value.is_string())
+    return bad_input(fmt::format("found {}, wanted true, false or the path of a checkpoint", shown(value)));
+  job.checkpoint.resumes = flag ? *flag : is_path;
+  return {};
+}
+std::string tell_resume(const Job& job) { return job.checkpoint.resumes ? "true" : "false"; }
+
 const Key kOptimizerKeys[] = {
     {"optimizer", kBoth, PLIMSOLL_FIELD(optimizer.kind), "the optimizer; adam is AdamW too"},
     {"optimizer_implementation", kBoth, PLIMSOLL_FIELD(optimizer.impl), "torch's implementation"},
@@ -138,6 +149,9 @@ const Key kOptimizerKeys[] = {
      "cross-entropy of the chosen answers, half of a micro-batch, stands beside preference_loss: ORPO, CPO"},
     {"teacher_model", kBoth, PLIMSOLL_FIELD(teacher_model),
      "distillation: a frozen model, by its name, whose logits for the same tokens the loss compares with"},
+    {"resume_from_checkpoint", kBytes, Custom{set_resume, "true, false or a path", tell_resume},
+     "Trainer: the optimizer's states are loaded before the first step; read in sources, not recorded: a wider "
+     "interval"},
     {"trainable_layers", kBoth, PLIMSOLL_FIELD(trainable_layers),
      "only the last so many layers are trained, the first so many where it is negative; 0: everything",
      Range{-100'000, 100'000}},
@@ -156,6 +170,8 @@ const Key kShardingKeys[] = {
     {"shard_within_node", kBoth, PLIMSOLL_FIELD(sharding.within_node), "HSDP: every node holds one replica"},
     {"reduce_dtype", kBoth, PLIMSOLL_FIELD(sharding.reduce), "FSDP: dtype in which gradients are reduced"},
     {"stored_dtype", kBytes, PLIMSOLL_FIELD(sharding.stored), "FSDP: dtype of the sharded weights"},
+    {"state_dict_type", kBytes, PLIMSOLL_FIELD(checkpoint.saved),
+     "FSDP: full brings weights, then the optimizer together on rank 0 to save them; sharded does not"},
     {"fsdp_cpu_offload", kBoth, PLIMSOLL_FIELD(sharding.cpu_offload), "FSDP: shards live on the host"},
     {"sync_each_micro_batch", kBoth, PLIMSOLL_FIELD(sharding.sync_each_micro_batch),
      "FSDP: gradients are reduced after every micro-batch, not only the last"},

@@ -21,7 +21,7 @@ using Custom = CustomField<Job>;
 using Field = FieldOf<Job, std::int64_t, std::optional<std::int64_t>, int, bool, std::optional<bool>, double,
                       std::optional<double>, std::string, std::vector<std::string>, DType, std::optional<DType>,
                       Fp8Recipe, PipelineSchedule, OptimizerKind, OptimizerImpl, ShardingKind, FsdpUnits, OffloadTarget,
-                      MegatronFsdpStrategy, RecomputeGranularity, RecomputeMethod, AdapterKind, AdapterBias,
+                      MegatronFsdpStrategy, RecomputeGranularity, RecomputeMethod, AdapterKind, AdapterBias, StateDict,
                       Implementation, LossKind, DispatcherKind, CudaGraphs>;
 
 // Sizes of models, batches and buffers; no table needs more, and products of three stay in 63 bits

@@ -177,6 +177,23 @@ void OptimizerStates::step(Tape& tape) {
   made_ = true;
 }
 
+void OptimizerStates::load(Tape& tape) {
+  tape.at(Operation::kAdam);
+  if (job_.optimizer.projection_rank > 0) {
+    run(tape, tensors_, true);  // what is kept of a projection is made by the projection
+  } else {
+    for (const Updated& tensor : tensors_) make_states(tape, tensor);
+  }
+  made_ = true;
+  made_one_.assign(tensors_.size(), true);
+}
+
+std::int64_t OptimizerStates::state_bytes() const {
+  std::int64_t sum = 0;
+  for (const Tensor& state : states_) sum += state.bytes;
+  return sum;
+}
+
 void OptimizerStates::step_of(Tape& tape, std::int32_t weight) {
   const auto found =
       std::lower_bound(tensors_.begin(), tensors_.end(), weight,

@@ -29,6 +29,10 @@ class OptimizerStates {
   OptimizerStates(const job::Job& job, std::vector<Updated> tensors);
   // One optimizer step; states appear in the first.
   void step(Tape& tape);
+  // States are loaded before the first step, without what a step needs beside them.
+  void load(Tape& tape);
+  // Bytes of the states that are there, on the device.
+  [[nodiscard]] std::int64_t state_bytes() const;
   // Of one weight, as soon as its gradient is there; the moment of the tape stays. Nothing where the rank has none of
   // it.
   void step_of(Tape& tape, std::int32_t weight);

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "step/transformers/checkpoint.h"
 #include "step/transformers/optimizer.h"
 #include "step/transformers/pass.h"
 #include "step/transformers/sharder.h"
@@ -29,6 +30,9 @@ void add_warnings(const job::Job& job, RankResult& result) {
                     job.facts().name, job.model.model_type));
   if (job.offload.activations || job.offload.checkpointed_inputs)
     result.warnings.emplace_back("offload: activations are counted on the GPU");
+  if (job.checkpoint.resumes && (job.sharding.kind == job::ShardingKind::kZero || job.parallel.pipeline > 1))
+    result.warnings.emplace_back(
+        "resume_from_checkpoint: what is held while DeepSpeed or a pipeline loads is not counted");
   if (job.parallel.expert > 1) result.warnings.emplace_back("parallel.expert: every expert is counted on each rank");
   // FSDP2 cuts a weight along its first dimension, which is the number of experts: ranks beyond it get padding, and
   // every gather brings the padding along.
@@ -92,8 +96,11 @@ class Rank {
       sharder_->before_states();
       optimizer_->step(tape_);
       sharder_->after_states();
+    } else if (job_.checkpoint.resumes) {
+      resume();
     }
     const std::int64_t micro_batches = std::min<std::int64_t>(2, std::max<std::int64_t>(1, job_.micro_batches));
+    const std::int64_t empties = job_.kernels.empty_cache_steps;
     for (int step = 0; step < 2; ++step) {
       for (std::int64_t i = 0; i < micro_batches; ++i) {
         const bool last = i == micro_batches - 1;
@@ -101,6 +108,9 @@ class Rank {
         sharder_->begin_micro_batch(i == 0, last);
         pass_->load_batch();
         (void)pass_->forward();
+        // torch_empty_cache_steps: steps are counted from 0; those between the first and the n-th are as they would be
+        // without it (facts other-frameworks-memory.md 6.6).
+        if (empties == 1 || (empties > 1 && step == 0)) tape_.empty_cache();
         tape_.pass(step == 0 ? Phase::kFirstBackward : Phase::kBackward, 0, i);
         (void)pass_->backward();
         sharder_->end_backward(last);
@@ -111,11 +121,16 @@ class Rank {
       sharder_->after_step();
       sharder_->drop_gradients();
     }
+    if (gathers_state(job_)) {
+      tape_.at(Operation::kGather);
+      tape_.touch(gathered_at_once(model_), Name::kUnshardedWeight);
+    }
     evaluate();
     RankResult result;
     result.parameters = model_.parameters();
     result.outside_bytes = optimizer_->outside_bytes();
-    result.host_bytes = sharder_->host_bytes();
+    result.host_bytes = sharder_->host_bytes() + resumed_on_host_;
+    if (gathers_state(job_)) result.rank0_bytes = gathered_on_host(model_, optimizer_->state_bytes());
     result.nvme_bytes = sharder_->nvme_bytes();
     for (const std::string& name : model_.unmatched)
       if (name != "classifier" && name != "score")  // PEFT's own for heads, of which a model has one at most
@@ -143,6 +158,22 @@ class Rank {
     result.trains = true;
     add_warnings(job_, result);
     return result;
+  }
+
+  // The Trainer's resume_from_checkpoint. One GPU reads the states on the host, several each on its own device; FSDP2
+  // makes them with a step on gradients of zeros and reads into them (facts other-frameworks-memory.md 6.6).
+  void resume() {
+    tape_.enter(Phase::kOptimizer);
+    if (job_.sharding.kind != job::ShardingKind::kFsdp2) {
+      optimizer_->load(tape_);
+      if (job_.cluster.gpus == 1) resumed_on_host_ = optimizer_->state_bytes();
+      return;
+    }
+    std::vector<Tensor> gradients;
+    for (const Updated& shard : sharder_->updated())
+      gradients.push_back(tape_.alloc(shard.elements * shard.width, Name::kGradient));
+    optimizer_->step(tape_);
+    for (Tensor& gradient : gradients) tape_.free(gradient);
   }
 
   // Keys and values of what is read and written, the encoder's output for every beam, one layer's copy while it grows,
@@ -209,6 +240,7 @@ class Rank {
   std::unique_ptr<LayerProfiles> profiles_;
   std::unique_ptr<Pass> pass_;
   std::unique_ptr<OptimizerStates> optimizer_;
+  std::int64_t resumed_on_host_ = 0;  // states that are read there before they go to the device
 };
 
 }  // namespace

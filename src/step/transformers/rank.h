@@ -14,6 +14,7 @@ namespace plimsoll::step::transformers {
 struct RankResult {
   std::int64_t parameters = 0;     // of the whole model that this rank works on, adapters included
   std::int64_t host_bytes = 0;     // pinned or pageable host memory of this rank
+  std::int64_t rank0_bytes = 0;    // host memory of rank 0 alone, while state is brought together there
   std::int64_t nvme_bytes = 0;     // of this rank
   std::int64_t outside_bytes = 0;  // device memory outside the torch allocator
   bool trains = true;              // false: no module takes the adapters

@@ -445,5 +445,66 @@ TEST(TransformersRank, FreesNothingTwice) {
   }
 }
 
+// Of the cache, where a backward begins.
+std::int64_t empties(const Tape& tape) {
+  return std::count_if(tape.marks().begin(), tape.marks().end(), [](const Mark& mark) {
+    const Phase phase = mark.moment.phase;
+    return mark.empties_cache && (phase == Phase::kFirstBackward || phase == Phase::kBackward);
+  });
+}
+
+TEST(TransformersRank, torch_empty_cache_steps_empties_behind_the_forward_of_every_micro_batch) {
+  job::Job job = llama(2, 512, 4096);
+  job.micro_batches = 2;
+  EXPECT_EQ(empties(run(job).tape), 0);
+  job.kernels.empty_cache_steps = 1;
+  EXPECT_EQ(empties(run(job).tape), 4);
+  job.kernels.empty_cache_steps = 7;  // of the two steps that are walked the first
+  EXPECT_EQ(empties(run(job).tape), 2);
+}
+
+TEST(TransformersRank, a_resumed_run_has_its_states_before_the_first_step) {
+  job::Job job = llama(2, 512, 4096);
+  job.cluster.gpus = 1;
+  const auto fresh = by_phase(run(job).tape);
+  job.checkpoint.resumes = true;
+  const Finished resumed = run(job);
+  const auto phases = by_phase(resumed.tape);
+  const std::int64_t states = phases.at(Phase::kOptimizer).after - fresh.at(Phase::kModel).after;
+  EXPECT_EQ(states, fresh.at(Phase::kUpdate).after - fresh.at(Phase::kModel).after -
+                        (phases.at(Phase::kUpdate).after - phases.at(Phase::kOptimizer).after));
+  EXPECT_EQ(resumed.result.host_bytes, states);
+  // Its first forward is as full as every later one of a run that was not resumed.
+  EXPECT_EQ(phases.at(Phase::kForward).highest, fresh.at(Phase::kForward).highest);
+  EXPECT_GT(phases.at(Phase::kFirstForward).highest, fresh.at(Phase::kFirstForward).highest);
+  job.cluster.gpus = job.data_parallel = 2;  // each reads them on its own device
+  EXPECT_EQ(run(job).result.host_bytes, 0);
+}
+
+TEST(TransformersRank, fsdp2_makes_states_with_a_step_on_zeros_where_it_resumes) {
+  job::Job job = llama(2, 512, 4096);
+  job.sharding.kind = job::ShardingKind::kFsdp2;
+  job.cluster.gpus = job.data_parallel = 4;
+  job.checkpoint.resumes = true;
+  const auto phases = by_phase(run(job).tape);
+  const PhaseBytes loading = phases.at(Phase::kOptimizer);
+  const std::int64_t shards = phases.at(Phase::kWrap).after;
+  EXPECT_GE(loading.highest - loading.after, shards * 95 / 100);  // gradients of the shards' own size, gone again
+  EXPECT_GT(loading.after, 2 * shards);
+}
+
+TEST(TransformersRank, a_full_state_dict_is_the_larger_of_weights_and_states_on_rank_0) {
+  job::Job job = llama(2, 512, 4096);
+  job.sharding.kind = job::ShardingKind::kFsdp2;
+  job.cluster.gpus = job.data_parallel = 4;
+  EXPECT_EQ(run(job).result.rank0_bytes, 0);
+  job.checkpoint.saved = job::StateDict::kFull;
+  const Finished saved = run(job);
+  EXPECT_NEAR(static_cast<double>(saved.result.rank0_bytes), 8.0 * static_cast<double>(saved.result.parameters),
+              0.02 * 8.0 * static_cast<double>(saved.result.parameters));
+  job.sharding.kind = job::ShardingKind::kDdp;  // nothing is brought together
+  EXPECT_EQ(run(job).result.rank0_bytes, 0);
+}
+
 }  // namespace
 }  // namespace plimsoll::step::transformers
