@@ -27,7 +27,7 @@ void give_large_buffers_back() {
 int leave(int code) {
 #ifdef NDEBUG
   std::fflush(nullptr);
-  std::_Exit(code);
+  std::quick_exit(code);
 #else
   return code;
 #endif

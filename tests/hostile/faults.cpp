@@ -95,6 +95,7 @@ int counted_main(int argc, char** argv, char** environment) {
   read_wish();
   unsetenv("LD_PRELOAD");  // what the program starts is not ours to fail
   std::atexit(report);
+  std::at_quick_exit(report);  // as main() ends
   g_counts = true;
   return g_main(argc, argv, environment);
 }
