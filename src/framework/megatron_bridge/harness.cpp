@@ -167,9 +167,10 @@ Status read_harness_command(const std::vector<ShellWord>& words, Draft& draft) {
   if (const Node gpus = document::parse_scalar(value_of(flags, "--num_gpus")); gpus.is_integer())
     asked.gpus = gpus.integer;
   PLIMSOLL_TRY(own, bridge_harness_recipe(asked, draft));
+  const bool is_own = own.has_value();
   Node root;
   root.kind = Node::Kind::kObject;
-  if (own) {
+  if (is_own) {
     root = *std::move(own);
   } else {
     const std::string recipe = shortest_bridge_recipe(fmt::format("{}_{}_", model, task));
@@ -187,7 +188,7 @@ Status read_harness_command(const std::vector<ShellWord>& words, Draft& draft) {
         recipe.empty() ? "" : " and of the recipe above"));
   }
   PLIMSOLL_TRY_STATUS(read_bridge_tree(root, draft));
-  if (!own && precision.empty()) draft.assign("recipe", text_node("bf16"), "the harness's own precision", true);
+  if (!is_own && precision.empty()) draft.assign("recipe", text_node("bf16"), "the harness's own precision", true);
   if (asked.precision == "bf16") draft.assign("use_precision_aware_optimizer", bool_node(true), "the harness, in bf16");
   for (const LaunchFlag& flag : flags.flags) {
     if (flag.values.empty() || std::find(kOther.begin(), kOther.end(), flag.written) != kOther.end()) continue;

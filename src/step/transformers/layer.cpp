@@ -156,7 +156,7 @@ Var classic_layer(Graph& g, const Model& m, const model::Layer& spec, const Laye
 
 }  // namespace
 
-Var Leave::operator()(Var y) const {
+Var Leave::operator()(const Var& y) const {
   return model != nullptr ? reduce_scatter(*graph, y, model->tensor, model->batch) : y;
 }
 

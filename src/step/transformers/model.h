@@ -338,7 +338,7 @@ Var math_attention(Graph& g, const AttentionShape& s, const Var& q, const Var& k
 struct Leave {
   Graph* graph = nullptr;
   const Model* model = nullptr;  // null: nothing is done
-  Var operator()(Var y) const;
+  Var operator()(const Var& y) const;
 };
 // attention.cpp
 Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,

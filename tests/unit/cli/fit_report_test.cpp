@@ -70,7 +70,9 @@ TEST(FitReport, says_when_the_interval_contradicts_the_verdict) {
 
 TEST(FitReport, says_when_the_node_is_too_small) {
   answer::Fit fit = answer_using(60 * kGiB);
-  fit.memory.host = {3 * 1024 * kGiB, 0, 2 * 1024 * kGiB, false};
+  fit.memory.host.bytes_per_node = 3 * 1024 * kGiB;
+  fit.memory.host.capacity = 2 * 1024 * kGiB;
+  fit.memory.host.fits = false;
 
   const std::string text = fit_report(fit, {});
 
