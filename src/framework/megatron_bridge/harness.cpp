@@ -195,7 +195,7 @@ Status read_harness_command(const std::vector<ShellWord>& words, Draft& draft) {
     std::string key = key_of_flag(flag.written);
     if (key == "num_gpus") key = "gpus";
     if (key == "compute_dtype") {
-      if (own) continue;  // the recipe's own
+      if (is_own) continue;  // the recipe's own
       key = "recipe";
     }
     if (key == "activation_offload_layers") key = "cpu_offloading_num_layers";
