@@ -149,7 +149,7 @@ const Key kOptimizerKeys[] = {
      "cross-entropy of the chosen answers, half of a micro-batch, stands beside preference_loss: ORPO, CPO"},
     {"teacher_model", kBoth, PLIMSOLL_FIELD(teacher_model),
      "distillation: a frozen model, by its name, whose logits for the same tokens the loss compares with"},
-    {"resume_from_checkpoint", kBytes, Custom{set_resume, "boolean or a path", tell_resume},
+    {"resume_from_checkpoint", kBytes, Custom{set_resume, "path or boolean", tell_resume},
      "Trainer: the optimizer's states are loaded before the first step; read in sources, not recorded: a wider "
      "interval"},
     {"trainable_layers", kBoth, PLIMSOLL_FIELD(trainable_layers),
