@@ -56,9 +56,9 @@ constexpr Mechanism kMechanisms[] = {
     // megatron-h200.json and its blind part: 98 ranks.
     {[](const job::Job& job) { return job.is_megatron() && !has_engine(job); }, 0.0005, 0.25},
     // transformers-h200.json, -more and -blind: 87 runs.
-    {is_recorded_family, 0.0005, 0.1},
+    {is_recorded_family, 0.0005, 0.02},
     {[](const job::Job& job) { return is_recorded_family(job) && (job.model.has_moe() || has_latents(job)); }, 0.001,
-     0.2},
+     0.1},
     // trainer-families-h200.json and further-h200.json: small models of families that the others do not hold, and of
     // encoders and mixers.
     {[](const job::Job& job) { return is_recorded_family(job) && !is_well_recorded(job); }, 0.004, 0.3},
@@ -93,7 +93,7 @@ constexpr Mechanism kMechanisms[] = {
     {[](const job::Job& job) { return !job.is_megatron() && job.precision.fp8 != job::Fp8Recipe::kNone; }, 0.05, 0.3},
 };
 
-constexpr std::int64_t kLeast = 8 << 20;  // workspaces and segments that come and go
+constexpr std::int64_t kLeast = 4 << 20;  // workspaces and segments that come and go
 constexpr double kNotModelled = 0.05;     // for each named warning, up to three
 
 std::int64_t part(double share, std::int64_t bytes) {

@@ -34,6 +34,12 @@ std::int64_t sum_of(const std::vector<memory::TapeTensor>& tensors) {
   return sum;
 }
 
+// Falcon-Mamba's capture is of Transformers 5.16, whose loss copies the logits of all tokens but the last; 5.17, which
+// recorded the steps on an H200, hands them over whole.
+bool is_of_another_loss(const Record& record, const memory::TapeTensor& tensor) {
+  return record.job.model.model_type == "falcon_mamba" && tensor.made.operation == step::Operation::kLoss;
+}
+
 TEST(KeptTensors, forward_keeps_what_the_real_code_keeps) {
   // A thousandth of the peak: counts of experts, seeds, indices in 32 or 64 bits.
   constexpr std::int64_t kShare = 1000;
@@ -55,7 +61,11 @@ TEST(KeptTensors, forward_keeps_what_the_real_code_keeps) {
       const capture::Origin origin = capture::origin_of(captured, code.makers, found.only_b.front().id);
       first = fmt::format("; the first that we lack: {} of {}", origin.operation, origin.place);
     }
-    EXPECT_LE(sum_of(found.only_a) + sum_of(found.only_b), code.tape.peak() / kShare) << record.id << first;
+    std::int64_t other_loss = 0;
+    for (const memory::TapeTensor& tensor : found.only_a)
+      if (is_of_another_loss(record, tensor)) other_loss += 2 * tensor.bytes;  // and the shorter copy in its place
+    EXPECT_LE(sum_of(found.only_a) + sum_of(found.only_b) - other_loss, code.tape.peak() / kShare)
+        << record.id << first;
   }
   EXPECT_GE(file.records.size(), 37U);
 }

@@ -116,7 +116,7 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
   const std::int64_t tokens = m.tokens();
   g.tape().at(Operation::kQkvLinear);
   const auto laid_out = [&](const Var& y, Name name) { return m.family.lays_out_heads ? by_head(g, y, name) : y; };
-  Var q, k, v, gate;
+  Var q, k, v, gate, picked_from;
   if (ids.qkv.w >= 0) {
     Var packed = project(g, m, x, ids.qkv, Name::kQkv);
     if (m.family.clamps_qkv) packed = keeps_input(g, packed, Name::kQkv);
@@ -137,8 +137,10 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
       parts = split(g, packed, sizes, false);
     }
     if (!m.family.splits_heads) {
+      if (m.family.picks_heads) picked_from = std::move(packed);
       packed.reset();
-      q = to_heads(g, parts[0]);
+      // A slice's gradient is written into its place, however it lies.
+      q = m.family.picks_heads && s.kv_heads < s.heads ? parts[0] : to_heads(g, parts[0]);
       k = to_heads(g, parts[1]);
       v = to_heads(g, parts[2]);
     }
@@ -152,13 +154,24 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
       q = parts[0];
       gate = parts[1];
     }
-    if (early) q = head_norm(g, m, a, q, ids.q_norm, Name::kQuery);
-    q = laid_out(to_heads(g, q), Name::kQuery);
-    k = project(g, m, x, ids.k, Name::kKey);
-    if (early) k = head_norm(g, m, a, k, ids.k_norm, Name::kKey);
-    k = laid_out(to_heads(g, k), Name::kKey);
+    // Heads are taken apart as they are projected or when all are; a norm of single heads comes after that.
+    const bool last = m.family.heads_last;
+    const auto apart = [&](const Var& y, const NormIds& norm_ids, Name name) {
+      const bool by_head = early && norm_ids.w >= 0 && g.weight(norm_ids.w).elements == a.head_dim;
+      Var z = by_head ? to_heads(g, y) : y;
+      if (early) z = head_norm(g, m, a, z, norm_ids, name);
+      return by_head || last ? z : laid_out(to_heads(g, z), name);
+    };
+    q = apart(q, ids.q_norm, Name::kQuery);
+    if (last && m.family.scaled_query) q = to_heads(g, q);
+    k = apart(project(g, m, x, ids.k, Name::kKey), ids.k_norm, Name::kKey);
     if (m.family.scaled_parts) k = scale(g, k, Name::kKey);
-    v = laid_out(to_heads(g, project(g, m, x, ids.v, Name::kValue)), Name::kValue);
+    v = project(g, m, x, ids.v, Name::kValue);
+    if (last) {
+      if (!m.family.scaled_query) q = to_heads(g, q);
+      k = to_heads(g, k);
+    }
+    v = laid_out(to_heads(g, v), Name::kValue);
     if (m.family.norms_after_heads) {
       q = head_norm(g, m, a, q, ids.q_norm, Name::kQuery);
       k = head_norm(g, m, a, k, ids.k_norm, Name::kKey);
@@ -167,7 +180,14 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
   std::array<Var, 4> held;
   if (m.architecture().rope && a.rotates) {
     g.tape().at(Operation::kRotary);
-    held = rotate(g, m, shared, a.head_dim, q, k);
+    if (shared.local_cos && a.sliding_window > 0) {
+      Shared local;
+      local.cos = shared.local_cos;
+      local.sin = shared.local_sin;
+      held = rotate(g, m, local, a.head_dim, q, k);
+    } else {
+      held = rotate(g, m, shared, a.head_dim, q, k);
+    }
   }
   if (m.family.norms_after_rotation) {
     q = head_norm(g, m, a, q, ids.q_norm, Name::kQuery);
@@ -181,12 +201,21 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
     const Var factors = g.alloc(m.sequence, q.width, Name::kRope);
     q = mul(g, q, factors, Name::kQuery);
   }
+  if (m.caches_keys && g.grad_enabled) {  // joined with what the cache holds, which is nothing
+    Var cached_k = copy(g, k, Name::kKey);
+    Var cached_v = copy(g, v, Name::kValue);
+    cached_k.head_major = cached_v.head_major = true;
+    k = std::move(cached_k);
+    v = std::move(cached_v);
+  }
   Var output = attend(g, m, core_shape(m, s), a, ids.sinks, q, k, v, shared);
   if (gate) output = mul(g, output, keeps_result(g, gate, Name::kActivation), Name::kAttentionOutput);
   gate.reset();
   g.tape().at(Operation::kProjection);
   Var y = leave(project(g, m, output, ids.o, Name::kHidden));
   output.reset();
+  picked_from.reset();
+  for (Var& part : held) part.reset();
   q.reset();
   k.reset();
   return y;

@@ -22,7 +22,7 @@ Var embed_patches(Graph& g, const Model& m, const Var& pixels) {
 }
 
 // Frames through two convolutions, the second of which takes every other place; positions are not trained.
-Var embed_speech(Graph& g, const Model& m, const Var& features) {
+Var embed_speech(Graph& g, const Model& m, const Var& features, Var& held) {
   const model::Architecture& a = m.architecture();
   constexpr std::int64_t kStride = 2;
   const std::int64_t places = m.batch * a.source_positions * a.hidden;
@@ -33,14 +33,15 @@ Var embed_speech(Graph& g, const Model& m, const Var& features) {
   x = keeps_input(g, x, Name::kActivation);
   x.head_major = true;  // places along the last dimension, and so through all sums of the encoder
   const Var ids = g.alloc(a.source_positions, 8, Name::kTokens);
+  held = x;
   return add(g, x, embedding(g, ids, a.source_positions, a.hidden, m.positions), Name::kLayerInput);
 }
 
 // One row for each token of each sequence, although all are alike.
-Var embed_types(Graph& g, const Model& m, const Var& words) {
+Var embed_types(Graph& g, const Model& m, const Var& words, std::vector<Var>& held) {
   const Var ids = g.alloc(m.sequence, 8, Name::kTokens);
-  const Var types = embedding(g, ids, m.tokens(), m.architecture().hidden, m.token_types);
-  return add(g, words, types, Name::kHidden);
+  held.push_back(embedding(g, ids, m.tokens(), m.architecture().hidden, m.token_types));
+  return add(g, words, held.back(), Name::kHidden);
 }
 
 Var masked_head(Graph& g, const Model& m, const Var& hidden) {

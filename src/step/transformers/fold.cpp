@@ -57,7 +57,7 @@ MeasuredLayer LayerProfiles::measure(std::int64_t index, const LayerSituation& s
     w.grad = situation.accumulates ? Tensor{kBlockUnit, 0, Name::kGradient} : Tensor{};
   }
   const Tensor exists{kBlockUnit, 0, Name::kCublas};
-  Workspaces workspaces{exists, exists, exists};
+  Workspaces workspaces{exists, exists, exists, exists};
   Tape tape;
   Graph g(tape, scratch_.weights, scratch_.device);
   g.workspaces = &workspaces;

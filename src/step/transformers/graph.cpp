@@ -266,6 +266,18 @@ void Graph::take_gradient(std::int32_t id) {
   if (on_gradient) on_gradient(id);
 }
 
+void Graph::forget(std::size_t first, std::size_t last) {
+  for (std::size_t i = last; i-- > first;) {
+    Node& node = nodes_[i];
+    node.backward = nullptr;
+    for (Var& value : node.saved) value.reset();
+    if (node.region >= 0) release_region_user(std::exchange(node.region, -1));
+    for (const Edge& edge : node.edges)
+      if (edge.weight >= 0) --arrivals_[static_cast<std::size_t>(edge.weight)].uses;
+    node.edges = {};
+  }
+}
+
 void Graph::start_backward(const Var& of, Var grad) { deliver(edge_of(of), std::move(grad)); }
 
 void Graph::backward(std::size_t first) {
@@ -301,7 +313,13 @@ void Graph::drop_replayed(Node& node) {
 void Graph::first_forward_product(bool with_bias) {
   if (workspaces == nullptr || stopped_) return;
   if (!workspaces->forward) workspaces->forward = tape_.alloc(device_.workspace, Name::kCublas);
+  if (with_bias && mode_ == Mode::kReplaying) return first_replayed_product();
   if (with_bias && !workspaces->bias) workspaces->bias = tape_.alloc(kBiasWorkspace, Name::kCublas);
+}
+
+void Graph::first_replayed_product() {
+  if (workspaces == nullptr || workspaces->replayed_bias) return;
+  workspaces->replayed_bias = tape_.alloc(kBiasWorkspace, Name::kCublas);
 }
 
 void Graph::first_backward_product() {

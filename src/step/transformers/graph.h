@@ -80,6 +80,7 @@ struct Workspaces {
   Tensor forward;
   Tensor backward;
   Tensor bias;
+  Tensor replayed_bias;  // the autograd thread's, where it replays such products
 };
 
 inline constexpr int kMaxSaved = 8;
@@ -180,6 +181,9 @@ class Graph {
   void backward(std::size_t first);
   [[nodiscard]] std::size_t size() const { return nodes_.size(); }
 
+  // Nodes that no gradient reaches, because nobody holds their results, and what they have saved.
+  void forget(std::size_t first, std::size_t last);
+
   // The program ends here: what is still alive stays on the tape.
   void abandon();
 
@@ -218,6 +222,7 @@ class Graph {
   Workspaces* workspaces = nullptr;
   void first_forward_product(bool with_bias);
   void first_backward_product();
+  void first_replayed_product();  // with a bias
   // What a replay filled dies when the backward function returns, before its results are summed or cast.
   void drop_replayed(Node& node);
 

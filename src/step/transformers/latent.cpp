@@ -16,7 +16,10 @@ Var turn_pairs(Graph& g, const Var& x, const Var& cos, const Var& sin) {
   const auto combine = [&](const Var& a, const Var& b) {
     Var straight = mul(g, a, cos, Name::kRopeTemp);
     Var across = mul(g, b, sin, Name::kRopeTemp);
-    return add(g, straight, across, Name::kRopeTemp);
+    Var sum = add(g, straight, across, Name::kRopeTemp);
+    straight.reset();
+    across.reset();
+    return sum;
   };
   Var first = combine(even, odd);
   Var second = combine(odd, even);
@@ -55,20 +58,23 @@ Var latent_attention(Graph& g, const Model& m, const model::Layer& spec, const L
   Var q_turned = turn_pairs(g, q_parts[1], cos, sin);
   Var k_turned = turn_pairs(g, kv_parts[1], cos, sin);
   Var query = cat(g, q_parts[0], q_turned, Name::kQuery);
-  q_turned.reset();
 
   tape.at(Operation::kQkvLinear);
   Var kv = to_heads(g, project(g, m, latent, ids.k, Name::kLatent));
   auto expanded = split(g, kv, {per_head * a.qk_nope_dim, per_head * a.v_head_dim, 0}, true);
   kv.reset();
   Var shared_key = expand_view(g, k_turned, per_head * a.qk_rope_dim);
-  Var key = cat(g, expanded[0], shared_key, Name::kKey);
+  Var key = filled(g, expanded[0], shared_key, Name::kKey);
 
   tape.at(Operation::kCoreAttention);
   const AttentionShape shape{m.batch, m.sequence, heads, heads, a.qk_nope_dim + a.qk_rope_dim, a.v_head_dim, m.context};
   Var output = attend(g, m, shape, a, -1, query, key, expanded[1], shared);
   tape.at(Operation::kProjection);
-  return project(g, m, output, ids.o, Name::kHidden);
+  Var result = project(g, m, output, ids.o, Name::kHidden);
+  q.reset();
+  for (Var& part : q_parts) part.reset();
+  q_turned.reset();
+  return result;
 }
 
 }  // namespace plimsoll::step::transformers

@@ -27,7 +27,7 @@ double adding_share(const Model& m) {
 PartLaunches layer_launches(Model& m, std::int64_t index, bool flows) {
   PartLaunches result;
   const Tensor exists{kBlockUnit, 0, Name::kCublas};
-  Workspaces workspaces{exists, exists, exists};
+  Workspaces workspaces{exists, exists, exists, exists};
   Tape tape;
   Graph g(tape, m.weights, m.device);
   g.workspaces = &workspaces;

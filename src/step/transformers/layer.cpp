@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One decoder layer: norms, attention, MLP and residual additions in the arrangement of the family.
+#include <vector>
+
 #include "step/transformers/model.h"
 #include "step/transformers/ops.h"
 
@@ -16,23 +18,40 @@ Leave leave_block(Graph& g, const Model& m) {
   return {&g, &m};
 }
 
+// residual + multiplier * block; what an expression makes goes before what it replaces.
+Var add_to_residual(Graph& g, const Model& m, const Var& residual, Var block, Name name) {
+  Var scaled = m.family.scaled_residual ? scale(g, block, Name::kHidden) : block;
+  Var sum = add(g, residual, scaled, name);
+  scaled.reset();
+  return sum;
+}
+
 Var mix(Graph& g, const Model& m, const model::StateSpace& s, const MambaIds& ids, const Var& x) {
   return s.is_first_kind() ? selective_mixer(g, m, s, ids, x) : mamba_mixer(g, m, s, ids, x);
 }
 
 Var attend_block(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
-                 const Var& x) {
+                 const Var& x, std::vector<Var>& held) {
   const Var input = enter_block(g, m, x);
   if (spec.attention.kind == model::AttentionKind::kMamba2)
     return leave_block(g, m)(mix(g, m, spec.attention.mamba, ids.mamba, input));
   if (spec.attention.kind != model::AttentionKind::kGqa || spec.attention.mamba.heads == 0)
     return attention(g, m, spec, ids, shared, input, leave_block(g, m));
-  // A mixer beside the attention of the same layer; both results are scaled and added (Falcon-H1).
+  // A mixer beside the attention of the same layer; both results are scaled and added, and the layer holds them
+  // (Falcon-H1).
   Var mixed = mamba_mixer(g, m, spec.attention.mamba, ids.mamba, input);
   mixed = scale(g, mixed, Name::kHidden);
   Var attended = attention(g, m, spec, ids, shared, scale(g, input, Name::kHidden));
   attended = scale(g, attended, Name::kHidden);
-  return leave_block(g, m)(add(g, mixed, attended, Name::kHidden));
+  Var sum = leave_block(g, m)(add(g, mixed, attended, Name::kHidden));
+  for (const Var* output : {&mixed, &attended}) held.push_back(*output);
+  return sum;
+}
+
+Var attend_block(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
+                 const Var& x) {
+  std::vector<Var> held;
+  return attend_block(g, m, spec, ids, shared, x, held);
 }
 
 Var feed_forward(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Var& x) {
@@ -59,10 +78,12 @@ Var parallel_layer(Graph& g, const Model& m, const model::Layer& spec, const Lay
   Var fed = feed_forward(g, m, spec, ids, hidden);
   if (ids.norm[1].w >= 0) hidden.reset();
   fed = dropout(g, fed, p, Name::kHidden);
-  Var sum = add(g, attended, fed, Name::kHidden);
+  Var sum = m.family.adds_in_place ? add_onto(g, fed, attended) : add(g, attended, fed, Name::kHidden);
   Var y = add(g, sum, x, Name::kLayerInput);
   sum.reset();
   hidden.reset();
+  attended.reset();
+  fed.reset();
   return y;
 }
 
@@ -120,8 +141,12 @@ Var single_block_layer(Graph& g, const Model& m, const model::Layer& spec, const
 Var normed_layer(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
                  const Var& x) {
   const auto join = [&](const Var& residual, const Var& block) {
-    const Var kept = scale(g, residual, Name::kHidden);
-    return add(g, kept, scale(g, block, Name::kHidden), Name::kNormInput);
+    Var kept = scale(g, residual, Name::kHidden);
+    Var scaled = scale(g, block, Name::kHidden);
+    Var sum = add(g, kept, scaled, Name::kNormInput);
+    kept.reset();
+    scaled.reset();
+    return sum;
   };
   g.tape().at(Operation::kNorm1);
   Var residual = norm(g, m, x, m.residual_tokens(), ids.norm[0], Name::kNormOutput);
@@ -149,8 +174,29 @@ Var classic_layer(Graph& g, const Model& m, const model::Layer& spec, const Laye
   Var fed = feed_forward(g, m, spec, ids, hidden);
   fed = dropout(g, fed, p, Name::kHidden);
   hidden = add(g, residual, fed, Name::kLayerInput);
+  residual.reset();
   attended.reset();
   fed.reset();
+  return hidden;
+}
+
+// StableLM names the norm's output and those of both blocks.
+Var named_layer(Graph& g, const Model& m, const model::Layer& spec, const LayerIds& ids, const Shared& shared,
+                const Var& x) {
+  const std::int64_t tokens = m.residual_tokens();
+  g.tape().at(Operation::kNorm1);
+  Var hidden = norm(g, m, x, tokens, ids.norm[0], Name::kNormOutput);
+  Var attended = attend_block(g, m, spec, ids, shared, hidden);
+  Var residual = add(g, x, attended, Name::kNormInput);
+  Var fed;
+  {
+    g.tape().at(Operation::kNorm2);
+    const Var normed = norm(g, m, residual, tokens, ids.norm[1], Name::kNormOutput);
+    fed = feed_forward(g, m, spec, ids, normed);
+  }
+  fed = dropout(g, fed, m.architecture().hidden_dropout, Name::kHidden);
+  hidden = add(g, residual, fed, Name::kLayerInput);
+  for (Var* done : {&residual, &attended, &fed}) done->reset();
   return hidden;
 }
 
@@ -169,6 +215,7 @@ Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, co
   if (spec.ffn.is_empty() || spec.attention.kind == model::AttentionKind::kNone)
     return single_block_layer(g, m, spec, ids, shared, x);
   if (m.family.normed_residual) return normed_layer(g, m, spec, ids, shared, x);
+  if (m.family.keeps_normed) return named_layer(g, m, spec, ids, shared, x);
   if (m.family.named_outputs) return classic_layer(g, m, spec, ids, shared, x);
   const std::int64_t tokens = m.residual_tokens();
   const bool four = spec.norms == 4;
@@ -179,29 +226,42 @@ Var layer(Graph& g, const Model& m, std::int64_t index, const Shared& shared, co
     g.tape().at(Operation::kNorm1);
     hidden = norm(g, m, hidden, tokens, ids.norm[0], Name::kNormOutput);
   }
-  hidden = attend_block(g, m, spec, ids, shared, hidden);
-  if (a.hidden_dropout > 0 && !m.family.keeps_attended) hidden = dropout(g, hidden, a.hidden_dropout, Name::kHidden);
+  std::vector<Var> held;
+  hidden = attend_block(g, m, spec, ids, shared, hidden, held);
+  Var output;  // of a block, where its function still names it
+  const auto drop = [&] {
+    if (m.family.names_blocks) output = hidden;
+    hidden = dropout(g, hidden, a.hidden_dropout, Name::kHidden);
+  };
+  if (a.hidden_dropout > 0 && !m.family.keeps_attended) drop();
   const bool after_sum = a.post_norm_only && m.family.norms_sums;
   if (four || (a.post_norm_only && !after_sum))
     hidden = norm(g, m, hidden, tokens, ids.norm[four ? 1 : 0], Name::kNormOutput);
-  if (m.family.scaled_residual) hidden = scale(g, hidden, Name::kHidden);
-  hidden = add(g, residual, hidden, Name::kNormInput);
-  if (after_sum) hidden = norm(g, m, hidden, tokens, ids.norm[0], Name::kNormOutput);
+  const auto join = [&](const NormIds& norm_ids, Name name) {
+    Var sum = add_to_residual(g, m, residual, hidden, after_sum ? Name::kNormInput : name);
+    if (!m.family.norms_argument) hidden.reset();
+    output.reset();
+    Var joined = after_sum ? norm(g, m, sum, tokens, norm_ids, name) : sum;
+    hidden.reset();
+    return joined;
+  };
+  hidden = join(ids.norm[0], Name::kNormInput);
   if (spec.cross_attention) hidden = cross_block(g, m, spec, ids, shared, hidden);
 
+  if (m.family.flat_tokens) hidden = reshaped(g, hidden);
   residual = hidden;
   if (!a.post_norm_only) {
     g.tape().at(Operation::kNorm2);
     hidden = norm(g, m, hidden, tokens, ids.norm[four ? 2 : late ? 0 : 1], Name::kNormOutput);
   }
-  hidden = feed_forward(g, m, spec, ids, hidden);
-  if (a.hidden_dropout > 0) hidden = dropout(g, hidden, a.hidden_dropout, Name::kHidden);
+  hidden =
+      m.family.inline_mlp ? inline_mlp(g, m, spec.ffn, ids, std::move(hidden)) : feed_forward(g, m, spec, ids, hidden);
+  if (a.hidden_dropout > 0) drop();
   if (four || (a.post_norm_only && !after_sum))
     hidden = norm(g, m, hidden, tokens, ids.norm[four ? 3 : 1], Name::kNormOutput);
-  if (m.family.scaled_residual) hidden = scale(g, hidden, Name::kHidden);
-  hidden = add(g, residual, hidden, Name::kLayerInput);
-  if (after_sum) hidden = norm(g, m, hidden, tokens, ids.norm[1], Name::kLayerInput);
-  return hidden;
+  hidden = join(ids.norm[1], Name::kLayerInput);
+  for (Var& output : held) output.reset();
+  return m.family.flat_tokens ? reshaped(g, hidden) : hidden;
 }
 
 }  // namespace plimsoll::step::transformers

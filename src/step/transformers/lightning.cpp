@@ -35,7 +35,7 @@ Var lightning_attention(Graph& g, const Model& m, const model::Attention& a, con
   Var state = g.alloc(lines * a.head_dim * a.head_dim, packed.width, Name::kHidden);
   state.head_major = true;
   std::vector<Var> pieces;
-  Var output;
+  Var output, scores;                         // scores of a block live until the next has its own
   constexpr std::int64_t kMostBlocks = 4096;  // more are counted as larger ones
   const std::int64_t usual = std::max(a.linear_block, ceil_div(m.sequence, kMostBlocks));
   for (std::int64_t start = 0; start < m.sequence; start += usual) {
@@ -45,11 +45,11 @@ Var lightning_attention(Graph& g, const Model& m, const model::Attention& a, con
     const Var k = slice(g, qkv[1], size, false);
     const Var v = slice(g, qkv[2], size, false);
     g.runs_small(3);  // the block's own decay
+    scores = batched_matmul(g, factor(q), factor(k), {lines, block, a.head_dim, block}, Name::kAttentionTemp);
     Var inside;
     {
-      Var scores = batched_matmul(g, factor(q), factor(k), {lines, block, a.head_dim, block}, Name::kAttentionTemp);
-      scores = decayed(scores, heads * block * block);
-      inside = batched_matmul(g, scores, factor(v), {lines, block, block, a.head_dim}, Name::kAttentionTemp);
+      const Var faded = decayed(scores, heads * block * block);
+      inside = batched_matmul(g, faded, factor(v), {lines, block, block, a.head_dim}, Name::kAttentionTemp);
     }
     const Var across = batched_matmul(g, decayed(q, heads * block), state, {lines, block, a.head_dim, a.head_dim},
                                       Name::kAttentionTemp);

@@ -149,9 +149,9 @@ Var gated_norm(Graph& g, const Model& m, const Var& x, const Var& gate, const No
 
 Var mamba_mixer(Graph& g, const Model& m, const model::StateSpace& s, const MambaIds& ids, const Var& x) {
   g.tape().at(Operation::kQkvLinear);
-  Var projected;
+  Var projected, scaled;
   if (m.family.scaled_parts) {
-    const Var scaled = scale(g, x, Name::kHidden);
+    scaled = scale(g, x, Name::kHidden);
     projected = project(g, m, scaled, ids.in, Name::kQkv);
     // By a vector in the type of the weights: fp32 ones widen what autocast has made of the projection.
     projected = mul(g, projected, g.constant(projected.elements / m.tokens(), m.width), Name::kQkv);
@@ -168,6 +168,7 @@ Var mamba_mixer(Graph& g, const Model& m, const model::StateSpace& s, const Mamb
   Var convolved = convolve(g, m, parts[1], s, ids);
   const std::int64_t grouped = m.tokens() * s.groups * s.state / m.tensor;
   auto mixed = split(g, convolved, {m.tokens() * inner, grouped, grouped}, false);
+  scaled.reset();
   const Var output = scan(g, m, s, ids, mixed[0], mixed[1], mixed[2], parts[2], a);
   const Var normed = gated_norm(g, m, output, parts[0], ids.norm);
   g.tape().at(Operation::kProjection);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention masks: skipped where the causal flag says everything, else one bool mask per pass
 // (facts other-frameworks-memory.md 2.3).
+#include <utility>
+
 #include "step/transformers/model.h"
 #include "step/transformers/ops.h"
 
@@ -30,10 +32,10 @@ Var build(Graph& g, const Model& m, bool sliding) {
     causal = g.alloc(square, 1, Name::kMask);
     window.reset();
   }
-  {
-    Var triangle = g.alloc(square, 1, Name::kMask);
-    causal = g.alloc(square, 1, Name::kMask);
-  }
+  Var triangle = g.alloc(square, 1, Name::kMask);
+  Var both = g.alloc(square, 1, Name::kMask);
+  triangle.reset();
+  causal = std::move(both);
   // A row per sequence only where padding makes them differ.
   if (!m.job->batch.padding_mask) return causal;
   Var padding = g.alloc(m.tokens(), 1, Name::kMask);

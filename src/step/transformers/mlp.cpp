@@ -75,19 +75,31 @@ Var bent(Graph& g, const LayerIds& ids, const Var& x) {
   const Var rising = slope(ids.slopes[0]);
   const Var falling = add_number(g, slope(ids.slopes[1]), Name::kRouter);
   const Var is_positive = g.alloc(x.elements, 1, Name::kMask);
+  const auto plus_slope = [&](Var curve) {
+    Var sloped = scale(g, x, Name::kHidden);
+    Var sum = add(g, curve, sloped, Name::kHidden);
+    curve.reset();
+    sloped.reset();
+    return sum;
+  };
   Var above, below;
   {
     Var square = mul(g, mul(g, rising, x, Name::kActivation), x, Name::kHidden);
-    above = add(g, square, scale(g, x, Name::kHidden), Name::kHidden);
+    above = plus_slope(std::move(square));
   }
   {
-    Var curve = keeps_input(g, x, Name::kHidden);
-    if (g.autocast) curve = cast(g, curve, 4, Name::kHidden);
-    curve = keeps_result(g, curve, Name::kActivation);
-    curve = mul(g, add(g, curve, x, Name::kActivation), falling, Name::kHidden);
-    below = add(g, curve, scale(g, x, Name::kHidden), Name::kHidden);
+    Var curve;
+    {
+      const Var least = smaller(g, x, Name::kHidden);
+      curve = keeps_result(g, g.autocast ? cast(g, least, 4, Name::kHidden) : least, Name::kActivation);
+    }
+    curve = mul(g, subtract(g, curve, x, Name::kActivation), falling, Name::kHidden);
+    below = plus_slope(std::move(curve));
   }
-  return select(g, is_positive, above, below, Name::kActivation);
+  Var y = select(g, is_positive, above, below, Name::kActivation);
+  above.reset();
+  below.reset();
+  return y;
 }
 
 // T5 drops part of what goes into its last product, and converts the rest to the dtype of that product's weight.
@@ -111,6 +123,17 @@ Var scaled_mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const La
 }
 
 }  // namespace
+
+Var inline_mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, Var x) {
+  g.tape().at(Operation::kFc1Linear);
+  Var up = project(g, m, x, ids.up, Name::kFc1);
+  if (!m.family.nested_activation) x.reset();
+  g.tape().at(Operation::kActivationFunction);
+  x = activate(g, m, ffn.activation, up);
+  up.reset();
+  g.tape().at(Operation::kFc2Linear);
+  return project(g, m, x, ids.down, Name::kHidden);
+}
 
 Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x,
         const Leave& leave) {

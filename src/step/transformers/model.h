@@ -108,6 +108,14 @@ enum class Rotation : std::uint8_t {
   kComplex,       // as complex numbers in fp32 (Llama 4)
 };
 
+// Where queries and keys are converted to fp32 for their rotation.
+enum class Widening : std::uint8_t {
+  kNone,
+  kBefore,   // both, before any of them turns (Command-R)
+  kEachUse,  // for each of the two products anew (ModernBERT)
+  kHalves,   // for the one product, and the swapped halves for the other (ERNIE 4.5)
+};
+
 // How attention without a fused kernel makes probabilities of scores.
 enum class Scores : std::uint8_t {
   kStandard,  // scaled, masked, softmax in fp32, converted back
@@ -141,6 +149,7 @@ struct Family {
   bool norms_sums = false;            // norms that follow blocks take the sum with the residual (BERT, OPT 350M)
   bool tables_by_sequence = false;    // every sequence of a batch has rotary positions of its own (Qwen-VL)
   bool cuts_tables = false;           // of three axes, and every layer puts its own tables together
+  bool local_tables = false;          // layers with a window have rotary tables of their own (Gemma 3)
   bool positions_by_token = false;    // positions follow from the words, so every sequence has its own (RoBERTa)
   bool no_key_bias = false;           // keys are projected without the bias of the others (Whisper)
   bool lays_out_heads = false;        // query, key and value are copied head by head before the kernel (Whisper)
@@ -148,16 +157,25 @@ struct Family {
   bool drops_activation = false;      // dropout inside the MLP (T5)
   bool keeps_attended = false;        // no dropout behind attention (DistilBERT)
   bool holds_triangle = false;        // a mask of all positions, made with the model, that nothing reads (GPT-BigCode)
+  bool norms_argument = false;        // the sum that is normalised is an argument of the norm's call (BERT)
+  bool named_embeddings = false;      // a module makes embeddings, and the model holds its result (BERT)
+  bool inline_mlp = false;            // the layer itself projects up, and its normed input goes there (OPT)
+  bool nested_activation = false;     // its activation has the projection as argument (Whisper)
+  bool names_blocks = false;          // a block's output lives until its dropped copy is added (T5)
+  bool keeps_normed = false;          // the layer names what it normed and what its blocks gave (StableLM)
+  bool adds_in_place = false;         // attention's output is added onto the MLP's (Falcon)
   bool scaled_embedding = false;      // Gemma, Granite
   bool scaled_residual = false;       // Granite: each block's output is multiplied before it is added
   bool normed_residual = false;       // the norm's output is what is added to, both scaled (MiniMax)
-  bool copies_shifted = false;        // logits of all but the last token are copied for the loss (Mamba)
+  bool wide_logits = false;           // the model gives its logits in fp32 (Mamba)
   bool wide_residual = false;         // the residual stream is fp32 (Mamba-2)
+  bool heads_last = false;            // heads are taken apart when all are projected (OLMo)
+  bool flat_tokens = false;           // the MLP's part of a layer sees the tokens of all sequences in one row (OPT)
   bool norms_after_heads = false;     // query and key are normalised after all projections (Gemma 3)
   bool norms_after_rotation = false;  // HunYuan
   Rotation rotation = Rotation::kWhole;
-  bool wide_rotation = false;   // rotation in fp32, converted back (OLMo 2, Command-R)
-  bool wide_inputs = false;     // queries and keys are converted to fp32 before they turn (Command-R)
+  bool wide_rotation = false;  // rotation in fp32, converted back (OLMo 2, Command-R)
+  Widening widening = Widening::kNone;
   bool wide_tables = false;     // rotary tables stay in fp32 (OLMo 2)
   bool repeats_tables = false;  // every layer repeats the halves of the tables for itself (ERNIE 4.5)
   bool weight_in_fp32 = false;  // the norm's weight multiplies before the conversion (OLMo 2, gpt-oss)
@@ -256,7 +274,8 @@ struct Model {
   bool liger = false;
   bool torchtitan = false;
   bool compiled = false;
-  std::int64_t tensor = 1;         // tensor-parallel ranks: heads, MLP width and vocabulary are divided
+  bool caches_keys = false;  // keys and values pass through a cache (the Trainer turns off the outer model's alone)
+  std::int64_t tensor = 1;   // tensor-parallel ranks: heads, MLP width and vocabulary are divided
   bool sequence_parallel = false;  // the residual stream is divided too
   std::int64_t context = 1;        // context-parallel ranks: `sequence` is this rank's part
 
@@ -302,8 +321,9 @@ struct Shared {
 Var norm(Graph& g, const Model& m, const Var& x, std::int64_t rows, const NormIds& ids, Name name);
 // encoder.cpp: how encoders embed and what they do before their loss
 Var embed_patches(Graph& g, const Model& m, const Var& pixels);
-Var embed_speech(Graph& g, const Model& m, const Var& features);
-Var embed_types(Graph& g, const Model& m, const Var& words);
+// held: what the encoder names until it returns
+Var embed_speech(Graph& g, const Model& m, const Var& features, Var& held);
+Var embed_types(Graph& g, const Model& m, const Var& words, std::vector<Var>& held);
 Var masked_head(Graph& g, const Model& m, const Var& hidden);
 Var class_head(Graph& g, const Model& m, const Var& hidden);
 // adapter.cpp: the embedding with what PEFT trains of it or beside it
@@ -317,7 +337,7 @@ void hold_frequencies(const Model& m, Tape& tape);
 void hold_buffers(const Model& m, Tape& tape);
 void make_rotary(Graph& g, const Model& m, Shared& shared);
 // One of them, as most families turn it.
-Var turn(Graph& g, const Var& x, const Shared& shared);
+Var turn(Graph& g, const Var& x, const Shared& shared, Widening widening = Widening::kNone);
 // Replaces q and k; returns what the surrounding function still holds.
 std::array<Var, 4> rotate(Graph& g, const Model& m, const Shared& shared, std::int64_t head_dim, Var& q, Var& k);
 // mask.cpp
@@ -362,6 +382,8 @@ Var lightning_attention(Graph& g, const Model& m, const model::Attention& a, con
 Var activate(Graph& g, const Model& m, model::Activation activation, const Var& x);
 Var mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x,
         const Leave& leave = {});
+// The same where the caller's name for the input is taken by what is projected.
+Var inline_mlp(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, Var x);
 // moe.cpp
 Var mixture(Graph& g, const Model& m, const model::FeedForward& ffn, const LayerIds& ids, const Var& x);
 // compiled.cpp: the same under torch.compile, where the family's layers are of the plain kind

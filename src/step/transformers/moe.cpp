@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mixture of experts: a router, tokens sorted by expert, two grouped products around the activation, and
 // the weighted sum back (Transformers 5's default expert implementation).
+#include <array>
+#include <utility>
+
 #include "step/transformers/model.h"
 #include "step/transformers/ops.h"
 
@@ -43,7 +46,9 @@ Routing route(Graph& g, const Model& m, const model::FeedForward& ffn, const Lay
   if (m.family.plain_weights) {
     routing.weights = values;
   } else {
+    const bool outer = std::exchange(g.autocast, false);  // what is divided in place keeps its type
     Var sum = sum_copies(g, values, m.tokens(), Name::kRouter);
+    g.autocast = outer;
     routing.weights = mul(g, values, sum, Name::kRouter);
   }
   if (m.family.narrow_weights) routing.weights = cast(g, routing.weights, x.width, Name::kRouter);
@@ -115,7 +120,10 @@ Var experts(Graph& g, const Model& m, const model::FeedForward& ffn, const Layer
     weighted = gather(g, weighted, inverse, pairs * h, Name::kMoeTemp);
   }
   Var summed = sum_copies(g, weighted, m.tokens() * h, Name::kMoeTemp);
-  return cast(g, summed, x.width, Name::kHidden);
+  Var typed = cast(g, summed, x.width, Name::kHidden);
+  // What the function names goes before what it returns was made of.
+  weighted.reset();
+  return typed;
 }
 
 // One expert after the other, each with its part of the weights; what each gives is added in place. Tokens are taken
@@ -224,12 +232,15 @@ Var mixture(Graph& g, const Model& m, const model::FeedForward& ffn, const Layer
   if (!has_shared) return y;
   if (switched) {
     Var open = linear(g, x, ids.shared_switch.w, -1, Name::kRouter);
+    if (open.node >= 0) g.at(open.node).w[3] = 1;  // of rows: its gradient is not a view as that of sequences is
     open = keeps_result(g, open, Name::kRouter);
     shared = mul(g, open, shared, Name::kSharedExpert);
   } else if (!shared_first) {
     shared = run_shared();
   }
-  return add(g, y, shared, Name::kHidden);
+  Var sum = add(g, y, shared, Name::kHidden);
+  for (Var* done : shared_first ? std::array{&y, &shared} : std::array{&shared, &y}) done->reset();
+  return sum;
 }
 
 }  // namespace plimsoll::step::transformers

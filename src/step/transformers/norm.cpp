@@ -60,13 +60,13 @@ Var centred_norm(Graph& g, const Var& x, std::int64_t rows, const NormIds& ids, 
   Var hidden = cast(g, x, 4, Name::kNormFp32);
   Var mean = mean_rows(g, hidden, rows, Name::kNormStats);
   {
-    Var centred = add(g, hidden, mean, Name::kNormFp32);
+    Var centred = subtract(g, hidden, mean, Name::kNormFp32);
     Var square = pow(g, centred, Name::kHidden);
     centred.reset();
     variance = mean_rows(g, square, rows, Name::kNormStats);
   }
   {
-    Var centred = add(g, hidden, mean, Name::kNormFp32);
+    Var centred = subtract(g, hidden, mean, Name::kNormFp32);
     Var with_epsilon = add_number(g, variance, Name::kNormStats);
     Var inverse = rsqrt(g, with_epsilon, Name::kNormStats);
     with_epsilon.reset();

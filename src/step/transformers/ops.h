@@ -11,6 +11,7 @@ namespace plimsoll::step::transformers {
 // Elementwise (ops_elementwise.cpp)
 Var cast(Graph& g, const Var& x, std::uint8_t width, Name name);  // x itself where it has that width
 Var add(Graph& g, const Var& a, const Var& b, Name name);
+Var smaller(Graph& g, const Var& x, Name name);         // of each value and a constant
 Var add_bias(Graph& g, const Var& x, const Var& bias);  // in place; the bias is spread over leading dimensions
 Var add_number(Graph& g, const Var& x, Name name);
 Var scale(Graph& g, const Var& x, Name name);  // times or divided by a number
@@ -24,7 +25,13 @@ Var mul_complex(Graph& g, const Var& x, const Var& table, Name name);
 Var mul(Graph& g, const Var& a, const Var& b, Name name);
 // A product of tensors that broadcast against one another to `elements`, and the same summed to `result` at once.
 // Each was given dimensions of one, so that what is summed for its gradient is a view.
-Var mul_sized(Graph& g, const Var& a, const Var& b, std::int64_t elements, Name name);
+// kFirst, kSecond: that operand is broadcast along slower dimensions than its own, so that its gradient is a sum over
+// leading dimensions.
+enum class Leading : std::uint8_t { kNeither, kFirst, kSecond };
+Var mul_sized(Graph& g, const Var& a, const Var& b, std::int64_t elements, Name name,
+              Leading leading = Leading::kNeither);
+// to += x
+Var add_onto(Graph& g, const Var& to, const Var& x);
 Var sum_along(Graph& g, const Var& x, std::int64_t result, Name name);  // its gradient is spread without a copy
 Var mul_sum(Graph& g, const Var& a, const Var& b, std::int64_t elements, std::int64_t result, Name name);
 Var dropout(Graph& g, const Var& x, double p, Name name);
@@ -42,10 +49,14 @@ Var shifted_layer_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t w
 Var max_rows(Graph& g, const Var& x, std::int64_t rows, Name name);  // gradients flow to the largest
 Var rms_norm(Graph& g, const Var& x, std::int64_t rows, std::int32_t weight, Name name);  // torch's fused kernel
 // Sums a gradient to fewer elements: per channel (with scratch in global memory) or per row.
-void sum_to(Graph& g, Var& grad, std::int64_t elements, bool channels);
+// channels: of a vector along the last dimension; leads: over leading dimensions, whatever it is.
+void sum_to(Graph& g, Var& grad, std::int64_t elements, bool channels, bool leads = false);
 
 // Shapes (ops_shape.cpp)
 Var to_heads(Graph& g, const Var& x);  // backward copies a head-major gradient
+// Both are copied into a new tensor.
+Var filled(Graph& g, const Var& first, const Var& second, Name name);
+Var reshaped(Graph& g, const Var& x);  // the same storage; its gradient is a view
 // Part of the last dimension; backward fills a tensor of the full size in the order of x's dimensions.
 Var slice(Graph& g, const Var& x, std::int64_t elements, bool head_major);
 Var cat(Graph& g, const Var& a, const Var& b, Name name);

@@ -58,6 +58,16 @@ void pass_backward(Graph&, Node& node, Grads& result) { result[0] = node.grads[0
 
 void fresh_backward(Graph& g, Node& node, Grads& result) { result[0] = like(g, node.grads[0], Name::kGrad); }
 
+// Half where both are equal, nothing where the constant is the smaller one.
+void smaller_backward(Graph& g, Node& node, Grads& result) {
+  const Var& grad = node.grads[0];
+  Var half = like(g, grad, Name::kGrad);
+  Var equal = g.alloc(grad.elements, 1, Name::kMask);
+  result[0] = like(g, grad, Name::kGrad);
+  Var above = g.alloc(grad.elements, 1, Name::kMask);
+  for (Var* done : {&above, &equal, &half}) done->reset();
+}
+
 void pow_backward(Graph& g, Node& node, Grads& result) {
   const Var& x = node.saved[0];
   g.reads(x.bytes());
@@ -94,7 +104,7 @@ void mul_backward(Graph& g, Node& node, Grads& result) {
   for (std::size_t i = 0; i < 2; ++i) {
     if (!result[i]) continue;
     if (result[i].elements != node.n[i]) {
-      sum_to(g, result[i], node.n[i], node.w[2] != 0);
+      sum_to(g, result[i], node.n[i], node.w[2] != 0, node.n[2] == static_cast<std::int64_t>(i) + 1);
       result[i].is_view = node.w[3] != 0;
     }
     fit(g, result[i], node.w[i]);
@@ -243,7 +253,27 @@ Var mul_complex(Graph& g, const Var& x, const Var& table, Name name) {
   return unary(g, x, node, name);
 }
 
-Var mul_sized(Graph& g, const Var& a, const Var& b, std::int64_t elements, Name name) {
+Var smaller(Graph& g, const Var& x, Name name) {
+  const std::int32_t node = g.node(smaller_backward, x);
+  g.save(node, x);
+  return unary(g, x, node, name);
+}
+
+Var add_onto(Graph& g, const Var& to, const Var& x) {
+  const std::int32_t node = g.node(add_backward, to, x);
+  if (node >= 0) {
+    Node& n = g.at(node);
+    n.n[0] = to.elements;
+    n.n[1] = x.elements;
+    n.w[0] = to.width;
+    n.w[1] = x.width;
+  }
+  Var y = to;
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+Var mul_sized(Graph& g, const Var& a, const Var& b, std::int64_t elements, Name name, Leading leading) {
   const std::int32_t node = g.node(mul_backward, a, b);
   if (a.has_grad()) g.save(node, b);
   if (b.has_grad()) g.save(node, a);
@@ -254,6 +284,7 @@ Var mul_sized(Graph& g, const Var& a, const Var& b, std::int64_t elements, Name 
     n.w[0] = a.width;
     n.w[1] = b.width;
     n.w[3] = 1;
+    n.n[2] = static_cast<std::int64_t>(leading);
   }
   Var y = g.alloc(elements, wider(a, b), name);
   y.head_major = true;

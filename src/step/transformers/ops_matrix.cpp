@@ -21,7 +21,7 @@ Var input_gradient(Graph& g, const Node& node) {
   const double in = real(node.n[1]) / out;
   g.multiplies({real(node.n[0]) / in, in, out, 1, node.w[0], alignment(node.n[1], node.n[2])});
   Var grad = g.alloc(node.n[0], node.w[0], Name::kGrad);
-  grad.is_view = true;
+  grad.is_view = node.w[3] == 0;
   return grad;
 }
 

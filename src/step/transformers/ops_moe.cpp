@@ -66,7 +66,7 @@ void grouped_backward(Graph& g, Node& node, Grads& result) {
 }
 
 void sum_copies_backward(Graph& g, Node& node, Grads& result) {
-  result[0] = g.alloc(node.n[0], node.grads[0].width, Name::kMoeTemp);
+  result[0] = g.alloc(node.n[0], node.w[0], Name::kMoeTemp);
 }
 
 void add_rows_backward(Graph& g, Node& node, Grads& result) {
@@ -105,8 +105,8 @@ Var masked_scatter(Graph& g, const Var& x, const Var& source, const Var& mask, N
   g.save(node, mask);
   Var y = g.alloc(x.elements, x.width, name);
   {
-    const Var spread = g.alloc(x.elements, 1, Name::kMask);
     const Var counted = g.alloc(x.elements, 8, Name::kMask);
+    const Var spread = g.alloc(x.elements, 1, Name::kMask);
   }
   if (node >= 0) g.produced(y, node);
   return y;
@@ -181,8 +181,12 @@ Var add_rows(Graph& g, const Var& to, const Var& rows, const Var& index) {
 
 Var sum_copies(Graph& g, const Var& x, std::int64_t elements, Name name) {
   const std::int32_t node = g.node(sum_copies_backward, x);
-  if (node >= 0) g.at(node).n[0] = x.elements;
-  Var y = g.alloc(elements, x.width, name);
+  if (node >= 0) {
+    g.at(node).n[0] = x.elements;
+    g.at(node).w[0] = x.width;
+  }
+  // Autocast sums in fp32.
+  Var y = g.alloc(elements, g.autocast ? std::uint8_t{4} : x.width, name);
   if (node >= 0) g.produced(y, node);
   return y;
 }

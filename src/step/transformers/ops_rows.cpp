@@ -35,11 +35,11 @@ void layer_norm_backward(Graph& g, Node& node, Grads& result) {
 
 }  // namespace
 
-void sum_to(Graph& g, Var& grad, std::int64_t elements, bool channels) {
+void sum_to(Graph& g, Var& grad, std::int64_t elements, bool channels, bool leads) {
   if (!grad || elements <= 0) return;
   g.reads(grad.bytes());
   Var sum = g.alloc(elements, grad.width, channels ? Name::kWeightGrad : Name::kGrad);
-  if (channels) {
+  if (channels || leads) {
     const ReduceScratch scratch = outer_reduce_scratch(elements, grad.elements / elements, g.device().multiprocessors);
     Var partials = g.alloc_beside(scratch.partials, 1, Name::kGrad);
     Var semaphores = g.alloc_beside(scratch.semaphores, 1, Name::kGrad);

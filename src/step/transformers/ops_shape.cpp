@@ -46,6 +46,27 @@ void append_backward(Graph& g, Node& node, Grads& result) {
   }
 }
 
+// Each copy passes a gradient of the whole on, with zeros in its place, and one of its part.
+void filled_backward(Graph& g, Node& node, Grads& result) {
+  const std::int64_t all = node.n[0] + node.n[1];
+  const std::uint8_t width = node.grads[0].width;
+  Var whole = g.alloc(all, width, Name::kGrad);
+  result[1] = g.alloc(node.n[1], width, Name::kGrad);
+  {
+    const Var part = g.alloc(node.n[1], width, Name::kGrad);
+  }
+  node.grads[0].reset();
+  Var rest = g.alloc(all, width, Name::kGrad);
+  result[0] = g.alloc(node.n[0], width, Name::kGrad);
+  rest.reset();
+  whole.reset();
+}
+
+void reshaped_backward(Graph&, Node& node, Grads& result) {
+  result[0] = node.grads[0];
+  result[0].is_view = true;
+}
+
 void split_backward(Graph& g, Node& node, Grads& result) {
   std::uint8_t width = 0;
   for (const Var& grad : node.grads)
@@ -70,6 +91,22 @@ void expand_backward(Graph& g, Node& node, Grads& result) {
 }
 
 }  // namespace
+
+Var filled(Graph& g, const Var& first, const Var& second, Name name) {
+  const std::int32_t node = g.node(filled_backward, first, second);
+  if (node >= 0) g.at(node).n = {first.elements, second.elements};
+  Var y = g.alloc(first.elements + second.elements, first.width, name);
+  y.head_major = true;
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
+
+Var reshaped(Graph& g, const Var& x) {
+  const std::int32_t node = g.node(reshaped_backward, x);
+  Var y = x;
+  if (node >= 0) g.produced(y, node);
+  return y;
+}
 
 Var to_heads(Graph& g, const Var& x) {
   const std::int32_t node = g.node(to_heads_backward, x);

@@ -40,7 +40,11 @@ void Pass::load_batch() {
   }
   Var ids = a.patches > 0 ? g_.alloc(m_.batch * a.patches * a.patch_values, 4, Name::kTokens)
                           : g_.alloc(m_.tokens(), 8, Name::kTokens);
+  // The Trainer's batches have labels of their own; a loop of one's own passes the ids for them.
+  const bool has_labels = m_.job->facts().empties_cache && !m_.job->kernels.own_loop && m_.has_loss && a.patches == 0;
+  Var labels = g_.alloc(has_labels ? m_.tokens() : 0, 8, Name::kTokens);
   ids_ = std::move(ids);
+  labels_ = std::move(labels);
   if (m_.tower) {
     const Model& tower = *m_.tower.layers;
     const std::int64_t patches = tower.tokens() - (tower.class_token >= 0 ? tower.batch : 0);
@@ -87,6 +91,7 @@ Var Pass::enter_decoder(Var encoded) {
     encoded = norm(g_, m_, encoded, m_.tokens(), m_.encoder_norm, Name::kNormOutput);
     encoded = dropout(g_, encoded, a.hidden_dropout, Name::kHidden);
   }
+  speech_.reset();
   encoder_output_ = encoded;
   shared_.encoded = std::move(encoded);
   if (m_.decoder_sequence > 0 && m_.decoder_sequence != m_.sequence) {
@@ -121,7 +126,9 @@ Var Pass::run_base() {
   Var embeds;
   if (m_.has_embedding) {
     enter_unit(kEmbeddingUnit);
-    embeds = a.patches > 0 ? embed_patches(g_, m_, ids_) : a.mel_bins > 0 ? embed_speech(g_, m_, pixels_) : embed();
+    embeds = a.patches > 0    ? embed_patches(g_, m_, ids_)
+             : a.mel_bins > 0 ? embed_speech(g_, m_, pixels_, speech_)
+                              : embed();
     if (m_.tower) embeds = with_images(embeds);
     if (a.shared_block != nullptr) shared_.embeds = copy(g_, embeds, Name::kHidden);
     if (a.streams != nullptr) shared_.per_layer = layer_inputs(g_, m_, ids_, embeds);
@@ -135,9 +142,10 @@ Var Pass::run_base() {
     positions_ = g_.make(m_.sequence, 8, Name::kTokens);
   }
   Var x = embeds;
+  if (speech_) embeds.reset();
   Var rows;                 // held by the model's forward
   std::vector<Var> pieces;  // and what the residual streams were made of
-  if (m_.token_types >= 0 && m_.has_embedding) x = embed_types(g_, m_, x);
+  if (m_.token_types >= 0 && m_.has_embedding) x = embed_types(g_, m_, x, pieces);
   if (m_.project_in.w >= 0) x = project(g_, m_, x, m_.project_in, Name::kHidden);
   if (m_.positions >= 0 && a.patches == 0 && a.mel_bins == 0) {
     const std::int64_t placed = m_.family.positions_by_token ? m_.tokens() : m_.sequence;
@@ -154,6 +162,11 @@ Var Pass::run_base() {
   if (m_.has_embedding) {
     if (a.embedding_norm) x = norm(g_, m_, x, m_.residual_tokens(), m_.embedding_norm, Name::kNormOutput);
     x = dropout(g_, x, a.embedding_dropout, Name::kLayerInput);
+  }
+  if (m_.family.named_embeddings) {
+    embeds = x;
+    pieces.clear();
+    rows.reset();
   }
   Var hidden = run_layers(std::move(x));
   pieces.clear();
@@ -272,7 +285,7 @@ Tensor Pass::backward() {
 }
 
 void Pass::release() {
-  for (Var* value : {&ids_, &decoder_ids_, &evaluated_ids_, &padding_, &positions_, &pixels_}) value->reset();
+  for (Var* value : {&ids_, &labels_, &decoder_ids_, &evaluated_ids_, &padding_, &positions_, &pixels_}) value->reset();
 }
 
 void Pass::evaluate(bool with_loss, std::vector<Tensor>* kept, bool kept_fp32) {

@@ -91,8 +91,10 @@ class Pass {
   Workspaces& workspaces_;
   UnitHooks* units_;
   Graph g_;
-  LayerProfiles* folded_;  // null: every layer is walked
-  Var ids_, decoder_ids_, evaluated_ids_, padding_, positions_;
+  LayerProfiles* folded_;   // null: every layer is walked
+  bool is_biased_ = false;  // of folded layers: a product in them adds a bias
+  Var ids_, labels_, decoder_ids_, evaluated_ids_, padding_, positions_;
+  Var speech_;                         // what the encoder of speech holds until it returns
   Var pixels_, image_features_;        // pixels, or frames of speech
   Var encoder_output_;                 // also an output of the model
   Var decoder_embeds_;                 // held by the decoder's forward

@@ -47,7 +47,8 @@ Var Pass::fold_layers(Var x) {
     for (const LinearIds* linear_ids : {&ids.q, &ids.qkv, &ids.o, &ids.up, &ids.down, &ids.gate})
       biased = biased || linear_ids->lora_bias >= 0 ||
                (linear_ids->bias >= 0 && !m_.weights[static_cast<std::size_t>(linear_ids->w)].quantized);
-  g_.first_forward_product(biased && !m_.family.loose_bias);
+  is_biased_ = biased && !m_.family.loose_bias;
+  g_.first_forward_product(is_biased_);
   // The lowest layer that saves a table frees it in its backward.
   lowest_ = 0;
   bool trained = needs_grad_[0];
@@ -161,6 +162,7 @@ void Pass::backward_layers() {
       if (units_ != nullptr) units_->after_backward(i);
       continue;
     }
+    if (is_biased_ && checkpoints(i)) g_.first_replayed_product();
     LayerSituation situation = situation_of(i);
     situation.grad_is_view = grad.is_view;
     situation.grad_is_held = !grad.has_storage();

@@ -38,7 +38,7 @@ Var Pass::head(const Var& hidden) {
     logits = keeps_result(g_, logits, Name::kLogits);
     logits = scale(g_, logits, Name::kLogits);
   }
-  return logits;
+  return m_.family.wide_logits ? cast(g_, logits, 4, Name::kLogitsFp32) : logits;
 }
 
 bool Pass::smooths() const { return m_.job->kernels.label_smoothing > 0 && !m_.torchtitan && !has_fused_loss(); }
@@ -73,8 +73,6 @@ Var Pass::loss(const Var& logits) {
     return value;
   }
   Var upcast = m_.family.narrow_loss ? logits : cast(g_, logits, 4, Name::kLogitsFp32);
-  if (m_.family.copies_shifted)
-    upcast = copy(g_, slice(g_, upcast, upcast.elements / m_.sequence * (m_.sequence - 1), false), Name::kLogitsFp32);
   Var padded, labels = ids_;
   if (!m_.torchtitan && m_.architecture().head == model::Head::kLanguage &&
       m_.encoder_depth == 0) {  // labels are shifted by one

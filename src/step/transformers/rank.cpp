@@ -79,7 +79,8 @@ class Rank {
         job.adapter.has_quantized_base() && model_.autocast && job.model.norm == model::NormKind::kLayer;
     const bool follows = sharder_->follows_gradients() || job.optimizer.in_backward;
     const bool folds = folded && !widens && !follows && !model_.compiled && model_.encoder_depth == 0 &&
-                       !model_.family.wide_residual && !hybrid && !shares && model_.tower.deepstack.empty();
+                       !model_.family.wide_residual && !model_.family.local_tables && !hybrid && !shares &&
+                       model_.tower.deepstack.empty();
     if (folds) profiles_ = std::make_unique<LayerProfiles>(model_);
     pass_ = std::make_unique<Pass>(model_, tape, workspaces_, sharder_.get(), profiles_.get());
     if (follows) pass_->graph().on_gradient = [this](std::int32_t id) { sharder_->gradient_ready(id); };

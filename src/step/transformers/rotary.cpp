@@ -107,17 +107,37 @@ void make_tables(Graph& g, const Model& m, Shared& shared) {
   both.reset();
 }
 
+// What a layer turns with: the pass's tables, or their halves repeated.
+Shared own_tables(Graph& g, const Model& m, const Shared& shared) {
+  const auto own = [&](const Var& table) {
+    return m.family.repeats_tables ? g.alloc(table.elements, table.width, Name::kRope) : table;
+  };
+  Shared tables;
+  tables.cos = own(shared.cos);
+  tables.sin = own(shared.sin);
+  return tables;
+}
+
 }  // namespace
 
-Var turn(Graph& g, const Var& x, const Shared& shared) {
-  Var straight = mul(g, x, shared.cos, Name::kRopeTemp);
+Var turn(Graph& g, const Var& x, const Shared& shared, Widening widening) {
+  const auto widened = [&](bool is, const Var& value) { return is ? cast(g, value, 4, Name::kRopeTemp) : value; };
+  const bool each = widening == Widening::kEachUse;
+  Var straight;
+  {
+    const Var input = widened(each || widening == Widening::kHalves, x);
+    straight = mul(g, input, shared.cos, Name::kRopeTemp);
+  }
   Var half;
   {
-    Var x1 = slice(g, x, x.elements / 2, true);
-    Var x2 = slice(g, x, x.elements / 2, true);
+    const Var input = widened(each, x);
+    Var x1 = slice(g, input, x.elements / 2, true);
+    Var x2 = slice(g, input, x.elements / 2, true);
     Var negated = neg(g, x2, Name::kRopeTemp);
     half = cat(g, negated, x1, Name::kRopeTemp);
+    negated.reset();
   }
+  half = widened(widening == Widening::kHalves, half);
   Var across = mul(g, half, shared.sin, Name::kRopeTemp);
   half.reset();
   Var y = add(g, straight, across, Name::kQuery);
@@ -152,13 +172,13 @@ void hold_buffers(const Model& m, Tape& tape) {
 
 void make_rotary(Graph& g, const Model& m, Shared& shared) {
   make_tables(g, m, shared);
-  if (m.architecture().streams == nullptr) return;
+  if (m.architecture().streams == nullptr && !m.family.local_tables) return;
   // Windowed layers have tables of another base.
   Shared local;
   make_tables(g, m, local);
   shared.local_cos = std::move(local.cos);
   shared.local_sin = std::move(local.sin);
-  shared.keys = std::make_shared<KeptKeys>();
+  if (m.architecture().streams != nullptr) shared.keys = std::make_shared<KeptKeys>();
 }
 
 std::array<Var, 4> rotate(Graph& g, const Model& m, const Shared& shared, std::int64_t head_dim, Var& q, Var& k) {
@@ -197,25 +217,21 @@ std::array<Var, 4> rotate(Graph& g, const Model& m, const Shared& shared, std::i
   }
   if (m.family.rotation == Rotation::kWhole) {
     const std::uint8_t width = q.width;
-    Shared tables;
-    tables.cos = m.family.repeats_tables ? g.alloc(shared.cos.elements, shared.cos.width, Name::kRope) : shared.cos;
-    tables.sin = m.family.repeats_tables ? g.alloc(shared.sin.elements, shared.sin.width, Name::kRope) : shared.sin;
-    Var turned_q, turned_k;
-    if (m.family.wide_inputs) {
-      const Var wide_q = cast(g, q, 4, Name::kRopeTemp);
-      const Var wide_k = cast(g, k, 4, Name::kRopeTemp);
-      turned_q = turn(g, wide_q, tables);
-      turned_k = turn(g, wide_k, tables);
-    } else {
-      turned_q = turn(g, q, tables);
-      turned_k = turn(g, k, tables);
-    }
+    const Shared tables = own_tables(g, m, shared);
+    const Widening widening = m.family.widening;
+    const bool before = widening == Widening::kBefore;
+    Var wide_q = before ? cast(g, q, 4, Name::kRopeTemp) : q;
+    Var wide_k = before ? cast(g, k, 4, Name::kRopeTemp) : k;
+    Var turned_q = turn(g, wide_q, tables, widening);
+    Var turned_k = turn(g, wide_k, tables, widening);
     if (m.family.wide_rotation) {
       Var narrow_q = cast(g, turned_q, width, Name::kQuery);
       Var narrow_k = cast(g, turned_k, width, Name::kKey);
+      for (Var* done : {&wide_q, &wide_k}) done->reset();
       turned_q = std::move(narrow_q);
       turned_k = std::move(narrow_k);
     }
+    for (Var* done : {&wide_q, &wide_k}) done->reset();
     q = std::move(turned_q);
     k = std::move(turned_k);
     return {};
@@ -226,11 +242,18 @@ std::array<Var, 4> rotate(Graph& g, const Model& m, const Shared& shared, std::i
   Var k_turning = part(k, dim);
   Var k_still = part(k, head_dim - dim);
   if (m.family.rotation != Rotation::kJoinEach) {
-    q_turning = turn(g, q_turning, shared);
-    k_turning = turn(g, k_turning, shared);
-    q = cat(g, q_turning, q_still, Name::kQuery);
-    k = cat(g, k_turning, k_still, Name::kKey);
-    if (m.family.rotation == Rotation::kJoinBoth) return {};
+    const Shared tables = own_tables(g, m, shared);
+    q_turning = turn(g, q_turning, tables);
+    k_turning = turn(g, k_turning, tables);
+    const bool held = m.family.rotation == Rotation::kJoinBothHeld;
+    Var joined_q = cat(g, q_turning, q_still, Name::kQuery);
+    if (!held) q_turning.reset();
+    Var joined_k = cat(g, k_turning, k_still, Name::kKey);
+    if (!held)
+      for (Var* done : {&k_turning, &q_still, &k_still}) done->reset();
+    q = std::move(joined_q);
+    k = std::move(joined_k);
+    if (!held) return {};
     return {q_turning, q_still, k_turning, k_still};
   }
   Var turned_q;
@@ -239,8 +262,11 @@ std::array<Var, 4> rotate(Graph& g, const Model& m, const Shared& shared, std::i
     turned_q = cat(g, turned, q_still, Name::kQuery);
   }
   Var turned = turn(g, k_turning, shared);
-  k = cat(g, turned, k_still, Name::kKey);
+  Var turned_k = cat(g, turned, k_still, Name::kKey);
+  turned.reset();
+  for (Var* done : {&q_turning, &q_still, &k_turning, &k_still}) done->reset();
   q = std::move(turned_q);
+  k = std::move(turned_k);
   return {};
 }
 

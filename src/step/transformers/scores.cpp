@@ -70,13 +70,13 @@ Var unfused_kernel(Graph& g, const AttentionShape& s, const Var& q, const Var& k
   const Var made = g.alloc(mask && !by_head ? s.batch * s.sequence * s.sequence : 0, q.width, Name::kMask);
   // Groups of more than one head are repeated before anything else; the causal flag becomes a mask in fp32.
   const bool repeats = groups > 1 && s.kv_heads > 1;
-  const Var wide_q = cast(g, q, 4, Name::kQuery);
-  const Var wide_k = cast(g, k, 4, Name::kKey);
-  const Var wide_v = cast(g, v, 4, Name::kValue);
+  Var wide_q = cast(g, q, 4, Name::kQuery);
+  Var wide_k = cast(g, k, 4, Name::kKey);
+  Var wide_v = cast(g, v, 4, Name::kValue);
   const bool outer = g.autocast;
   g.autocast = false;  // the kernels below are inside one function, which autocast does not enter
   Var scores;
-  const Var scaled_q = scale(g, wide_q, Name::kQuery);
+  Var scaled_q = scale(g, wide_q, Name::kQuery);
   Var causal, repeated_k, repeated_v;
   if (!mask) {
     const Var ones = g.alloc(s.sequence * s.sequence, 1, Name::kMask);
@@ -98,11 +98,14 @@ Var unfused_kernel(Graph& g, const AttentionShape& s, const Var& q, const Var& k
   scores.reset();
   probabilities = dropout(g, probabilities, dropout_share, Name::kScores);
   const Var returned = g.alloc(q.width < 4 ? pairs : 0, q.width, Name::kAttentionTemp);
-  const Var values = repeats ? repeated_v : expand(g, wide_v, groups, Name::kValue);
+  Var values = repeats ? repeated_v : expand(g, wide_v, groups, Name::kValue);
   const BatchShape mix{s.batch * s.heads, s.sequence, s.sequence, s.value_dim};
-  const Var output = batched_matmul(g, probabilities, values, mix, Name::kHidden);
+  Var output = batched_matmul(g, probabilities, values, mix, Name::kHidden);
   g.autocast = outer;
-  return cast(g, output, q.width, Name::kHidden);
+  Var narrow = cast(g, output, q.width, Name::kHidden);
+  // What it returns beside the output goes last.
+  for (Var* done : {&output, &values, &scaled_q, &wide_v, &wide_k, &wide_q}) done->reset();
+  return narrow;
 }
 
 }  // namespace

@@ -152,14 +152,19 @@ Var scan(Graph& g, const Model& m, const model::StateSpace& s, const MambaIds& i
   steps = keeps_input(g, g.autocast ? cast(g, steps, 4, Name::kRouter) : steps, Name::kRouter);
   Var decays;
   {
-    const Var scaled = mul_sized(g, in.a, steps, all, Name::kAttentionTemp);
+    const Var scaled = mul_sized(g, in.a, steps, all, Name::kAttentionTemp, Leading::kFirst);
     decays = keeps_result(g, scaled, Name::kScores);
   }
-  const Var fed = mul_sized(g, steps, cast(g, in.b, 4, Name::kKey), all, Name::kScores);
+  const Var fed = mul_sized(g, steps, cast(g, in.b, 4, Name::kKey), all, Name::kScores, Leading::kSecond);
   const Var inputs = mul_sized(g, fed, cast(g, in.hidden, 4, Name::kQuery), all, Name::kAttentionTemp);
   std::vector<Var> outputs;
   Var y = walk(g, m, decays, inputs, in.c, s.inner(), s.state, in.hidden.width, outputs);
-  y = add(g, y, mul_sized(g, in.hidden, skip, channels, Name::kAttentionOutput), Name::kAttentionOutput);
+  {
+    Var skipped = mul_sized(g, in.hidden, skip, channels, Name::kAttentionOutput);
+    Var sum = add(g, y, skipped, Name::kAttentionOutput);
+    skipped.reset();
+    y = std::move(sum);
+  }
   return mul(g, y, keeps_input(g, in.gate, Name::kActivation), Name::kAttentionOutput);
 }
 
@@ -191,8 +196,12 @@ Var selective_mixer(Graph& g, const Model& m, const model::StateSpace& s, const 
   const Var y = scan(g, m, s, ids, {hidden, steps, a, b, c, parts[1]});
   g.tape().at(Operation::kProjection);
   Var typed = cast(g, y, x.width, Name::kAttentionOutput);
-  if (g.autocast) typed = cast(g, typed, 2, Name::kCastInput);
-  return project(g, m, by_token(g, m, typed), ids.out, Name::kHidden);
+  if (several && g.autocast) typed = cast(g, typed, 2, Name::kCastInput);
+  typed = by_token(g, m, typed);
+  Var result = project(g, m, typed, ids.out, Name::kHidden);
+  typed.reset();
+  steps.reset();
+  return result;
 }
 
 }  // namespace plimsoll::step::transformers

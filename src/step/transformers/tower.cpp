@@ -35,9 +35,11 @@ Var embed(Graph& g, const Model& t, const Vision& v, const Var& pixels) {
       x = convolution(g, input, t.patches.w, t.patches.bias, patches * v.tower.hidden, patch_channels(of_an_image));
     }
   }
+  Var patches;  // named until the embeddings are whole
   if (v.class_token) {
     const Var first = expand_view(g, g.use(t.class_token), t.batch * v.tower.hidden);
-    x = cat(g, first, x, Name::kHidden);
+    patches = std::move(x);
+    x = cat(g, first, patches, Name::kHidden);
     x.head_major = false;
   }
   if (v.kind == TowerKind::kPixtral) return copy(g, x, Name::kHidden);  // images behind one another
@@ -55,7 +57,8 @@ Var embed(Graph& g, const Model& t, const Vision& v, const Var& pixels) {
   }
   if (t.positions < 0) return x;
   const Var places = g.constant(t.sequence, 8);
-  return add(g, x, embedding(g, places, t.sequence, v.tower.hidden, t.positions), Name::kHidden);
+  x = add(g, x, embedding(g, places, t.sequence, v.tower.hidden, t.positions), Name::kHidden);
+  return x;
 }
 
 // InternVL multiplies each block's output by a weight per channel.
@@ -153,7 +156,8 @@ Var shuffle(Graph& g, const Var& x) { return copy(g, copy(g, x, Name::kHidden), 
 Var drop_class_token(Graph& g, const Model& t, const Vision& v, const Var& x) {
   if (!v.drops_class_token) return x;
   const Var rest = slice(g, x, t.batch * (t.sequence - 1) * v.tower.hidden, false);
-  return copy(g, rest, Name::kHidden);
+  // A product wants its rows one after the other, as a conversion for it leaves them.
+  return g.autocast && rest.width == 4 ? rest : copy(g, rest, Name::kHidden);
 }
 
 Var connect(Graph& g, const Model& m, const Vision& v, const Var& x) {
@@ -225,6 +229,8 @@ Seen see(Graph& g, const Model& m, const Var& pixels, const RunLayer& run) {
   if (v.kind == TowerKind::kLlama4)  // a buffer of the model
     shared.cos = g.constant(t.sequence * v.tower.kinds.front().attention.head_dim, 4);
   const std::int64_t depth = v.tower.depth();
+  std::vector<Var> outputs;  // where one of them is chosen, all of them live until features are made of it
+  std::size_t unused_first = 0, unused_last = 0;
   for (std::int64_t i = 0; i < depth; ++i) {
     const auto one = [&g, &m, &v, i, shared](const Var& input) {
       const Model& tower = *m.tower.layers;
@@ -233,11 +239,11 @@ Seen see(Graph& g, const Model& m, const Var& pixels, const RunLayer& run) {
         return scaled_layer(g, tower, i, m.tower.scales[static_cast<std::size_t>(i)], input);
       return layer(g, tower, i, shared, input);
     };
+    if (v.skips_last_layer) outputs.push_back(x);
     if (v.skips_last_layer && i + 1 == depth) {  // it runs, and nobody takes its output
-      const bool outer = g.grad_enabled;
-      g.grad_enabled = false;
-      (void)one(x);
-      g.grad_enabled = outer;
+      unused_first = g.size();
+      outputs.push_back(run(x, one));
+      unused_last = g.size();
       break;
     }
     x = run(x, one);
@@ -248,6 +254,8 @@ Seen see(Graph& g, const Model& m, const Var& pixels, const RunLayer& run) {
   if (v.kind != TowerKind::kClip && v.tower.final_norm && v.projector != Projector::kMlp && !v.apart)
     x = norm(g, t, x, t.tokens(), t.final_norm, Name::kNormOutput);
   seen.features = connect(g, m, v, x);
+  g.forget(unused_first, unused_last);
+  for (auto output = outputs.rbegin(); output != outputs.rend(); ++output) output->reset();
   return seen;
 }
 

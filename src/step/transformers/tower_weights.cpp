@@ -111,7 +111,8 @@ void add_tower(const job::Job& job, Model& m) {
 
   Collector collect(*inner, *layers);
   layers->width = collect.activation_width();
-  layers->family.wide_inputs = layers->family.wide_rotation = joined;  // queries and keys turn in fp32
+  layers->family.wide_rotation = joined;
+  if (joined) layers->family.widening = Widening::kBefore;  // queries and keys turn in fp32
   embedding_weights(collect, v, *layers);
   const std::int64_t depth = v.tower.depth();
   for (std::int64_t i = 0; i < depth; ++i) {
