@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <optional>
 
-namespace plimsoll::allocator {
+#include "allocator/address_space.h"
 
-using Address = std::uint64_t;
+namespace plimsoll::allocator {
 
 // From here on an address says that a range is reserved, but where is not known (yet).
 inline constexpr Address kUnplaced = Address{1} << 63;
@@ -31,28 +31,27 @@ class Driver {
 };
 
 // Where a new segment comes to lie decides ties between free blocks of one size, and no setting fixes it. How far
-// an answer depends on it is seen by asking twice.
-enum class Placement : std::uint8_t { kAscending, kDescending };
+// an answer depends on it is seen by asking twice: as the driver was seen to do it, and each above the one before.
+enum class Placement : std::uint8_t { kAscending, kAsSeen };
 
-// A device with so many bytes, `capacity` of which are left for this process. Addresses are never reused.
+// A device with so many bytes, `capacity` of which are left for this process.
 class SimulatedDriver final : public Driver {
  public:
   explicit SimulatedDriver(std::int64_t capacity) : SimulatedDriver(capacity, capacity) {}
-  SimulatedDriver(std::int64_t capacity, std::int64_t total, Placement placement = Placement::kDescending)
+  SimulatedDriver(std::int64_t capacity, std::int64_t total, Placement placement = Placement::kAsSeen)
       : total_(total), free_(capacity), placement_(placement) {}
 
   std::optional<Address> allocate(std::int64_t bytes) override {
     if (bytes > free_) return std::nullopt;
     free_ -= bytes;
-    return reserve_range(bytes);
+    return placement_ == Placement::kAsSeen ? space_.place(bytes) : place_above(bytes);
   }
-  void release(Address, std::int64_t bytes) override { free_ += bytes; }
+  void release(Address address, std::int64_t bytes) override {
+    free_ += bytes;
+    if (placement_ == Placement::kAsSeen) space_.give_back(address, bytes);
+  }
   Address reserve_range(std::int64_t bytes) override {
-    const auto step = static_cast<Address>((bytes + kAlignment - 1) / kAlignment * kAlignment);
-    if (placement_ == Placement::kDescending) return lowest_ -= step;
-    const Address address = next_;
-    next_ += step;
-    return address;
+    return placement_ == Placement::kAsSeen ? space_.place_alone(bytes) : place_above(bytes);
   }
   void drop_range(Address, std::int64_t) override {}
   bool map(Address, std::int64_t bytes) override {
@@ -66,11 +65,18 @@ class SimulatedDriver final : public Driver {
 
  private:
   static constexpr std::int64_t kAlignment = 32 << 20;
+
+  Address place_above(std::int64_t bytes) {
+    const Address address = next_;
+    next_ += static_cast<Address>((bytes + kAlignment - 1) / kAlignment * kAlignment);
+    return address;
+  }
+
   std::int64_t total_;
   std::int64_t free_;
   Placement placement_;
   Address next_ = 0x7f0000000000;
-  Address lowest_ = Address{1} << 62;
+  AddressSpace space_;
 };
 
 }  // namespace plimsoll::allocator

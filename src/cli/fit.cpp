@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "answer/ahead.h"
 #include "answer/captured.h"
 #include "answer/fit.h"
 #include "answer/proof.h"
@@ -116,7 +115,6 @@ Result<ExitCode> run_fit(const Arguments& arguments, const Console& console) {
                        "[environment] PYTORCH_CUDA_ALLOC_CONF = \"...\" in the job file");
   PLIMSOLL_TRY(asked, asked_ranks(arguments));
   PLIMSOLL_TRY(points, answer::sweep_points(arguments.values("sweep")));
-  const answer::Ahead ahead;
   PLIMSOLL_TRY(request, read_input(arguments));
   if (!arguments.has("sweep") && answer::asks_where_it_fits(request)) return run_where(request, arguments, console);
   if (!arguments.has("sweep")) return run_one(request, arguments, asked, console);
@@ -169,6 +167,7 @@ const Verb kFit = {
         "would be refused by the framework (plimsoll lint says why); with --sweep, 0 when any point fits.",
     .flags = flags_of_fit(),
     .takes_keys = true,
+    .reads_ahead = true,
     .examples = {{"plimsoll fit job.toml", "the answer for a job file"},
                  {"plimsoll fit job.toml --micro-batch-size 2 --recompute-modules mlp", "with two keys overruled"},
                  {"plimsoll fit config.json training_args.json ds_config.json --gpu h100 --gpus 8",

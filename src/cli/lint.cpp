@@ -2,7 +2,6 @@
 // plimsoll lint: what would the framework refuse, ignore or waste in this job?
 #include <fmt/format.h>
 
-#include "answer/ahead.h"
 #include "answer/lint.h"
 #include "cli/job_input.h"
 #include "cli/lint_report.h"
@@ -17,7 +16,6 @@ Result<ExitCode> lint_job(const Arguments& arguments, const Console& console) {
   if (arguments.operands.empty() && !arguments.has("model"))
     return usage_error("a job is missing; wanted a file, or --model with keys",
                        "plimsoll lint job.toml; plimsoll lint --rules lists the rules");
-  const answer::Ahead ahead;
   PLIMSOLL_TRY(request, read_input(arguments));
   PLIMSOLL_TRY(lint, answer::lint(request));
   console.print(arguments.has("json") ? answer::to_json(lint)
@@ -88,6 +86,7 @@ const Verb kLint = {
         "read.",
     .flags = flags_of_lint(),
     .takes_keys = true,
+    .reads_ahead = true,
     .examples = {{"plimsoll lint job.toml", "everything that is wrong with a job file"},
                  {"plimsoll lint train.sh --gpu h100 --gpus 64", "a launch script of Megatron-LM"},
                  {"plimsoll lint --rules offload", "the rules about offloading"},

@@ -19,6 +19,7 @@ void give_large_buffers_back() {
   constexpr int kLarge = 1 << 20;
   mallopt(M_MMAP_THRESHOLD, kLarge);
   mallopt(M_TRIM_THRESHOLD, 2 * kLarge);
+  mallopt(M_TOP_PAD, 4 * kLarge);  // threads' heaps grow by this much at once, not page by page
 #endif
 }
 

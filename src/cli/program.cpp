@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "answer/ahead.h"
 #include "base/suggest.h"
 #include "base/text.h"
 #include "cli/help.h"
@@ -79,6 +80,8 @@ Result<ExitCode> run_verb(const Verb& verb, std::span<const std::string> words, 
     console.print(help_of_verb(verb, word == "--help", console.width));
     return ExitCode::kYes;
   }
+  std::optional<answer::Ahead> ahead;
+  if (verb.reads_ahead) ahead.emplace();
   const std::vector<Flag> flags = all_flags(verb);
   std::optional<KeySet> keys;
   if (verb.takes_keys) keys = verb.keys != nullptr ? verb.keys() : job_keys();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // plimsoll read: what was understood of these files, key by key, what was passed over, and what is missing.
 #include "answer/read.h"
-#include "answer/ahead.h"
 #include "cli/job_input.h"
 #include "cli/read_report.h"
 #include "cli/verb.h"
@@ -12,7 +11,6 @@ namespace {
 
 Result<ExitCode> run_read(const Arguments& arguments, const Console& console) {
   if (arguments.operands.empty()) return usage_error("a file is missing", "plimsoll read train.yaml");
-  const answer::Ahead ahead;
   PLIMSOLL_TRY(request, read_input(arguments));
   PLIMSOLL_TRY(understood, answer::understand(
                                request, arguments.has("all") ? answer::Defaults::kShown : answer::Defaults::kHidden));
@@ -44,6 +42,7 @@ const Verb kRead = {
         "Exit code 0 when fit would have an answer, 1 when something is missing, 3 when a file cannot be read.",
     .flags = flags_of_read(),
     .takes_keys = true,
+    .reads_ahead = true,
     .examples = {{"plimsoll read train.yaml", "what a configuration says"},
                  {"plimsoll read train.sh --script-args \"8B 16\"", "a script that takes arguments"}},
     .run = run_read,

@@ -28,6 +28,7 @@ struct Verb {
   bool takes_keys = false;     // every job key is a flag too
   KeySet (*keys)() = nullptr;  // the keys that are flags, where they are others
   bool streams = false;        // prints while it works: no pager
+  bool reads_ahead = false;    // asks for the catalogues, which are read while the words and files of the question are
   std::vector<Example> examples;
   Result<ExitCode> (*run)(const Arguments& arguments, const Console& console) = nullptr;
 };

@@ -13,16 +13,18 @@ Result<timing::StepTime> time_of(const job::Job& job, const World& world) {
   return time;
 }
 
-Result<Price> price_of(Result<memory::Answer> answer, const job::Job& job, const World& world) {
+Result<Price> price_of(Result<memory::Answer> answer, Result<timing::StepTime> seconds, const job::Job& job,
+                       const World& world) {
   PLIMSOLL_TRY(memory, std::move(answer));
-  PLIMSOLL_TRY(time, time_of(job, world));
+  PLIMSOLL_TRY(time, std::move(seconds));
   world.learned.apply(job, memory);
   for (std::string& word : world.learned.words(job)) memory.warnings.push_back(std::move(word));
   return Price{std::move(memory), std::move(time)};
 }
 
 Result<Price> price(const job::Job& job, const World& world, const memory::AskedRanks& asked) {
-  return price_of(memory::answer(job, asked), job, world);
+  PLIMSOLL_TRY(memory, memory::answer(job, asked));
+  return price_of(std::move(memory), time_of(job, world), job, world);
 }
 
 Result<Estimate> estimate(const job::Job& job, const World& world) {

@@ -22,11 +22,11 @@ struct Price {
 };
 
 [[nodiscard]] Result<Price> price(const job::Job& job, const World& world, const memory::AskedRanks& asked = {});
-// The same, where its ranks were walked already.
-[[nodiscard]] Result<Price> price_of(Result<memory::Answer> answer, const job::Job& job, const World& world);
-
 // The seconds alone: a hundred times quicker than the memory.
 [[nodiscard]] Result<timing::StepTime> time_of(const job::Job& job, const World& world);
+// Both together, where they were found apart: the walks' answer and time_of(job, world).
+[[nodiscard]] Result<Price> price_of(Result<memory::Answer> answer, Result<timing::StepTime> seconds,
+                                     const job::Job& job, const World& world);
 
 // Both in closed form, without the walk: what a loop over thousands of what-ifs asks. The bytes are the least that the
 // job needs, exact but for the allocator.

@@ -45,13 +45,27 @@ std::optional<job::Job> changed_job(const job::Request& request, const job::Sett
 
 namespace {
 
+// The seconds of a job whose ranks are walked elsewhere; of one that was refused nobody asks for them.
+class Timed {
+ public:
+  void find(const memory::Question& question, const job::Job& job, const World& world) {
+    if (question.ranks() > 0) seconds_ = time_of(job, world);
+  }
+  Result<Price> with(memory::Question& question, const job::Job& job, const World& world) {
+    return price_of(question.answer(), std::move(seconds_), job, world);
+  }
+
+ private:
+  Result<timing::StepTime> seconds_;
+};
+
 // The changes of a job on their way to their prices.
 class Pricing {
  public:
-  Pricing(const job::Request& request, const job::Job& job, std::vector<Change> changes)
-      : request_(request), job_(job), changes_(std::move(changes)), jobs_(changes_.size()) {}
+  Pricing(const job::Request& request, const job::Job& job, const World& world, std::vector<Change> changes)
+      : request_(request), job_(job), world_(world), changes_(std::move(changes)), jobs_(changes_.size()) {}
 
-  // First: which changes there are. Answers how many ranks they have to walk.
+  // First: which changes there are. Answers how many pieces of work they are.
   std::size_t prepare() {
     if (changes_.empty()) return 0;
     const RuleIds broken = broken_rules(job_);
@@ -65,22 +79,27 @@ class Pricing {
       question.prepare();
       for (std::size_t r = 0; r < question.ranks(); ++r) walks_.emplace_back(questions_.size() - 1, r);
     }
-    return walks_.size();
+    times_.resize(questions_.size());
+    return walks_.size() + times_.size();
   }
-  // Then each of them, in any order and at once.
-  void walk(std::size_t i) { questions_[walks_[i].first].walk(walks_[i].second); }
+  // Then each of them, in any order and at once. The short ones come last: the cores end together.
+  void work(std::size_t i) {
+    if (i < walks_.size()) return questions_[walks_[i].first].walk(walks_[i].second);
+    const std::size_t k = i - walks_.size();
+    times_[k].find(questions_[k], *jobs_[order_[k]], world_);
+  }
   // Last, once, when the price of the job itself is known.
-  std::vector<PricedChange> finish(const Price& before, const World& world) {
+  std::vector<PricedChange> finish(const Price& before) {
     std::vector<std::optional<PricedChange>> found(changes_.size());
-    share_items(order_.size(), [&](std::size_t k) {
+    for (std::size_t k = 0; k < order_.size(); ++k) {
       const std::size_t i = order_[k];
-      const Result<Price> after = price_of(questions_[k].answer(), *jobs_[i], world);
-      if (!after) return;
+      const Result<Price> after = times_[k].with(questions_[k], *jobs_[i], world_);
+      if (!after) continue;
       const memory::RankAnswer& worst = after->worst();
       found[i] = PricedChange{std::move(changes_[i]), worst.pp_rank,
                               worst.device_used,      worst.device_used - before.worst().device_used,
                               after->fits(),          slower(before.time, after->time)};
-    });
+    }
     std::vector<PricedChange> priced;
     for (auto& change : found)
       if (change) priced.push_back(*std::move(change));
@@ -90,33 +109,40 @@ class Pricing {
  private:
   const job::Request& request_;
   const job::Job& job_;
+  const World& world_;
   std::vector<Change> changes_;
   std::vector<std::optional<job::Job>> jobs_;               // of changes_
   std::vector<std::size_t> order_;                          // into them
   std::vector<memory::Question> questions_;                 // of order_
   std::vector<std::pair<std::size_t, std::size_t>> walks_;  // a question and one of its ranks
+  std::vector<Timed> times_;                                // of questions_
 };
 
 }  // namespace
 
 std::vector<PricedChange> price_changes(const job::Request& request, const job::Job& job, const Price& before,
                                         const World& world, std::vector<Change> changes) {
-  Pricing pricing(request, job, std::move(changes));
-  const std::size_t walks = pricing.prepare();
-  share_items(walks, [&pricing](std::size_t i) { pricing.walk(i); });
-  return pricing.finish(before, world);
+  Pricing pricing(request, job, world, std::move(changes));
+  const std::size_t pieces = pricing.prepare();
+  share_items(pieces, [&pricing](std::size_t i) { pricing.work(i); });
+  return pricing.finish(before);
 }
 
 Result<PricedJob> price_with_changes(const job::Request& request, const job::Job& job, const World& world,
                                      const memory::AskedRanks& asked, std::vector<Change> changes) {
   memory::Question itself(job, asked);
   itself.prepare();
-  Pricing pricing(request, job, std::move(changes));
+  Timed timed;
+  Pricing pricing(request, job, world, std::move(changes));
   share_in_parts(
-      itself.ranks(), [&itself](std::size_t i) { itself.walk(i); }, [&pricing] { return pricing.prepare(); },
-      [&pricing](std::size_t i) { pricing.walk(i); });
-  PLIMSOLL_TRY(price, price_of(itself.answer(), job, world));
-  std::vector<PricedChange> priced = pricing.finish(price, world);
+      itself.ranks() + 1,
+      [&](std::size_t i) {
+        if (i < itself.ranks()) return itself.walk(i);
+        timed.find(itself, job, world);
+      },
+      [&pricing] { return pricing.prepare(); }, [&pricing](std::size_t i) { pricing.work(i); });
+  PLIMSOLL_TRY(price, timed.with(itself, job, world));
+  std::vector<PricedChange> priced = pricing.finish(price);
   return PricedJob{std::move(price), std::move(priced)};
 }
 

@@ -16,7 +16,7 @@ struct Conditions {
   allocator::Settings settings;
   std::int64_t capacity = allocator::kUnlimited;  // bytes that PyTorch can take of the device
   std::int64_t total = 0;                         // bytes of the device; 0: as the capacity
-  allocator::Placement placement = allocator::Placement::kDescending;
+  allocator::Placement placement = allocator::Placement::kAsSeen;
 };
 
 struct RunOutOfMemory {

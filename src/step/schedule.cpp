@@ -104,7 +104,9 @@ std::int64_t micro_batches_to_simulate(const PipelineShape& shape) {
   if (shape.gpipe) return shape.micro_batches;
   if (shape.stages == 1) return std::min<std::int64_t>(shape.micro_batches, 2);
   if (shape.chunks == 1) return std::min(shape.micro_batches, shape.stages - shape.rank + 3);
-  return std::min(shape.micro_batches, 3 * shape.group);
+  // Pipelines of two stages reach their highest point early, but where free blocks come to lie is settled later.
+  constexpr std::int64_t kFewest = 8;
+  return std::min(shape.micro_batches, std::max(kFewest, 3 * shape.group));
 }
 
 void run_pipeline(const PipelineShape& shape, Tape& tape, PassRunner& runner, HeldMessages& held) {

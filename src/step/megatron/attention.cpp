@@ -7,7 +7,7 @@
 namespace plimsoll::step::megatron {
 
 // Unfused rope, as recorded: cos and sin are made in fp32, cast, and kept by the products.
-void Layer::rope_forward(Tape& tape, std::int64_t bytes, Tensor& cos, Tensor& sin, Tensor& result) const {
+void Layer::rope_forward(Tape& tape, std::int64_t bytes, Tensor& cos, Tensor& sin, Tensor& result, bool keep) const {
   for (Tensor* table : {&cos, &sin}) {
     Tensor angles = tape.alloc(2 * z_.rope_half, Name::kRopeTemp);
     Tensor values = tape.alloc(2 * z_.rope_half, Name::kRopeTemp);
@@ -26,6 +26,9 @@ void Layer::rope_forward(Tape& tape, std::int64_t bytes, Tensor& cos, Tensor& si
   tape.free(times_sin);
   result = tape.alloc(bytes, Name::kQuery);
   tape.free(sum);
+  if (keep) return;
+  tape.free(cos);
+  tape.free(sin);
 }
 
 void Layer::rope_backward(Tape& tape, std::int64_t bytes, Tensor& cos, Tensor& sin, Tensor& grad) const {
@@ -108,8 +111,8 @@ Tensor Layer::attention_forward(Tape& tape, Kept& kept, bool keep) const {
         kept.q = tape.alloc(z_.q, Name::kQuery);
         kept.k = tape.alloc(z_.k, Name::kKey);
       } else {
-        rope_forward(tape, z_.q, kept.rope[0], kept.rope[1], kept.q);
-        rope_forward(tape, z_.k, kept.rope[2], kept.rope[3], kept.k);
+        rope_forward(tape, z_.q, kept.rope[0], kept.rope[1], kept.q, keep);
+        rope_forward(tape, z_.k, kept.rope[2], kept.rope[3], kept.k, keep);
         tape.rename(kept.k, Name::kKey);
       }
       if (c_.te) {
@@ -129,8 +132,7 @@ Tensor Layer::attention_forward(Tape& tape, Kept& kept, bool keep) const {
   Tensor output = row_parallel_output(tape);
   tape.free(query_copy);
   if (!keep) {
-    for (Tensor* t : {&kept.qkv, &kept.q, &kept.k, &kept.v, &kept.out, &kept.qk_in, &kept.qk_stats, &kept.gate,
-                      &kept.rope[0], &kept.rope[1], &kept.rope[2], &kept.rope[3]})
+    for (Tensor* t : {&kept.k, &kept.qkv, &kept.q, &kept.v, &kept.out, &kept.qk_in, &kept.qk_stats, &kept.gate})
       tape.free(*t);
   } else if (c_.recompute.mla_up_proj && z_.mla) {
     for (Tensor* t : {&kept.q, &kept.k, &kept.v, &kept.q_latent_norm, &kept.kv_latent_norm}) tape.free(*t);

@@ -150,7 +150,7 @@ void ChunkBuilder::leave_decoder(Tape& tape, Pass& pass, ResidualGrad& grad, Ten
 Tensor ChunkBuilder::layer_forward(Tape& tape, std::int64_t i, Tensor x, Pass& pass, bool keep, bool x_is_held) const {
   LayerKind& kind = *kinds_[static_cast<std::size_t>(i)];
   pass.held[static_cast<std::size_t>(i)] = x_is_held ? 1 : 0;
-  const std::int64_t autotune = keep ? std::exchange(pass.autotune, 0) : 0;
+  const std::int64_t autotune = std::exchange(pass.autotune, 0);
   if (folded_) {
     tape.apply(autotune > 0 || tape.has_armed() ? kind.first_forward(tape, keep, x_is_held, autotune)
                                                 : kind.forward(keep, x_is_held));
@@ -175,7 +175,7 @@ void ChunkBuilder::prefetch(Tape& tape, std::int64_t i, Pass& pass) const {
 void ChunkBuilder::layer_backward(Tape& tape, std::int64_t i, Pass& pass, ResidualGrad& grad) const {
   if (offloads_) prefetch(tape, i - 1, pass);
   LayerKind& kind = *kinds_[static_cast<std::size_t>(i)];
-  const std::int64_t autotune = std::exchange(pass.autotune, 0);
+  const std::int64_t autotune = std::exchange(pass.backward_autotune, 0);
   if (folded_) {
     const bool fresh = !grad.tensor;
     const bool held = pass.held[static_cast<std::size_t>(i)] != 0;
@@ -279,12 +279,17 @@ void ChunkBuilder::mtp_backward(Tape& tape, Pass& pass, ResidualGrad& grad) cons
   }
 }
 
-Tensor ChunkBuilder::forward(Tape& tape, Pass& pass, bool first_step) const {
+Tensor ChunkBuilder::forward(Tape& tape, Pass& pass, bool is_first) const {
   if (!folded_) pass.layers.assign(kinds_.size(), Kept{});
   pass.held.assign(kinds_.size(), 0);
   pass.inputs.assign(groups_.size(), Tensor{});
   Tensor mask = tape.alloc(ends_.sizes().attention_mask, Name::kMask);  // from the data loader, until the pass returns
   Tensor x = chunk_.has_embedding ? ends_.embedding_forward(tape, pass.ends, true) : pass.received;
+  if (const std::int64_t table = std::exchange(pass.rope_table, 0); table > 0) {
+    Tensor angles = tape.alloc(table / 2, Name::kRopeTemp);
+    (void)tape.alloc(table, Name::kRopeTable);
+    tape.free(angles);
+  }
   bool held = !chunk_.has_embedding;
   for (std::size_t g = 0; g < groups_.size();) {
     if (encoder_depth_ > 0 && groups_[g].first == encoder_depth_) x = enter_decoder(tape, pass, x);
@@ -307,9 +312,9 @@ Tensor ChunkBuilder::forward(Tape& tape, Pass& pass, bool first_step) const {
   mtp_forward(tape, pass);
   if (chunk_.has_loss) {
     if (decoder_ends_ != nullptr) {
-      decoder_ends_->head_forward(tape, x, pass.decoder, first_step);
+      decoder_ends_->head_forward(tape, x, pass.decoder, is_first);
     } else {
-      ends_.head_forward(tape, x, pass.ends, first_step);
+      ends_.head_forward(tape, x, pass.ends, is_first);
     }
     x = {};
   }

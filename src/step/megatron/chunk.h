@@ -24,7 +24,11 @@ struct Pass {
   std::vector<MtpKept> mtp;                  // by depth
   std::vector<Kept> mtp_layers;              // depth by depth, layer by layer
   Tensor received;                           // input from the previous stage, held by the schedule
-  std::int64_t autotune = 0;  // the first pass of the first step times compiled kernels with so many bytes
+  // The first pass of the first step times compiled kernels with so many bytes: those of forward in its first layer,
+  // checkpointed or not, that of the activation's backward in its last.
+  std::int64_t autotune = 0;
+  std::int64_t backward_autotune = 0;
+  std::int64_t rope_table = 0;  // bytes of the angles' table, which a chunk makes in its first pass and keeps
 };
 
 // One layer kind: its builder and, when folded, its measured profiles.
@@ -74,7 +78,7 @@ class ChunkBuilder {
                std::vector<LayerKind*> kinds, std::vector<LayerKind*> mtp_kinds, bool folded);
 
   // received is empty for the chunk with the embedding. Returns the output to send, empty at the loss.
-  Tensor forward(Tape& tape, Pass& pass, bool first_step) const;
+  Tensor forward(Tape& tape, Pass& pass, bool is_first) const;
   // Returns the gradient of the received input, empty for the chunk with the embedding. Without a loss
   // in the chunk, the received gradient is held by the schedule.
   Tensor backward(Tape& tape, Pass& pass) const;
@@ -99,7 +103,7 @@ class ChunkBuilder {
   // A folded chunk runs one of several groups in a row that are alike and adds it as often, unless something happens
   // in the first of them alone.
   [[nodiscard]] bool repeats(const Tape& tape, const Pass& pass) const {
-    return folded_ && encoder_depth_ == 0 && pass.autotune == 0 && !tape.has_armed();
+    return folded_ && encoder_depth_ == 0 && pass.autotune == 0 && pass.backward_autotune == 0 && !tape.has_armed();
   }
   // Between the stacks of an encoder-decoder model.
   Tensor enter_decoder(Tape& tape, Pass& pass, Tensor x) const;

@@ -85,15 +85,23 @@ void Ends::embedding_backward(Tape& tape, EndKept& kept, ResidualGrad& grad, Ten
   tape.free(grad.tensor);
 }
 
-void Ends::loss_forward(Tape& tape, Tensor& logits, LossKept& kept, bool first_step) const {
+void Ends::loss_forward(Tape& tape, Tensor& logits, LossKept& kept, bool is_first) const {
   tape.at(Operation::kLoss);
   kept.labels = tape.alloc(e_.tokens, Name::kTokens);
   switch (e_.loss) {
     case job::LossKind::kNativeFused: {
-      if (first_step) tape.touch(e_.autotune, Name::kAutotune);
+      kept.autotune = is_first ? e_.autotune : 0;
       kept.softmax = tape.alloc(e_.logits_fp32, Name::kLogitsFp32);
+      tape.touch(kept.autotune, Name::kAutotune);  // of the largest logit
       for (Tensor& small : kept.small) small = tape.alloc(e_.loss_small, Name::kTokens);
-      tape.touch(e_.logits_fp32, Name::kLossTemp);
+      Tensor temp = tape.alloc(e_.logits_fp32, Name::kLossTemp);
+      tape.touch(kept.autotune, Name::kAutotune);  // of the predicted logits
+      tape.free(temp);
+      if (kept.autotune > 0) {  // the kernel that works in place is timed on copies, beside the buffer
+        Tensor buffer = tape.alloc(kept.autotune, Name::kAutotune);
+        tape.touch(e_.logits_fp32, Name::kLossTemp);
+        tape.free(buffer);
+      }
       break;
     }
     case job::LossKind::kTe:  // in place on the logits, which stay as their own gradient
@@ -118,7 +126,9 @@ Tensor Ends::loss_backward(Tape& tape, LossKept& kept) const {
   switch (e_.loss) {
     case job::LossKind::kNativeFused: {
       Tensor temp = tape.alloc(e_.logits_fp32, Name::kLossTemp);
+      tape.touch(kept.autotune, Name::kAutotune);
       grad = tape.alloc(e_.logits, Name::kLogitsGrad);
+      tape.touch(kept.autotune, Name::kAutotune);
       tape.free(temp);
       tape.free(kept.softmax);
       break;
@@ -191,14 +201,14 @@ Tensor Ends::transform_backward(Tape& tape, EndKept& kept, Tensor grad) const {
   return grad_norm;
 }
 
-void Ends::head_forward(Tape& tape, Tensor x, EndKept& kept, bool first_step) const {
+void Ends::head_forward(Tape& tape, Tensor x, EndKept& kept, bool is_first) const {
   tape.at(Operation::kFinalNorm);
   kept.x = x;
   kept.norm = tape.alloc(e_.h, Name::kNormOutput);
   kept.stats = tape.alloc(e_.stats, Name::kNormStats);
   if (e_.masked_head) transform_forward(tape, kept);
   Tensor logits = project(tape);
-  loss_forward(tape, logits, kept.loss, first_step);
+  loss_forward(tape, logits, kept.loss, is_first);
 }
 
 void Ends::head_backward(Tape& tape, EndKept& kept, ResidualGrad& grad, Tensor& head_weight_grad) const {

@@ -10,6 +10,7 @@ namespace plimsoll::step::megatron {
 // What one loss keeps from its forward to its backward.
 struct LossKept {
   Tensor softmax, labels, small[4];
+  std::int64_t autotune = 0;  // bytes of the buffer with which its compiled kernels are timed, in the first pass
 };
 
 // One depth of multi-token prediction (facts megatron-memory.md 2.6, 6): the shifted embedding and the
@@ -38,8 +39,8 @@ class Ends {
   // last: no other use of the same table follows, so that its weight gradient is complete.
   void embedding_backward(Tape& tape, EndKept& kept, ResidualGrad& grad, Tensor& head_weight_grad, bool last) const;
 
-  // Final norm, output layer and loss. first_step autotunes the compiled loss kernels.
-  void head_forward(Tape& tape, Tensor x, EndKept& kept, bool first_step) const;
+  // Final norm, output layer and loss, whose compiled kernels are timed in the first pass.
+  void head_forward(Tape& tape, Tensor x, EndKept& kept, bool is_first) const;
   // Starts the residual gradient. A tied head's weight gradient stays until the embedding's backward.
   void head_backward(Tape& tape, EndKept& kept, ResidualGrad& grad, Tensor& head_weight_grad) const;
 
@@ -57,7 +58,7 @@ class Ends {
   // BERT's dense layer, activation and norm between the final norm and the output layer.
   void transform_forward(Tape& tape, EndKept& kept) const;
   Tensor transform_backward(Tape& tape, EndKept& kept, Tensor grad) const;
-  void loss_forward(Tape& tape, Tensor& logits, LossKept& kept, bool first_step) const;
+  void loss_forward(Tape& tape, Tensor& logits, LossKept& kept, bool is_first) const;
   Tensor loss_backward(Tape& tape, LossKept& kept) const;  // gradient of the logits
   // Output layer: logits of a normalised hidden state; and its gradient, which is returned.
   Tensor project(Tape& tape) const;

@@ -44,15 +44,22 @@ Tensor Layer::column_parallel_backward(Tape& tape, Tensor& grad, Tensor& saved_i
   return c_.gathers ? grad_input : grad_full;
 }
 
-Tensor Layer::first_half(Tape& tape, Kept& kept, bool keep) const {
+// What nobody saves for backward goes when the function that made it returns: a norm fused into its linear with the
+// linear, a norm of its own with the layer's half, after the sum of residual and output.
+void Layer::drop(Tape& tape, Tensor& norm, Tensor& stats) {
+  tape.free(norm);
+  tape.free(stats);
+}
+
+Tensor Layer::first_half(Tape& tape, Kept& kept, bool keep, std::int64_t autotune) const {
   tape.at(Operation::kNorm1);
   norm_forward(tape, kept.norm1, kept.stats1, z_.mla ? z_.h : z_.norm1_saved);
+  if (!keep && has_own_norm1()) tape.free(kept.stats1);
   Tensor mixed = z_.mixer.projected > 0 ? mixer_forward(tape, kept, keep) : attention_forward(tape, kept, keep);
-  if (!keep || recomputes_norm1()) {
-    tape.free(kept.norm1);
-    tape.free(kept.stats1);
-  }
+  if (keep ? recomputes_norm1() : !has_own_norm1()) drop(tape, kept.norm1, kept.stats1);
   Tensor sum = tape.alloc(z_.h, Name::kNormInput);
+  if (c_.bias_dropout_fusion) tape.touch(autotune, Name::kAutotune);
+  if (!keep) drop(tape, kept.norm1, kept.stats1);
   if (keep) kept.mask1 = tape.alloc(z_.dropout_mask, Name::kDropoutMask);
   tape.free(mixed);
   return sum;
@@ -63,12 +70,11 @@ Tensor Layer::second_half(Tape& tape, Kept& kept, bool keep, std::int64_t autotu
   // Inside a checkpointed MLP, Transformer Engine's fused norm is part of what is replayed.
   const bool norm2_is_replayed = c_.recompute.mlp && z_.experts == 0 && c_.te;
   norm_forward(tape, kept.norm2, kept.stats2, z_.experts > 0 ? z_.h : z_.norm2_saved);
+  if (!keep && has_own_norm2()) tape.free(kept.stats2);
   Tensor ffn = z_.experts > 0 ? moe_forward(tape, kept, keep) : mlp_forward(tape, kept, keep, autotune);
-  if (!keep || norm2_is_replayed || recomputes_norm2()) {
-    tape.free(kept.norm2);
-    tape.free(kept.stats2);
-  }
+  if (keep ? norm2_is_replayed || recomputes_norm2() : !has_own_norm2()) drop(tape, kept.norm2, kept.stats2);
   Tensor y = tape.alloc(z_.h, Name::kLayerInput);
+  if (!keep) drop(tape, kept.norm2, kept.stats2);
   if (keep) kept.mask2 = tape.alloc(z_.dropout_mask, Name::kDropoutMask);
   tape.free(ffn);
   return y;
@@ -77,7 +83,7 @@ Tensor Layer::second_half(Tape& tape, Kept& kept, bool keep, std::int64_t autotu
 Tensor Layer::forward(Tape& tape, Tensor x, Kept& kept, bool keep, std::int64_t autotune) const {
   kept.x = x;
   tape.rename(kept.x, Name::kLayerInput);
-  Tensor y = z_.has_mixer ? first_half(tape, kept, keep) : Tensor{};
+  Tensor y = z_.has_mixer ? first_half(tape, kept, keep, autotune) : Tensor{};
   if (z_.has_mixer && z_.has_feed_forward) kept.x2 = y;
   if (z_.cross.q > 0) cross_forward(tape, kept, keep);
   if (z_.has_feed_forward) y = second_half(tape, kept, keep, autotune);

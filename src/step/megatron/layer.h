@@ -89,7 +89,7 @@ class Layer {
   Tensor attention_backward(Tape& tape, Kept& kept) const;  // returns the gradient of norm1's output
   void project_qkv(Tape& tape, Kept& kept) const;
   void project_mla(Tape& tape, Kept& kept, bool keep) const;
-  void rope_forward(Tape& tape, std::int64_t bytes, Tensor& cos, Tensor& sin, Tensor& result) const;
+  void rope_forward(Tape& tape, std::int64_t bytes, Tensor& cos, Tensor& sin, Tensor& result, bool keep) const;
   void rope_backward(Tape& tape, std::int64_t bytes, Tensor& cos, Tensor& sin, Tensor& grad) const;
   void core_forward(Tape& tape, Kept& kept) const;
   void core_backward(Tape& tape, Kept& kept, Tensor& grad_out) const;
@@ -112,7 +112,7 @@ class Layer {
   void shared_backward(Tape& tape, Kept& kept) const;
 
   // The two halves of a layer, of which a layer of a hybrid model has one.
-  Tensor first_half(Tape& tape, Kept& kept, bool keep) const;
+  Tensor first_half(Tape& tape, Kept& kept, bool keep, std::int64_t autotune) const;
   Tensor second_half(Tape& tape, Kept& kept, bool keep, std::int64_t autotune) const;
   void first_half_backward(Tape& tape, Kept& kept, ResidualGrad& grad) const;
   void second_half_backward(Tape& tape, Kept& kept, ResidualGrad& grad, std::int64_t autotune) const;
@@ -128,8 +128,12 @@ class Layer {
   void weight_gradient(Tape& tape, Tensor& slot, std::int64_t bytes) const {
     slot = c_.wgrad_fusion ? Tensor{} : tape.alloc(bytes, Name::kWeightGrad);
   }
-  [[nodiscard]] bool recomputes_norm1() const { return c_.recompute.layernorm && (!c_.te || z_.mla); }
-  [[nodiscard]] bool recomputes_norm2() const { return c_.recompute.layernorm && (!c_.te || z_.experts > 0); }
+  static void drop(Tape& tape, Tensor& norm, Tensor& stats);
+  // Transformer Engine fuses norms into the linears that follow them.
+  [[nodiscard]] bool has_own_norm1() const { return !c_.te || z_.mla; }
+  [[nodiscard]] bool has_own_norm2() const { return !c_.te || z_.experts > 0; }
+  [[nodiscard]] bool recomputes_norm1() const { return c_.recompute.layernorm && has_own_norm1(); }
+  [[nodiscard]] bool recomputes_norm2() const { return c_.recompute.layernorm && has_own_norm2(); }
 
   const Choices& c_;
   const LayerSizes& z_;

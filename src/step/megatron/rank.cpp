@@ -80,9 +80,6 @@ class Rank final : public PassRunner {
     if (folded_ && (!skips_first_ || job_.offload.activations || job_.offload.fine_grained)) build_chunks();
     for (int step = 0; step < 2; ++step) {
       first_step_ = step == 0;
-      // The loss does more in its first step.
-      for (std::size_t i = 0; i < usual_.size(); ++i)
-        if (chunks_[i].has_loss) usual_[i].reset();
       tape_.enter(first_step_ ? Phase::kFirstForward : Phase::kForward);
       state_.begin_step(tape_);
       if (first_step_) first_use();
@@ -121,8 +118,10 @@ class Rank final : public PassRunner {
     Pass& pass = flight.passes.emplace_back();
     Written& written = flight.written.emplace_back();
     pass.received = received;
+    const bool is_first = first_step_ && flight.passes.size() == 1;
+    if (is_first) pass.rope_table = end_sizes_.rope_table;
     pass.autotune = std::exchange(forward_autotune_, 0);
-    written.is_plain = tape_.recording() && pass.autotune == 0 && !tape_.has_armed();
+    written.is_plain = tape_.recording() && !is_first && pass.autotune == 0 && !tape_.has_armed();
     written.begin = tape_.place();
     if (const auto& usual = usual_[slot]; usual && written.is_plain) {
       written.is_repeated = true;
@@ -130,7 +129,7 @@ class Rank final : public PassRunner {
       tape_.repeat(usual->forward, {&input, received ? 1U : 0U});
       return renumbered(usual->output, usual->forward.begin.id, written.begin.id);
     }
-    written.output = builders_[slot].forward(tape_, pass, first_step_);
+    written.output = builders_[slot].forward(tape_, pass, is_first);
     written.end = tape_.place();
     return written.output;
   }
@@ -160,9 +159,10 @@ class Rank final : public PassRunner {
       tape_.repeat(usual.backward, {others, pass.received ? 2U : 1U});
       return renumbered(usual.grad, usual.backward.begin.id, begin);
     }
-    pass.autotune = std::exchange(backward_autotune_, 0);
+    pass.autotune = 0;
+    pass.backward_autotune = std::exchange(backward_autotune_, 0);
     pass.ends.defers_wgrad = defers;
-    const bool is_plain = written.is_plain && tape_.recording() && pass.autotune == 0 && !tape_.has_armed();
+    const bool is_plain = written.is_plain && tape_.recording() && pass.backward_autotune == 0 && !tape_.has_armed();
     const Tape::Place begin = tape_.place();
     Tensor grad = builders_[slot].backward(tape_, pass);
     if (defers) deferred_.insert(deferred_.end(), {pass.ends.deferred_input, pass.ends.deferred_grad});
@@ -262,7 +262,6 @@ class Rank final : public PassRunner {
     state_.quantise_weights(tape_);
     (void)tape_.alloc(layer_graph_buffers(), Name::kGraphPool);
     (void)tape_.alloc(reload_buffers(), Name::kOtherWorkspace);
-    for (std::size_t i = 0; i < chunks_.size(); ++i) (void)tape_.alloc(end_sizes_.rope_table, Name::kRopeTable);
     // Megatron's own attention multiplies into one buffer that all layers share and nobody frees: the product's unused
     // addend (facts megatron-memory.md 4.3).
     if (!choices_.te && choices_.unfused_attention) (void)tape_.alloc(layers_.widest_scores(), Name::kOtherWorkspace);
@@ -313,7 +312,10 @@ class Rank final : public PassRunner {
   // What a pipeline run leaves behind: workspaces, tokens, the held messages of every receiving chunk.
   void leave_as_after_a_step() {
     first_backward();
-    for (Tokens& tokens : tokens_) layers_.new_batch(tape_, tokens);
+    for (Tokens& tokens : tokens_) {
+      layers_.new_batch(tape_, tokens);
+      (void)tape_.alloc(end_sizes_.rope_table, Name::kRopeTable);
+    }
     held_.chunk_input.resize(chunks_.size());
     if (shape_.stages == 1) return;
     for (std::size_t i = 0; i < chunks_.size(); ++i) {

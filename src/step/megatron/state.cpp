@@ -293,6 +293,7 @@ void State::update(Tape& tape) {
   const bool decoupled = o.precision_aware && job::optimizer_can_keep_main_weights(job_);
   if (keeps_main_copy(job_) && gradient_bytes(job_) == 2 && !decoupled)
     for (const Piece& piece : owned_) keep(tape, grad_copies_, tape.alloc(4 * piece.elements, Name::kGradientFp32));
+  clip(tape);
   if (has_moments_ && o.impl != job::OptimizerImpl::kForeach) return;  // nothing is made any more
   std::vector<Tensor> temporaries;
   for (const bool expert : {false, true}) {
@@ -314,6 +315,16 @@ void State::update(Tape& tape) {
     }
   }
   has_moments_ = true;
+}
+
+// Without the multi-tensor kernels of Transformer Engine or apex, gradients are scaled one after the other, each
+// through a copy (Megatron core, utils.py, local_multi_tensor_scale).
+void State::clip(Tape& tape) const {
+  if (!job_.clip_grad || job_.optimizer.impl == job::OptimizerImpl::kFused) return;
+  for (const bool expert : {false, true})
+    for (const bool decayed : {true, false})
+      for (const Piece& piece : owned_)
+        if (piece.expert == expert && piece.decayed == decayed) tape.touch(4 * piece.elements, Name::kOptimizerTemp);
 }
 
 void State::release(Tape& tape) {

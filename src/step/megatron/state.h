@@ -49,6 +49,7 @@ class State {
   [[nodiscard]] std::int64_t host_bytes() const { return host_bytes_; }
 
  private:
+  void clip(Tape& tape) const;
   struct ChunkState {
     std::int64_t layers = 0;
     std::vector<Weight> weights;

@@ -27,7 +27,7 @@ class WatchedDriver final : public Driver {
   std::optional<Address> allocate(std::int64_t bytes) override {
     const auto address = device_.allocate(bytes);
     if (!address) return std::nullopt;
-    number_[*address] = static_cast<int>(number_.size());
+    number_[*address] = static_cast<int>(taken.size());  // an address may come again
     taken.push_back(bytes);
     return address;
   }
