@@ -274,7 +274,7 @@ struct Model {
   bool liger = false;
   bool torchtitan = false;
   bool compiled = false;
-  bool caches_keys = false;  // keys and values pass through a cache (the Trainer turns off the outer model's alone)
+  bool caches_keys = false;  // keys and values pass through a cache (the Trainer turns off the outer config's alone)
   std::int64_t tensor = 1;   // tensor-parallel ranks: heads, MLP width and vocabulary are divided
   bool sequence_parallel = false;  // the residual stream is divided too
   std::int64_t context = 1;        // context-parallel ranks: `sequence` is this rank's part
