@@ -103,8 +103,8 @@ Model make_model(const job::Job& job, const job::Chunk& stage) {
   m.context = std::max<std::int64_t>(1, job.parallel.context);
   m.sequence_parallel = m.tensor > 1 && job.parallel.sequence_parallel;
   m.torchtitan = job.kernels.implementation == job::Implementation::kTorchtitan;
-  m.caches_keys = job.model.vision != nullptr && !m.torchtitan &&
-                  job.recompute.granularity == job::RecomputeGranularity::kNone;
+  m.caches_keys =
+      job.model.vision != nullptr && !m.torchtitan && job.recompute.granularity == job::RecomputeGranularity::kNone;
   const bool hopper = job.cluster.gpu.is_hopper_or_newer();
   m.device.workspace = cublas_workspace(job);
   m.device.fused_attention = hopper;
