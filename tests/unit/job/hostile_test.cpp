@@ -27,7 +27,7 @@ void expect_error_or_sane_job(const Result<Job>& job, const std::string& what) {
   EXPECT_GE(job->vocab_rows, job->model.vocab) << what;
 }
 
-TEST(Hostile, every_sample_cut_at_every_byte_is_an_error_or_a_job) {
+TEST(ThoroughHostile, every_sample_cut_at_every_byte_is_an_error_or_a_job) {
   for (const auto& sample : test::samples()) {
     const InputFile file = test::data_file(sample.first);
     for (std::size_t size = 0; size <= file.text.size(); ++size) {
@@ -37,7 +37,7 @@ TEST(Hostile, every_sample_cut_at_every_byte_is_an_error_or_a_job) {
   }
 }
 
-TEST(Hostile, every_sample_with_one_byte_changed_is_an_error_or_a_job) {
+TEST(ThoroughHostile, every_sample_with_one_byte_changed_is_an_error_or_a_job) {
   const int changes = std::getenv("PLIMSOLL_LONG") != nullptr ? 300 : 100;
   std::mt19937 random(7);
   for (const auto& sample : test::samples()) {

@@ -41,7 +41,7 @@ TEST(Goals, the_longest_sequence_fits_and_the_next_does_not) {
   }
 }
 
-TEST(Goals, the_answer_does_not_depend_on_the_number_of_threads) {
+TEST(ThoroughGoals, the_answer_does_not_depend_on_the_number_of_threads) {
   const Question question =
       question_of("llama3-8b", 16, {{"micro_batch_size", "1"}, {"global_batch_size", "16"}, {"seq_length", "4096"}});
   SearchOptions one;

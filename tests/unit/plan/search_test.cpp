@@ -24,7 +24,7 @@ std::vector<job::Job> questions() {
                  job::Framework::kMegatronLm)};
 }
 
-TEST(Search, proposes_only_what_fits_by_the_walk_and_no_rule_forbids) {
+TEST(ThoroughSearch, proposes_only_what_fits_by_the_walk_and_no_rule_forbids) {
   for (const job::Job& job : questions()) {
     const Plan plan = plan_of(job, {}, 10);
     ASSERT_FALSE(plan.best.empty());
@@ -63,7 +63,7 @@ TEST(Search, never_changes_what_it_does_not_choose) {
   }
 }
 
-TEST(Search, keeps_every_pinned_size) {
+TEST(ThoroughSearch, keeps_every_pinned_size) {
   struct Pin {
     const char* key;
     const char* value;
@@ -169,7 +169,7 @@ TEST(Search, names_the_nearest_miss_when_nothing_fits) {
   EXPECT_EQ(plan.nearest.micro_batch, 1);
 }
 
-TEST(Search, puts_most_headroom_first_where_that_is_asked) {
+TEST(ThoroughSearch, puts_most_headroom_first_where_that_is_asked) {
   const job::Job job = llama_70b();
   SearchOptions options;
   options.objective = Objective::kHeadroom;

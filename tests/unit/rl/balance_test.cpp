@@ -16,7 +16,7 @@ double off(const Loop& loop) {
   return std::abs(simulation.tokens_per_second / balance(loop).tokens_per_second - 1);
 }
 
-TEST(Balance, simulation_and_closed_form_agree_for_constant_lengths) {
+TEST(ThoroughBalance, simulation_and_closed_form_agree_for_constant_lengths) {
   for (const double prompt : {50.0, 300.0, 2000.0})
     for (const double completion : {200.0, 1500.0, 6000.0})
       for (const double train : {1.0, 8.0, 30.0, 120.0})

@@ -138,7 +138,7 @@ TEST(RunByNames, other_files_are_none) {
   EXPECT_FALSE(speaks_of_run(""));
 }
 
-TEST(RunByNames, every_cut_of_a_file_gives_an_answer_or_an_error) {
+TEST(ThoroughRunByNames, every_cut_of_a_file_gives_an_answer_or_an_error) {
   for (std::size_t size = 0; size <= kParts.size(); ++size) {
     const std::string text = kParts.substr(0, size);
     const auto read = read_run_by_names("run.yaml", text, {});

@@ -38,7 +38,7 @@ double moved(const Settings& settings, const Proposal& best, std::int64_t by, co
   return answer && answer->fits() ? answer->tokens_per_second() : 0;
 }
 
-TEST(RlPlan, moving_one_server_from_the_best_split_is_no_faster) {
+TEST(ThoroughRlPlan, moving_one_server_from_the_best_split_is_no_faster) {
   const std::vector<Settings> cases = {
       open_split({}),
       open_split({{"gpus", "16"}, {"completion_mean", "2500"}, {"seq_len", "8192"}}),

@@ -47,7 +47,7 @@ plan::Plan plan_of(const Run& run, std::int64_t gpus, const Packed& packed) {
   return plan::plan_for(*question, options).value();
 }
 
-TEST(TrainerChoice, is_the_first_row_of_the_plan) {
+TEST(ThoroughTrainerChoice, is_the_first_row_of_the_plan) {
   for (const Settings& more :
        {Settings{}, Settings{{"gpus", "40"}}, Settings{{"model", "qwen3-14b"}},
         Settings{{"tensor_model_parallel_size", "4"}}, Settings{{"trainer_framework", "fsdp2"}}}) {
@@ -129,7 +129,7 @@ TEST(TrainerChoice, knobs_of_the_trainer_have_the_price_of_their_levers) {
   }
 }
 
-TEST(TrainerChoice, deepseek_v3_on_512_gpus_is_planned) {
+TEST(ThoroughTrainerChoice, deepseek_v3_on_512_gpus_is_planned) {
   const Settings settings = {{"framework", "telescope"},
                              {"model", "deepseek-v3"},
                              {"gpu", "h200"},

@@ -69,7 +69,7 @@ void expect_bounded(const std::string& name, const std::string& bytes) {
   }
 }
 
-TEST(Bombs, memory_stays_within_200_mb_over_the_input) {
+TEST(ThoroughBombs, memory_stays_within_200_mb_over_the_input) {
   const Writer w;
   const std::string start = "\x80\x04";
   // Strings take memo slots 0 to 7.

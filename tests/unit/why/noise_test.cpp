@@ -50,7 +50,7 @@ TEST(Noise, unrelated_lines_between_the_others_change_nothing) {
   }
 }
 
-TEST(Noise, a_hundred_thousand_unrelated_lines_change_nothing) {
+TEST(ThoroughNoise, a_hundred_thousand_unrelated_lines_change_nothing) {
   std::mt19937 random(11);
   std::string block;
   for (int i = 0; i < 100000; ++i) block += noise_line(random) + "\n";
@@ -154,7 +154,7 @@ TEST(Noise, rank_prefixes_of_every_kind_change_nothing) {
   }
 }
 
-TEST(Noise, skipping_through_a_large_log_finds_what_reading_every_line_finds) {
+TEST(ThoroughNoise, skipping_through_a_large_log_finds_what_reading_every_line_finds) {
   std::mt19937 random(5);
   ReadLimits sparse;
   sparse.dense_bytes = 0;
@@ -174,7 +174,7 @@ TEST(Noise, skipping_through_a_large_log_finds_what_reading_every_line_finds) {
   }
 }
 
-TEST(Noise, no_cut_of_a_log_breaks_the_answer) {
+TEST(ThoroughNoise, no_cut_of_a_log_breaks_the_answer) {
   for (const Case& one : all()) {
     const std::size_t stride = one.text.size() > 2500 ? 7 : 3;
     for (std::size_t size = 0; size <= one.text.size(); size += stride) {
