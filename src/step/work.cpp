@@ -2,6 +2,7 @@
 #include "step/work.h"
 
 #include "job/effective.h"
+#include "step/work_calls.h"
 #include "step/work_parts.h"
 
 namespace plimsoll::step {
@@ -120,6 +121,7 @@ void head_work(const Job& job, WorkList& list) {
       break;
     case job::LossKind::kNativeFused:
       stream(list, s, Part::kOther, logits * 18, logits * 8, 10, 4);
+      if (s.local) work::set_calls(list.last(), work::kFusedLossCalls);
       break;
     case job::LossKind::kLiger:
     case job::LossKind::kChunked:

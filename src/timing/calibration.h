@@ -62,9 +62,13 @@ struct Calibration {
   double host_kernel_te = 45e-6;         // per kernel, with the Python of Transformer Engine and Megatron around it
   double host_kernel_local = 45e-6;      // Megatron's own modules
   double host_kernel_eager = 8e-6;       // PyTorch modules, compiled
+  double host_rank_step = 2.1e-3;        // of a rank alone, once per step: finalising gradients, their norm
+  double host_rank_weight = 72e-6;       // and for every weight that it updates
+  double host_of_megatron = 1.8;         // speed of the host that the three above are of, on the scale of those below
   double host_eager_kernel = 4e-5;       // PyTorch modules as they are: per kernel
   double host_eager_module = 9e-5;       // per weight: the module around it and its gradient
-  double host_eager_replay = 2;          // of the above where checkpointing replays: hooks on every saved tensor
+  double host_local_replay = 1.5;        // of a forward of Megatron's own modules where checkpointing replays it
+  double host_eager_saved = 4e-5;        // per tensor that a checkpointed layer saves: Python's hooks around it
   double host_eager_update = 2e-5;       // per weight and step: clipping and optimizer
   double host_launch = 8e-6;             // per kernel that C++ launches in a loop of its own
   double host_message = 50e-6;           // per collective that the host starts

@@ -104,7 +104,9 @@ PassCost price_eager(const job::Job& job, const Prices& prices, const step::tran
   const bool returns = !part.backward.products.empty() || !part.backward.streams.empty();  // else nothing is replayed
   if (returns && job.recompute.granularity == job::RecomputeGranularity::kFull) {
     cost.replay = cost.forward;
-    cost.replay.host *= prices.machine->calibration->host_eager_replay;
+    // Python's hooks pack every saved tensor, pack it again in the replay, and unpack it where backward needs it. That
+    // took as long on hosts whose launches cost 15 us as on those where they cost 44 (facts step-time.md 8b).
+    cost.replay.host += part.forward.saved * prices.machine->calibration->host_eager_saved;
   }
   return cost;
 }

@@ -64,6 +64,10 @@ Machine::Machine(const cluster::Cluster& cluster, const Calibration& c) : calibr
   domain = std::max<std::int64_t>(1, std::min(cluster.nvlink_domain(), cluster.gpus));
 }
 
+double Machine::host_speed_for(const job::Job& job) const {
+  return host_is_measured && job.is_megatron() ? host_speed / calibration->host_of_megatron : host_speed;
+}
+
 Span span_of(const Machine& machine, std::int64_t size, std::int64_t stride) {
   const std::int64_t inside = std::clamp<std::int64_t>(machine.domain / std::max<std::int64_t>(1, stride), 1, size);
   return {static_cast<double>(size), static_cast<double>(inside)};

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cluster/cluster.h"
+#include "job/job.h"
 #include "timing/calibration.h"
 
 namespace plimsoll::timing {
@@ -34,6 +35,9 @@ struct Machine {
   double host_link = 0;
   double host_speed = 1;
   bool host_is_measured = false;
+  // Against the host that the built-in costs of such a job's launches are of: those of Megatron were found on faster
+  // hosts than those of the Trainer, which a measured speed is relative to.
+  [[nodiscard]] double host_speed_for(const job::Job& job) const;
   double power = 0;  // what the power limit takes of products that run alone
   double sms = 132;
   std::int64_t domain = 8;  // GPUs of one NVLink domain

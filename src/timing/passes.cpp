@@ -177,7 +177,7 @@ void add_casts(const Prices& p, const Work& w, double rows, double times, Parts&
   const Machine& m = *p.machine;
   // One call quantises what belongs to all experts, in a loop in C++ that makes a tensor of Python for each; the
   // forward looks for the quantised weight of each, in a loop in Python.
-  const double launch = graphed(p, w.part) ? 0 : m.calibration->host_launch / m.host_speed;
+  const double launch = graphed(p, w.part) ? 0 : m.calibration->host_launch / p.host_speed;
   const double host = host_seconds(p, w.part, p.cast_calls + (times - 1) * kLoopStep) +
                       (times * p.cast_launches - p.cast_calls) * launch;
   if (times > 1) forward.host += host_seconds(p, w.part, times * kLoopStep);
@@ -223,7 +223,7 @@ void add_grouped_gemm(const Prices& p, const Work& w, Parts& forward, Parts& bac
   if (w.trained)
     backward.gemm +=
         grouped_weight_gradient_seconds(m, number, w.rows, w.columns, w.depth, w.groups, p.weight_gradient_bytes, rate);
-  const double launches = graphed(p, w.part) ? 0 : w.forward_launches * c.host_launch / m.host_speed;
+  const double launches = graphed(p, w.part) ? 0 : w.forward_launches * c.host_launch / p.host_speed;
   forward.host += launches;
   backward.host += (w.trained ? 2 : 1) * launches;
   // Casts are inside the one kernel of product and activation, which has no bias.
@@ -324,8 +324,8 @@ WorkCost price_one(const job::Job& job, const Prices& p, const step::WorkList& l
   const bool reduced = w.doing == Doing::kMessage && w.forward_pattern == Pattern::kReduceScatter;
   if (!p.selective_ops || !reduced) cost.replay = forward;
   if (p.selective_ops && w.doing == Doing::kGemm) cost.replay = forward.times(0.5);
-  // A replay records its graph and runs the engine inside the engine, as it does in the modules of Transformers.
-  if (p.local) cost.replay.host *= p.machine->calibration->host_eager_replay;
+  // A replay sets states of random numbers, records its graph and runs the engine inside the engine.
+  if (p.local) cost.replay.host *= p.machine->calibration->host_local_replay;
   return cost;
 }
 

@@ -88,6 +88,7 @@ struct Prices {
   double gather_chunks = 1;     // pieces in which a product is computed while its input arrives
   double scatter_chunks = 1;    // and while its output leaves
   bool local = false;           // Megatron's own modules
+  double host_speed = 1;        // that of the machine for such a job
   bool alone = false;           // messages cost nothing: one recorded rank with fake peers
 
   friend bool operator==(const Prices&, const Prices&) = default;

@@ -78,10 +78,11 @@ void set_host(const job::Job& job, Prices& p) {
   }
   const bool fused = job.kernels.implementation == job::Implementation::kTransformerEngine || job.kernels.torch_compile;
   p.local = job.kernels.implementation == job::Implementation::kLocal;
+  p.host_speed = p.machine->host_speed_for(job);
   p.stream_scale = fused ? 1 : 1 / c.eager_stream;
-  p.host_kernel /= p.machine->host_speed;
+  p.host_kernel /= p.host_speed;
   p.host_graph_kernel = p.host_kernel * c.host_graph;
-  p.host_message = c.host_message / p.machine->host_speed;
+  p.host_message = c.host_message / p.host_speed;
   const bool whole = job.kernels.cuda_graphs == job::CudaGraphs::kFullIteration;
   const bool layers = job.kernels.cuda_graphs == job::CudaGraphs::kPerLayer;
   p.graphs_attention = whole || (layers && names(job, "attn"));
@@ -90,7 +91,7 @@ void set_host(const job::Job& job, Prices& p) {
   p.graphs_mixer = whole || (layers && names(job, "mamba"));
   p.graphs_experts = whole || (layers && (job.kernels.cuda_graph_modules.empty() || names(job, "moe")));
   // A dropless dispatch waits for the counts of tokens per expert.
-  p.moe_sync = job.moe.capacity_factor || whole ? 0 : c.moe_sync / p.machine->host_speed;
+  p.moe_sync = job.moe.capacity_factor || whole ? 0 : c.moe_sync / p.host_speed;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "step/megatron/weights.h"
 #include "step/work.h"
 #include "timing/chunks.h"
 #include "timing/collectives.h"
@@ -117,6 +118,22 @@ StateCost slowest_state(const Job& job, const job::PipelineLayout& layout, const
   return state;
 }
 
+// A recorded rank has no data to load, no log and no barrier: what is left is the Python around its optimizer, for
+// every weight of which it owns a part, beside the update itself.
+double update_of_rank(const Job& job, const job::PipelineLayout& layout, const Machine& machine, std::int64_t rank,
+                      double update) {
+  std::vector<step::megatron::Weight> weights;
+  double held = 0;
+  for (const job::Chunk& chunk : layout.ranks[static_cast<std::size_t>(rank)]) {
+    step::megatron::chunk_weights(job, chunk, rank, weights);
+    held += real(static_cast<std::int64_t>(weights.size()));
+  }
+  const double owned = job.optimizer.distributed ? held / real(std::max<std::int64_t>(1, job.data_parallel)) : held;
+  const Calibration& c = *machine.calibration;
+  const double speed = machine.host_speed_for(job);
+  return c.host_rank_step / speed + std::max(0.0, owned * c.host_rank_weight / speed - update);
+}
+
 void set_rates(const Job& job, const Machine& machine, Number number, StepTime& result) {
   const double tokens = real(job.batch.seq_length) * real(job.batch.micro_batch) *
                         real(std::max<std::int64_t>(1, job.micro_batches)) * real(job.data_parallel);
@@ -181,11 +198,12 @@ StepTime predict(const Job& job, const job::PipelineLayout& layout, const Machin
   parts.data = state.data;
   parts.optimizer = state.optimizer;
   parts.offload += state.offload;
-  // A recorded rank has no data to load, no log and no barrier: what is left is the Python of its optimizer.
-  constexpr double kAlone = 1.0 / 3;
   const Calibration& c = *machine.calibration;
-  const double once = job.is_megatron() ? c.step_overhead : c.step_overhead_trainer;
-  parts.host += (options.alone ? kAlone : 1) * once / machine.host_speed;
+  if (options.alone && job.is_megatron()) {
+    parts.host += update_of_rank(job, layout, machine, rank, parts.optimizer);
+  } else {
+    parts.host += (job.is_megatron() ? c.step_overhead : c.step_overhead_trainer) / machine.host_speed_for(job);
+  }
   // The Trainer waits for the loss before it updates, so the launches of the update start with an idle GPU.
   const double tensors = pipeline.costs.front().tensors;
   parts.host += std::max(0.0, tensors * c.host_eager_update / machine.host_speed - parts.optimizer);

@@ -20,6 +20,7 @@ constexpr Field kFields[] = {
     {"implementation", Want::kText},
     {"gpu", Want::kText, true},
     {"allocator", Want::kText},
+    {"host_speed", Want::kNumber},
     {"world_size", Want::kInteger, true},
     {"model", Want::kTable, true},
     {"model.layers", Want::kInteger, true},
@@ -211,6 +212,7 @@ Record read_megatron_recording(const Node& node) {
   record.pp_rank = integer_or(table_of(node, "rank"), "pp", 0);
   if (measured.has("peak_allocated")) record.peak_allocated = integer_or(measured, "peak_allocated", 0);
   if (measured.has("peak_reserved")) record.peak_reserved = integer_or(measured, "peak_reserved", 0);
+  if (const Node* speed = node.find("host_speed")) record.host_speed = speed->as_real();
   if (const Node* seconds = measured.find("step_seconds"); seconds != nullptr && seconds->is_number())
     record.step_seconds = seconds->as_real();
   return record;

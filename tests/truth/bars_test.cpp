@@ -312,7 +312,8 @@ TEST(Truth, nine_in_ten_measured_peaks_lie_in_their_interval) {
     SCOPED_TRACE(quantity);
     expect_calibrated(coverage_of({"megatron-h200.json", "megatron-h200-blind.json"}, quantity), 1.5);
     expect_calibrated(
-        coverage_of({"transformers-h200.json", "transformers-h200-more.json", "transformers-h200-blind.json"},
+        coverage_of({"transformers-h200.json", "transformers-h200-more.json", "transformers-h200-blind.json",
+                     "trainer-h200-fresh.json", "trainer-h200-beside.json"},
                     quantity),
         1.5);
   }

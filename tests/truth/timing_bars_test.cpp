@@ -54,6 +54,15 @@ TEST(TimingTruth, steps_of_the_trainer_that_no_code_was_written_for) {
   expect_seconds("trainer-h200-fresh.json", 24, 8, 26);
 }
 
+// Dense ranks and mixtures, half of them bound by a host that was timed beside them and changed within their steps.
+TEST(TimingTruth, ranks_beside_which_the_host_was_measured) { expect_seconds("megatron-h200-beside.json", 20, 5, 20); }
+
+// Of 21 families, on hosts between the speed that the values are of and twice that, each measured beside its step. What
+// is left are hosts whose speed changes within a step.
+TEST(TimingTruth, steps_of_the_trainer_beside_which_the_host_was_measured) {
+  expect_seconds("trainer-h200-beside.json", 34, 8, 20);
+}
+
 // With the speed of the host that plimsoll calibrate measures; the tail is checkpointed steps.
 TEST(TimingTruth, steps_that_wait_for_a_measured_host_are_predicted) {
   expect_seconds("trainer-h200-probed.json", 21, 8, 25);

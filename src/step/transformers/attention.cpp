@@ -37,7 +37,8 @@ Var core_attention(Graph& g, const Model& m, const AttentionShape& s, const mode
   }
   // No kernel takes fp32 with grouped heads: PyTorch falls back to its unfused form.
   const bool unfused = m.eager_attention || (q.width == 4 && !g.autocast && s.kv_heads < s.heads);
-  if (unfused && !m.eager_attention && !g.grad_enabled && sinks < 0) return math_attention(g, s, q, k, v, mask, 0);
+  if (unfused && !m.eager_attention && sinks < 0)
+    return math_attention(g, s, q, k, v, mask, g.grad_enabled ? m.architecture().attention_dropout : 0);
   if (unfused) return eager_attention(g, m, s, a, sinks, q, k, v, shared);
   const auto laid_out = [&](const Var& y) {  // the kernel's output has the query's layout
     return y.head_major ? copy(g, y, Name::kAttentionOutput) : y;

@@ -127,6 +127,7 @@ std::int32_t Graph::node_of(Backward fn, const Edge* edges, int count) {
 void Graph::save(std::int32_t index, const Var& value) {
   if (index < 0 || stopped_) return;
   Node& node = at(index);
+  if (meter != nullptr) meter->saves();
   switch (mode_) {
     case Mode::kNormal:
       node.saved[node.saves++] = value;

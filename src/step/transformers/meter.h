@@ -55,12 +55,13 @@ struct Launches {
   std::vector<AttentionCall> attention;
   std::vector<MemoryKernel> streams;
   double inner = 0;  // launches from inside an operation: passes of a sort, counters set to zero
+  double saved = 0;  // tensors that backward needs
 
   void clear() {
     products.clear();
     attention.clear();
     streams.clear();
-    inner = 0;
+    inner = saved = 0;
   }
 };
 
@@ -136,6 +137,7 @@ class Meter {
   // Operations on a few numbers: indices, a loss that is divided.
   void small(int operations) { into_->streams.insert(into_->streams.end(), static_cast<std::size_t>(operations), {}); }
   void inner(double launches) { into_->inner += launches; }
+  void saves() { ++into_->saved; }
 
  private:
   enum class State : std::uint8_t { kNew, kCounted, kNamed };

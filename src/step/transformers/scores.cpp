@@ -65,6 +65,7 @@ Var unfused_kernel(Graph& g, const AttentionShape& s, const Var& q, const Var& k
                    double dropout_share) {
   const std::int64_t groups = s.heads / s.kv_heads;
   const std::int64_t pairs = s.batch * s.heads * s.sequence * s.sequence;
+  constexpr std::int64_t kWide = 4;  // bytes
   // A bias by head is added as it is, one for all heads is made of a mask.
   const bool by_head = mask.elements >= s.heads * s.sequence * s.sequence;
   const Var made = g.alloc(mask && !by_head ? s.batch * s.sequence * s.sequence : 0, q.width, Name::kMask);
@@ -79,6 +80,8 @@ Var unfused_kernel(Graph& g, const AttentionShape& s, const Var& q, const Var& k
   Var scaled_q = scale(g, wide_q, Name::kQuery);
   Var causal, repeated_k, repeated_v;
   if (!mask) {
+    constexpr double kMadeOfFlag = 5;  // ones, its lower half, two numbers, and which of them stands where
+    g.launches_inside(kMadeOfFlag);
     const Var ones = g.alloc(s.sequence * s.sequence, 1, Name::kMask);
     causal = g.alloc(s.sequence * s.sequence, 4, Name::kMask);
   }
@@ -93,7 +96,14 @@ Var unfused_kernel(Graph& g, const AttentionShape& s, const Var& q, const Var& k
     scores = batched_matmul(g, scaled_q, keys, product, Name::kAttentionTemp);
   }
   if (by_head) scores = add_bias(g, scores, mask);
+  if (g.meter != nullptr && !by_head && !g.stopped()) g.meter->in_place(2 * kWide * pairs);  // the mask is added
   Var probabilities = softmax(g, scores, Name::kScores);
+  // Rows that are masked whole are looked for, and set to zero.
+  if (g.meter != nullptr && !g.stopped()) {
+    g.meter->in_place((kWide + 1) * pairs);
+    g.meter->in_place(2 * kWide * pairs);
+    g.launches_inside(2);
+  }
   if (!g.stopped()) g.tape().touch(pairs, Name::kAttentionTemp);  // rows that are masked whole
   scores.reset();
   probabilities = dropout(g, probabilities, dropout_share, Name::kScores);

@@ -109,6 +109,27 @@ TEST(TransformersLaunches, a_vocabulary_that_is_no_multiple_of_eight_is_loaded_i
   EXPECT_EQ(head_of("1001").alignment, 1);
 }
 
+// What checkpointing packs and unpacks: calls of torch.autograd.graph.saved_tensors_hooks in a forward pass, of one
+// layer more (PyTorch 2.6, Transformers 5, no GPU).
+TEST(TransformersLaunches, a_layer_saves_about_as_many_tensors_as_hooks_were_called_for) {
+  const auto saved = [](const char* config) {
+    return launches_of(tiny(std::string(config) + "bfloat16\"}", std::string("{") + kBatch)).kinds[0].forward.saved;
+  };
+  EXPECT_NEAR(saved(kLlama), 38, 2);
+  EXPECT_NEAR(saved(kQwen3), 50, 2);
+  EXPECT_NEAR(saved(kGpt2), 30, 4);
+}
+
+// SDPA has no kernel for them: groups are repeated and scores written out inside one function, causal mask included.
+TEST(TransformersLaunches, grouped_heads_in_fp32_write_their_scores_out) {
+  const StepLaunches step = launches_of(tiny(std::string(kLlama) + "float32\"}", std::string("{") + kBatch));
+  const PartLaunches& layer = step.kinds[0];
+  EXPECT_TRUE(layer.forward.attention.empty());
+  EXPECT_EQ(layer.forward.products.size(), 9U);
+  EXPECT_EQ(layer.backward.products.size(), 18U);
+  EXPECT_EQ(layer.forward.inner, 7);  // of the mask, and of rows that are masked whole
+}
+
 TEST(TransformersLaunches, fp32_weights_without_autocast_multiply_in_fp32) {
   const StepLaunches step = launches_of(tiny(std::string(kLlama) + "float32\"}", std::string("{") + kBatch));
   for (const Product& p : step.kinds[0].forward.products) EXPECT_EQ(p.width, 4);

@@ -148,7 +148,50 @@ TEST(Mechanisms, a_replay_of_megatrons_own_modules_costs_the_host_more_than_thei
   job::Job job = local_mixture(0);
   job.recompute.granularity = job::RecomputeGranularity::kFull;
   const PassCost cost = cost_of_layer(job);
-  EXPECT_NEAR(cost.replay.host, cost.forward.host * built_in().host_eager_replay, 1e-9);
+  EXPECT_NEAR(cost.replay.host, cost.forward.host * built_in().host_local_replay, 1e-9);
+}
+
+// Megatron's values were found on hosts faster than the one that the Trainer's are of, to which a measured speed is
+// relative; of a host that nobody measured nothing is known.
+TEST(Mechanisms, a_measured_host_is_compared_with_the_one_that_a_value_was_found_on) {
+  Calibration measured = built_in();
+  const auto set = [](Device& device) {
+    device.host_speed = 1.8;
+    device.host_is_measured = true;
+  };
+  set(measured.fallback);
+  for (auto& [name, device] : measured.devices) set(device);
+  const job::Job megatron = llama_70b();
+  EXPECT_DOUBLE_EQ(Machine(megatron.cluster, measured).host_speed_for(megatron), 1.8 / measured.host_of_megatron);
+  EXPECT_DOUBLE_EQ(Machine(megatron.cluster, built_in()).host_speed_for(megatron), 1);
+  const job::Job trainer = job::defaults_for(job::Framework::kTransformers);
+  EXPECT_DOUBLE_EQ(Machine(megatron.cluster, measured).host_speed_for(trainer), 1.8);
+}
+
+// Six weights of each of two layers, and three at the ends; of four data-parallel ranks each updates a quarter.
+TEST(Mechanisms, a_rank_alone_pays_for_the_weights_that_it_updates) {
+  job::Job job = local_mixture(0);
+  job.model.hidden = 256;
+  job.model.vocab = 1024;
+  job.model.layers.assign(2, 0);
+  job.model.kinds.front().attention.heads = job.model.kinds.front().attention.kv_heads = 4;
+  job.model.kinds.front().attention.head_dim = 64;
+  job.model.kinds.front().ffn.width = 512;
+  job.parallel.pipeline = job.parallel.virtual_pipeline = 1;
+  job.batch.seq_length = 128;
+  const auto host = [&job](std::int64_t gpus, double each) {
+    Calibration calibration = built_in();
+    calibration.host_rank_weight = each;
+    job.cluster.gpus = gpus;
+    Options options;
+    options.alone = true;
+    options.calibration = &calibration;
+    const StepTime time = time_of(job, options);
+    return time.parts.host + (each > 0 ? time.parts.optimizer : 0);
+  };
+  constexpr double kEach = 1e-3;  // more than the update of such weights takes
+  EXPECT_NEAR(host(1, kEach) - host(1, 0), 15 * kEach, 1e-9);
+  EXPECT_NEAR(host(4, kEach) - host(4, 0), 15.0 / 4 * kEach, 1e-9);
 }
 
 // Four gathers of inputs and two of gradients, which are gathered once for rows and once for columns.
