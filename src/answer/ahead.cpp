@@ -3,6 +3,7 @@
 
 #include <exception>
 
+#include "base/cores.h"
 #include "rules/rules.h"
 #include "timing/calibration.h"
 
@@ -18,6 +19,7 @@ Ahead::Ahead() {
   };
   try {
     reader_ = std::jthread(read);
+    send_to_another_core(reader_.native_handle());
   } catch (const std::exception&) {
   }
 }

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/cores.h"
 #include "base/interrupt.h"
 
 namespace plimsoll {
@@ -40,7 +41,10 @@ void share_work(unsigned threads, const std::function<void(unsigned worker)>& wo
     std::vector<std::jthread> helpers;
     try {
       helpers.reserve(threads);
-      for (unsigned worker = 1; worker < threads; ++worker) helpers.emplace_back(guarded, worker);
+      for (unsigned worker = 1; worker < threads; ++worker) {
+        helpers.emplace_back(guarded, worker);
+        if (worker == 1) send_to_another_core(helpers.back().native_handle());
+      }
     } catch (const std::system_error&) {  // no more threads: those that started do it
     } catch (const std::bad_alloc&) {
     }
