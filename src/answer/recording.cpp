@@ -6,9 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "answer/captured_recording.h"
 #include "base/bytes.h"
 #include "base/interrupt.h"
 #include "base/usage.h"
+#include "capture/capture.h"
 #include "cluster/cluster.h"
 #include "snapshot/memory_summary.h"
 #include "snapshot/source.h"
@@ -129,7 +131,11 @@ std::vector<allocator::SegmentView> Recording::state_after(std::uint32_t op) con
   return replay::state_after(*history, {recorded.settings, surroundings.capacity, surroundings.total}, op);
 }
 
-Result<RecordingFile> read_recording_file(const std::string& path) {
+Result<RecordingFile> read_recording_file(const std::string& path, const std::string& gpu) {
+  if (capture::is_capture(path)) {
+    PLIMSOLL_TRY(captured, recording_of_capture(path, gpu));
+    return RecordingFile{std::move(captured), {}};
+  }
   PLIMSOLL_TRY(packed, snapshot::file_source(path));
   PLIMSOLL_TRY(source, snapshot::unpacked_source(std::move(packed), snapshot::InflateLimits{}));
   std::string head(4096, '\0');

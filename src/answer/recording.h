@@ -48,7 +48,8 @@ struct RecordingFile {
   std::unique_ptr<snapshot::Snapshot> snapshot;  // null: counters
   std::vector<snapshot::MemoryStats> counters;
 };
-[[nodiscard]] Result<RecordingFile> read_recording_file(const std::string& path);
+// A captured step is one, too: as `gpu`, or the typical one whose kernels it has, would have recorded it.
+[[nodiscard]] Result<RecordingFile> read_recording_file(const std::string& path, const std::string& gpu = {});
 
 // `watcher` sees the replay under the recorded settings.
 [[nodiscard]] Result<Recording> load_recording(const std::string& path, std::unique_ptr<snapshot::Snapshot> snapshot,

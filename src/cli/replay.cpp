@@ -52,7 +52,7 @@ Result<ExitCode> run_replay(const Arguments& arguments, const Console& console) 
   if (arguments.operands.empty()) return usage_error("a snapshot is missing", "plimsoll replay SNAPSHOT");
   if (arguments.has("tune") && arguments.has("what-if")) return usage_error("--tune and --what-if exclude each other");
   const std::string& path = arguments.operands.front();
-  PLIMSOLL_TRY(file, answer::read_recording_file(path));
+  PLIMSOLL_TRY(file, answer::read_recording_file(path, arguments.value("gpu").value_or("")));
   if (!file.snapshot) {
     PLIMSOLL_TRY_STATUS(refuse_questions(path, arguments));
     console.print(arguments.has("json") ? answer::to_json(file.counters) : stats_report(file.counters, console));
@@ -92,7 +92,9 @@ const Verb kReplay = {
         "Reads what torch.cuda.memory._dump_snapshot() wrote (plain, .gz or .zst; - is standard input), replays every "
         "event through a model of PyTorch's caching allocator and says how many came out as recorded: only then can "
         "its answers about other settings be trusted. A snapshot without a history is shown as it is; the JSON of "
-        "memory_stats() and the text of memory_summary() are read as far as they go.\n"
+        "memory_stats() and the text of memory_summary() are read as far as they go. A captured step (plimsoll "
+        "capture) "
+        "stands for the history that a GPU would have recorded of it.\n"
         "\n"
         "A snapshot says neither the device's capacity nor a memory fraction that was set through the API: --gpu, "
         "--capacity and --fraction do, and an out-of-memory event in the history bounds them.\n"

@@ -109,7 +109,8 @@ const Verb kView = {
     .most_operands = -1,
     .details =
         "Shows the answers of the other verbs as a page: a job's memory on every rank, over its operations and in "
-        "time, with its keys as knobs; all plans that fit; a recorded memory history down to single blocks; a log "
+        "time, with its keys as knobs; all plans that fit; a recorded memory history, or a captured step's, down to "
+        "single blocks; a log "
         "with its evidence; a post-training run. Files are recognised by their content, here or when they are dropped "
         "onto the page. The folder of a run shows its job, its log and its snapshots; of many ranks, one of each group "
         "that holds the same.\n"

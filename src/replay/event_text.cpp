@@ -25,7 +25,9 @@ std::string_view base_name(std::string_view path) {
 
 std::string frame_text(const snapshot::Snapshot& snapshot, std::uint32_t number) {
   const snapshot::Frame& frame = snapshot.frames[number];
-  return fmt::format("{}:{} {}", base_name(snapshot.text(frame.filename)), frame.line, snapshot.text(frame.name));
+  const std::string_view file = base_name(snapshot.text(frame.filename));
+  if (frame.line <= 0) return fmt::format("{} {}", file, snapshot.text(frame.name));  // not of a source file
+  return fmt::format("{}:{} {}", file, frame.line, snapshot.text(frame.name));
 }
 
 bool is_library_file(std::string_view file) {

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "answer/captured.h"
 #include "base/file.h"
 #include "job/read.h"
 #include "rl/frameworks/config.h"
@@ -81,6 +82,7 @@ std::string_view text_of(Kind kind) {
 
 Result<Kind> kind_of(const std::string& path) {
   PLIMSOLL_TRY_STATUS(check_regular_file(path));
+  if (answer::is_captured(path)) return Kind::kRecording;
   PLIMSOLL_TRY(packed, snapshot::file_source(path));
   PLIMSOLL_TRY(source, snapshot::unpacked_source(std::move(packed), snapshot::InflateLimits{}));
   std::string head(1 << 16, '\0');
