@@ -55,17 +55,17 @@ bool mixes_otherwise(const job::Job& job) {
 constexpr Mechanism kMechanisms[] = {
     // megatron-h200.json and its blind part: 98 ranks.
     {[](const job::Job& job) { return job.is_megatron() && !has_engine(job); }, 0.0005, 0.25},
-    // transformers-h200.json, -more and -blind: 87 runs.
-    {is_recorded_family, 0.0005, 0.02},
+    // transformers-h200.json, -more and -blind: 87 runs; trainer-h200-fresh and -beside: 58.
+    {is_recorded_family, 0.0003, 0.02},
     {[](const job::Job& job) { return is_recorded_family(job) && (job.model.has_moe() || has_latents(job)); }, 0.001,
      0.1},
     // trainer-families-h200.json and further-h200.json: small models of families that the others do not hold, and of
     // encoders and mixers.
-    {[](const job::Job& job) { return is_recorded_family(job) && !is_well_recorded(job); }, 0.004, 0.3},
-    {[](const job::Job& job) { return is_recorded_family(job) && is_encoder(job); }, 0.004, 0.5},
+    {[](const job::Job& job) { return is_recorded_family(job) && !is_well_recorded(job); }, 0.003, 0.3},
+    {[](const job::Job& job) { return is_recorded_family(job) && is_encoder(job); }, 0.003, 0.5},
     {[](const job::Job& job) { return is_recorded_family(job) && mixes_otherwise(job); }, 0.008, 0.5},
     // models-h200.json: towers of images; forward passes alone.
-    {[](const job::Job& job) { return is_recorded_family(job) && job.model.vision != nullptr; }, 0.004, 0.5},
+    {[](const job::Job& job) { return is_recorded_family(job) && job.model.vision != nullptr; }, 0.003, 0.5},
     {[](const job::Job& job) { return job.batch.inference_only; }, 0.01, 0.5},
     // megatron-golden.json: 211 dense and 41 MoE figures under Transformer Engine, 53 of Megatron's own modules in
     // containers that have it installed, 3 of Megatron-FSDP, 5 with FP8.
