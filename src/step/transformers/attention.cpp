@@ -138,8 +138,11 @@ Var attention(Graph& g, const Model& m, const model::Layer& spec, const LayerIds
       parts = split(g, packed, sizes, false);
     }
     if (!m.family.splits_heads) {
-      if (m.family.picks_heads) picked_from = std::move(packed);
-      packed.reset();
+      if (m.family.picks_heads) {
+        picked_from = std::move(packed);
+      } else {
+        packed.reset();
+      }
       // A slice's gradient is written into its place, however it lies.
       q = m.family.picks_heads && s.kv_heads < s.heads ? parts[0] : to_heads(g, parts[0]);
       k = to_heads(g, parts[1]);

@@ -19,7 +19,7 @@ Leave leave_block(Graph& g, const Model& m) {
 }
 
 // residual + multiplier * block; what an expression makes goes before what it replaces.
-Var add_to_residual(Graph& g, const Model& m, const Var& residual, Var block, Name name) {
+Var add_to_residual(Graph& g, const Model& m, const Var& residual, const Var& block, Name name) {
   Var scaled = m.family.scaled_residual ? scale(g, block, Name::kHidden) : block;
   Var sum = add(g, residual, scaled, name);
   scaled.reset();
