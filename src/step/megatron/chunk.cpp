@@ -61,12 +61,16 @@ const Profile& LayerKind::backward(bool fresh, bool held, bool joins) {
   return *slot;
 }
 
-Profile LayerKind::reload(bool held) {
-  (void)forward(true, held);
-  Kept kept = kept_[held ? 1 : 0];
-  Tape tape;
-  layer_.reload(tape, kept);
-  return tape.profile();
+const Profile& LayerKind::reload(bool held) {
+  auto& slot = reload_[held ? 1 : 0];
+  if (!slot) {
+    (void)forward(true, held);
+    Kept kept = kept_[held ? 1 : 0];
+    Tape tape;
+    layer_.reload(tape, kept);
+    slot = tape.profile();
+  }
+  return *slot;
 }
 
 std::int64_t LayerKind::offloaded_bytes() {

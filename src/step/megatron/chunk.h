@@ -46,7 +46,7 @@ class LayerKind {
   [[nodiscard]] const Layer& layer() const { return layer_; }
   [[nodiscard]] const LayerSizes& sizes() const { return sizes_; }
   // Bringing its offloaded tensors back.
-  [[nodiscard]] Profile reload(bool held);
+  [[nodiscard]] const Profile& reload(bool held);
   // Host bytes of one pass through such a layer.
   [[nodiscard]] std::int64_t offloaded_bytes();
   // held: the layer's input is held by the schedule or a checkpoint.
@@ -67,7 +67,8 @@ class LayerKind {
 
   std::array<std::optional<Profile>, 4> forward_;
   std::array<std::optional<Profile>, 8> backward_;
-  std::array<Kept, 2> kept_;  // by held: sizes that a forward leaves for its backward
+  std::array<std::optional<Profile>, 2> reload_;  // by held
+  std::array<Kept, 2> kept_;                      // by held: sizes that a forward leaves for its backward
 };
 
 class ChunkBuilder {

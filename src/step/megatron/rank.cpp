@@ -109,7 +109,9 @@ class Rank final : public PassRunner {
   Tensor forward(std::int64_t chunk, std::int64_t micro_batch, const Tensor& received) override {
     const auto slot = static_cast<std::size_t>(chunk);
     tape_.pass(first_step_ ? Phase::kFirstForward : Phase::kForward, chunk, micro_batch);
-    if (folded_ && !first_step_) {
+    // What the first step does more, a chunk does in its first pass.
+    const bool is_usual = !first_step_ || (!in_flight_[slot].passes.empty() && !tape_.has_armed());
+    if (folded_ && is_usual) {
       tape_.apply(profiles_[slot]->forward);
       return profiles_[slot]->output;
     }
@@ -138,7 +140,8 @@ class Rank final : public PassRunner {
     const auto slot = static_cast<std::size_t>(chunk);
     tape_.pass(first_step_ ? Phase::kFirstBackward : Phase::kBackward, chunk, micro_batch);
     const bool defers = defers_wgrad(slot);
-    if (folded_ && !first_step_) {
+    const bool is_usual = !first_step_ || in_flight_[slot].next == in_flight_[slot].passes.size();
+    if (folded_ && is_usual) {
       const ChunkProfile& profile = *profiles_[slot];
       tape_.apply(defers ? profile.deferring_backward : profile.backward);
       if (defers) deferred_.insert(deferred_.end(), {profile.deferred_input, profile.deferred_grad});
